@@ -7,7 +7,6 @@ under it. Nothing here calls the package, so that agreement is evidence.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 from flint import arb, arb_mat, fmpq, fmpq_mat, fmpq_poly
@@ -333,105 +332,6 @@ def lfda(scatters: tuple[arb_mat, arb_mat], L) -> arb:
     F = arb_mat(rational(L))
     small = (F * W * F.transpose()).solve(F * B * F.transpose())
     return -sum((small[k, k] for k in range(small.nrows())), arb(0))
-
-
-def itml_objective(X, L, pairs, similar, upper, lower, gamma, prior, weights=None) -> arb:
-    """The objective of ITML at ``L^T L`` in balls; `gamma` may be 1 only where pairs have weights."""
-    D, slack = Distances(X, L), arb(0)
-    weights = np.ones(len(pairs)) if weights is None else weights
-    for (a, b), same, w in zip(pairs.tolist(), similar.tolist(), weights.tolist(), strict=True):
-        bound = number(upper if same else lower)
-        ratio = (max if same else min)(D(a, b) / bound, fmpq(1))
-        slack += arb(number(w)) * (arb(ratio) - 1 - (arb(ratio).log() if ratio > 0 else arb("-inf")))
-    return divergence(metric(L), prior) + arb(number(gamma)) * slack
-
-
-def mcml_objective(X, L, y, weights=None) -> arb:
-    """The divergences of MCML at ``L^T L`` in balls."""
-    D, total = Distances(X, L), arb(0)
-    for i in range(len(X)):
-        mates = [j for j in range(len(X)) if j != i and y[j] == y[i]]
-        partition = sum((arb(-D(i, k)).exp() for k in range(len(X)) if k != i), arb(0))
-        pull = sum((D(i, j) for j in mates), fmpq(0)) / len(mates)
-        term = arb(pull) + partition.log() - arb(len(mates)).log()
-        total += term if weights is None else arb(number(float(weights[i]))) * term
-    return total
-
-
-def rca_objective(X, L, chunks, ridge, weights=None, directions=None) -> arb:
-    """The objective of RCA at ``L^T L`` in balls, on the directions in which data vary.
-
-    With a ridge on data that vary in fewer directions than there are features, give their number; it is exact for
-    metrics of at most that rank.
-    """
-    P, d = rational(X), X.shape[1]
-    total, count = fmpq_mat(d, d), fmpq(0)
-    w = [fmpq(1)] * len(X) if weights is None else [number(v) for v in weights.tolist()]
-    for chunk in sorted(set(chunks.tolist()) - {-1}):
-        rows = np.flatnonzero(chunks == chunk).tolist()
-        if len(rows) > 1:
-            size = sum((w[i] for i in rows), fmpq(0))
-            mean = [sum((w[i] * P[i, j] for i in rows), fmpq(0)) / size for j in range(d)]
-            V = fmpq_mat(len(rows), d, [P[i, j] - mean[j] for i in rows for j in range(d)])
-            weighted = fmpq_mat(len(rows), d, [w[i] * V[k, j] for k, i in enumerate(rows) for j in range(d)])
-            total, count = total + V.transpose() * weighted, count + size
-    C = total / count + rational(ridge * np.eye(d))
-    product, varying = C * metric(L), rational(np.asarray(X, dtype=np.float64)) if d else None
-    rank = fmpq_mat(len(X), d, [varying[i, j] - varying[0, j] for i in range(len(X)) for j in range(d)]).rank()
-    if not ridge and C.rank() < rank:
-        return arb("inf")  # no chunklet varies there
-    rank = rank if directions is None else directions
-    volume = (
-        product.charpoly()[d - rank] * (-1) ** rank
-    )  # the product of as many eigenvalues, if no others are positive
-    trace = arb(sum((product[k, k] for k in range(d)), fmpq(0)))
-    return trace - arb(volume).log() if volume > 0 else arb("inf")
-
-
-def lfda_objective(X, L, y, k, ridge=0.0, weights=None) -> arb:
-    """LFDA at a factor L with independent rows, pair by pair as the paper states it, in balls."""
-    n, d = X.shape
-    P, D = rational(X), Distances(X, np.eye(d))
-    v = [fmpq(1)] * n if weights is None else [number(w) for w in weights.tolist()]
-    whole, sizes = sum(v, fmpq(0)), {c: sum((v[i] for i in range(n) if y[i] == c), fmpq(0)) for c in set(y)}
-    near = [sorted(D(i, j) for j in range(n) if j != i and y[j] == y[i]) for i in range(n)]
-    scale = [row[min(k, len(row)) - 1] if row else fmpq(0) for row in near]
-    B, W = arb_mat(d, d), arb_mat(rational(ridge * np.eye(d)))
-    for i in range(n):
-        for j in range(i):
-            difference = fmpq_mat(1, d, [P[i, c] - P[j, c] for c in range(d)])
-            square, both = arb_mat(difference.transpose() * difference), arb(v[i] * v[j])
-            if y[i] != y[j]:
-                B += square * (both / arb(whole))
-            elif product := scale[i] * scale[j]:
-                A = both * (-arb(D(i, j)) / arb(product).sqrt()).exp()
-                W += square * (A / arb(sizes[y[i]]))
-                B += square * (A * (1 / arb(whole) - 1 / arb(sizes[y[i]])))
-    F = arb_mat(rational(L))
-    ratio = (F * W * F.transpose()).solve(F * B * F.transpose())
-    return -sum((ratio[c, c] for c in range(len(L))), arb(0))
-
-
-def mlr_objective(X, L, related, Q, average, C, weights=None) -> fmpq:
-    """MLR at ``L^T L`` over all rankings that keep relevant items in order, and irrelevant ones, by distance."""
-    X, n, total = np.concatenate([X, Q]), len(X), fmpq(0)
-    D, asked = Distances(X, L), related.queries.tolist()
-    w = [fmpq(1)] * len(Q) if weights is None else [number(v) for v in weights.tolist()]
-    for q in asked:
-        near = sorted(D(n + q, int(i)) for i in related.relevant(q))
-        far = sorted(D(n + q, int(j)) for j in related.irrelevant(q))
-        R, N, worst = len(near), len(far), fmpq(0)
-        for places in combinations(range(R + N), R):
-            above = [place - i for i, place in enumerate(places)]
-            if average:
-                lost = 1 - sum((fmpq(i + 1, place + 1) for i, place in enumerate(places)), fmpq(0)) / R
-            else:
-                lost = fmpq(sum(above), R * N)
-            slopes = sum((2 * (near[i] - far[j]) for i in range(R) for j in range(above[i])), fmpq(0))
-            worst = max(worst, lost + slopes / (R * N))
-        total += w[q] * worst
-    trace = sum((number(v) ** 2 for v in np.ravel(L).tolist()), fmpq(0))
-    return trace + number(C) * total / sum((w[q] for q in asked), fmpq(0))
 
 
 FAMILIES = (

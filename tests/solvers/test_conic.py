@@ -15,7 +15,6 @@ from sdpmetric.formulations.lmnn import MARGINS, all_triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.backend import Backend
 from sdpmetric.solvers.lmnn import conic, constraint_generation, factored
-from sdpmetric.triplets.triplets import Triplets
 
 PROVEN = 1e-6
 
@@ -31,23 +30,19 @@ def assert_sandwich(*solutions):
             assert a.lower_bound <= b.objective + rounding(b.objective)
 
 
-@pytest.mark.parametrize(("ridge", "loss"), [(0.0, "hinge"), (0.2, "squared_hinge")])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_problem_is_proven(kind, ridge, loss):
-    instance = make_instance(kind, 1, mu=0.4, ridge=ridge, loss=loss)
+def test_every_kind_of_problem_is_proven(kind):
+    instance = make_instance(kind, 1, mu=0.4, ridge=0.2, loss="squared_hinge")
     solution = solve(instance.problem)
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.proves_optimal(PROVEN)
-    # The point is judged again by the loop oracle, and the multipliers by the dual objective.
-    assert abs(instance.statement.objective_at(solution.components.astype(float)) - solution.objective) <= 1e-6 * max(
-        1.0, solution.objective
-    )
+    judged = instance.statement.objective_at(solution.components.astype(float))
+    assert solution.objective == pytest.approx(judged, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["plain", "pure", "listed", "graph"])
-@pytest.mark.parametrize("mu", [0.3, 0.8])
-def test_few_rows_are_as_good_as_all(kind, mu, monkeypatch):
-    problem = make_instance(kind, 2, mu=mu).problem
+@pytest.mark.parametrize("kind", ["pure", "listed", "graph"])
+def test_few_rows_are_as_good_as_all(kind, monkeypatch):
+    problem = make_instance(kind, 2, mu=0.3).problem
     every = solve(problem)
     monkeypatch.setattr(constraint_generation, "SMALL", 8)
     few = solve(problem)
@@ -74,15 +69,6 @@ def test_few_rows_are_few_and_grow(monkeypatch, rng):
     assert rows[0] < rows[-1] < problem.source.size
 
 
-def test_only_index_sets_are_taken_from_the_start(monkeypatch, rng):
-    """Whatever the start is, the answer is proven, so that the exact layer depends on no other solver."""
-    instance = make_instance("plain", 1, mu=0.3)
-    monkeypatch.setattr(constraint_generation, "SMALL", 8)
-    solutions = [solve(instance.problem, init=instance.random_factor(rng)) for _ in range(4)]
-    assert all(s.status is Status.OPTIMAL for s in solutions)
-    assert_sandwich(*solutions)
-
-
 def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
     monkeypatch.setattr(constraint_generation, "WHOLE_CONE", 2)
     monkeypatch.setattr(constraint_generation, "FACE_MARGIN", 1)
@@ -92,14 +78,6 @@ def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
     face = solve(problem, tol=1e-4)
     monkeypatch.setattr(constraint_generation, "WHOLE_CONE", 40)
     assert_sandwich(face, solve(problem))
-
-
-@pytest.mark.parametrize("factor", [1e-3, 1e3])
-def test_the_units_of_the_data_do_not_matter(small, factor):
-    scaled = LMNNProblem.from_labels(small.problem.X * factor, small.y, 2, 0.3)
-    one, other = solve(small.problem), solve(scaled)
-    assert other.status is Status.OPTIMAL
-    assert_sandwich(one, other)
 
 
 def test_no_push_and_no_triplets_have_the_proven_answer_zero(small):
@@ -120,13 +98,6 @@ def test_a_cost_of_rank_zero_is_proven():
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(0.3 * 8)
-
-
-def test_the_second_opinion_agrees():
-    problem = make_instance("plain", 1, mu=0.3).problem
-    clarabel, scs = solve(problem), solve(problem, tol=1e-4, backend="scs")
-    assert scs.status is Status.OPTIMAL
-    assert_sandwich(clarabel, scs)
 
 
 def test_options_reach_the_backend(small):
@@ -155,12 +126,6 @@ def test_bad_options_are_refused_before_any_work(small, monkeypatch, options, er
         solve(small.problem, **options)
 
 
-def test_a_spent_budget_leaves_a_certified_point(small):
-    solution = solve(small.problem, max_time=1e-9)
-    assert solution.status is Status.USER_LIMIT
-    assert np.isfinite(solution.objective)
-
-
 def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch):
     def interrupted(self, program, budget, options):
         raise KeyboardInterrupt
@@ -185,8 +150,7 @@ def test_an_interruption_before_the_start_has_a_point_leaves_the_given_one(small
 # -- an independent witness -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["plain", "graph", "listed"])
-@pytest.mark.parametrize("backend", ["CLARABEL", "SCS"])
+@pytest.mark.parametrize(("kind", "backend"), [("graph", "CLARABEL"), ("listed", "SCS")])
 def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
     """The fast solver's refinement has no part in an answer that the backend's own multipliers prove."""
 
@@ -240,8 +204,7 @@ def linear_program(instance):
     return float(found.fun)
 
 
-@pytest.mark.parametrize("kind", ["plain", "duplicates", "graph"])
-@pytest.mark.parametrize("backend", ["CLARABEL", "SCS"])
+@pytest.mark.parametrize(("kind", "backend"), [("duplicates", "CLARABEL"), ("plain", "SCS")])
 def test_diagonal_metric_against_linear_programming(kind, backend):
     instance = make_instance(kind, 1, mu=0.4)
     tol = 1e-6 if backend == "CLARABEL" else 1e-4
@@ -261,7 +224,7 @@ def test_diagonal_metric_against_linear_programming(kind, backend):
     assert "proven lower bound" not in str(certificate)
 
 
-@pytest.mark.parametrize("eps", [1e-2, 1e-5, 1e-7])
+@pytest.mark.parametrize("eps", [1e-2, 1e-7])
 def test_an_assumption_proves_nothing(eps):
     """``diag(0, 2.25 / eps^2)`` is feasible and costs 0, and is far longer than anything the backend finds."""
     X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, eps], [0.0, -eps]])
@@ -280,10 +243,9 @@ def test_an_assumption_proves_nothing(eps):
         assert "larger than 10" in str(assumed)
 
 
-@pytest.mark.parametrize(("kind", "loss"), [("plain", "hinge"), ("constant", "squared_hinge")])
-def test_trace_bound_against_its_lagrangian(kind, loss):
+def test_trace_bound_against_its_lagrangian():
     """For every ridge, the optimum with that ridge less ridge times the bound is a lower bound; for one it is tight."""
-    problem = make_instance(kind, 1, mu=0.7, loss=loss).problem
+    problem = make_instance("constant", 1, mu=0.7, loss="squared_hinge").problem
     limit = 0.4 * float(np.sum(solve(problem).components ** 2))
     kept = []
 
@@ -386,8 +348,3 @@ def test_a_program_of_fewer_triplets_bounds_from_below(small):
     solution = solve(small.problem, program=program)
     assert solution.lower_bound <= solve(small.problem).objective
     assert named(program)[MARGINS].size == len(every[::3])
-
-
-def test_no_triplets_to_list(small):
-    assert len(Triplets.from_array(np.zeros((0, 3), np.int32))) == 0
-    assert len(all_triplets(small.problem)) == small.problem.source.size

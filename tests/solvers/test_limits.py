@@ -24,7 +24,7 @@ def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNN
     return sm.LMNNProblem.from_labels(X, y, **options)
 
 
-@pytest.mark.parametrize("deviation", [0.5, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("deviation", [0.5, 5.0])
 def test_separated_classes_are_proven_with_few_candidates(deviation: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 20_000)
     solution = sm.solve(separated(deviation=deviation), solver="factored")
@@ -61,7 +61,7 @@ def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatc
     X, y = rng.normal(size=(200, 4)), np.repeat([0, 1], 100)
     X[:60], X[100:160] = 0.0, 0.0
     problem = sm.LMNNProblem.from_labels(X, y)
-    solution = sm.solve(problem, solver="factored", max_time=5)
+    solution = sm.solve(problem, solver="factored", max_time=1)
     reference = sm.solve(sm.LMNNProblem.from_labels(X, y), solver="conic", tol=1e-4)
     assert solution.lower_bound <= reference.objective * (1 + 1e-6)
     assert solution.objective >= reference.lower_bound * (1 - 1e-6)
@@ -77,11 +77,10 @@ def test_a_search_after_the_deadline_ends() -> None:
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("seconds", [1e-3, 0.05])
-def test_the_smallest_time_limits_end_with_a_certified_point(several: bool, seconds: float) -> None:
+def test_the_smallest_time_limits_end_with_a_certified_point(several: bool) -> None:
     X, y = make_blobs(3000, 10, centers=5, cluster_std=4.0, random_state=0)[:2]
     statement = sm.MultiMetricLMNNProblem if several else sm.LMNNProblem
-    solution = sm.solve(statement.from_labels(X, y), max_time=seconds)
+    solution = sm.solve(statement.from_labels(X, y), max_time=0.05)
     assert np.isfinite(solution.objective)
     assert 0.0 <= solution.lower_bound <= solution.objective
 
@@ -152,7 +151,7 @@ class Clock:
         self.monkeypatch.setattr(owner, name, timed)
 
 
-@pytest.mark.parametrize("max_time", [64, 76, 92, 100])
+@pytest.mark.parametrize("max_time", [64, 76, 92])
 def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of a descent or of a search, and where a certificate is all that there is time for."""
     problem, clock = separated(600, 5.0), Clock(monkeypatch)

