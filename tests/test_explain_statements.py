@@ -100,8 +100,7 @@ def lego(targets: np.ndarray = TARGETS) -> sm.LEGOBatchProblem:
 
 CASES: dict[str, Callable[[], sm.Problem]] = {
     "several": lambda: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1),
-    "several squared": lambda: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1, loss="squared_hinge"),
-    "kernel": lambda: sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="linear", ridge=0.1),
+    "squared": lambda: sm.LMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1, loss="squared_hinge"),
     "frobenius": lambda: sm.FrobeniusLMNNProblem.from_labels(X, y, 2, 0.3, 0.4, ridge=0.05),
     "pola": lambda: pola(0.3),
     "hard": lambda: pola(None),
@@ -109,7 +108,7 @@ CASES: dict[str, Callable[[], sm.Problem]] = {
     "lego": lego,
     "own": apart,
 }
-TRIPLETS = ("several", "several squared", "kernel", "frobenius")
+TRIPLETS = ("several", "squared", "frobenius")
 EVERY = pytest.mark.parametrize("name", CASES)
 
 
@@ -301,8 +300,7 @@ def test_the_size_of_the_metric_is_what_the_examples_contribute(name: str) -> No
     ("name", "factors"),
     [
         ("several", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
-        ("several squared", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
-        ("kernel", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
+        ("squared", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
         ("frobenius", {"pull": 0.7, "push": 0.3, "trace": 0.05, "frobenius": 0.4}),
         ("pola", {"frobenius": 1.0, "threshold": 1.0, "slack": 0.3}),
         ("hard", {"frobenius": 1.0, "threshold": 1.0}),
@@ -335,7 +333,7 @@ def test_weights_by_proven_optima(name: str) -> None:
         assert high - low <= 0.1 * max(1.0, abs(derivative))
         linear = found.at_most(**{weight: at + 0.2}) - found.at_most(**{weight: at - 0.05})
         assert linear == pytest.approx(0.25 * derivative, rel=1e-6, abs=1e-9)
-        for value in (0.05, 0.6):
+        for value in (0.6,):
             there = tight(problem.with_weights(**{weight: value}))
             assert there.lower_bound <= found.at_most(**{weight: value}) + rounding(there.objective)
     assert found.at_most() == found.objective
@@ -359,7 +357,7 @@ def scaled_optimum(name: str, margin: float) -> tuple[float, float]:
         factor = margin**2
         assert min(1, margin) * there.extras["threshold"] > 1.01  # b >= 1 is not active, whatever the margin
     else:
-        push = 0.3 * margin ** (2 if name == "several squared" else 1)
+        push = 0.3 * margin ** (2 if name == "squared" else 1)
         factor = 0.7 * margin + push
         there = tight(problem.with_weights(push_weight=push / factor, ridge=0.1 * margin / factor))
     return factor * there.lower_bound, factor * there.objective
@@ -374,7 +372,7 @@ def test_margin_by_proven_optima(name: str) -> None:
     low, high = (here.lower_bound - below) / step, (above - here.lower_bound) / step  # the optimum is convex in m
     assert low <= found.margin <= high
     assert high - low <= 0.05 * max(1, found.margin)
-    for margin in (0.7, 1.4, 2.5):
+    for margin in (0.7, 2.5):
         assert found.at_least(margin=margin) <= scaled_optimum(name, margin)[1] + rounding(here.objective)
 
 
@@ -472,6 +470,7 @@ def test_tables_and_words(name: str) -> None:
     kind = "triplets" if name in TRIPLETS else "pairs"
     for words in (f"support {kind}", f"violated {kind}", "optimum by"):
         assert words in str(found)
+    assert repr(found) == f"<Explanation {found}>"
 
 
 def test_the_statement_of_the_docs_is_explained_by_the_method_of_the_docs() -> None:

@@ -16,7 +16,6 @@ import sdpmetric as sm
 from sdpmetric._loops import nca
 from sdpmetric.classification import energies
 from sdpmetric.engine import threads
-from sdpmetric.triplets.neighbors import target_neighbors
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
@@ -130,17 +129,6 @@ def test_openmp_regions_are_held_to_the_calling_thread():
         assert pool_threads("openmp") == {3}
 
 
-def test_target_neighbors_are_the_same_with_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(threads, "PRODUCT_WORK", 1)
-    X, y = data(700)
-    found = []
-    for n_threads in (1, 2, 3):
-        with threads.limited(n_threads):
-            found.append(target_neighbors(X, y, 3).tolist())
-    assert found[0] == found[1] == found[2]
-    assert (y[np.array(found[0])] == y[:, None]).all()
-
-
 def test_blas_is_held_to_one_thread_as_long_as_anybody_needs_it():
     with threadpool_limits(limits=2, user_api="blas"):
         before = pool_threads("blas")
@@ -160,9 +148,7 @@ def data(n=900, d=12):
 
 
 STATEMENTS = {
-    "one metric": lambda X, y: sm.LMNNProblem.from_labels(X, y, 3, 0.5),
     "single precision": lambda X, y: sm.LMNNProblem.from_labels(X.astype(np.float32), y, 3, 0.5),
-    "squared": lambda X, y: sm.LMNNProblem.from_labels(X, y, 3, 0.5, loss="squared_hinge"),
     "several": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y, 3, 0.5),
     "frobenius": lambda X, y: sm.FrobeniusLMNNProblem.from_labels(X, y, 3, 0.5),
 }
@@ -203,7 +189,7 @@ def test_the_subgradient_solver_and_energies_are_the_same_bits_too(monkeypatch):
     for n_threads in (1, 3):
         with threads.limited(n_threads):
             problem = sm.LMNNProblem.from_labels(X, y, 3, 0.5)
-            solution = sm.solve(problem, "subgradient", tol=1e-2, max_iter=60)
+            solution = sm.solve(problem, "subgradient", tol=1e-2, max_iter=20)
             energy = energies(solution.components, X, y, X + 0.1, target_neighbors=problem.source.targets)
         found.append((solution.objective, solution.lower_bound, solution.components.tobytes(), energy.tobytes()))
     assert found[0] == found[1]

@@ -29,7 +29,7 @@ def not_below(found: float, exact: Fraction) -> bool:
 @pytest.mark.parametrize("scale", SCALES)
 def test_norms_and_products(scale: float) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(20):
+    for _ in range(5):
         A = scale * rng.normal(size=(3, 4)) * 10.0 ** rng.uniform(-8, 8, 4)
         A[1] = 0.0
         assert not_below(rigorous.squares_above(A), squares(A))
@@ -73,11 +73,11 @@ def sums(X: np.ndarray, L: np.ndarray, weight: float) -> list[tuple[terms.Term, 
     ]
 
 
-@pytest.mark.parametrize("scale", [scale for scale in SCALES if scale < 1e100])
+@pytest.mark.parametrize("scale", [scale for scale in SCALES if scale < 1e100][::3])
 @pytest.mark.parametrize("weight", [1e300, 1e-300])
 def test_objectives(scale: float, weight: float) -> None:
     rng = np.random.default_rng(2)
-    for X_scale in (1e-100, 1e-3, 1.0):
+    for X_scale in (1e-100, 1.0):
         X, y = X_scale * rng.normal(size=(9, 2)), np.arange(9) % 2
         L = scale * rng.normal(size=(2, 2))
         for term, exact in sums(X, L, weight):

@@ -122,17 +122,17 @@ def check_kernel(problem: POLAProblem, order: np.ndarray) -> None:
     assert np.abs(through - q).max() <= 1e-6 * max(1.0, q.max())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_theorem_1_and_the_mistake_bound(seed: int) -> None:
     check_theorems(*random_stream(seed))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_theorem_for_inseparable_pairs(seed: int) -> None:
     check_inseparable(*random_stream(seed, 0.3), gamma=0.3 if seed % 2 else 20.0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_kernel_streams_are_streams_in_their_feature_space(seed: int) -> None:
     check_kernel(*random_stream(seed))
 
@@ -153,35 +153,7 @@ def test_theorem_1_is_nearly_tight_for_one_long_dissimilar_pair() -> None:
     assert 0.9 < share <= 1.0
 
 
-def test_the_theorem_with_gamma_is_nearly_tight_too() -> None:
-    """One pair, once: the comparator gains nothing from a slack that it pays for with the weight of the loss."""
-    problem = POLAProblem([[0.0], [3.0]], [[0, 1]], [False])
-    assert 0.9 < check_inseparable(problem, np.zeros(1, dtype=int), 0.5) <= 1.0
-
-
-def test_projections_are_those_of_the_exact_layer(rng) -> None:
-    d = 3
-    for sign in (1.0, -1.0):
-        for gamma in (0.0, 0.7):
-            stream = sm.POLAStream(d, 1.3, gamma or None)
-            stream.partial_fit(rng.normal(size=(8, d)), [[0, 1], [2, 3], [4, 5], [6, 7]], [-1, 1, -1, -1])
-            point, v = state_of(stream), rng.normal(size=d)
-            while point.loss(v, sign) < 0.1:
-                v = rng.normal(size=d)
-            A, b, xi = cp.Variable((d, d), symmetric=True), cp.Variable(), cp.Variable()
-            given, extra = point, 0.0
-            for constraints in (
-                [sign * (b - cp.trace(np.outer(v, v) @ A)) + np.sqrt(gamma) * xi >= 1],
-                [A >> 0, b >= 1],
-            ):
-                away = cp.sum_squares(A - given.metric) + cp.square(b - given.threshold) + cp.square(xi - extra)
-                cp.Problem(cp.Minimize(away), constraints).solve(solver="CLARABEL")
-                given, extra = Threshold(A.value, float(b.value)), float(xi.value)
-            stream.update(v, np.zeros(d), int(sign))
-            assert distance(state_of(stream), given) <= 1e-8
-
-
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0])
 def test_comparator_and_least_loss_as_programs(seed: int) -> None:
     problem, order = random_stream(seed, 0.4)
     problem = in_order(problem, order)
@@ -238,13 +210,7 @@ def test_contradicting_pairs_cost_every_metric_something() -> None:
     assert judged.lower_bound <= 8 / 3 + 1e-9
 
 
-def test_online_takes_a_limit() -> None:
-    solution = sm.solve(separable(1), solver="online", max_iter=17)
-    assert solution.status is sm.Status.USER_LIMIT
-    assert solution.n_iter == 17
-
-
-@pytest.mark.parametrize(("seed", "beta"), [(0, 0.3), (1, 0.3), (2, 0.01)])
+@pytest.mark.parametrize(("seed", "beta"), [(2, 0.1)])
 def test_batch_conversion_keeps_its_promises(seed: int, beta: float) -> None:
     problem = separable(seed)
     optimum, batch = sm.solve(problem), sm.solve(problem, solver="batch", beta=beta)
@@ -254,16 +220,10 @@ def test_batch_conversion_keeps_its_promises(seed: int, beta: float) -> None:
     assert problem.objective(batch.components, threshold=batch.extras["threshold"]) < np.inf
 
 
-def test_batch_conversion_takes_a_limit() -> None:
-    batch = sm.solve(separable(1), solver="batch", beta=1e-6, max_iter=50)
-    assert batch.status is sm.Status.USER_LIMIT
-    assert batch.n_iter == 50
-
-
 # -- the eigenpair, and rounding ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(12))
 def test_the_negative_eigenpair(seed: int) -> None:
     rng = np.random.default_rng(seed)
     d = int(rng.integers(1, 40))
@@ -289,7 +249,7 @@ def test_the_negative_eigenpair(seed: int) -> None:
         assert found == 0.0 or abs(found - values[0]) <= 1e-9 * scale
 
 
-@pytest.mark.parametrize("d", [2, 7, 40])
+@pytest.mark.parametrize("d", [7, 40])
 def test_streams_equal_full_decompositions(d: int) -> None:
     """From d = 24 on with a shifted inverse; halfway, the stream is saved and loaded."""
     rng = np.random.default_rng(d)
@@ -326,8 +286,7 @@ def check_drift(d: int, n_updates: int, gamma: float | None) -> None:
     assert stream.radius < np.inf
 
 
-@pytest.mark.parametrize("gamma", [None, 5.0])
-@pytest.mark.parametrize("d", [1, 4, 30])
+@pytest.mark.parametrize(("d", "gamma"), [(1, None), (30, 5.0)])
 def test_long_random_streams(d: int, gamma: float | None) -> None:
     check_drift(d, 20_000, gamma)
 

@@ -187,7 +187,7 @@ def test_both_reasons_for_a_weak_bound_are_given():
     assert "count as ones of very little" in found.weakness
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_subspace_of_all_dimensions_is_the_whole_space_whatever_its_columns(seed):
     """Beside LogDet from a metric that is not the identity, whose determinant is of the data's own coordinates."""
     X, A, P = (np.random.default_rng(seed).normal(size=shape) for shape in ((20, 3), (3, 3), (3, 3)))
@@ -213,7 +213,7 @@ def test_divergences_from_a_metric_of_any_size_are_bounded(size, diagonal):
     assert found[1].objective == pytest.approx(found[0].objective, rel=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_best_multiple_of_a_concave_function_is_found(seed):
     local = np.random.default_rng(seed)
     weights, slopes = local.random(8), local.normal(size=8) * 10.0 ** local.uniform(-4, 2)
@@ -230,7 +230,7 @@ def test_the_best_multiple_of_a_concave_function_is_found(seed):
     assert best_multiple(lambda t: -t, 0.7) == 0.0
 
 
-@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("domain", [{}, {"diagonal": True}, {"bases": [[1.0]]}], ids=["all", "diagonal", "bases"])
 def test_differences_that_vanish_beside_others_are_not_zero(domain, loss):
     """The pair is 1e-310 apart, which counts under large enough metrics: the infimum is 0."""

