@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
 from instances import assert_close, assert_same, rounding
-from numpy.typing import ArrayLike
 
 import sdpmetric as sm
-from sdpmetric.core.certificate import Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.explanation import Support
-from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.losses import Hinge, Weighted
 
 N = 14
 RNG = np.random.default_rng(3)
@@ -34,60 +29,6 @@ SIMILAR = (
 )  # only the first feature matters, so that a metric parts them
 SIDES = np.arange(24) % 3 - 1
 TARGETS = EUCLIDEAN * RNG.uniform(0.5, 1.5, 24)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Apart(sm.Problem):
-    """A statement of someone else: trace(M) + w sum_t [1 - D_t]_+ over pairs that are to be apart."""
-
-    X: np.ndarray
-    pairs: np.ndarray
-    w: float = 0.5
-
-    weights = ("w",)
-
-    def describe(self) -> str:
-        return f"{len(self.pairs)} pairs apart"
-
-    def _distances(self, L: np.ndarray) -> np.ndarray:
-        return distances(self.X @ L.T, *self.pairs.T)
-
-    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        L, _ = self.check_point(components, metric)
-        return float(np.sum(L**2) + self.w * np.maximum(1 - self._distances(L), 0).sum())
-
-    def _feasible(self, L: np.ndarray, dual: Multipliers | None) -> np.ndarray:
-        given = (
-            self.w * (self._distances(L) < 1) if dual is None else check_multipliers(dual, len(self.pairs), "numbers")
-        )
-        a = np.clip(given, 0, self.w)
-        return a / max(1.0, np.linalg.eigvalsh(adjoint(self.X, *self.pairs.T, a))[-1])
-
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> sm.DualityCertificate:
-        L, _ = self.check_point(components, metric)
-        bound = float(self._feasible(L, dual).sum())
-        return sm.DualityCertificate(
-            objective=self.objective(L), lower_bound=bound, program="Apart", constraints="pairs"
-        )
-
-    def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
-        a, D, (first, second) = self._feasible(components, dual), self._distances(components), self.pairs.T
-        return Constraints(
-            dual=a,
-            roles={"first": first, "second": second},
-            multipliers=a,
-            excess=1 - D,
-            loss=Weighted(Hinge(), np.full(len(a), self.w)),
-            stretch=[(first, second, D)],
-            slopes={"w": float(np.maximum(1 - D, 0).sum())},
-            margin=True,
-        )
-
-
-def apart() -> Apart:
-    return Apart(X, PAIRS[:2])
 
 
 def pola(slack_weight: float | None) -> sm.POLAProblem:
@@ -106,7 +47,6 @@ CASES: dict[str, Callable[[], sm.Problem]] = {
     "hard": lambda: pola(None),
     "itml": lambda: sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 3.0, gamma=0.4, prior=np.diag([1.0, 2.0, 0.5])),
     "lego": lego,
-    "own": apart,
 }
 TRIPLETS = ("several", "squared", "frobenius")
 EVERY = pytest.mark.parametrize("name", CASES)
@@ -120,27 +60,10 @@ def solved(name: str) -> sm.Solution:
 
 def tight(problem: sm.Problem) -> sm.Solution:
     """A solution with a gap that finite differences can bear."""
-    if isinstance(problem, Apart):
-        return tight_apart(problem)
     exact = isinstance(problem, sm.LMNNProblem | sm.MultiMetricLMNNProblem)
     solution = sm.solve(problem, "conic" if exact else "auto", tol=1e-9)
     assert solution.relative_gap <= 1e-7
     return solution
-
-
-def tight_apart(problem: Apart) -> sm.Solution:
-    """Solved by its dual, in CVXPY."""
-    V = X[problem.pairs[:, 0]] - X[problem.pairs[:, 1]]
-    M = cp.Variable((3, 3), symmetric=True)
-    room = cp.Variable(len(V), nonneg=True)
-    apart = [cp.sum(cp.multiply(np.outer(v, v), M)) + room[t] >= 1 for t, v in enumerate(V)]
-    cp.Problem(cp.Minimize(cp.trace(M) + problem.w * cp.sum(room)), [M >> 0, *apart]).solve(solver="CLARABEL")
-    values, vectors = np.linalg.eigh(M.value)
-    L = (vectors * np.sqrt(np.maximum(values, 0))).T
-    a = np.array([float(c.dual_value) for c in apart])
-    certificate = problem.certify(L, dual=a)
-    assert certificate.relative_gap <= 1e-6
-    return sm.Solution(L, certificate, certificate.status(1e-6), "CVXPY", dual=a, problem=problem)
 
 
 def loosened(solution: sm.Solution, seed: int, size: float) -> sm.Solution:
@@ -163,43 +86,7 @@ def constraints_of(solution: sm.Solution) -> tuple[sm.Explanation, Constraints]:
     return found, problem.constraints(np.asarray(solution.components, float), solution.dual)
 
 
-def fenchel_young(problem: sm.Problem, found: Constraints) -> np.ndarray:
-    """``phi(u) + phi*(a) - a u`` of every constraint, written out for each statement."""
-    a, u, held = found.multipliers, np.maximum(found.excess, 0), np.maximum(-found.excess, 0)
-    if isinstance(problem, sm.ITMLProblem):
-        xi, s = np.where(SIMILAR, 1.0, 3.0), np.where(SIMILAR, 1.0, -1.0)
-        r = 1 + s * u / xi
-        return 0.4 * (r - 1 - np.log(r)) - s * a * (xi + s * found.excess) - 0.4 * np.log(1 - s * a * xi / 0.4)
-    if isinstance(problem, sm.LEGOBatchProblem):
-        return (a - 0.3 * u) ** 2 / (2 * 0.3) + a * held
-    if isinstance(problem, sm.POLAProblem) and problem.slack_weight is None:
-        return a * held
-    c = 0.3 if not isinstance(problem, Apart) else problem.w
-    if getattr(problem, "squared", False):
-        return (a - 2 * c * u) ** 2 / (4 * c) + a * held
-    return (c - a) * u + a * held
-
-
 # -- identities, by loops -------------------------------------------------------------------------------------------
-
-
-@EVERY
-def test_the_gap_is_a_sum_of_terms_none_of_them_negative(name: str) -> None:
-    best = solved(name)
-    problem = best.problem
-    for solution in (best, loosened(best, 1, 0.03), loosened(best, 2, 0.3)):
-        found, listed = constraints_of(solution)
-        terms = fenchel_young(problem, listed)
-        small = rounding(found.certificate.objective)
-        assert (terms >= -small).all()
-        assert terms.sum() <= found.certificate.gap + 1e3 * small
-        assert (listed.multipliers >= 0).all()
-        assert (listed.multipliers <= listed.loss.ceilings).all()
-        assert (
-            found.certificate.lower_bound
-            >= solution.problem.certify(solution.components, dual=solution.dual).lower_bound - small
-        )
-    assert sm.explain(best).certificate.relative_gap <= 1e-6
 
 
 @EVERY
@@ -249,9 +136,7 @@ def test_influence_and_slacks_agree_with_loops(name: str) -> None:
             signed, excess = [(i, l, D(i, l)), (i, j, -D(i, j))], 1 - D(i, l) + D(i, j)
         else:
             i, j, t_pair = rows["first"], rows["second"], int(listed.columns.get("pair", np.arange(N))[t])
-            if name == "own":
-                sign, excess = 1.0, 1 - D(i, j)
-            elif name == "lego":
+            if name == "lego":
                 sign = -1.0 if listed.columns["at_most"][t] else 1.0
                 excess = -sign * (D(i, j) - TARGETS[t_pair])
             else:
@@ -281,9 +166,7 @@ def test_the_size_of_the_metric_is_what_the_examples_contribute(name: str) -> No
     found = sm.explain(solution)
     sums, total = found.slacks.sums, found.influence.contribution.sum()
     M = solution.metrics.astype(float)
-    if name == "own":
-        expected = float(np.trace(M[0]))
-    elif name in ("pola", "hard"):
+    if name in ("pola", "hard"):
         expected = float(np.sum(M**2))
     elif name in ("itml", "lego"):
         prior = np.diag([1.0, 2.0, 0.5]) if name == "itml" else np.eye(3)
@@ -326,7 +209,7 @@ def test_weights_by_proven_optima(name: str) -> None:
     found = sm.explain(here).sensitivity
     assert set(found.weights) == (set() if name == "hard" else set(problem.weights))
     for weight, derivative in found.weights.items():
-        at = {"frobenius": 0.4, "gamma": 0.4, "ridge": 0.1, "w": 0.5}.get(weight, 0.3)
+        at = {"frobenius": 0.4, "gamma": 0.4, "ridge": 0.1}.get(weight, 0.3)
         above, below = (tight(problem.with_weights(**{weight: at + s * step})) for s in (1, -1))
         low, high = (above.lower_bound - here.objective) / step, (here.objective - below.lower_bound) / step
         assert low <= derivative <= high
@@ -402,37 +285,6 @@ def test_targets_of_lego_by_proven_optima() -> None:
         assert high - low <= 0.02 * max(1.0, abs(slopes[t]))
     far = TARGETS * np.random.default_rng(5).uniform(0.3, 2, 24)
     assert here.lower_bound + slopes @ (far - TARGETS) <= tight(lego(far)).objective + rounding(here.objective)
-
-
-@pytest.mark.parametrize("name", ["itml", "pola"])
-def test_tighter_single_pairs_in_a_program_of_their_own(name: str) -> None:
-    s = np.where(SIMILAR, 1.0, -1.0)
-    tighter, M, cone = cp.Parameter(24, value=np.zeros(24)), *sm.metric_variable(3)
-    D = sm.squared_distances(M, X, PAIRS)
-    if name == "itml":
-        xi, bound, prior = cp.Variable(24), np.where(SIMILAR, 1.0, 3.0), np.diag([1.0, 2.0, 0.5])
-        slack = cp.sum(xi / bound - cp.log(xi / bound) - 1)
-        value = cp.trace(np.linalg.inv(prior) @ M) - cp.log_det(M) - 3 + 0.4 * slack
-        rules = [cp.multiply(s, D - xi) + tighter <= 0]
-    else:
-        b, xi = cp.Variable(), cp.Variable(24, nonneg=True)
-        value = 0.5 * cp.sum_squares(M) + 0.5 * cp.square(b - 4) + 0.3 * cp.sum(xi)
-        rules = [cp.multiply(s, b - D) >= 1 + tighter - xi, b >= 1]
-    program = cp.Problem(cp.Minimize(value), [*rules, cone])
-    options = {"tol_gap_rel": 1e-10, "tol_gap_abs": 1e-10, "tol_feas": 1e-10}
-    here, solution, step = program.solve(solver="CLARABEL", **options), solved(name), 1e-3
-    assert here == pytest.approx(solution.objective, rel=1e-6)
-    support = sm.explain(solution).support
-    assert len(support) > 4
-    widths = []
-    for t in (0, len(support) // 2, len(support) - 1):
-        slopes = []
-        for sign in (-1, 1):
-            tighter.value = sign * step * np.eye(24)[support.columns["pair"][t]]
-            slopes.append(sign * (program.solve(solver="CLARABEL", **options) - here) / step)
-        assert slopes[0] - 1e-3 <= support.multipliers[t] <= slopes[1] + 1e-3
-        widths.append(slopes[1] - slopes[0])
-    assert min(widths) <= 0.05
 
 
 # -- the interface --------------------------------------------------------------------------------------------------
@@ -568,11 +420,11 @@ def test_a_stream_is_refused() -> None:
 
 
 def test_a_statement_that_does_not_say_what_its_multipliers_are() -> None:
-    class Silent(Apart):
+    class Silent(sm.ITMLProblem):
         constraints = None
 
     with pytest.raises(TypeError, match="no method constraints"):
-        sm.explain(unsolved(Silent(X, PAIRS[:2])))
+        sm.explain(unsolved(Silent(X, PAIRS, SIMILAR)))
 
 
 def test_pairs_that_contradict_each_other_have_no_optimum_to_explain() -> None:

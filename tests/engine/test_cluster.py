@@ -53,22 +53,6 @@ def test_a_solve_on_workers_is_certified_as_here(client):
     assert abs(again.lower_bound - there.lower_bound) <= rounding(again.lower_bound)
 
 
-def test_certificates_on_workers_agree_with_those_here(client):
-    problem = blobs()
-    L = problem.lift(2.0 * np.eye(6))
-    here = problem.certify(L)
-    with interface.using(sm.engines.Dask(client)):
-        there = problem.certify(L)
-    assert abs(here.objective - there.objective) <= rounding(here.objective)
-    assert abs(here.lower_bound - there.lower_bound) <= rounding(here.lower_bound)
-
-
-def test_limits_reach_the_workers(client):
-    solution = sm.solve(blobs(1500), tol=1e-9, max_time=1e-3, engine=client)
-    assert solution.status is sm.Status.USER_LIMIT
-    assert np.isfinite(solution.objective)
-
-
 def test_problems_larger_than_the_memory_of_a_worker_are_refused(client, monkeypatch):
     engine = sm.engines.Dask(client)
     address = next(iter(engine._workers()))

@@ -13,7 +13,6 @@ from sklearn.datasets import make_blobs
 from threadpoolctl import threadpool_limits
 
 import sdpmetric as sm
-from sdpmetric._loops import nca
 from sdpmetric.classification import energies
 from sdpmetric.engine import threads
 
@@ -167,18 +166,6 @@ def test_results_are_the_same_bits_with_any_number_of_threads(name, monkeypatch)
         certificate = solution.certificate
         found.append((solution.components.tobytes(), certificate.objective, certificate.lower_bound, solution.n_iter))
     assert found[0] == found[1] == found[2]
-
-
-def test_values_and_slopes_of_nca_are_the_same_bits_too():
-    X, y = data()
-    order = np.argsort(y)
-    begin, end = np.searchsorted(y[order], y[order], "left"), np.searchsorted(y[order], y[order], "right")
-    L, found = np.random.default_rng(0).normal(size=(3, X.shape[1])), []
-    for n_threads in (1, 3):
-        with threads.limited(n_threads):
-            value, gradient = nca.evaluate(X[order], L, begin, end, np.zeros(0), True)
-            found.append((value, gradient.tobytes()))
-    assert found[0] == found[1]
 
 
 def test_the_subgradient_solver_and_energies_are_the_same_bits_too(monkeypatch):

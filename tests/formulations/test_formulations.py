@@ -105,26 +105,6 @@ def test_one_dimension_by_hand(mu):
     assert named(program)["margins"].dual_value == pytest.approx(expected, rel=1e-6)
 
 
-def test_one_dimension_with_squared_hinge_and_ridge_by_hand():
-    """min c m + mu (1 - 8 m)^2 with c = 1 - mu + ridge: 1 - 8 m = c / (16 mu), multiplier c / 8."""
-    mu, ridge = 0.3, 0.25
-    c = 1 - mu + ridge
-    u = c / (16 * mu)
-    program = solved(to_cvxpy(one_dimension(mu, squared=True, ridge=ridge)))
-    assert program.value == pytest.approx(c * (1 - u) / 8 + mu * u**2, rel=1e-7)
-    assert named(program)["margins"].dual_value == pytest.approx(c / 8, rel=1e-6)
-
-
-def test_planted_one_triplet_optimum_in_two_dimensions():
-    """Target along e1, impostor along e2 at distance 2: M = e2 e2' / 4 costs nothing, and nothing is below 0."""
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    problem = LMNNProblem.from_triplets(X, np.array([[0, 1, 2]]), push_weight=0.3)
-    assert abs(solved(to_cvxpy(problem)).value) <= 1e-7
-    # With the impostor as far along e1 as along e2, the target's pull still costs nothing.
-    X[2] = [2.0, 2.0]
-    assert abs(solved(to_cvxpy(LMNNProblem.from_triplets(X, np.array([[0, 1, 2]]), push_weight=0.3))).value) <= 1e-7
-
-
 def test_no_triplets_and_no_push_cost_nothing(small):
     assert abs(solved(to_cvxpy(small.problem, NONE)).value) <= 1e-7
     assert abs(solved(to_cvxpy(small.problem.with_weights(push_weight=0.0))).value) <= 1e-6
@@ -177,35 +157,8 @@ def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
     assert reduced_value(problem, every[sets == 0], every[sets == 2]) <= full + 1e-6 * max(1, full)
 
 
-def test_the_index_sets_of_the_optimum_give_its_value():
-    """With rows only for the hinges at their kink, the reduced program has the full optimum."""
-    problem = make_instance("plain", 1).problem
-    every = all_triplets(problem)
-    program = reduced(problem, every)
-    solved(program.program)
-    Z = problem.points
-    far, near = Z[every.anchors] - Z[every.impostors], Z[every.anchors] - Z[every.targets]
-    M = program.metrics[0]
-    u = 1 - np.einsum("ti,ij,tj->t", far, M, far) + np.einsum("ti,ij,tj->t", near, M, near)
-    kink = np.abs(u) < 1e-4
-    assert 0 < kink.sum() < len(every) / 2
-    assert (u > 1e-4).any()
-    assert_close_values(reduced_value(problem, every[kink], every[u > 1e-4]), program.value)
-    assert reduced_value(problem, every[kink], NONE) < program.value - 1e-3
-
-
 def assert_close_values(found, expected):
     assert abs(found - expected) <= 1e-6 * max(1, abs(expected))
-
-
-def test_multipliers_of_a_reduced_program_are_feasible_for_the_whole(small):
-    problem = small.problem
-    every = all_triplets(problem)
-    program = reduced(problem, every[::2])
-    solved(program.program)
-    certificate = problem.certify(np.zeros((0, small.d)), dual=program.dual)
-    assert certificate.lower_bound == pytest.approx(program.value, rel=1e-6)
-    assert certificate.dual_residual <= 1e-6
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.5])

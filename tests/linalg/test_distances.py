@@ -34,14 +34,6 @@ def test_adjoint_identity(seed):
     assert_close(A, A.T)
 
 
-@given(SEEDS)
-def test_adjoint_is_the_sum_of_outer_products(seed):
-    _, X, a, b, w = pairs_of(seed)
-    expected = sum((wp * oracles.outer(X, i, j) for i, j, wp in zip(a, b, w, strict=True)), np.zeros((X.shape[1],) * 2))
-    scale = np.abs(w).sum() * np.abs(X).max() ** 2
-    assert_close(dist.adjoint(X, a, b, w), expected, scale)
-
-
 def test_differences_come_block_by_block(rng, monkeypatch):
     X, a, b = rng.normal(size=(9, 3)), rng.integers(0, 9, 20), rng.integers(0, 9, 20)
     monkeypatch.setattr(dist, "PAIRS_AT_ONCE", 6)
@@ -117,12 +109,3 @@ def test_hinge_slopes_match_a_loop(kind, width, squared, in_parts, rng, monkeypa
     if len(values):
         slopes[np.nonzero(slopes)[0][0], np.nonzero(slopes)[1][0]] *= 1 + 1e-5
         assert abs(slopes.sum() - sum(expected.values())) > rounding(0.0) or sums.slopes == 0
-
-
-def test_slopes_repeat_exactly(rng):
-    case = make_instance("plain", 5)
-    L = case.random_factor(rng)
-    Z = case.problem.embed(L)
-    first, second = (hinge_slopes(Z, case.problem.candidates(Z), 0.1, False) for _ in range(2))
-    assert first[0] == second[0]
-    assert np.array_equal(first[1], second[1])

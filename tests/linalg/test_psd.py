@@ -48,20 +48,6 @@ def test_projection_axioms(seed):
     check_projection(psd.project, seed)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda A: psd.project(A) * 1.001,
-        lambda A: A,
-        lambda A: psd.project(A - 1e-3 * np.abs(A).max() * np.eye(len(A))),
-        lambda A: np.diag(np.maximum(np.diag(A), 0)),
-    ],
-)
-def test_projection_axioms_notice_a_wrong_projection(wrong):
-    with pytest.raises(AssertionError):
-        [check_projection(wrong, seed) for seed in range(20)]
-
-
 def test_factor_keeps_the_psd_part_longest_row_first():
     A = np.diag([3.0, -2.0, 5.0, 1e-13])
     L = psd.factor(A)

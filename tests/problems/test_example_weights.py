@@ -89,15 +89,3 @@ def test_a_feature_space_and_a_frobenius_term_take_weights():
     found, exact = sm.solve(frobenius, tol=1e-4), sm.solve(frobenius, solver="conic", tol=1e-5)
     assert found.status.ok
     assert max(s.certificate.lower_bound for s in (found, exact)) <= min(found.objective, exact.objective) * (1 + 1e-9)
-
-
-def test_a_weight_of_zero_takes_an_example_out_as_anchor_and_impostor():
-    weights = np.ones(36)
-    weights[[3, 20]] = 0.0
-    problem = sm.LMNNProblem.from_labels(X, Y, 2, 0.4, sample_weight=weights)
-    anchors, _ = problem.target_pairs
-    assert not {3, 20} & set(anchors.tolist())
-    L = RNG.normal(size=(2, 4))
-    impostors = np.concatenate([block.impostors for block in problem.push.near(X @ L.T)])
-    assert not {3, 20} & set(impostors.tolist())
-    assert sm.solve(problem).status.ok

@@ -146,35 +146,6 @@ def test_weight_2_is_the_triplet_listed_twice(data):
 # -- coordinates for solvers ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", SETTINGS[1:3], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_in_whitened_coordinates_the_cost_is_the_trace(kind, options):
-    case = make_instance(kind, 2, **options)
-    problem, rng = case.problem, np.random.default_rng(3)
-    rank = problem.points.shape[1]
-    for _ in range(3):
-        W = rng.normal(size=(2, rank)) * 10 ** rng.uniform(-1, 1)
-        L = W @ problem.coordinates.range.T
-        Z = problem.embed(L)
-        assert np.abs(Z - problem.points @ W.T).max() <= 1e-8 * max(1.0, np.abs(W).max() * np.abs(problem.points).max())
-        assert abs(problem.cost(L, Z) - np.sum(W**2)) <= 1e-9 * np.sum(W**2)
-        assert abs(np.sum(case.statement.cost_matrix() * (L.T @ L)) - np.sum(W**2)) <= 1e-8 * np.sum(W**2)
-
-
-@pytest.mark.parametrize("kind", ["plain", "pure", "wide", "listed"])
-def test_candidates_hold_every_active_triplet_of_one_group(kind):
-    case = make_instance(kind, 1)
-    rng = np.random.default_rng(11)
-    L = case.random_factor(rng)
-    C = case.problem.candidates(case.problem.embed(L))
-    found = {tuple(t) for t in C.triplets(np.ones((len(C.impostors), C.targets.shape[1])))[0].to_array().tolist()}
-    null_groups, M = case.problem.null_groups, L.T @ L
-    active = {
-        t for t in case.statement.triplets if null_groups[t[0]] == null_groups[t[2]] and case.statement.hinge(M, t) > 0
-    }
-    assert active <= found
-
-
 # -- what it says about itself ----------------------------------------------------------------------------------------
 
 

@@ -218,17 +218,6 @@ def test_truncated_gradient_with_everybody_a_candidate_is_the_gradient(kind, obj
     )
 
 
-def test_candidates_are_the_nearest_and_the_nearest_of_the_class():
-    problem = make(6)
-    anchors = np.array([3, 7])
-    near = nca_stochastic.nearest_candidates(problem, np.eye(3), anchors, 4)
-    for a, row in zip(anchors, near, strict=True):
-        D = np.sum((problem.X - problem.X[a]) ** 2, axis=1)
-        own = [j for j in np.argsort(D) if Y[j] == Y[a]][:2]
-        assert set(row) == set(np.argsort(D)[:5]) | set(own)
-        assert len(set(row) - {a}) == np.count_nonzero(row != a)  # the anchor's own place is the only one twice
-
-
 def test_stochastic_solver_improves_repeats_and_takes_large_data_in_blocks():
     X, y = concentric_rings(n_rings=3, n_points=150, random_state=3)
     problem = sm.NCAProblem(X, y, 2)

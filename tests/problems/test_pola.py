@@ -11,8 +11,6 @@ from pola_oracle import separable
 
 import sdpmetric as sm
 from sdpmetric.bounds import contradiction
-from sdpmetric.formulations import named
-from sdpmetric.formulations.pola import contradiction_program
 
 PROMISES = {"dual": 1e-6, "conic": 1e-6}
 
@@ -180,20 +178,6 @@ def test_the_best_threshold_is_the_best_of_a_grid(rng) -> None:
         assert min(grid) <= best + 1e-3 * max(1, best) * (1 + w.sum())
 
 
-@pytest.mark.parametrize(("d", "weight"), [(2, None), (6, None), (6, 100.0)])
-def test_labels_at_random_are_solved_or_proven_infeasible(d: int, weight: float | None) -> None:
-    rng = np.random.default_rng(d)
-    problem = sm.POLAProblem.from_labels(rng.normal(size=(140, d)), rng.integers(0, 2, 140), 600, slack_weight=weight)
-    solution = sm.solve(problem, max_iter=2000)
-    if weight is None:
-        assert_contradiction(problem, solution)
-    else:
-        assert solution.status is sm.Status.OPTIMAL
-        assert (
-            abs(loop_objective(problem, solution.metric, solution.extras["threshold"]) / solution.objective - 1) < 1e-8
-        )
-
-
 def test_a_contradiction_is_saved_and_loaded(tmp_path) -> None:
     problem = sm.POLAProblem(LINE, [[0, 1], [1, 0]], [True, False])
     solution = sm.solve(problem)
@@ -247,29 +231,6 @@ def test_a_contradiction_between_several_pairs(solver: str) -> None:
     assert sm.solve(sm.POLAProblem(X, problem.pairs, problem.similar), solver=solver).status is sm.Status.OPTIMAL
 
 
-def test_no_contradiction_is_claimed_where_there_is_a_feasible_point() -> None:
-    for seed in range(10):
-        problem = separable(seed)
-        program = contradiction_program(problem)
-        program.solve(solver="CLARABEL")
-        a = np.maximum(named(program)["a"].value, 0)
-        assert program.value > 1e-6
-        assert not problem.contradicts(a)
-        assert contradiction.sharpen(problem.differences, problem.signs, a) is None
-        assert not contradiction.repeated(problem.differences, problem.signs).any()
-
-
-def test_both_conditions_of_a_proof_are_needed() -> None:
-    V, y = np.array([[1.0], [0.9]]), np.array([1.0, -1.0])
-    assert contradiction.contradicts(V, y, np.array([1.0, 1.0]))  # 1 - 0.81 >= 0 and 1 - 1 <= 0
-    assert not contradiction.contradicts(V, y, np.array([1.0, 0.7]))  # the sum of a_t y_t is positive
-    assert not contradiction.contradicts(V, y, np.array([0.8, 1.0]))  # 0.8 - 0.81 is not PSD
-    assert not contradiction.contradicts(V, y, np.zeros(2))
-    # Newton's method finds its way from nearby, and not from a problem that is feasible.
-    assert contradiction.sharpen(V, y, np.array([1.0, 1.0 - 1e-6])) is not None
-    assert contradiction.sharpen(1.0 / V, y, np.array([1.0, 1.0])) is None
-
-
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
@@ -315,24 +276,6 @@ def test_bad_points_multipliers_and_options() -> None:
     assert problem.fingerprint() != sm.POLAProblem(LINE, BOTH, [True, False], 0.3).fingerprint()
 
 
-def test_repeated_pairs_count_once_for_the_hard_margin_and_twice_for_the_soft_one() -> None:
-    twice, signs = [*BOTH, BOTH[1]], [True, False, False]
-    hard = sm.solve(sm.POLAProblem(LINE, twice, signs))
-    assert abs(hard.objective - 4 / 9) <= 1e-6
-    # A = a'(4, 4) - a' 1 with multipliers at 0.05: 0.35; b stays at 1.
-    soft = sm.solve(sm.POLAProblem(LINE, twice, signs, 0.05))
-    assert_same(soft.objective, 0.5 * 0.35**2 + 0.05 * (0.35 + 2 * (2 - 4 * 0.35)))
-
-
-def test_rounding_of_long_differences_never_lifts_the_bound() -> None:
-    """Mixed units: one huge negative eigenvalue swamps the positive part, whose penalty must not go missing."""
-    X = [[0.0, 0.0], [1e9, 1e9], [1.0, -1.0]]
-    problem = sm.POLAProblem(X, [[0, 1], [0, 2]], [True, False], slack_weight=10.0)
-    exact, fast = sm.solve(problem, "conic", max_time=5), sm.solve(problem, max_time=5)
-    assert exact.lower_bound <= fast.objective * (1 + 1e-9)
-    assert fast.lower_bound <= exact.objective * (1 + 1e-9)
-
-
 @pytest.mark.parametrize("size", [1e9, 1e11])
 def test_a_pair_too_short_to_be_seen_beside_others_contradicts_nothing(size: float) -> None:
     problem = sm.POLAProblem([[0, 0], [size, 0], [0, 1.0]], [[0, 1], [0, 2]], [True, False])
@@ -371,28 +314,6 @@ def test_differences_that_are_equal_as_rounded_only_contradict_nothing() -> None
     assert problem.differences[0] == problem.differences[1]
     assert not problem.contradicts(np.ones(2))
     assert problem.certify(np.eye(1), dual=np.ones(2)).lower_bound < np.inf
-
-
-def nearly_contradictory(seed: int) -> sm.POLAProblem:
-    """One direction tells the pairs apart, by 1e-11 to 1 of their length, in skew axes and other units."""
-    rng = np.random.default_rng(seed)
-    d, p, gap = int(rng.integers(1, 5)), int(rng.integers(2, 10)), 10 ** rng.uniform(-11, 0)
-    V = rng.integers(-20, 21, size=(p, d)) / 8
-    similar = np.append([True, False], rng.random(p - 2) < 0.5)
-    if rng.random() < 0.6:
-        V[1:, :-1] = V[0, :-1] * rng.choice([1.0, -1.0, 0.5, 0.25], size=(p - 1, 1))
-    V[:, -1] = gap * np.where(similar, rng.uniform(0.0, 0.9, p), rng.uniform(1.0, 2.0, p))
-    for _ in range(3 if rng.random() < 0.6 and d > 1 else 0):
-        i, j = rng.choice(d, 2, replace=False)
-        V[:, j] += rng.integers(-3, 4) * V[:, i]
-    V *= 10.0 ** rng.uniform(-6, 6, d if rng.random() < 0.5 else 1)
-    return sm.POLAProblem(np.concatenate([V, np.zeros((1, d))]), [[t, p] for t in range(p)], similar)
-
-
-def test_no_nearly_contradictory_pairs_are_proven_to_be_so() -> None:
-    for seed in range(5):
-        problem = nearly_contradictory(seed)
-        assert sm.solve(problem, max_time=0.3).status is not sm.Status.INFEASIBLE, seed
 
 
 def test_a_proof_of_many_pairs_needs_no_rational_numbers(rng) -> None:

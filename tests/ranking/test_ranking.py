@@ -58,15 +58,6 @@ def test_values_for_queries_apart_and_for_a_similarity_that_is_no_metric():
     assert metric.auc == pytest.approx(factor.auc, abs=0.02)  # ties may break by rounding of the factor
 
 
-def test_blocks_change_nothing(monkeypatch):
-    X, y = data(2, n=60)
-    whole = ranking.evaluate(X, y)
-    monkeypatch.setattr("sdpmetric.ranking.scores.SCORES_AT_ONCE", 7 * 60)
-    parts = ranking.evaluate(X, y)
-    np.testing.assert_array_equal(whole.average_precision_of, parts.average_precision_of)
-    np.testing.assert_array_equal(whole.precision_of, parts.precision_of)
-
-
 def test_all_items_tied_is_chance():
     scores = ranking.evaluate(np.zeros((10, 2)), [0] * 4 + [1] * 6, ks=(1, 9, 20))
     assert scores.auc == 0.5

@@ -50,25 +50,6 @@ def test_few_rows_are_as_good_as_all(kind, monkeypatch):
     assert_sandwich(every, few)
 
 
-def test_few_rows_are_few_and_grow(monkeypatch, rng):
-    instance = make_instance("plain", 1, mu=0.3)
-    problem = instance.problem
-    monkeypatch.setattr(constraint_generation, "SMALL", 8)
-    monkeypatch.setattr(constraint_generation, "FREE", 2)
-    monkeypatch.setattr(constraint_generation, "FREE_PER_DIMENSION", 0.0)
-    rows = []
-    original = constraint_generation.ReducedProgram.of
-
-    def spy(push, points, free, at_bound, **rest):
-        rows.append(len(free))
-        return original(push, points, free, at_bound, **rest)
-
-    monkeypatch.setattr(constraint_generation.ReducedProgram, "of", spy)
-    assert solve(problem).status is Status.OPTIMAL
-    assert len(rows) > 1
-    assert rows[0] < rows[-1] < problem.source.size
-
-
 def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
     monkeypatch.setattr(constraint_generation, "WHOLE_CONE", 2)
     monkeypatch.setattr(constraint_generation, "FACE_MARGIN", 1)
@@ -134,17 +115,6 @@ def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch
     solution = solve(small.problem)
     assert solution.status is Status.INTERRUPTED
     assert solution.objective <= small.problem.objective(np.eye(small.d))
-
-
-def test_an_interruption_before_the_start_has_a_point_leaves_the_given_one(small, monkeypatch):
-    def interrupted(problem, budget, tol, **options):
-        raise KeyboardInterrupt
-        yield
-
-    monkeypatch.setattr(factored, "steps", interrupted)
-    solution = solve(small.problem, init=2.0 * np.eye(small.d))
-    assert solution.status is Status.INTERRUPTED
-    assert solution.objective == pytest.approx(small.problem.objective(2.0 * np.eye(small.d)), rel=1e-9)
 
 
 # -- an independent witness -----------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from instances import rounding
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
@@ -12,8 +11,6 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric.solvers.lmnn import factored
-from sdpmetric.solvers.lmnn.refinement import prove
-from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
 
@@ -46,35 +43,6 @@ def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
     plain, scaled = (sm.solve(standardised("wine", 0.3, s), tol=1e-3) for s in (1.0, scale))
     assert scaled.status is sm.Status.OPTIMAL
     assert abs(scaled.objective - plain.objective) <= 2e-3 * plain.objective
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_gradient_is_that_of_the_smoothed_objective(several: bool) -> None:
-    X, y = load_wine(return_X_y=True)
-    several_metrics = sm.MultiMetricLMNNProblem.from_labels(StandardScaler().fit_transform(X), y, 3, 0.3)
-    problem, rng = several_metrics if several else blobs(), np.random.default_rng(1)
-    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
-    L = rng.normal(size=(problem.n_regions, 3, problem.points.shape[1])) * (1 if several else 3)
-    working.search(L, 1.0)
-    direction = rng.normal(size=L.shape)
-    for gamma in (1.0, 0.05):
-        gradient = working.value(L, gamma).gradient
-        ahead, behind = (working.value(L + h * direction, gamma).smoothed for h in (1e-6, -1e-6))
-        assert (ahead - behind) / 2e-6 == pytest.approx(np.sum(gradient * direction), rel=1e-5)
-    assert working.value(L, 0.05).objective == pytest.approx(problem.objective(problem.lift(L)), rel=1e-12)
-
-
-def test_refinement_tightens_the_bound_and_stays_valid() -> None:
-    problem = blobs()
-    loose = sm.solve(problem, tol=3e-2)
-    tight = sm.solve(problem, tol=1e-5)
-    working = WorkingSet(problem, np.arange(90, dtype=np.int32))
-    L = problem.pull_cost.whitened(loose.components)[None]
-    working.search(L, 0.2)
-    plain, refined = prove(working, L, 0.01, rounds=0), prove(working, L, 0.01)
-    assert plain.value <= refined.value <= tight.objective + rounding(tight.objective)
-    judged = problem.certify(loose.components, dual=working.dual(refined.multipliers)())
-    assert judged.lower_bound == pytest.approx(refined.value, rel=1e-9)
 
 
 def test_same_seed_same_result_and_another_seed_the_same_proof() -> None:
@@ -162,22 +130,6 @@ def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves():
     assert not low.certificate.proves_optimal(1e-4)
     with pytest.raises(ValueError, match="n_components must be between 1 and 13"):
         full.leading(14)
-
-
-def test_interruption_returns_a_certified_point(monkeypatch) -> None:
-    problem = blobs(n=600)
-    real, calls = WorkingSet.value, []
-
-    def value(self, L, gamma):
-        calls.append(gamma)
-        if len(calls) == 150:
-            raise KeyboardInterrupt
-        return real(self, L, gamma)
-
-    monkeypatch.setattr(WorkingSet, "value", value)
-    solution = sm.solve(problem, tol=1e-7)
-    assert solution.status is sm.Status.INTERRUPTED
-    assert 0.0 <= solution.lower_bound < solution.objective < np.inf
 
 
 def test_mixed_units() -> None:

@@ -15,7 +15,6 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
 from sdpmetric.engine import interface
 from sdpmetric.solvers.lmnn import factored, frobenius
-from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import impostors
 
 
@@ -37,20 +36,6 @@ def test_an_indicator_of_one_class_is_proven() -> None:
     X = np.column_stack([rng.normal(size=(600, 6)) + 0.8 * rng.normal(size=(5, 6))[y], y == 0])
     solution = sm.solve(sm.LMNNProblem.from_labels(X, y), solver="factored")
     assert solution.relative_gap <= 1e-3
-
-
-def test_a_search_holds_to_its_cap_and_reports_where_it_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 1000)
-    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 2)
-    problem = separated(300)
-    working = WorkingSet(problem, np.arange(300, dtype=np.int32))
-    tiny = 1e-3 * np.eye(problem.points.shape[1])[None]
-    L = working.search(tiny, 0.1)
-    assert np.sum(L**2) > np.sum(tiny**2)
-    assert working.size <= 1.5 * problem.source.capacity(working.anchors)
-    assert working.whole
-    exact = problem.objective(problem.lift(L[0]))
-    assert working.value(L, 0.01).objective == pytest.approx(exact, rel=1e-9)
 
 
 def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.lmnn.active_set import ActiveSet, Coordinates, CoordinatesAsGiven
+from sdpmetric.solvers.lmnn.active_set import CoordinatesAsGiven
 from sdpmetric.solvers.lmnn.gradient_projection import FIRST_MOVE, GROW, SHRINK, PaperStep, gradient_projection
 
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
@@ -42,98 +42,6 @@ def test_every_watched_bound_is_below_the_optimum(kind: str) -> None:
     assert np.all(np.diff(bounds) >= 0)
     objectives = solution.trace["objective"]
     assert objectives[np.isfinite(objectives)].min() >= optimum - 1e-6 * optimum
-
-
-def random_walk(coordinates: Coordinates, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Points embedded by factors that wander about."""
-    rng = np.random.default_rng(seed)
-    c, rank = coordinates.cost.shape[:2]
-    L = 4 * rng.normal(size=(c, 2, rank))
-    blocks = np.split(coordinates.points, c)
-    for _ in range(12):
-        yield L, np.concatenate([points @ factor.T for points, factor in zip(blocks, L, strict=True)])
-        L = L + 0.2 * rng.normal(size=L.shape)
-
-
-@pytest.mark.parametrize("n_metrics", [1, 3])
-def test_incremental_gradient_is_the_gradient_from_scratch(n_metrics: int) -> None:
-    """Weinberger and Saul 2009, Eq. 19 against Eq. 18: a change of the objective along a line, for several metrics."""
-    if n_metrics == 1:
-        coordinates = Coordinates(make_instance("plain", 2).problem)
-    else:
-        X, y = load_iris(return_X_y=True)
-        coordinates = Coordinates(sm.MultiMetricLMNNProblem.from_labels(X[::3], y[::3], 2, 0.4))
-    active, scratch = ActiveSet(coordinates), ActiveSet(coordinates)
-    walk = list(random_walk(coordinates, 0))
-    for t, (_, Z) in enumerate(walk):
-        if t == 0:
-            active.search(Z)
-            scratch.search(Z)
-        active.update(Z, afresh=False)
-        scratch.update(Z, afresh=True)
-        assert active.loss == pytest.approx(scratch.loss, rel=1e-12)
-        assert np.abs(active.matrices - scratch.matrices).max() <= 1e-10 * max(1.0, np.abs(scratch.matrices).max())
-    L, Z = walk[-1]
-    active.search(Z)
-    active.update(Z, afresh=True)
-    problem = coordinates.problem
-    objective = np.sum(np.swapaxes(L, 1, 2) @ L * coordinates.cost) + active.loss
-    assert objective == pytest.approx(problem.objective(coordinates.lift(L)), rel=1e-12)
-
-
-def gradient(problem: sm.LMNNProblem, L: np.ndarray, *, whitened: bool = False) -> np.ndarray:
-    """What the loop subtracts from the metric with factor L, in its own coordinates."""
-    coordinates = (Coordinates if whitened else CoordinatesAsGiven)(problem)
-    active = ActiveSet(coordinates)
-    Z = coordinates.points @ (problem.pull_cost.whitened(L) if whitened else L).T
-    active.search(Z)
-    active.update(Z, afresh=True)
-    return (coordinates.cost - active.matrices)[0]
-
-
-# Those in which every direction has a cost: the others lose the hinges of examples that a free direction separates.
-COSTLY = ("plain", "line", "duplicates", "graph", "listed", "float32")
-
-
-@pytest.mark.parametrize("kind", COSTLY)
-def test_gradient_is_that_of_the_paper(kind: str) -> None:
-    """The gradient below Eq. 18, by a loop, in the coordinates of the data and in whitened ones."""
-    case = make_instance(kind, 1, mu=0.8, ridge=0.7, loss="squared_hinge")
-    rng = np.random.default_rng(5)
-    for _ in range(2):
-        L = case.random_factor(rng)
-        G, T = case.statement.subgradient(L.T @ L), case.problem.coordinates.range
-        # Terms cancel: compare on their scale.
-        cost, spread = np.abs(case.statement.cost_matrix()).max(), np.ptp(case.statement.X, axis=0).max()
-        scale = cost + sum(case.statement.weights) * spread**2
-        assert_close(gradient(case.problem, L), G, scale)
-        assert_close(gradient(case.problem, L, whitened=True), T.T @ G @ T, scale * np.sum(T**2))
-
-
-def test_matrices_of_earlier_iterations_do_not_change_with_the_metric() -> None:
-    """The twin of a bug: a matrix that moves with the metric afterwards proves too much."""
-    coordinates = Coordinates(make_instance("plain", 2).problem)
-    active = ActiveSet(coordinates)
-    _, Z = next(random_walk(coordinates, 1))
-    active.search(Z)
-    active.update(Z, afresh=True)
-    earlier, before = active.matrices, active.matrices.copy()
-    active.update(0.5 * Z, afresh=False)
-    assert np.abs(active.matrices - before).max() > 0  # the metric did move it
-    assert np.array_equal(earlier, before)
-
-
-def test_a_search_that_finds_too_much_leaves_the_list_as_it_was() -> None:
-    coordinates = Coordinates(make_instance("plain", 2).problem)
-    active = ActiveSet(coordinates)
-    _, Z = next(random_walk(coordinates, 1))
-    active.search(Z)
-    size = active.size
-    assert active.search(0.0 * Z, most=size) is None
-    assert active.size == size
-    positions = active.search(0.0 * Z)
-    assert positions is not None
-    assert np.array_equal(positions[positions >= 0], np.arange(size))
 
 
 def test_separable_classes_keep_their_lists_short() -> None:

@@ -134,22 +134,6 @@ def test_bad_input_is_refused_with_a_sentence(call, match):
         call()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: sm.LORETAStream(3, 2, step=0.03, random_state=1), lambda: sm.OASISStream(3, aggressiveness=0.03)]
-)
-def test_drawing_the_only_triplet_is_taking_it(make):
-    items, query = np.array([[1.0, 0.2, -0.5], [0.3, 2.0, 0.4]]), np.array([0.5, -1.0, 0.7])
-    drawn, taken = make(), make()
-    drawn.partial_fit(items, sm.Relevance.from_lists([[1]], 2), query[None], n_steps=2)
-    for _ in range(2):
-        taken.update(query, items[1], items[0])
-    of = "components" if hasattr(drawn, "components") else "similarity"
-    np.testing.assert_allclose(getattr(drawn, of), getattr(taken, of), rtol=1e-12)
-    assert (drawn.n_items, drawn.n_updates, drawn.mistakes) == (taken.n_items, taken.n_updates, taken.mistakes)
-    assert taken.n_items == taken.n_updates == 2
-    assert drawn.cumulative_loss == pytest.approx(taken.cumulative_loss, rel=1e-12)
-
-
 # -- FRML's draws are uniform, and the loss that its truncated search has on average is what the problem sums up -------
 
 
@@ -165,15 +149,6 @@ def test_draws_are_uniform_and_leave_the_query_out():
     assert np.abs(far[[2, 3, 6]] - 2000).max() < 200
 
 
-def test_the_estimate_of_a_rank_is_biased():
-    """Rank 1 of 50 is estimated as 3.5 on average; rank 50 of 50 is never missed."""
-    assert expected_rank(50, 1) == pytest.approx(3.5, abs=0.05)
-    assert expected_rank(50, 50) == 50.0
-    rng = np.random.default_rng(0)
-    draws = rng.geometric(1 / 50, 200_000)
-    assert np.where(draws <= 50, 50 // draws, 0).mean() == pytest.approx(expected_rank(50, 1), abs=0.05)
-
-
 def test_expected_weights_are_the_means_of_the_compiled_sampling():
     """One query, one relevant item, v of n irrelevant items violate: the mean loss is ``E(v)`` times the mean hinge."""
     n, v = 40, 6
@@ -187,3 +162,12 @@ def test_expected_weights_are_the_means_of_the_compiled_sampling():
         expected = expected_weights(loss, n, gamma)[v] * (1.0 + 1.0 - 0.25)
         assert stream.cumulative_loss / 2000 == pytest.approx(expected, rel=0.1)
         assert stream.n_items == 2000
+
+
+def test_the_estimate_of_a_rank_is_biased():
+    """Rank 1 of 50 is estimated as 3.5 on average; rank 50 of 50 is never missed."""
+    assert expected_rank(50, 1) == pytest.approx(3.5, abs=0.05)
+    assert expected_rank(50, 50) == 50.0
+    rng = np.random.default_rng(0)
+    draws = rng.geometric(1 / 50, 200_000)
+    assert np.where(draws <= 50, 50 // draws, 0).mean() == pytest.approx(expected_rank(50, 1), abs=0.05)

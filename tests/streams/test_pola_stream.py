@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from instances import rounding
@@ -13,9 +11,7 @@ from pola_oracle import Threshold, project_cone, project_margin, separable, upda
 from seeds import blocks
 
 import sdpmetric as sm
-from sdpmetric._loops import pola as eigenpair
 from sdpmetric.comparator import comparator, least_loss
-from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.problems.kernel import FeatureSpace
 from sdpmetric.problems.pola import POLAProblem
 
@@ -153,24 +149,6 @@ def test_theorem_1_is_nearly_tight_for_one_long_dissimilar_pair() -> None:
     assert 0.9 < share <= 1.0
 
 
-@pytest.mark.parametrize("seed", [0])
-def test_comparator_and_least_loss_as_programs(seed: int) -> None:
-    problem, order = random_stream(seed, 0.4)
-    problem = in_order(problem, order)
-    A, b = cp.Variable(problem.X.shape[1:] * 2, symmetric=True), cp.Variable()
-    margins = cp.multiply(problem.signs, b - squared_distances(A, problem.X, problem.pairs))
-    losses, size = cp.sum_squares(cp.pos(1 - margins)), cp.sum_squares(A) + cp.square(b - problem.initial_threshold)
-    exact = cp.Problem(cp.Minimize(0.5 * size + losses / (2 * 0.3)), [A >> 0, b >= 1]).solve(solver="CLARABEL")
-    objective, lower = comparator(problem, 0.3)
-    assert lower <= exact * (1 + 1e-5)
-    assert exact <= objective * (1 + 1e-5)
-    with warnings.catch_warnings():  # the least loss may be attained at infinity only
-        warnings.simplefilter("ignore", UserWarning)
-        least = cp.Problem(cp.Minimize(losses), [A >> 0, b >= 1]).solve(solver="CLARABEL")
-    bound = least_loss(problem)
-    assert 0.9 * least <= bound <= least * (1 + 1e-5)
-
-
 def test_regret_by_the_solver() -> None:
     problem = separable(4)
     solution = sm.solve(problem, solver="online")
@@ -221,32 +199,6 @@ def test_batch_conversion_keeps_its_promises(seed: int, beta: float) -> None:
 
 
 # -- the eigenpair, and rounding ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_negative_eigenpair(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    d = int(rng.integers(1, 40))
-    L = rng.normal(size=(int(rng.integers(1, d + 1)), d)) * 10 ** rng.uniform(-3, 0, d)
-    A, v, length = L.T @ L, rng.normal(size=d), 10 ** rng.uniform(-4, 1)
-    if seed % 3 == 0:  # within the range, where there need not be a negative eigenvalue
-        v = L.T @ rng.normal(size=len(L))
-    less = A - length * np.outer(v, v)
-    values = np.linalg.eigvalsh(less)
-    scale = np.trace(A) + length * v @ v
-    shift = max(-0.3 * values[0], 1e-3 * scale)
-    B = np.linalg.inv(A + shift * np.eye(d))
-    Q, space, u = np.empty((d, d)), np.empty((4, d + 1)), np.empty(d)
-    found = eigenpair.negative_pair(A, d, v, A @ v, v @ v, length, Q, space, u)
-    assert abs(found - min(values[0], 0.0)) <= 1e-10 * scale
-    for _ in range(2):
-        if found < 0:
-            assert abs(np.linalg.norm(u) - 1) <= 1e-9
-            assert np.linalg.norm(less @ u - found * u) <= 1e-10 * scale
-            assert np.linalg.eigvalsh(less - found * np.outer(u, u))[0] >= -1e-10 * scale
-        found = eigenpair.shifted_pair(A, B, shift, d, v, B @ v, v @ v, length, Q, space, u)
-        assert found <= 0.0
-        assert found == 0.0 or abs(found - values[0]) <= 1e-9 * scale
 
 
 @pytest.mark.parametrize("d", [7, 40])

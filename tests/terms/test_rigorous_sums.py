@@ -14,7 +14,6 @@ from flint import arb, ctx
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.fenchel import FURTHEST, best_multiple
 from sdpmetric.linalg.rigorous import log1p_bounds
 from sdpmetric.losses import LOSSES, LogRatio
 
@@ -187,18 +186,6 @@ def test_both_reasons_for_a_weak_bound_are_given():
     assert "count as ones of very little" in found.weakness
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_subspace_of_all_dimensions_is_the_whole_space_whatever_its_columns(seed):
-    """Beside LogDet from a metric that is not the identity, whose determinant is of the data's own coordinates."""
-    X, A, P = (np.random.default_rng(seed).normal(size=shape) for shape in ((20, 3), (3, 3), (3, 3)))
-    triplets = np.array([(i, (i + 2) % 20, (i + 5) % 20) for i in range(20)])
-    total = terms.LogDet(to=A.T @ A + 0.01 * np.eye(3)) + 0.3 * terms.TripletHinge(triplets, loss="squared_hinge")
-    whole = sm.solve(sm.MetricProblem(X, total), tol=1e-8)
-    found = sm.MetricProblem(X, total, subspace=P).certify(whole.components, dual=whole.dual)
-    assert found.lower_bound <= whole.objective
-    assert found.lower_bound == pytest.approx(whole.lower_bound, rel=1e-9)
-
-
 @pytest.mark.parametrize("size", [1e-60, 1e60])
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_divergences_from_a_metric_of_any_size_are_bounded(size, diagonal):
@@ -211,23 +198,6 @@ def test_divergences_from_a_metric_of_any_size_are_bounded(size, diagonal):
         found.append(sm.solve(sm.MetricProblem(X, total, diagonal=diagonal), tol=1e-6))
     assert found[1].relative_gap <= 1e-6
     assert found[1].objective == pytest.approx(found[0].objective, rel=1e-5)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_best_multiple_of_a_concave_function_is_found(seed):
-    local = np.random.default_rng(seed)
-    weights, slopes = local.random(8), local.normal(size=8) * 10.0 ** local.uniform(-4, 2)
-    end = min(1.0 / max(1e-300, -slopes.min()), 1e9) * local.choice([1.0, 0.999, 0.5])
-
-    def value(t):
-        return 3.0 + float(weights @ np.log1p(np.maximum(t * slopes, -1.0 + 1e-16)))
-
-    best = max(value(t) for t in np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 20001) * min(end, FURTHEST)]))
-    t = best_multiple(value, end)
-    assert 0.0 <= t <= end
-    assert value(t) >= best - 1e-9 * abs(best)
-    assert best_multiple(lambda t: 2.0 * t, 0.7) == 0.7
-    assert best_multiple(lambda t: -t, 0.7) == 0.0
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

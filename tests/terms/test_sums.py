@@ -67,18 +67,6 @@ def test_hard_constraints_and_spreads(name):
         assert one.lower_bound <= min(fast.objective, exact.objective) + 1e-6 * abs(fast.objective)
 
 
-@pytest.mark.parametrize("kind", ["duplicates", "wide"])
-def test_hard_data(kind):
-    rng = np.random.default_rng(8)
-    X, y = rng.normal(size=(15, 20 if kind == "wide" else 3)), np.arange(15) % 3
-    if kind == "duplicates":
-        X[3], X[6] = X[4], X[9]
-    push = terms.TripletHinge(labels=y, n_neighbors=2)
-    for total in (terms.Pull(labels=y) + push, terms.Frobenius() + push, terms.LogDet() + push):
-        solution = sm.solve(sm.MetricProblem(X, total), tol=1e-3)
-        assert solution.status.ok, solution
-
-
 def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
     """Weighted pairs under one softmax over all pairs: near pairs become likely, and nothing is better."""
     rng = np.random.default_rng(0)
