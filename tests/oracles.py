@@ -105,15 +105,6 @@ class Statement:
         embedded = replace(self, X=self.X @ L.T, ridge=0.0)
         return embedded.objective(np.eye(len(L))) + self.ridge * float(np.sum(L**2))
 
-    def subgradient(self, M):
-        """The gradient below Eq. 18, which has no number."""
-        G = self.cost_matrix()
-        for t, w in zip(self.triplets, self.weights, strict=True):
-            u = self.hinge(M, t)
-            if u > 0:
-                G = G - self.mu * w * (2 * u if self.squared else 1.0) * self.margin_matrix(t)
-        return G
-
     def n_active(self, M):
         distinct = {t for t, w in zip(self.triplets, self.weights, strict=True) if w > 0}
         return sum(self.hinge(M, t) > 0 for t in distinct)

@@ -15,15 +15,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Threshold:
-    """A metric with its threshold: pairs nearer than the threshold are predicted similar.
-
-    Attributes
-    ----------
-    metric : (d, d) array
-        PSD.
-    threshold : float
-        ``b >= 1``.
-    """
+    """A metric with its threshold: pairs nearer than the threshold are predicted similar."""
 
     metric: FloatArray
     threshold: float
@@ -45,25 +37,10 @@ def project_cone(point: Threshold) -> Threshold:
 
 
 def update(point: Threshold, v: FloatArray, sign: float, gamma: float = 0.0) -> tuple[Threshold, float]:
-    """One online step: project onto the pair's margin, then onto metrics and thresholds.
+    """One online step: project onto the pair's margin, then onto metrics and thresholds; also the step length.
 
-    A dissimilar pair leaves the metric in the cone and lowers the threshold, a similar one may take the metric out of
-    it (by one eigenvalue at most) and raises the threshold, so that only half of the second projection is ever needed.
-
-    Parameters
-    ----------
-    point : Threshold
-        With a PSD metric and a threshold of at least 1.
-    v : (d,) array
-        Difference of the pair.
-    sign : float
-        1 for a similar pair, -1 for a dissimilar one.
-
-    Returns
-    -------
-    point : Threshold
-    step : float
-        The multiple of ``v v^T`` that was added or taken away, 0 where the margin already held.
+    A similar pair may take the metric out of the cone, by one eigenvalue, and a dissimilar one lowers the threshold, so
+    that only half of the second projection is ever needed.
     """
     moved, step = project_margin(point, v, sign, gamma)
     if step == 0.0:

@@ -13,8 +13,6 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.engine import interface
 from sdpmetric.engine.interface import Here, ShardLost, dealt, parts_of
-from sdpmetric.solvers.lmnn.refinement import prove
-from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.impostors import only_part
 
 
@@ -79,27 +77,6 @@ def test_parts_of_a_search_list_every_pair_once(kind):
     whole, parts = pairs(interface.WHOLE), [pairs(part) for part in parts_of((1, 2, 3, 0.5))]
     assert sorted(whole) == sorted(pair for part in parts for pair in part)
     assert all(len(part) < len(whole) for part in parts)
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_shards_add_up_to_the_whole(loss):
-    problem = blobs(loss=loss)
-    L = np.random.default_rng(0).normal(size=(1, 4, 6))
-    found = []
-    for engine in (interface.Threads(), Pieces()):
-        with interface.using(engine):
-            working = WorkingSet(problem, np.arange(300, dtype=np.int32))
-            working.search(3 * L, 0.1)
-            value, bound = working.value(3 * L, 0.1), prove(working, 3 * L, 0.1)
-            judged = problem.certify(problem.lift(3 * L[0]), dual=working.dual(bound.multipliers)())
-            found.append((working.size, value, bound, judged))
-    (size, value, bound, judged), (other_size, other_value, other_bound, other_judged) = found
-    assert size == other_size
-    assert value.n_active == other_value.n_active
-    assert other_value.smoothed == pytest.approx(value.smoothed, rel=1e-12)
-    assert np.abs(other_value.gradient - value.gradient).max() <= 1e-11 * np.abs(value.gradient).max()
-    assert other_bound.value == pytest.approx(bound.value, rel=1e-9)
-    assert abs(judged.lower_bound - other_judged.lower_bound) <= rounding(judged.lower_bound)
 
 
 @pytest.mark.parametrize(

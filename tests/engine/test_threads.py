@@ -101,21 +101,6 @@ def test_a_forked_child_has_threads_of_its_own():
     child.join()
 
 
-def test_the_number_of_parts_depends_on_the_work_alone():
-    for work in (0, 1, threads.LOOP_WORK, 5 * threads.LOOP_WORK, 1e12):
-        few, many = [], []
-        for n_threads, found in ((1, few), (8, many)):
-            with threads.limited(n_threads):
-                found.append(threads.parts(work))
-        assert few == many
-    assert threads.parts(0) == 1
-    assert threads.parts(3.5 * threads.LOOP_WORK) == 3
-    assert threads.parts(1e15) == threads.MOST_PARTS
-    assert threads.parts(1e15, most=4) == 4
-    cuts = threads.cuts(10, 3)
-    assert cuts.tolist() == [0, 3, 6, 10]
-
-
 def pool_threads(kind):
     """Of the libraries that were there when the package first looked; others, as a test may import, are not its own."""
     return {library["num_threads"] for library in threads._libraries().info() if library["user_api"] == kind}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from instances import make_instance
@@ -105,11 +103,6 @@ def test_one_dimension_by_hand(mu):
     assert named(program)["margins"].dual_value == pytest.approx(expected, rel=1e-6)
 
 
-def test_no_triplets_and_no_push_cost_nothing(small):
-    assert abs(solved(to_cvxpy(small.problem, NONE)).value) <= 1e-7
-    assert abs(solved(to_cvxpy(small.problem.with_weights(push_weight=0.0))).value) <= 1e-6
-
-
 def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
     monkeypatch.setattr(formulations, "MAX_ROWS", small.problem.source.size - 1)
     with pytest.raises(ValueError, match=r"triplets.*solver='conic'"):
@@ -155,33 +148,6 @@ def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
     assert full == pytest.approx(solved(to_cvxpy(problem)).value, rel=1e-6, abs=1e-6)
     sets = rng.choice(3, len(every), p=[0.6, 0.3, 0.1])
     assert reduced_value(problem, every[sets == 0], every[sets == 2]) <= full + 1e-6 * max(1, full)
-
-
-def assert_close_values(found, expected):
-    assert abs(found - expected) <= 1e-6 * max(1, abs(expected))
-
-
-@pytest.mark.parametrize("lam", [0.0, 0.5])
-def test_faces_units_and_several_metrics_state_the_same_program(lam, rng):
-    """Whole cones turned and rescaled change nothing, and metrics that share all examples are as good as one."""
-    problem = make_instance("plain", 1).problem
-    every = all_triplets(problem)
-    plain = ReducedProgram.of(problem.push, problem.points, every, NONE, frobenius=lam)
-    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    turned = ReducedProgram.of(problem.push, problem.points, every, NONE, frobenius=lam, unit=7.0, faces=[turn])
-    two, both = replace(problem.push, n_regions=2), np.concatenate([problem.points] * 2)
-    regional = ReducedProgram.of(two, both, every[::2], every[1::2], frobenius=lam)
-    single = ReducedProgram.of(problem.push, problem.points, every[::2], every[1::2], frobenius=lam)
-    for one, other in ((plain, turned), (single, regional)):
-        for program in (one, other):
-            program.program.solve(solver="CLARABEL")
-        if one.program.status == "optimal":
-            assert_close_values(other.value, one.value)
-            assert np.abs(one.dual.values - other.dual.values).sum() <= 1e-3 * (1 + one.dual.values.sum()) or lam == 0.0
-            if lam:
-                assert np.abs(one.metrics[0] - other.metrics[0]).max() <= 1e-4 * np.abs(one.metrics[0]).max()
-        else:
-            assert other.program.status == one.program.status
 
 
 def test_multipliers_of_the_squared_hinge_have_no_bound():

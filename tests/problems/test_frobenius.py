@@ -152,7 +152,7 @@ def test_limits_and_refusals() -> None:
         sm.FrobeniusLMNNProblem.from_triplets(np.eye(3), [[0, 1, 2]], push_weight=1.5)
 
 
-@pytest.mark.parametrize("size", [1e5, 1e6, 1e8])
+@pytest.mark.parametrize("size", [1e5, 1e8])
 def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
     """The positive part of a matrix with one huge negative eigenvalue is lost to rounding; its penalty must not be."""
     X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]

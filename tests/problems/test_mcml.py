@@ -15,18 +15,6 @@ def make(seed=0, d=3):
     return sm.MCMLProblem.from_labels(X, Y)
 
 
-@pytest.mark.parametrize("kind", ["line", "duplicates", "constant"])
-@pytest.mark.parametrize("solver", ["factored", "conic"])
-def test_hard_kinds(kind, solver):
-    X = make(2, 1 if kind == "line" else 3).X.copy()
-    if kind == "duplicates":
-        X[0] = X[4]
-        X[1] = X[2]
-    elif kind == "constant":
-        X[:, 2] = 7.0
-    assert sm.solve(sm.MCMLProblem(X, Y), solver=solver).status is sm.Status.OPTIMAL
-
-
 def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
     """Class 2 has a value of its own in the last feature: the infimum is that of each side alone."""
     base = make(3)
@@ -40,12 +28,6 @@ def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
     # Members of class 2 still cost their pull, so that the two optima bound each other from one side.
     assert solution.objective >= sm.solve(alone).lower_bound - 1e-6
     assert solution.objective < sm.solve(base).objective
-
-
-@pytest.mark.parametrize("solver", ["factored", "conic"])
-def test_equal_examples_leave_nothing_to_learn(solver):
-    solution = sm.solve(sm.MCMLProblem.from_labels(np.ones((6, 2)), [0, 0, 0, 1, 1, 1]), solver=solver)
-    assert solution.status is sm.Status.OPTIMAL
 
 
 def test_classes_that_collapse_altogether_are_solved():

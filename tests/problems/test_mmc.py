@@ -47,14 +47,6 @@ def test_one_feature_has_a_closed_form():
         assert sm.solve(problem, solver=solver).objective == pytest.approx(-far / near**0.5, rel=1e-6)
 
 
-def test_dissimilar_duplicates_are_zero_apart_under_every_metric():
-    X = make().X.copy()
-    X[6] = X[0]  # a dissimilar pair
-    problem = sm.MMCProblem(X, PAIRS, SIMILAR)
-    for solver in ("factored", "conic"):
-        assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL
-
-
 def test_directions_that_no_pair_uses_are_harmless_and_free_ones_are_named():
     X = np.concatenate([make().X, np.zeros((9, 1))], axis=1)
     assert sm.solve(sm.MMCProblem(X, PAIRS, SIMILAR)).objective == pytest.approx(sm.solve(make()).objective, rel=1e-6)

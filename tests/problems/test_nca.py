@@ -194,17 +194,6 @@ def test_lbfgs_reaches_a_stationary_point_below_scikit_learns(objective):
     assert short.objective <= problem.objective(start_of(problem))
 
 
-def test_continuous_targets_find_the_direction_that_tells():
-    rng = np.random.default_rng(6)
-    X = rng.normal(size=(90, 3))
-    t = 2.0 * X[:, 1] + 0.1 * rng.normal(size=90)
-    for objective, r in (("probability", 3), ("log", 1)):
-        problem = sm.NCAProblem.from_targets(X, t, r, objective, bandwidth=0.3)
-        metric = sm.solve(problem, tol=1e-4).metric
-        assert metric[1, 1] > 0.9 * np.trace(metric)
-    assert sm.NCAProblem(X, t, targets="continuous").bandwidth == pytest.approx(t.std() * 90**-0.2)
-
-
 @pytest.mark.parametrize("kind", ["classes", "continuous"])
 @pytest.mark.parametrize("objective", ["probability", "log"])
 def test_truncated_gradient_with_everybody_a_candidate_is_the_gradient(kind, objective):

@@ -213,29 +213,6 @@ def test_an_assumption_proves_nothing(eps):
         assert "larger than 10" in str(assumed)
 
 
-def test_trace_bound_against_its_lagrangian():
-    """For every ridge, the optimum with that ridge less ridge times the bound is a lower bound; for one it is tight."""
-    problem = make_instance("constant", 1, mu=0.7, loss="squared_hinge").problem
-    limit = 0.4 * float(np.sum(solve(problem).components ** 2))
-    kept = []
-
-    def further(M):
-        kept.append(cp.trace(M) <= limit)
-        return kept
-
-    solution = edited(problem, further, tol=1e-5)
-    own = solution.lower_bound
-    price = float(kept[0].dual_value)
-    for ridge in (0.5 * price, price, 2 * price):
-        lagrangian = solve(problem.with_weights(ridge=ridge)).lower_bound - ridge * limit
-        assert lagrangian <= solution.objective * (1 + 1e-6)
-        if ridge == price:
-            assert lagrangian == pytest.approx(own, rel=1e-5)
-        else:
-            assert lagrangian < own * (1 - 1e-4)
-    assert own <= solution.objective
-
-
 @pytest.mark.parametrize(
     "further",
     [

@@ -12,39 +12,6 @@ import sdpmetric as sm
 from sdpmetric import terms
 
 
-def sandwich(seed: int) -> None:
-    """Bounds from points and multipliers of all kinds, objectives of metrics of all kinds."""
-    problem = random_problem(seed)
-    rng, B = np.random.default_rng(seed), problem.domain.basis
-    k, sizes = len(B), 10 ** rng.uniform(-1.0, 1.0, 4)
-    best = sm.solve(problem, tol=1e-3, max_iter=300)
-    points = [best.components, B, np.zeros((0, B.shape[1]))]
-    if problem.domain.diagonal:
-        points += [size * rng.exponential(size=k)[:, None] * B for size in sizes]
-    else:
-        points += [size * rng.normal(size=(rng.integers(1, k + 2), k)) @ B for size in sizes]
-    found = [problem.certify(L) for L in points]
-    m = problem.total.n_multipliers
-    given = [rng.exponential(10 ** rng.uniform(-2, 1), m), rng.normal(size=m), np.zeros(m)]
-    found += [problem.certify(points[1], dual=a) for a in given] + [best.certificate]
-    lowest = min(c.objective for c in found)
-    highest = max(c.lower_bound for c in found)
-    assert highest <= lowest + rounding(lowest), (seed, problem)
-    assert np.isfinite(highest), (seed, problem)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_bounds_are_below_objectives(seed):
-    sandwich(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", blocks(12, 2040), ids=str)
-def test_bounds_are_below_objectives_many(seeds):
-    for seed in seeds:
-        sandwich(seed)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_and_fast_solver_prove_each_other(seed):
     problem = random_problem(seed + 3000, 100, 5)

@@ -104,15 +104,6 @@ def test_certificate_of_the_zero_metric(loss, null, lifted, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_certificate_of_the_zero_metric_of_weighted_triplets(loss, rng, monkeypatch):
-    X, y = data(rng, True)
-    every = np.array(oracles.all_triplets(np.array(oracles.target_neighbors(X, y, 2)), y))[::7]
-    weights = rng.integers(0, 3, len(every)) * 0.25
-    problem = sm.LMNNProblem.from_triplets(X, every, weights, 0.3, loss=loss)
-    same(problem, problem.lift(np.zeros((0, problem.points.shape[1]))), monkeypatch)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("null", [False, True])
 @pytest.mark.parametrize("lifted", [False, True])
 def test_certificate_of_zero_metrics(loss, null, lifted, rng, monkeypatch):
