@@ -81,9 +81,10 @@ def terms_of(name, L):
 @pytest.mark.parametrize("name", ["mcml", "nca", "log", "soft", "mlkr"])
 def test_a_weight_counts_the_term_of_its_example(name):
     for L in [0.2 * LS[1], 0.5 * LS[1], LS[1]]:
-        for weights in (WEIGHTS, np.eye(18)[5], np.where(np.arange(18) % 3, WEIGHTS, 0.0)):
+        for weights in (np.ones(18), WEIGHTS, np.eye(18)[5], np.where(np.arange(18) % 3, WEIGHTS, 0.0)):
             problem = OTHERS[name](X, Y, sample_weight=weights)
-            assert problem.objective(L) == pytest.approx(float(weights @ terms_of(name, L)), rel=1e-8, abs=1e-8)
+            expected = pytest.approx(float(weights @ terms_of(name, L)), rel=1e-8, abs=1e-8)
+            assert problem.objective(L) == expected
     if name == "mcml":
         return
     problem, step = OTHERS[name](X, Y, sample_weight=WEIGHTS), 1e-6 * RNG.normal(size=(3, 3))

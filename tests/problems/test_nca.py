@@ -28,49 +28,6 @@ def make(seed=0, d=3, **options):
     return sm.NCAProblem(X, Y, **options)
 
 
-def loop_objective(X, phi, L, logarithm):
-    """Section 2 of the paper, as it is printed, with matches phi(i, j)."""
-    total = 0.0
-    for i in range(len(X)):
-        others = [j for j in range(len(X)) if j != i]
-        D = {j: float(np.sum((L @ (X[i] - X[j])) ** 2)) for j in others}
-        nearest = min(D.values())
-        Z = sum(math.exp(nearest - D[j]) for j in others)
-        p = sum(phi(i, j) * math.exp(nearest - D[j]) / Z for j in others)
-        if not logarithm:
-            total -= p
-        elif any(phi(i, j) > 0 for j in others):
-            total -= math.log(p)
-    return total
-
-
-@pytest.mark.parametrize("objective", ["probability", "log"])
-@pytest.mark.parametrize("kind", ["classes", "continuous"])
-@pytest.mark.parametrize(("r", "d"), [(2, 3), (1, 1)])
-def test_value_is_that_of_loops_and_gradient_that_of_differences(objective, kind, r, d):
-    rng = np.random.default_rng(10 * r + d)
-    X = make(1, d).X
-    t = rng.normal(size=N)
-    problem = sm.NCAProblem(X, Y if kind == "classes" else t, objective=objective, targets=kind, bandwidth=None)
-    s = problem.bandwidth
-    phi = (
-        (lambda i, j: float(Y[i] == Y[j]))
-        if kind == "classes"
-        else lambda i, j: math.exp(-((t[i] - t[j]) ** 2) / (2 * s**2))
-    )
-    for scale in (0.0, 0.2, 0.9):
-        L = scale * rng.normal(size=(r, d))
-        value, gradient = problem.value_and_gradient(L)
-        assert_same(value, loop_objective(X, phi, L, objective == "log"))
-        assert_same(problem.objective(metric=L.T @ L), value)
-        for a in range(r):
-            for b in range(d):
-                step = np.zeros((r, d))
-                step[a, b] = 1e-5
-                slope = (problem.objective(L + step) - problem.objective(L - step)) / 2e-5
-                assert slope == pytest.approx(gradient[a, b], rel=1e-6, abs=1e-7)
-
-
 def test_gradient_keeps_its_digits_where_nearly_all_are_right():
     """Beside quadruple precision: scikit-learn's ``p_ij - p_ij p_i`` is good to 5e-10 here, since p_i is nearly 1."""
     X, y = load_iris(return_X_y=True)
