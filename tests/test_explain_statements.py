@@ -159,26 +159,6 @@ def test_influence_and_slacks_agree_with_loops(name: str) -> None:
     assert (np.diff(found.support.multipliers) <= 0).all()
 
 
-@EVERY
-def test_the_size_of_the_metric_is_what_the_examples_contribute(name: str) -> None:
-    """Complementarity: at the optimum the sum over all examples is the slope of the other terms along the ray of M."""
-    solution = solved(name)
-    found = sm.explain(solution)
-    sums, total = found.slacks.sums, found.influence.contribution.sum()
-    M = solution.metrics.astype(float)
-    if name in ("pola", "hard"):
-        expected = float(np.sum(M**2))
-    elif name in ("itml", "lego"):
-        prior = np.diag([1.0, 2.0, 0.5]) if name == "itml" else np.eye(3)
-        expected = float(np.trace(np.linalg.solve(prior, M[0]))) - 3
-    else:
-        ridge = 0.05 if name == "frobenius" else 0.1
-        expected = (
-            0.7 * sums["pull"] + ridge * sums["trace"] + (0.4 * float(np.sum(M**2)) if name == "frobenius" else 0)
-        )
-    assert total == pytest.approx(expected, rel=1e-3, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("name", "factors"),
     [

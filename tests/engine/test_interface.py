@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric.engine import interface
-from sdpmetric.engine.interface import Here, ShardLost, dealt, parts_of
+from sdpmetric.engine.interface import Here, ShardLost, parts_of
 from sdpmetric.triplets.impostors import only_part
 
 
@@ -47,14 +47,6 @@ def blobs(n=300, loss="hinge", **options):
     X, y = make_blobs(n, 6, centers=4, cluster_std=3.0, random_state=0)
     X[:3] = X[-3:]  # impostors at the very place of their anchors
     return sm.LMNNProblem.from_labels(X, y, 3, 0.5, loss=loss, **options)
-
-
-@pytest.mark.parametrize("shares", [(1.0,), (1, 1), (3, 1, 2), (1,) * 20])
-def test_items_are_dealt_out_in_proportion_and_all_of_them(shares):
-    found = np.array([dealt(6000, part) for part in parts_of(shares)])
-    assert (found.sum(axis=0) == 1).all()
-    for own, share in zip(found, shares, strict=True):
-        assert own.sum() == pytest.approx(6000 * share / sum(shares), rel=0.05)
 
 
 @pytest.mark.parametrize("kind", ["tiles", "tiles of some anchors", "trees", "listed"])

@@ -35,32 +35,10 @@ def at(program, M):
     return float(program.objective.value)
 
 
-def one_dimension(mu, squared=False, ridge=0.0):
-    """Points 0 and 1 of one class, 3 of the other, one triplet: cost (1 - mu) + ridge, B = 9 - 1."""
-    X = np.array([[0.0], [1.0], [3.0]])
-    loss = "squared_hinge" if squared else "hinge"
-    return LMNNProblem.from_triplets(X, np.array([[0, 1, 2]]), push_weight=mu, ridge=ridge, loss=loss)
-
-
-@pytest.mark.parametrize("kind", ["listed", "graph"])
-def test_all_triplets_are_those_of_the_statement(kind):
-    instance = make_instance(kind, 1)
-    expected = {t for t, w in zip(instance.statement.triplets, instance.statement.weights, strict=True) if w > 0}
-    found = all_triplets(instance.problem).to_array()
-    assert {tuple(map(int, row)) for row in found} == expected
-    assert len(found) == len(expected)
-
-
 def test_rows_do_not_lose_digits_to_an_offset(small, rng):
     moved = LMNNProblem.from_labels(small.problem.X + 1e6, small.y, 2, 0.3)
     M = np.diag([1.0, 2.0, 0.5])
     assert at(to_cvxpy(moved), M) == pytest.approx(at(to_cvxpy(small.problem), M), rel=1e-7)
-
-
-def test_names_and_labels_are_found(small):
-    program = to_cvxpy(small.problem)
-    assert {"M", "xi", "margins", "slacks", "cone"} == set(named(program))
-    assert program.is_dcp()
 
 
 @pytest.mark.parametrize(
@@ -92,15 +70,6 @@ def test_solution_and_duals_are_optimal_by_the_oracle(kind, mu, loss, ridge):
 def clean(M):
     values, vectors = np.linalg.eigh(M)
     return (vectors * np.maximum(values, 0)) @ vectors.T
-
-
-@pytest.mark.parametrize("mu", [0.05, 0.3, 0.6])
-def test_one_dimension_by_hand(mu):
-    """min (1 - mu) m + mu [1 - 8 m]_+: slope of the hinge 8 mu against 1 - mu, so m = 1/8 or 0."""
-    program = solved(to_cvxpy(one_dimension(mu)))
-    expected = min((1 - mu) / 8, mu)
-    assert program.value == pytest.approx(expected, rel=1e-7)
-    assert named(program)["margins"].dual_value == pytest.approx(expected, rel=1e-6)
 
 
 def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):

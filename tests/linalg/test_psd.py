@@ -59,13 +59,6 @@ def test_factor_keeps_the_psd_part_longest_row_first():
     assert psd.factor(np.zeros((2, 2)), tolerance=0.5).shape == (0, 2)
 
 
-def test_extreme_eigenvalues():
-    A = np.array([[1.0, 2.0], [2.0, -2.0]])
-    assert psd.largest_eigenvalue(A) == pytest.approx(2.0)
-    assert psd.smallest_eigenvalue(A) == pytest.approx(-3.0)
-    assert psd.largest_eigenvalue(np.zeros((0, 0))) == psd.smallest_eigenvalue(np.zeros((0, 0))) == 0.0
-
-
 @given(SEEDS, st.booleans(), st.floats(0, 8))
 def test_data_basis_whitens_the_data_within_their_row_space(seed, wide, decades):
     rng = np.random.default_rng(seed)
@@ -137,14 +130,6 @@ def test_projection_slopes_are_the_derivative_of_the_projection(rng) -> None:
     assert along == pytest.approx(float(np.sum(H * differences)), rel=1e-7)
     assert len(row) == 6 + 6, "all of the positive block, and what is between the blocks"
     assert psd.projection_slopes(-np.abs(values))[2].size == 0
-
-
-def test_stacked_factors_give_the_same_metrics(rng) -> None:
-    factors = [rng.normal(size=(r, 4)) for r in (2, 0, 3)]
-    stacked = psd.stack(factors)
-    assert stacked.shape == (3, 3, 4)
-    for L, own in zip(stacked, factors, strict=True):
-        assert_close(L.T @ L, own.T @ own)
 
 
 # -- What holds for every compiled loop --------------------------------------------------------------------------------

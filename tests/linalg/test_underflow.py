@@ -49,16 +49,6 @@ def test_norms_and_products(scale: float) -> None:
     assert rigorous.product_above(0.0, scale) == 0.0
 
 
-@pytest.mark.parametrize("scale", [scale for scale in SCALES if scale < 1e100])
-def test_distances(scale: float) -> None:
-    rng = np.random.default_rng(1)
-    X, L = rng.normal(size=(6, 3)), scale * rng.normal(size=(2, 3))
-    images, D = rigorous.Images.of(X, X - X.mean(axis=0), L.T), Distances(X, L)
-    first, second = np.triu_indices(6, 1)
-    for i, j, low, high in zip(first, second, *images.distances(first, second), strict=True):
-        assert number(low) <= D(int(i), int(j)) <= number(high)
-
-
 def sums(X: np.ndarray, L: np.ndarray, weight: float) -> list[tuple[terms.Term, fmpq]]:
     D, M = Distances(X, L), metric(L)
     pull = sum((D(int(i), int(j)) for i, j in PAIRS), fmpq(0))

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.linalg
+from exact import lfda_scatters
 from instances import assert_close, assert_same, rounding
 from scipy.spatial.distance import cdist
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -24,23 +25,9 @@ def data(seed=0):
 
 
 def scatters(X, y, k):
-    """Section 3 of the paper, pair by pair."""
-    n, d = X.shape
-    scale = np.zeros(n)
-    for i in range(n):
-        D = sorted(float(np.linalg.norm(X[i] - X[j])) for j in range(n) if j != i and y[j] == y[i])
-        scale[i] = D[min(k, len(D)) - 1] if D else 0.0
-    W, B = np.zeros((d, d)), np.zeros((d, d))
-    for i in range(n):
-        for j in range(n):
-            v, size = X[i] - X[j], int((y == y[i]).sum())
-            if y[i] == y[j] and i != j:
-                A = math.exp(-float(v @ v) / (scale[i] * scale[j])) if scale[i] * scale[j] else 0.0
-                W += 0.5 * A / size * np.outer(v, v)
-                B += 0.5 * A * (1 / n - 1 / size) * np.outer(v, v)
-            elif y[i] != y[j]:
-                B += 0.5 / n * np.outer(v, v)
-    return B, W
+    """Section 3 of the paper, pair by pair: between and within classes."""
+    index = np.unique(y, return_inverse=True)[1]
+    return [np.array(M.tolist(), dtype=float) for M in lfda_scatters(X, index, k)]
 
 
 @pytest.mark.parametrize(("k", "r", "ridge"), [(7, 1, 0.0), (2, 2, 0.0), (3, 3, 0.5)])

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from instances import make_instance, rounding
+from instances import KINDS, make_instance, rounding
 from seeds import blocks
 from sklearn.cluster import KMeans
 
@@ -112,7 +112,7 @@ def test_sandwich_at_length(name: str, seeds: range) -> None:
         check_sandwich(make(seed), promises)
 
 
-@pytest.mark.parametrize("kind", ["line", "wide", "pure", "constant", "duplicates", "graph", "float32"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_sandwich_of_hard_kinds(kind: str) -> None:
     # Rounding to single precision costs what it costs: the certificate is of the rounded metric.
     promises = {**METRICS, "conic": 1e-4} if kind == "float32" else METRICS

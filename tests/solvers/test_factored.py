@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
+from sdpmetric.datasets import reduce
 from sdpmetric.solvers.lmnn import factored
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
@@ -29,13 +30,49 @@ def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> s
     return sm.LMNNProblem.from_labels(X, y, 2, push_weight)
 
 
+@pytest.mark.parametrize(("solver", "tol"), [("factored", 1e-6), ("subgradient", 1e-3)])
 @pytest.mark.parametrize(("name", "push_weight"), [("iris", 0.5), ("wine", 0.3)])
-def test_tight_gaps_at_known_optima(name: str, push_weight: float) -> None:
-    solution = sm.solve(standardised(name, push_weight), tol=1e-6)
+def test_gaps_at_known_optima(name: str, push_weight: float, solver: str, tol: float) -> None:
+    solution = sm.solve(standardised(name, push_weight), solver, tol=tol)
     assert solution.status is sm.Status.OPTIMAL
-    assert solution.relative_gap <= 1e-6
+    assert solution.relative_gap <= tol
     assert solution.lower_bound <= KNOWN[name, push_weight] * (1 + 1e-7)
     assert solution.objective >= KNOWN[name, push_weight] * (1 - 1e-7)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("name", "tols", "reached"),
+    [
+        ("iris", [1e-3, 1e-8, 1e-12], 1e-8),
+        *(
+            pytest.param(name, [10.0**-k for k in range(3, 13)], reached, marks=pytest.mark.slow)
+            for name, reached in (("iris", 1e-8), ("wine", 1e-8), ("breast cancer", 1e-8), ("digits", 1e-7))
+        ),
+    ],
+)
+def test_the_gap_does_not_grow_when_the_tolerance_shrinks(name: str, tols: list[float], reached: float) -> None:
+    load = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}[name]
+    X, y = load(return_X_y=True)
+    if name == "digits":
+        some = np.random.default_rng(0).permutation(len(X))[:500]
+        X, y = reduce(X[some], 30), y[some]
+    else:
+        X = StandardScaler().fit_transform(X)
+    problem, proven = sm.LMNNProblem.from_labels(X, y), np.inf
+    for tol in tols:
+        solution = sm.solve(problem, "factored", tol=tol)
+        assert solution.relative_gap <= proven
+        if solution.relative_gap <= tol:
+            proven = tol
+    assert proven <= reached
+
+
+@pytest.mark.slow
+def test_all_digits_are_proven_to_1e_8() -> None:
+    X, y = load_digits(return_X_y=True)
+    problem = sm.LMNNProblem.from_labels(reduce(X, 30), y)
+    assert sm.solve(problem, solver="factored", tol=1e-8).relative_gap <= 1e-8
 
 
 def test_same_seed_same_result_and_another_seed_the_same_proof() -> None:

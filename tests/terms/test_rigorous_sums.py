@@ -109,17 +109,6 @@ def test_subspaces_are_those_of_the_columns_as_given():
     assert "beyond it" in found.weakness
 
 
-def test_directions_without_cost_are_proven_or_the_bound_is_weak():
-    y = np.arange(16) % 2
-    exactly = np.column_stack([rng.normal(size=16), 1.0 * y])
-    nearly = exactly + np.column_stack([np.zeros(16), 1e-12 * rng.normal(size=16)])
-    total = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, margin=2.0)
-    apart, close = (sm.MetricProblem(X, total).certify(np.eye(2)) for X in (exactly, nearly))
-    assert apart.null_dimension == 1
-    assert apart.weakness is None
-    assert close.weakness is not None
-
-
 def test_sums_of_entries_bound_every_factor_within_given_errors():
     """An entry ``sum_k L_ki L_kj`` is off by errors in the column i too, here of a column that is 0."""
     X, L, errors = np.eye(2), np.array([[0.0, 1.0]]), np.array([[1e-3, 1e-12]])
