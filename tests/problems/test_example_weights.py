@@ -1,6 +1,8 @@
-"""Weights of examples: what they mean, and that every solver and certificate takes them."""
+"""Weights of examples: what they mean, and that solvers and certificates take them."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
@@ -8,78 +10,72 @@ from instances import assert_same
 
 import sdpmetric as sm
 
-LOSSES = ["squared_hinge"]
-RNG = np.random.default_rng(5)
-Y = np.repeat([0, 1, 2], [14, 12, 10])
-X = RNG.normal(size=(36, 4)) + np.outer(Y, [1.2, -0.8, 0.0, 0.0])
-COUNTS = RNG.integers(1, 4, size=36)
-WEIGHTS = RNG.uniform(0.2, 3.0, size=36)
+RNG = np.random.default_rng(8)
+Y = np.repeat([0, 1, 2], [7, 6, 5])
+X = RNG.normal(size=(18, 3)) + np.outer(Y, [1.2, -0.8, 0.0])
+T = X[:, 0] + 0.3 * RNG.normal(size=18)
+COUNTS = RNG.integers(1, 4, size=18)
+WEIGHTS = RNG.uniform(0.2, 3.0, size=18)
+LS = [scale * RNG.normal(size=(3, 3)) for scale in (0.3, 1.0, 3.0)]
+
+# Statements in which whole weights are repeated rows.
+COUNTED = {
+    "mmc": sm.MMCProblem.from_labels,
+    "itml": lambda X, y, **w: sm.ITMLProblem.from_labels(X, y, upper=1.0, lower=4.0, gamma=0.5, **w),
+    "pola": lambda X, y, **w: sm.POLAProblem.from_labels(X, y, None, slack_weight=0.3, **w),
+    "rca": sm.RCAProblem.from_labels,
+    "lfda": lambda X, y, **w: sm.LFDAProblem.from_labels(X, y, n_neighbors=100, **w),
+}
+OTHERS = {
+    "mcml": sm.MCMLProblem.from_labels,
+    "nca": sm.NCAProblem.from_labels,
+    "log": lambda X, y, **w: sm.NCAProblem.from_labels(X, y, objective="log", **w),
+    "soft": lambda X, y, **w: sm.NCAProblem.from_targets(X, T, **w),
+    "mlkr": lambda X, y, **w: sm.MLKRProblem.from_labels(X, T, **w),
+    "mlr": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, **w),
+    "map": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, "map", **w),
+    "sdml": lambda X, y, **w: sm.SDMLProblem.from_labels(X, y, None, distance_weight=0.05, **w),
+    "lsml": sm.LSMLProblem.from_labels,
+    "scml": lambda X, y, **w: sm.SCMLProblem.from_labels(X, y, bases=np.eye(3), **w),
+}
+ALL = {"lmnn": sm.LMNNProblem.from_labels} | COUNTED | OTHERS
 
 
-def repeated(**arguments):
-    """The problem of repeated rows, each copy with the target neighbors of its row."""
-    plain = sm.LMNNProblem.from_labels(X, Y, 2, 0.4)
-    copies = np.repeat(np.arange(36), COUNTS)
-    first = np.searchsorted(copies, np.arange(36))
-    return sm.LMNNProblem.from_labels(
-        X[copies], Y[copies], push_weight=0.4, target_neighbors=first[plain.source.targets[copies]], **arguments
-    )
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("ridge", [0.3])
-def test_whole_weights_are_repeated_rows(loss, ridge):
-    weighted = sm.LMNNProblem.from_labels(X, Y, 2, 0.4, loss=loss, ridge=ridge, sample_weight=COUNTS)
-    copied = repeated(loss=loss, ridge=ridge)
-    for scale in (0.0, 0.3, 1.0, 5.0):
-        L = scale * RNG.normal(size=(3, 4))
+@pytest.mark.parametrize("name", COUNTED)
+def test_whole_weights_are_repeated_rows(name):
+    state, copies = COUNTED[name], np.repeat(np.arange(18), COUNTS)
+    weighted, copied = state(X, Y, sample_weight=COUNTS), state(X[copies], Y[copies])
+    for L in LS:
         one, two = weighted.certify(L), copied.certify(L)
-        assert_same(weighted.objective(L), copied.objective(L))
+        assert weighted.objective(L) == pytest.approx(copied.objective(L), rel=1e-9)
         assert one.objective == pytest.approx(two.objective, rel=1e-9)
-        assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-6, abs=1e-9)
-    solved = sm.solve(weighted, tol=1e-4)
-    assert solved.status.ok
-    assert sm.certify(copied, solved.components).objective == pytest.approx(solved.objective, rel=1e-9)
-    assert sm.solve(copied, tol=1e-4).certificate.lower_bound <= solved.objective * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_every_solver_proves_its_gap(solver, loss):
-    problem = sm.LMNNProblem.from_labels(X, Y, 2, 0.4, loss=loss, sample_weight=WEIGHTS)
-    found, exact = sm.solve(problem, solver=solver, tol=1e-3), sm.solve(problem, solver="conic", tol=1e-5)
+        assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-5, abs=1e-7)
+    found, other = sm.solve(weighted, tol=1e-5), sm.solve(copied, tol=1e-5)
     assert found.status.ok
-    assert exact.certificate.lower_bound <= found.objective * (1 + 1e-9)
-    assert found.certificate.lower_bound <= exact.objective * (1 + 1e-9)
-    plain = sm.LMNNProblem.from_labels(X, Y, 2, 0.4, loss=loss)
-    assert plain.fingerprint() != problem.fingerprint()
-    anchors, targets = problem.target_pairs
-    Z = X @ found.components.T
-    pull = float(np.sum((Z[anchors] - Z[targets]) ** 2, axis=1) @ WEIGHTS[anchors])
-    at = sm.explain(found).sensitivity.weights["push_weight"]
-    assert at == pytest.approx((found.objective - 0.6 * pull) / 0.4 - pull, rel=1e-5)
+    assert other.lower_bound <= found.objective + 1e-9 * abs(found.objective)
+    assert found.lower_bound <= other.objective + 1e-9 * abs(found.objective)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_several_metrics_take_weights(loss):
-    arguments = {"n_neighbors": 2, "push_weight": 0.4, "loss": loss}
-    weighted = sm.MultiMetricLMNNProblem.from_labels(X, Y, **arguments, sample_weight=COUNTS)
-    plain = sm.MultiMetricLMNNProblem.from_labels(X, Y, **arguments)
-    copies = np.repeat(np.arange(36), COUNTS)
-    first = np.searchsorted(copies, np.arange(36))
-    targets = first[plain.source.targets[copies]]
-    copied = sm.MultiMetricLMNNProblem.from_labels(
-        X[copies], Y[copies], 1, push_weight=0.4, loss=loss, target_neighbors=targets
-    )
-    for scale in (0.0, 0.3, 2.0):
-        L = scale * RNG.normal(size=(3, 2, 4))
-        assert_same(weighted.objective(L), copied.objective(L))
-        one, two = weighted.certify(L), copied.certify(L)
+def copied(make, **options):
+    """The problem of repeated rows, each copy with the target neighbors of its row."""
+    copies = np.repeat(np.arange(18), COUNTS)
+    targets = np.searchsorted(copies, np.arange(18))[make(X, Y, 2).source.targets[copies]]
+    return make(X[copies], Y[copies], push_weight=0.4, target_neighbors=targets, **options)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("make", [sm.LMNNProblem.from_labels, sm.MultiMetricLMNNProblem.from_labels])
+def test_whole_weights_of_lmnn_are_repeated_rows(make, loss):
+    weighted, repeated = make(X, Y, 2, 0.4, loss=loss, sample_weight=COUNTS), copied(make, loss=loss)
+    for L in [0.0 * LS[0], *LS]:
+        L = np.stack([L, 0.5 * L, 2.0 * L]) if weighted.n_regions > 1 else L
+        one, two = weighted.certify(L), repeated.certify(L)
+        assert_same(weighted.objective(L), repeated.objective(L))
         assert one.objective == pytest.approx(two.objective, rel=1e-9)
         assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-6, abs=1e-9)
     solved = sm.solve(weighted, tol=1e-3)
     assert solved.status.ok
-    assert sm.solve(copied, tol=1e-3).certificate.lower_bound <= solved.objective * (1 + 1e-9)
+    assert sm.solve(repeated, tol=1e-3).lower_bound <= solved.objective * (1 + 1e-9)
 
 
 def test_a_feature_space_and_a_frobenius_term_take_weights():
@@ -88,4 +84,101 @@ def test_a_feature_space_and_a_frobenius_term_take_weights():
     frobenius = sm.FrobeniusLMNNProblem.from_labels(X, Y, 2, sample_weight=WEIGHTS)
     found, exact = sm.solve(frobenius, tol=1e-4), sm.solve(frobenius, solver="conic", tol=1e-5)
     assert found.status.ok
-    assert max(s.certificate.lower_bound for s in (found, exact)) <= min(found.objective, exact.objective) * (1 + 1e-9)
+    assert max(found.lower_bound, exact.lower_bound) <= min(found.objective, exact.objective) * (1 + 1e-9)
+
+
+def softmax(L, i):
+    p = np.array([np.exp(-np.sum((L @ (X[i] - x)) ** 2)) for x in X])
+    p[i] = 0.0
+    return p / p.sum()
+
+
+def terms_of(name, L):
+    """The term of each example, one at a time."""
+    found = []
+    for i in range(18):
+        p, mates = softmax(L, i), (Y[i] == Y) & (np.arange(18) != i)
+        if name == "mcml":
+            found.append(-np.log(p[mates] * mates.sum()).mean())
+        elif name == "mlkr":
+            found.append((T[i] - p @ T) ** 2)
+        elif name == "soft":
+            width = T.std() * 18**-0.2
+            found.append(-p @ np.exp(-((T[i] - T) ** 2) / (2 * width**2)))
+        else:
+            found.append(-p[mates].sum() if name == "nca" else -np.log(p[mates].sum()))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("name", ["mcml", "nca", "log", "soft", "mlkr"])
+def test_a_weight_counts_the_term_of_its_example(name):
+    for L in [0.2 * LS[1], 0.5 * LS[1], LS[1]]:
+        for weights in (np.ones(18), WEIGHTS, np.eye(18)[5], np.where(np.arange(18) % 3, WEIGHTS, 0.0)):
+            problem = OTHERS[name](X, Y, sample_weight=weights)
+            expected = pytest.approx(float(weights @ terms_of(name, L)), rel=1e-8, abs=1e-8)
+            assert problem.objective(L) == expected
+    if name == "mcml":
+        return
+    problem, step = OTHERS[name](X, Y, sample_weight=WEIGHTS), 1e-6 * RNG.normal(size=(3, 3))
+    L = 0.5 * LS[1]
+    change = (problem.objective(L + step) - problem.objective(L - step)) / 2
+    assert change == pytest.approx(float(np.sum(problem.value_and_gradient(L)[1] * step)), rel=1e-5)
+
+
+def D(L, a, b):
+    return float(np.sum((L @ (X[a] - X[b])) ** 2))
+
+
+def test_means_over_queries_pairs_quadruplets_and_triplets_are_weighted():
+    L = LS[1]
+    lost = []
+    for q in range(18):
+        near = [i for i in range(18) if i != q and Y[i] == Y[q]]
+        far = [j for j in range(18) if Y[j] != Y[q]]
+        lost.append(np.mean([max(0.0, 1 + 2 * D(L, q, i) - 2 * D(L, q, j)) for i in near for j in far]))
+    problem = OTHERS["mlr"](X, Y, sample_weight=WEIGHTS)
+    expected = np.sum(L * L) + WEIGHTS @ lost / WEIGHTS.sum()
+    assert problem.objective(L) == pytest.approx(expected)
+    assert problem.triplets.objective(L) == pytest.approx(expected)
+    pairs = list(itertools.combinations(range(18), 2))
+    w = np.array([WEIGHTS[a] * WEIGHTS[b] for a, b in pairs])
+    signed = np.array([D(L, a, b) * (1 if Y[a] == Y[b] else -1) for a, b in pairs])
+    weighted, none = (
+        sm.SDMLProblem.from_labels(X, Y, None, distance_weight=v, sample_weight=WEIGHTS).objective(L)
+        for v in (0.05, 0.0)
+    )
+    assert weighted - none == pytest.approx(0.05 * float(w @ signed) / w.sum())
+    quadruplets = sm.LSMLProblem.from_labels(X, Y, sample_weight=WEIGHTS).terms[0]
+    w = WEIGHTS[np.asarray(quadruplets.quadruplets)].prod(axis=1)
+    np.testing.assert_allclose(np.asarray(quadruplets.weights), w)
+    assert quadruplets.weight == pytest.approx(1.0 / w.sum())
+    hinge = OTHERS["scml"](X, Y, sample_weight=WEIGHTS).terms[0]
+    w = WEIGHTS[hinge.roles()["anchor"]] * WEIGHTS[hinge.roles()["impostor"]]
+    np.testing.assert_allclose(np.asarray(hinge.weights), w)
+    assert hinge.weight == pytest.approx(1.0 / w.sum())
+
+
+def test_the_stochastic_gradient_is_weighted():
+    from sdpmetric.solvers.nca_stochastic import nearest_candidates, truncated_gradient
+
+    problem, anchors = OTHERS["nca"](X, Y, sample_weight=WEIGHTS), np.array([3, 9])
+    near = nearest_candidates(problem, LS[0], anchors, 18)
+    found, exact = truncated_gradient(problem, LS[0], anchors, near), problem.value_and_gradient(LS[0], anchors)[1]
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_bad_weights_are_refused(name):
+    for weights in (np.ones(17), -np.ones(18), np.full(18, np.nan), np.zeros(18), ["a"] * 18):
+        with pytest.raises(ValueError, match="sample_weight"):
+            ALL[name](X, Y, sample_weight=weights)
+
+
+def test_what_weights_do_not_reach_says_so():
+    with pytest.raises(ValueError, match="hard margins"):
+        sm.POLAProblem.from_labels(X, Y, slack_weight=None, sample_weight=WEIGHTS)
+    for weights in ([1.0], [0.0, 1.0], "a"):
+        with pytest.raises(ValueError, match="pair_weights"):
+            sm.MMCProblem(X, [[0, 1], [0, 8]], [True, False], weights)
+    at = sm.explain(sm.solve(ALL["itml"](X, Y, sample_weight=WEIGHTS), tol=1e-6)).sensitivity.weights["gamma"]
+    assert at > 0.0

@@ -1,4 +1,4 @@
-"""FRML: Algorithm 1 against its dense formula and pymanopt, the objective, the relaxation, the stream."""
+"""FRML: Algorithm 1 against its dense formula, the objective, the relaxation, the stream."""
 
 import pickle
 

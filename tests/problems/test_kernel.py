@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from instances import assert_close, assert_same, make_instance, rounding
+from instances import assert_close, assert_same, rounding
 from sklearn.datasets import make_circles
 from sklearn.metrics.pairwise import pairwise_kernels
 
@@ -20,25 +20,6 @@ def circles(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
 
 def nearest_labels(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     return y[((test[:, None] - train[None]) ** 2).sum(axis=2).argmin(axis=1)]
-
-
-@pytest.mark.parametrize("kind", ["plain", "wide", "float32"])
-def test_linear_kernel_is_lmnn(kind: str) -> None:
-    plain, y = make_instance(kind, 1, mu=0.3, ridge=0.1).problem, make_instance(kind, 1).y
-    problem = sm.KernelLMNNProblem.from_labels(plain.X, y, 2, 0.3, kernel="linear", ridge=0.1)
-    assert np.array_equal(np.sort(problem.source.targets, axis=1), np.sort(plain.source.targets, axis=1))
-    rng = np.random.default_rng(0)
-    L = rng.normal(size=(2, plain.X.shape[1])) / plain.X.std(axis=0).max()
-    # The same metric on coordinates: the features are an isometric image of them.
-    turn = np.linalg.lstsq(problem.X, plain.centered, rcond=None)[0]
-    assert problem.objective(L @ turn.T) == pytest.approx(
-        plain.objective(L @ turn.T @ np.linalg.pinv(turn.T)), rel=1e-6
-    )
-    if plain.X.dtype == np.float64:
-        ours, theirs = sm.solve(problem, solver="conic"), sm.solve(plain, solver="conic")
-        assert ours.certificate.proves_optimal(1e-6)
-        assert ours.lower_bound <= theirs.objective + 1e2 * rounding(theirs.objective)
-        assert theirs.lower_bound <= ours.objective + 1e2 * rounding(ours.objective)
 
 
 @pytest.mark.parametrize("solver", ["factored", "subgradient"])
