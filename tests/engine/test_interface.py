@@ -13,7 +13,6 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.engine import interface
 from sdpmetric.engine.interface import Here, ShardLost, parts_of
-from sdpmetric.triplets.impostors import only_part
 
 
 @dataclass
@@ -47,28 +46,6 @@ def blobs(n=300, loss="hinge", **options):
     X, y = make_blobs(n, 6, centers=4, cluster_std=3.0, random_state=0)
     X[:3] = X[-3:]  # impostors at the very place of their anchors
     return sm.LMNNProblem.from_labels(X, y, 3, 0.5, loss=loss, **options)
-
-
-@pytest.mark.parametrize("kind", ["tiles", "tiles of some anchors", "trees", "listed"])
-def test_parts_of_a_search_list_every_pair_once(kind):
-    problem, among = blobs(700), None
-    if kind == "listed":
-        rng = np.random.default_rng(0)
-        drawn = np.array([rng.choice(700, 3, replace=False) for _ in range(2000)])
-        problem = sm.LMNNProblem.from_triplets(problem.X, drawn)
-    elif kind == "trees":
-        problem = sm.LMNNProblem.from_labels(problem.X, problem.source.labels, search="ball_tree")
-    elif kind == "tiles of some anchors":
-        among = np.arange(3, 600, 2, dtype=np.int32)
-
-    def pairs(part):
-        with only_part(part):
-            C = problem.push.candidates(problem.points, among=among)
-        return list(zip(C.anchors[C.rows].tolist(), C.impostors.tolist(), strict=True))
-
-    whole, parts = pairs(interface.WHOLE), [pairs(part) for part in parts_of((1, 2, 3, 0.5))]
-    assert sorted(whole) == sorted(pair for part in parts for pair in part)
-    assert all(len(part) < len(whole) for part in parts)
 
 
 @pytest.mark.parametrize(
