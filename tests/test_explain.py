@@ -1,4 +1,4 @@
-"""What multipliers mean: every number is checked by hand, by loops, or by proven optima of other problems."""
+"""What multipliers of LMNN mean, by hand and by proven optima of other problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What multipliers mean, for every statement that has them: identities of the gap, bounds, and proven optima."""
+"""What multipliers mean, for every statement that has them: loops, intervals, and proven optima."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CVXPY statement against the NumPy one and the loop oracle: two encodings that share only data and indices."""
+"""The CVXPY statement against the loop oracle, and reduced programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one linear map and its adjoint, and sums of hinges over candidates."""
+"""The one linear map and its adjoint."""
 
 import numpy as np
 from hypothesis import given

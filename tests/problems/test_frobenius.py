@@ -1,4 +1,4 @@
-"""LMNN with a Frobenius term: objective, weak duality, both solvers, and safe screening against exact multipliers."""
+"""LMNN with a Frobenius term: both solvers, and safe screening against exact multipliers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ITML with slack: objective by loops, weak duality of any multipliers, the paper's projections, bad input."""
+"""ITML with slack: multipliers, the paper's projections, priors, bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LMNN in a feature space: it is LMNN on coordinates, kernels alone give its distances, and bad kernels are refused."""
+"""LMNN in a feature space: kernels alone give its distances, and bad kernels are refused."""
 
 from __future__ import annotations
 

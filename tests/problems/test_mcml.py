@@ -1,4 +1,4 @@
-"""MCML: objective and gradient by loops, weak duality of any distributions, free directions, bad input."""
+"""MCML: free directions, classes that collapse, bad input."""
 
 from __future__ import annotations
 

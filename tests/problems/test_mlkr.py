@@ -1,4 +1,4 @@
-"""MLKR: value by loops from the paper, gradient by differences, hard cases, solves."""
+"""MLKR: hard cases and solves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLR: the objective by all rankings, subgradients, the sandwich with the same statement over triplets, proofs."""
+"""MLR: the objective by all rankings, the sandwich with the same statement over triplets, bad input."""
 
 from __future__ import annotations
 

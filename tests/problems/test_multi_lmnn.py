@@ -1,4 +1,4 @@
-"""Multi-metric LMNN: the statement against loops, identities with the single metric, certificates, and the sandwich."""
+"""Multi-metric LMNN: what it is for, regions, neighbors by several metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NCA: value and gradient by loops from the paper, by differences and by scikit-learn; hard cases; solvers; MCML."""
+"""NCA: digits of the gradient, hard cases, solvers, perplexity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions in which the data vary at (nearly) no pull cost: the bound stays exact, the lift separates groups."""
+"""Directions in which the data vary at (nearly) no pull cost: the lift separates groups."""
 
 import numpy as np
 import oracles

@@ -1,4 +1,4 @@
-"""The projected subgradient method: it proves its gap, its bookkeeping is right, and the paper's step stalls."""
+"""The projected subgradient method: its steps are those of Algorithm 1, and the paper's step stalls."""
 
 from __future__ import annotations
 

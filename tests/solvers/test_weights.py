@@ -1,4 +1,4 @@
-"""Sums over nonnegative weights: proven by the interior point method, and their slacks in exact arithmetic."""
+"""Sums over nonnegative weights: proven by the interior point method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of terms: exact and fast solver prove each other, and every bound is below every objective."""
+"""Sums of terms: exact and fast solvers prove each other."""
 
 from __future__ import annotations
 

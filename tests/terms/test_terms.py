@@ -1,4 +1,4 @@
-"""Every term by itself: value against loops, slopes, conjugate, smoothing, and the CVXPY expression."""
+"""Terms: arithmetic, weights of examples, bad arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over all triplets in closed form: against loops, and certificates of the zero metric against listed triplets."""
+"""Certificates of the zero metric in closed form against listed triplets."""
 
 from __future__ import annotations
 
