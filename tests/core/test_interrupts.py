@@ -24,7 +24,7 @@ from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import interface, threads
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.
-SHARES = (0.03, 0.2, 0.5, 0.8, 0.97)
+SHARES = (0.03, 0.5, 0.97)
 
 
 class Interrupt:
@@ -251,19 +251,27 @@ def lines(*rows, **options):
     return written
 
 
-def test_what_is_unknown_is_left_blank_and_columns_stay_aligned():
+def test_lines_have_columns_for_what_is_known():
     rows = TraceRow(3, 0.5, float("inf"), 2.0), TraceRow(7, 1.5, 4.0, 3.0, 0.01, 12)
     head, first, second = lines(*rows)
     assert head.split() == ["iter", "seconds", "objective", "lower", "bound", "gap", "level", "active"]
     assert first.split() == ["3", "0.50", "2"]
     assert second.split() == ["7", "1.50", "4", "3", "2.50e-01", "1.00e-02", "12"]
     assert second.index("2.50e-01") + 8 == head.index("gap") + 3
+    head, row = lines(TraceRow(1, 1.0, 4.0, 3.0, score=0.75))
+    assert head.endswith("score")
+    assert row.endswith("0.7500")
 
 
-def test_rows_without_objective_and_bound_are_left_out():
+def test_rows_that_say_nothing_or_come_too_soon_are_left_out():
     blank = TraceRow(3, 0.5, float("inf"), float("-inf"))
     assert lines(blank) == []
     assert lines(blank, TraceRow(7, 1.5, 4.0, 3.0)) == lines(TraceRow(7, 1.5, 4.0, 3.0))
+    written = []
+    printer = Printer(written.append, interval=1.0)
+    for seconds in (0.0, 0.5, 0.9, 1.1):
+        printer(TraceRow(0, seconds, 1.0, 0.0))
+    assert len(written) == 3
 
 
 def test_the_gap_is_of_the_best_so_far_and_of_a_stream_its_own():
@@ -281,27 +289,11 @@ def test_the_time_left_is_extrapolated_from_the_rate_of_the_gap():
     assert "left" not in "".join([written[0], *lines(*rows)])
 
 
-def test_scores_have_a_column():
-    head, row = lines(TraceRow(1, 1.0, 4.0, 3.0, score=0.75))
-    assert head.endswith("score")
-    assert row.endswith("0.7500")
-
-
-def test_rows_that_come_too_soon_are_left_out():
-    written = []
-    printer = Printer(written.append, interval=1.0)
-    for seconds in (0.0, 0.5, 0.9, 1.1):
-        printer(TraceRow(0, seconds, 1.0, 0.0))
-    assert len(written) == 3
-
-
-def test_a_program_that_configures_logging_gets_the_lines(caplog, capsys):
+def test_lines_go_to_logging_where_it_is_configured_else_to_standard_error(caplog, capsys, monkeypatch):
     with caplog.at_level(logging.INFO, logger="sdpmetric"):
         say("one line")
     assert [(record.name, record.message) for record in caplog.records] == [("sdpmetric", "one line")]
-
-
-def test_without_logging_they_go_to_standard_error(capsys, monkeypatch):
+    assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(LOGGER, "handlers", [])
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     say("one line")

@@ -26,8 +26,8 @@ def wine():
 
 
 @pytest.mark.parametrize("learner", [LMNN(push_weight=0.3), MultiMetricLMNN(push_weight=0.3), LMNN(n_passes=2)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_it_asks_with_the_targets_and_the_weight_of_the_metric(learner, dtype, wine) -> None:
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
+def test_it_asks_with_the_targets_and_the_weight_of_the_metric(learner, dtype, wine):
     X, X_test, y, y_test = wine
     classifier = EnergyClassifier(learner).fit(X.astype(dtype), y)
     metric = classifier.estimator_
@@ -49,7 +49,7 @@ def test_it_asks_with_the_targets_and_the_weight_of_the_metric(learner, dtype, w
     assert classifier.X_fit_.dtype == dtype
 
 
-def test_a_pickle_classifies_alike_and_the_metric_given_is_left_alone(wine) -> None:
+def test_a_pickle_classifies_alike_and_the_metric_given_is_left_alone(wine):
     X, X_test, y, _ = wine
     learner = LMNN()
     classifier = EnergyClassifier(learner).fit(X, y)
@@ -59,7 +59,7 @@ def test_a_pickle_classifies_alike_and_the_metric_given_is_left_alone(wine) -> N
     np.testing.assert_array_equal(again.energies(X_test), classifier.energies(X_test))
 
 
-def test_examples_held_back_are_left_out(wine) -> None:
+def test_examples_held_back_are_left_out(wine):
     X, X_test, y, y_test = wine
     classifier = EnergyClassifier(LMNN(early_stopping=True, tol=1e-2, random_state=0)).fit(X, y)
     assert 60 < len(classifier.X_fit_) < len(X) == 106
@@ -68,7 +68,7 @@ def test_examples_held_back_are_left_out(wine) -> None:
     assert classifier.score(X_test, y_test) > 0.9
 
 
-def test_a_search_reaches_the_metric_s_settings(wine) -> None:
+def test_a_search_reaches_the_metric_s_settings(wine):
     X, X_test, y, y_test = wine
     pipeline = make_pipeline(StandardScaler(), EnergyClassifier(LMNN()))
     search = GridSearchCV(pipeline, {"energyclassifier__estimator__push_weight": [0.2, 0.7]}, cv=2).fit(X, y)
@@ -76,7 +76,7 @@ def test_a_search_reaches_the_metric_s_settings(wine) -> None:
     assert search.score(X_test, y_test) > 0.9
 
 
-def test_small_classes_and_duplicates_are_classified() -> None:
+def test_small_classes_and_duplicates_are_classified():
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(12, 1)), np.repeat([0, 1, 2], [2, 4, 6])
     X[:, 0] += 3.0 * y
@@ -86,7 +86,7 @@ def test_small_classes_and_duplicates_are_classified() -> None:
     assert classifier.score(X, y) > 0.7
 
 
-def test_refusals_are_sentences(wine) -> None:
+def test_refusals_are_sentences(wine):
     X, X_test, y, _ = wine
     with pytest.raises(TypeError, match=r"must be an instance of .*LMNN"):
         EnergyClassifier(StandardScaler()).fit(X, y)
@@ -105,7 +105,7 @@ def test_refusals_are_sentences(wine) -> None:
         classifier.predict(np.full_like(X_test, np.nan))
 
 
-def test_the_metric_s_warning_comes_through(wine) -> None:
+def test_the_metric_s_warning_comes_through(wine):
     X, _, y, _ = wine
     with pytest.warns(ConvergenceWarning):
         EnergyClassifier(LMNN(max_iter=2)).fit(X, y)
