@@ -102,21 +102,6 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"), [("iris", (150, 4)), ("wine", (178, 13)), ("digits", (1797, 64)), ("breast_cancer", (569, 30))]
-)
-def test_named_data_sets(name, shape):
-    X, y = datasets.load(name)
-    assert X.shape == shape
-    assert y.shape == shape[:1]
-
-
-def test_csv_keeps_the_order_of_columns_and_skips_blank_lines(write):
-    X, y = datasets.load(write(TABLE), label="species")
-    np.testing.assert_array_equal(X, [[1.5, 2.0], [-300.0, 0.25]])
-    assert list(y) == ["setosa", "virginica"]
-
-
 def test_csv_with_a_byte_order_mark_and_windows_line_ends(write):
     X, y = datasets.load(write("\ufeff" + TABLE.replace("\n", "\r\n")), label="species")
     assert X.shape == (2, 2)
@@ -168,15 +153,6 @@ def test_a_csv_in_another_encoding_is_explained(write):
         datasets.load(write("é,y\n1,x\n", encoding="latin-1"), label="y")
 
 
-def test_npz_is_returned_as_it_is(tmp_path):
-    X = np.arange(12, dtype=np.float32).reshape(4, 3)
-    np.savez(tmp_path / "data.npz", X=X, y=["a", "b", "a", "b"], extra=1)
-    read, y = datasets.load(tmp_path / "data.npz")
-    assert read.dtype == np.float32
-    np.testing.assert_array_equal(read, X)
-    assert list(y) == ["a", "b", "a", "b"]
-
-
 def test_a_bad_npz_is_explained(tmp_path, write):
     np.savez(tmp_path / "other.npz", data=np.zeros(3), labels=np.zeros(3))
     with pytest.raises(ValueError, match=r"holds the arrays data, labels; expected 'X' and 'y'"):
@@ -215,12 +191,6 @@ def test_reduce_keeps_the_largest_components_at_the_asked_mean_norm():
     _, vectors = np.linalg.eigh(np.cov(X.T))
     P = (X - X.mean(axis=0)) @ vectors[:, -2:]
     np.testing.assert_allclose(Z @ Z.T / np.trace(Z @ Z.T), P @ P.T / np.trace(P @ P.T), atol=1e-12)
-
-
-@pytest.mark.parametrize("n_components", [0, 6])
-def test_reduce_refuses_what_the_data_do_not_have(n_components):
-    with pytest.raises(ValueError, match="keep between 1 and 5"):
-        datasets.reduce(np.eye(9, 5), n_components)
 
 
 @pytest.mark.parametrize("prepare", [datasets.standardize, lambda X: datasets.reduce(X, 1)])

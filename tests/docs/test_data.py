@@ -81,8 +81,3 @@ def test_hash_knows_rows_and_parts_but_not_their_order(script):
     assert digests(X, y, 3) == digests(X[order], y[order], 3)
     assert digests(X, y, 3) != digests(X[::-1], y[::-1], 3)
     assert digests(X, y, None) != digests(X, y[order], None)
-
-
-def test_bad_names_are_refused(script, tmp_path):
-    with pytest.raises(SystemExit):
-        script["main"]([str(tmp_path), "nothing"])
