@@ -167,20 +167,3 @@ def test_push_is_at_least_one_where_neighbors_are_wrong(seed, k):
         pull = sum(D[i, j] for i in range(len(y)) for j in targets[i])
         assert problem.objective(L) == pytest.approx(0.5 * pull + 0.5 * push.sum())
         assert wrong.sum() <= push.sum() * (1 + 1e-12)
-
-
-def test_the_bound_is_attained():
-    """An impostor as far away as the target neighbor costs 1, and the lower row wins."""
-    X, y = np.array([[0.0], [-3.0], [3.0], [100.0]]), np.array([1, 0, 1, 0])
-    wrong = classification.knn_predict(np.eye(1), X, y, n_neighbors=1) != y
-    assert wrong[0]
-    assert push_by_example(np.square(X - X.T), y, target_neighbors(X, y, 1))[0] == 1.0
-
-
-def test_fewer_target_neighbors_than_votes_bound_nothing():
-    """Two votes of three are those of other classes, whatever the one target neighbor's margin."""
-    X, y = np.array([[0.0], [0.1], [5.0], [5.1], [5.2]]), np.array([0, 0, 1, 1, 1])
-    wrong = classification.knn_predict(np.eye(1), X, y, n_neighbors=3) != y
-    push = push_by_example(np.square(X - X.T), y, target_neighbors(X, y, 1))
-    assert wrong[:2].all()
-    assert push[:2].max() == 0.0

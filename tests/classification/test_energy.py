@@ -92,14 +92,6 @@ def test_prediction_is_the_least_energy(several):
     assert len(np.unique(predicted)) > 1
 
 
-def test_blocks_change_nothing(unequal, monkeypatch):
-    X, label, targets, queries = unequal
-    whole = classification.energies(np.eye(3), X, label, queries, target_neighbors=targets)
-    monkeypatch.setattr(energy, "BLOCK", 40)
-    seen = classification.energies(np.eye(3), X, label, queries, target_neighbors=targets)
-    np.testing.assert_allclose(seen, whole, rtol=1e-12)
-
-
 def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     rng = np.random.default_rng(8)
     sizes, k, mu = [2300, 1024, 129, 5], 3, 0.3
@@ -126,18 +118,6 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     assert (classification.energy_predict(L, X, label, queries, **given) == expected.argmin(axis=1)).all()
     single = classification.energies(L, X.astype(np.float32), label, queries.astype(np.float32), **given)
     np.testing.assert_allclose(single, expected, rtol=1e-4)
-
-
-def test_rows_of_zeros_in_factors_change_nothing(unequal):
-    X, label, targets, queries = unequal
-    rng = np.random.default_rng(2)
-    components = rng.normal(size=(3, 2, 3))
-    given = {"target_neighbors": targets, "regions": label}
-    padded = np.concatenate([components, np.zeros((3, 2, 3))], axis=1)
-    padded[1, 1] = 0.0
-    components[1, 1] = 0.0
-    seen = classification.energies(padded, X, label, queries, **given)
-    np.testing.assert_allclose(seen, classification.energies(components, X, label, queries, **given), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

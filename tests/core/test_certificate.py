@@ -160,14 +160,6 @@ def squared_line():
     return line_case(0.3, 0.0, "squared_hinge", m, 0.6 * (1 - 3 * m), 0.6 * (1 - 8 * m), 0.0, value)
 
 
-def coupled_plane():
-    """Two triplets, <B_1, M> = 4 m_2 - m_1 and <B_2, M> = 9 m_1 - m_2, both 1 at m = (1, 2) / 7."""
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [10.0, 0.0], [10.0, 1.0], [13.0, 0.0]])
-    rows = [(0, 1, 2), (3, 4, 5)]
-    problem = LMNNProblem.from_triplets(X, rows, [1.0, 0.5], 0.6)
-    return problem, np.diag([1 / 7, 2 / 7]), rows, [0.8 / 7, 0.4 / 7], 1.2 / 7
-
-
 def rectangle(ridge):
     """Two classes are the short sides of a turned rectangle: only the long direction u pays, at ridge / h^2."""
     h, mu, angle = 1.5, 0.4, 0.7
@@ -185,7 +177,6 @@ SOLVED = {
     "line, kink at 1/8": line_case(0.3, 0.0, "hinge", 1 / 8, 0.3, 1 / 32, 0.0, 0.725),
     "line, ridge": line_case(0.3, 0.5, "hinge", 1 / 8, 0.3, 0.046875, 0.0, 0.7875),
     "line, squared hinge": squared_line(),
-    "plane, two coupled triplets": coupled_plane(),
     "plane, rank one": rectangle(0.9),
     "plane, zero metric": rectangle(8.0),
 }

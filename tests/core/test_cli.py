@@ -83,27 +83,6 @@ def assert_refused(result, sentence):
 # -- what works ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", ["auto", *SOLVERS])
-def test_solve_proves_the_asked_gap_and_saves(run, iris, tmp_path, solver):
-    path = tmp_path / "metric.npz"
-    result = run("solve", "iris", *OPTIONS, "--solver", solver, "--tol", 0.005, "--output", path)
-    assert result.exit_code == 0, result.output
-    lower, upper = numbers(result.stdout, r"Proven: the optimum lies between (\S+) and (\S+) \(")
-    saved = sm.Solution.load(path, iris)
-    assert saved.relative_gap <= 0.005
-    assert saved.solver == ("factored" if solver == "auto" else solver)
-    np.testing.assert_allclose([lower, upper], [saved.lower_bound, saved.objective], rtol=1e-7)
-
-
-def test_solve_reads_a_csv_with_a_label_column_like_the_named_set(run, iris, iris_csv, tmp_path):
-    path = tmp_path / "metric.npz"
-    result = run("solve", iris_csv, "--label", "kind", *OPTIONS, "--output", path)
-    assert result.exit_code == 0, result.output
-    assert iris.certify(np.load(path)["components"]).objective == pytest.approx(
-        sm.Solution.load(path).objective, rel=1e-9
-    )
-
-
 def test_options_reach_the_problem(run, iris_csv):
     result = run(
         "solve", "iris", "--no-standardize", "--ridge", 0.25, "--loss", "squared_hinge", *OPTIONS, "--tol", 0.01
@@ -119,6 +98,18 @@ def test_options_reach_the_problem(run, iris_csv):
     assert exact.lower_bound <= upper * (1 + 1e-7)
 
 
+@pytest.mark.parametrize("solver", ["auto", "conic"])
+def test_solve_proves_the_asked_gap_and_saves(run, iris, tmp_path, solver):
+    path = tmp_path / "metric.npz"
+    result = run("solve", "iris", *OPTIONS, "--solver", solver, "--tol", 0.005, "--output", path)
+    assert result.exit_code == 0, result.output
+    lower, upper = numbers(result.stdout, r"Proven: the optimum lies between (\S+) and (\S+) \(")
+    saved = sm.Solution.load(path, iris)
+    assert saved.relative_gap <= 0.005
+    assert saved.solver == ("factored" if solver == "auto" else solver)
+    np.testing.assert_allclose([lower, upper], [saved.lower_bound, saved.objective], rtol=1e-7)
+
+
 def test_compare_prints_a_row_for_each_solver_and_one_verdict(run):
     result = run("compare", "iris", *OPTIONS, "--solvers", "factored, subgradient,conic", "--tol", 0.001)
     assert result.exit_code == 0, result.output
@@ -128,21 +119,6 @@ def test_compare_prints_a_row_for_each_solver_and_one_verdict(run):
         assert row[1] == "optimal"
         assert float(row[3]) <= float(row[2])
     assert "every lower bound is below every objective" in " ".join(result.stdout.split())
-
-
-def test_demo_on_one_data_set(run):
-    result = run("demo", "--only", "iris")
-    assert result.exit_code == 0, result.output
-    text = " ".join(result.stdout.split())
-    assert "150 examples" in text
-    assert "178 examples" not in text
-    assert re.search(r"Proven on iris in \d+ s: every solver is within the requested relative gap", text)
-    before, after, low, high = numbers(
-        text, r"iris (\S+)% before, (\S+)% after \(exact 95 % interval (\S+)% to (\S+)%\)"
-    )
-    assert low <= after <= high
-    assert 50 < before <= 100
-    assert "sdpmetric report mine.csv mine.html --label COLUMN" in text
 
 
 # Everything that moves the cursor or colors text.
@@ -206,6 +182,11 @@ def test_terminal_of_80_columns_breaks_lines_between_words_only(monkeypatch, run
     piped = run(*arguments)
     assert piped.exit_code == code
     assert not {"✓", "✗", "\x1b"} & set(piped.stdout)
+    if arguments[0] == "demo":
+        said = " ".join(piped.stdout.split())
+        assert "Proven on iris in " in said
+        assert re.search(r"iris \S+% before, \S+% after \(exact 95 % interval \S+% to \S+%\)", said)
+        assert "sdpmetric report mine.csv mine.html --label COLUMN" in said
 
     def words(said):  # without times
         return [word for word in said.split() if not re.fullmatch(r"\d+(\.\d\d)?|[─━╸]+", word)]
@@ -268,23 +249,6 @@ def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, 
     assert "factored" not in result.stdout
 
 
-def test_an_interrupted_start_of_the_conic_solver_ends_it_too(run, monkeypatch):
-    def interrupted(problem, budget, tol, **options):
-        yield Step(np.eye(4), problem.objective(np.eye(4)))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("sdpmetric.solvers.lmnn.factored.steps", interrupted)
-    result = run("solve", "iris", "--solver", "conic")
-    assert result.exit_code == 1
-    assert "conic: interrupted" in result.stdout
-
-
-def test_progress_goes_to_standard_error_only(run):
-    result = run("solve", "iris")
-    assert "iris: factored" in result.stderr
-    assert "..." not in result.stdout
-
-
 # -- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -294,7 +258,6 @@ BAD = [
     (None, ("solve", "irsi"), r"^Error: irsi is neither a data set .* path of a file \(did you mean 'iris'\?\)\.$"),
     (None, ("solve", "iris", "--solver", "facored"), r"unknown solver 'facored' \(did you mean 'factored'\?\); choose"),
     (None, ("compare", "iris", "--solvers", "conic,auto"), r"unknown solver 'auto'"),
-    (None, ("compare", "iris", "--solvers", "conic,"), r"unknown solver ''"),
     (
         None,
         ("solve", "iris", "--statement", "imtl"),
@@ -310,8 +273,6 @@ BAD = [
     (None, ("solve", "iris", "--seed", "-1"), "--seed must be an integer of at least 0"),
     (None, ("demo", "--only", "mnist"), r"unknown data set 'mnist'; choose from iris, wine, digits"),
     (None, ("solve", "iris", "--label", "species"), r"brings its own labels"),
-    (None, ("verify", "iris", "x.npz", "--tol", "-1"), r"tol must be a positive"),
-    (None, ("compare", "iris", "--max-time", "0"), r"max_time must be positive"),
     (None, ("solve", "iris", "--push-weight", "1.5"), r"push_weight must be a finite number"),
     (None, ("solve", "iris", "--pca", "5"), r"cannot keep 5 principal components"),
     (None, ("solve", "iris", "--output", "no/such/folder/x.npz"), r"there is no folder no/such/folder"),

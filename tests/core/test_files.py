@@ -63,21 +63,6 @@ def test_a_killed_writer_leaves_the_old_or_the_new_file(name):
     assert found["whole"] == 4
 
 
-def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("old")
-
-    def fail():
-        with replacing(path) as file:
-            file.write(b"new")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
 def test_permissions_and_links_are_kept(tmp_path):
     path, link = tmp_path / "file", tmp_path / "link"
@@ -192,17 +177,6 @@ def test_a_solution_is_certified_again_whatever_its_file_claims(tmp_path):
     assert believed.objective == 1.0
     assert believed.certificate.as_saved
     assert "read from a file, not certified again" in str(believed)
-
-
-def test_regret_is_as_it_was_saved_and_says_so(tmp_path):
-    _, X, y = sabotage.solved()
-    both = np.array([(i, j) for i in range(len(y)) for j in range(i)])
-    problem = sm.POLAProblem(X, both, np.where(y[both[:, 0]] == y[both[:, 1]], 1, -1))
-    solution = sm.solve(problem, "online")
-    solution.save(tmp_path / "s.npz")
-    again = sm.Solution.load(tmp_path / "s.npz", problem)
-    assert again.certificate == solution.certificate
-    assert again.certificate.as_saved
 
 
 def with_state(**values):

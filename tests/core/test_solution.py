@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 
 import cvxpy as cp
@@ -12,7 +11,7 @@ import pytest
 from instances import KINDS, make_instance, rounding
 
 import sdpmetric as sm
-from sdpmetric.core.certificate import Dual, DualityCertificate
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
@@ -59,34 +58,6 @@ def test_round_trip(solution, small, tmp_path):
     assert again == solution.certificate
     loaded.save(tmp_path / "again")
     assert str(Solution.load(tmp_path / "again", small.problem)) == str(solution)
-
-
-def test_missing_parts_and_infinite_evidence_come_back(tmp_path):
-    plain = Solution(
-        np.zeros((0, 4)),
-        DualityCertificate(objective=1.0, lower_bound=-np.inf, program="LMNN"),
-        Status.SOLVER_ERROR,
-        "conic",
-    )
-    plain.save(tmp_path / "plain.npz")
-    loaded = Solution.load(tmp_path / "plain.npz")
-    assert loaded.components.shape == (0, 4)
-    assert loaded.certificate == plain.certificate
-    assert loaded.certificate.lower_bound == -np.inf
-    assert loaded.dual is None
-    assert loaded.problem is None
-    assert loaded.extras == {}
-    assert len(loaded.trace) == 0
-    assert len(loaded.trace["objective"]) == 0
-
-
-def test_the_file_holds_arrays_and_json_and_no_pickle(solution, tmp_path):
-    solution.save(tmp_path / "s.npz")
-    with np.load(tmp_path / "s.npz", allow_pickle=False) as file:
-        assert all(file[name].dtype.kind in "fiuU" for name in file.files)
-        about = json.loads(str(file["about"]))
-    assert about["status"] == "user_limit"
-    assert about["fingerprint"] == solution.problem.fingerprint()
 
 
 def test_the_solution_of_another_problem_is_refused(solution, small, tmp_path):

@@ -76,16 +76,6 @@ def test_objective_is_the_problems_at_the_best_multiple(run):
     assert judge.above(12.0, 10.0) == pytest.approx(0.2)
 
 
-def test_chase_ends_at_the_first_objective_that_is_good_enough(run, tmp_path):
-    args = Namespace(objective="lmnn", n_neighbors=3, push_weight=0.3, max_time=None)
-    X, y = run.load("wine", None)
-    full = run.ours(args, "subgradient", X, y, 1e-3)[3]
-    target = full[2][1]
-    solution, _, _, trace = run.ours(args, "subgradient", X, y, 1e-3, until=target)
-    assert str(solution.status) == "user_limit"
-    assert trace[-1][1] <= target < trace[-2][1]
-
-
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for an environment is a shell script")
 def test_a_peers_path_of_exchange(run, tmp_path, monkeypatch):
     """A stand-in peer in this environment: its metric, its seconds and its version come back; a crash is named."""
@@ -128,21 +118,6 @@ def test_cost_of_energies_is_a_table(run, tmp_path, capsys, monkeypatch):
         assert 1 <= int(row[2]) <= 9
         assert float(row[6]) == pytest.approx(float(row[5]) / int(row[1]), abs=0.06)
     assert (tmp_path / "out" / "energy_cost.npz").is_file()
-
-
-def test_shares_of_guarantees(run):
-    import guarantees
-
-    rng = np.random.default_rng(0)
-    assert guarantees.independent(50, 0.01, 50, rng) is None
-    failed, kept = guarantees.independent(500, 0.05, 100, rng)
-    assert failed < 0.3 < kept < 1
-    assert guarantees.precision(500, 0.05, 5, rng)[2] == pytest.approx(0.909, abs=1e-3)
-    with_groups, without, _ = guarantees.dependent(60, 0.1, 5, rng)
-    assert 0 <= with_groups <= 1 >= without >= 0
-    *shares, used = guarantees.replayed("iris", 0.1, 3, rng)
-    assert all(0 <= share <= 1 for share in shares)
-    assert 30 < used <= 75
 
 
 def test_settled_decisions_are_checked(run):

@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.estimators import ITML, LMNN, MCML, MMC, MultiMetricLMNN, base
+from sdpmetric.estimators import ITML, LMNN, MMC, MultiMetricLMNN, base
 from sdpmetric.estimators.data import ENDS, divide
 
 RNG = np.random.default_rng(4)
@@ -188,7 +188,6 @@ def test_early_stopping_holds_pairs_back(estimator):
     [
         (LMNN(), TRIPLETS),
         (estimators.KernelLMNN(kernel="precomputed"), TRIPLETS),
-        (estimators.LSML(), TRIPLETS),
         (estimators.LSML(), QUADRUPLETS),
         (estimators.Adapter(), TRIPLETS),
         (estimators.SCML(bases=BASES), QUADRUPLETS),
@@ -243,14 +242,6 @@ def test_weights_of_comparisons_reach_the_statement(estimator):
             assert objectives[0] == pytest.approx(objectives[1])
 
 
-def test_weights_of_chunklets_count_examples():
-    chunks, weights = np.where(Y < 2, Y, -1), np.where(np.arange(48) % 3 == 0, 2.0, 1.0)
-    rows = np.repeat(np.arange(48), weights.astype(int))
-    weighed = estimators.RCA(ridge=0.1).fit_chunks(X, chunks, weights)
-    repeated = estimators.RCA(ridge=0.1).fit_chunks(X[rows], chunks[rows])
-    np.testing.assert_allclose(weighed.metric_, repeated.metric_, rtol=1e-8)
-
-
 def test_products_of_weights_that_underflow_are_refused_by_the_name_that_was_passed():
     for estimator in (MMC(), ITML(), estimators.SDML(), estimators.POLA()):
         with pytest.raises(ValueError, match=r"^sample_weight: the product"):
@@ -268,18 +259,6 @@ def test_triplets_are_quadruplets_that_share_an_example():
 def test_early_stopping_needs_examples_outside_of_a_precomputed_kernel():
     with pytest.raises(ValueError, match="name the kernel, or leave early_stopping out"):
         estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit(X @ X.T, Y)
-
-
-def test_components_to_start_from(monkeypatch):
-    starts = []
-    solve = base.solve
-    monkeypatch.setattr(base, "solve", lambda *a, **o: starts.append(o.get("init")) or solve(*a, **o))
-    given = np.eye(4)[:3]
-    LMNN(init=given).fit(X, Y)
-    np.testing.assert_array_equal(starts[-1], given)
-    for estimator in (LMNN(), MMC(), ITML(), MCML()):
-        with pytest.raises(ValueError, match="init must have shape"):
-            estimator.set_params(init=np.eye(3)).fit(X, Y)
 
 
 FLOAT32 = pytest.param(sp.csc_matrix, np.float32, marks=pytest.mark.slow)

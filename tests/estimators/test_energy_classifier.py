@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -76,16 +74,6 @@ def test_a_search_reaches_the_metric_s_settings(wine):
     assert search.score(X_test, y_test) > 0.9
 
 
-def test_small_classes_and_duplicates_are_classified():
-    rng = np.random.default_rng(5)
-    X, y = rng.normal(size=(12, 1)), np.repeat([0, 1, 2], [2, 4, 6])
-    X[:, 0] += 3.0 * y
-    with pytest.warns(UserWarning, match="target neighbors"):
-        classifier = EnergyClassifier(LMNN(n_neighbors=3)).fit(np.repeat(X, 2, axis=0)[1:], np.repeat(y, 2)[1:])
-    assert np.isfinite(classifier.energies(X)).all()
-    assert classifier.score(X, y) > 0.7
-
-
 def test_refusals_are_sentences(wine):
     X, X_test, y, _ = wine
     with pytest.raises(TypeError, match=r"must be an instance of .*LMNN"):
@@ -103,12 +91,3 @@ def test_refusals_are_sentences(wine):
         classifier.predict(X_test[:0])
     with pytest.raises(ValueError, match="NaN"):
         classifier.predict(np.full_like(X_test, np.nan))
-
-
-def test_the_metric_s_warning_comes_through(wine):
-    X, _, y, _ = wine
-    with pytest.warns(ConvergenceWarning):
-        EnergyClassifier(LMNN(max_iter=2)).fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        EnergyClassifier().fit(X, y)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsRegressor
 
-from sdpmetric.estimators import MLKR, NCA
+from sdpmetric.estimators import MLKR
 
 
 def data(n=80):
@@ -52,12 +52,3 @@ def test_warm_start_limits_and_refusals():
         with pytest.raises(ValueError, match=words):
             MLKR(**wrong).fit(X, y)
     assert MLKR(diagonal=True).fit(X, y).components_[0, 1] == 0.0
-
-
-def test_nca_takes_continuous_targets():
-    X, y = data()
-    model = NCA(targets="continuous", max_iter=300).fit(X, y)
-    shares = np.diag(model.metric_ * np.outer(X.std(axis=0), X.std(axis=0)))
-    assert shares[[0, 3]].sum() > 0.8 * shares.sum()
-    with pytest.raises(ValueError, match="targets"):
-        NCA(targets="soft").fit(X, y)

@@ -83,13 +83,6 @@ def test_warm_start_goes_on_and_checks_the_features():
         model.fit(*load_iris(return_X_y=True))
 
 
-def test_one_class_and_one_member_are_accepted_as_there():
-    for y in (np.zeros(len(Y), dtype=int), np.r_[9, Y[1:]]):
-        own = NCA(2, init="identity", max_iter=200).fit(X, y)
-        theirs = NeighborhoodComponentsAnalysis(2, init="identity", max_iter=200).fit(X, y)
-        assert own.components_ == pytest.approx(theirs.components_, rel=1e-4, abs=1e-5)
-
-
 def test_diagonal_and_log(capsys):
     model = NCA(diagonal=True, objective="log", verbose=1, max_iter=500).fit(X, Y)
     assert np.array_equal(model.components_, np.diag(np.diag(model.components_)))

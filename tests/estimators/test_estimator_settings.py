@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric.classification.nearest import knn_predict
-from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, POLA, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, RCA, KernelLMNN, MultiMetricLMNN
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(8)
@@ -67,19 +67,6 @@ def test_settings_are_those_of_the_statement(estimator, state):
     assert plain.solution_.problem.fingerprint() != state().fingerprint()
 
 
-def test_early_stopping_waits_as_many_steps_as_it_was_told():
-    early = LMNN(early_stopping=True, solver="subgradient", n_iter_no_change=7, tol=1e-9).fit(X, Y)
-    scores = early.solution_.trace["score"]
-    assert len(scores) == scores.argmax() + 7 + 1
-
-
-def test_batches_draw_other_pairs():
-    twice = POLA(n_pairs=5, random_state=1).partial_fit(X, Y).partial_fit(X, Y)
-    once = POLA(n_pairs=5, random_state=1).partial_fit(X, Y)
-    first, second = once._drawn(X, Y.astype(np.int32)), twice._drawn(X, Y.astype(np.int32))
-    assert not np.array_equal(first[0], second[0])
-
-
 def test_lego_s_bounds_are_percentiles_under_its_prior():
     lego = LEGO(prior=PRIOR).fit_pairs(X, PAIRS, SIMILAR)
     difference = X[PAIRS[:, 0]] - X[PAIRS[:, 1]]
@@ -97,11 +84,6 @@ def test_frml_s_start_and_patience_arrive():
         np.testing.assert_array_equal(fitted.solution_.components, again.components)
         lengths.add(len(fitted.solution_.trace))
     assert len(lengths) == 2
-
-
-def test_a_diagonal_nca_starts_and_ends_diagonal():
-    fitted = NCA(diagonal=True, init=PRIOR + 0.1, max_iter=1).fit(X, Y)
-    assert np.count_nonzero(fitted.components_ - np.diag(np.diag(fitted.components_))) == 0
 
 
 def test_with_more_neighbors_than_examples_all_of_them_vote():
@@ -162,16 +144,6 @@ def test_the_metric_with_the_best_score_is_kept_with_its_own_certificate(problem
     assert own > exact.objective + rounding(own)  # not the optimum, and it says so
     assert early.lower_bound <= exact.objective + rounding(own)
     assert early.relative_gap > 1e-12
-
-
-def test_a_score_alone_is_written_down_and_changes_nothing(problem):
-    plain = sm.solve(problem, tol=1e-3)
-    score, seen = peak_at(1)
-    scored = sm.solve(problem, tol=1e-3, score=score)
-    np.testing.assert_array_equal(scored.components, plain.components)
-    assert scored.status is sm.Status.OPTIMAL
-    assert len(seen) == len(scored.trace)
-    assert np.isnan(plain.trace["score"]).all()
 
 
 def test_bounded_rank_is_stopped_early_too(problem):

@@ -15,11 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, fbeta_score, roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
-    KFold,
     TunedThresholdClassifierCV,
-    cross_val_predict,
     cross_val_score,
-    cross_validate,
     train_test_split,
 )
 from sklearn.neighbors import KNeighborsClassifier
@@ -40,7 +37,6 @@ from sdpmetric.estimators import (
     QuadrupletClassifier,
     TripletClassifier,
 )
-from sdpmetric.estimators.tuples import best_threshold
 
 X, LABELS = load_iris(return_X_y=True)
 RNG = np.random.default_rng(0)
@@ -106,16 +102,6 @@ def test_equal_examples_may_be_in_one_pair_and_equal_pairs_may_differ():
     assert np.isfinite(PairClassifier(ITML()).fit(twice, np.append(SIMILAR, 1)).threshold_)
 
 
-def test_a_learner_sees_the_examples_of_its_pairs_only():
-    poisoned = X.copy()
-    used = np.unique(PAIRS[:40])
-    poisoned[np.setdiff1d(np.arange(150), used)] = np.nan
-    one = PairClassifier(make_pipeline(StandardScaler(), ITML()), examples=poisoned).fit(PAIRS[:40], SIMILAR[:40])
-    assert np.isfinite(one.threshold_)
-    with pytest.raises(ValueError, match="NaN"):
-        one.predict(PAIRS)
-
-
 def test_a_callable_looks_names_up():
     def photograph(names):
         return X[[int(name.removeprefix("flower")) for name in names]]
@@ -123,14 +109,6 @@ def test_a_callable_looks_names_up():
     named = np.array([[f"flower{i}", f"flower{j}"] for i, j in PAIRS])
     one = PairClassifier(MMC(), examples=photograph).fit(named, SIMILAR)
     np.testing.assert_array_equal(one.predict(named), one.predict(X[PAIRS]))
-
-
-def test_frames_of_examples():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=list("abcd"))
-    one = PairClassifier(ITML(), examples=frame).fit(PAIRS, SIMILAR)
-    assert list(one.estimator_.feature_names_in_) == list("abcd")
-    assert one.score(PAIRS, SIMILAR) > 0.8
 
 
 @pytest.mark.parametrize("coding", [(-1, 1), (0, 1), (False, True)])
@@ -259,21 +237,6 @@ def test_no_threshold_is_better_than_the_calibrated_one(arguments, scoring):
     assert len(found) > 1
 
 
-def test_thresholds_by_hand():
-    distances, similar = np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, True, False, False])
-    assert best_threshold(distances, similar) == 2.5
-    assert best_threshold(distances, ~similar) == 0.5
-    assert best_threshold(distances, similar | True) == 4.0
-    assert best_threshold(np.zeros(3), np.zeros(3, dtype=bool)) < 0.0
-    assert best_threshold(distances, similar, "max_tpr", 0.5) == 2.5
-    assert best_threshold(distances, similar, "max_tnr", 0.5) == 2.5
-    mixed = np.array([True, False, True, False])
-    assert best_threshold(distances, mixed, "max_tpr", 1.0) == 1.5
-    assert best_threshold(distances, mixed, "max_tnr", 1.0) == 3.5
-    near = np.array([1.0, np.nextafter(1.0, 2.0)])
-    assert best_threshold(near, np.array([True, False])) == 1.0
-
-
 class NeverFitted(PCA):
     """Arguments are checked before any work."""
 
@@ -312,19 +275,6 @@ def test_every_score_of_scikit_learn_applies(scoring):
     assert scores.mean() > 0.5
 
 
-def test_cross_validation_is_what_one_would_do_by_hand():
-    classifier = PairClassifier(make_pipeline(StandardScaler(), MMC()), examples=X)
-    folds = KFold(4, shuffle=True, random_state=0)
-    found = cross_validate(classifier, PAIRS, SIMILAR, cv=folds, return_train_score=True)
-    by_hand = []
-    for train, test in folds.split(PAIRS):
-        fitted = clone(classifier).fit(PAIRS[train], SIMILAR[train])
-        by_hand.append(roc_auc_score(SIMILAR[test], fitted.decision_function(PAIRS[test])))
-    np.testing.assert_array_equal(found["test_score"], by_hand)
-    predicted = cross_val_predict(PairClassifier(ITML()), X[PAIRS], SIMILAR, cv=folds)
-    assert np.mean(predicted == SIMILAR) > 0.7
-
-
 def test_examples_and_labels_are_metadata():
     with sklearn.config_context(enable_metadata_routing=True):
         classifier = PairClassifier(LMNN(tol=0.1)).set_fit_request(examples=True, labels=True)
@@ -333,17 +283,6 @@ def test_examples_and_labels_are_metadata():
         scores = cross_val_score(classifier, PAIRS, SIMILAR, cv=3, params=given)
     same = cross_val_score(PairClassifier(LMNN(tol=0.1), examples=X), PAIRS, SIMILAR, cv=3, params={"labels": LABELS})
     np.testing.assert_array_equal(scores, same)
-
-
-@pytest.mark.parametrize("classifier", [PairClassifier(ITML()), TripletClassifier(LMNN()), QuadrupletClassifier(RCA())])
-def test_conventions_of_estimators(classifier):
-    again = clone(classifier)
-    assert again.get_params().keys() == classifier.get_params().keys()
-    assert "estimator__random_state" in classifier.get_params() or isinstance(classifier.estimator, RCA)
-    assert repr(again) == repr(classifier)
-    assert not sklearn.utils.get_tags(classifier).input_tags.two_d_array
-    assert sklearn.base.is_classifier(classifier)
-    assert not vars(again).keys() - set(classifier.get_params(deep=False))
 
 
 @pytest.mark.parametrize(
@@ -414,15 +353,6 @@ def test_searches_reach_the_learner_and_the_strategy():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     tuned = TunedThresholdClassifierCV(PairClassifier(ITML(), examples=X), scoring="f1", cv=2).fit(PAIRS, SIMILAR)
     assert set(tuned.predict(PAIRS)) <= {-1, 1}
-
-
-def test_triplets_in_cross_validation():
-    rng = np.random.default_rng(3)
-    rows = rng.integers(0, 150, (400, 3))
-    near = (LABELS[rows[:, 0]] == LABELS[rows[:, 1]]) & (LABELS[rows[:, 0]] != LABELS[rows[:, 2]])
-    rows = rows[near & (rows[:, 0] != rows[:, 1])]
-    classifier = TripletClassifier(LMNN(ridge=0.1), examples=X)
-    assert cross_val_score(classifier, rows, cv=3).mean() > 0.9
 
 
 def test_quadruplets_are_predicted_by_any_metric():

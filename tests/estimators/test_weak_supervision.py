@@ -21,10 +21,6 @@ import sdpmetric as sm
 from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, POLA, RCA, KernelLMNN, MultiMetricLMNN
 
 
-def name_of(estimator) -> str:
-    return type(estimator).__name__
-
-
 @pytest.fixture(scope="module")
 def data():
     """Three classes of unequal size in unequal units."""
@@ -213,11 +209,6 @@ def test_what_was_not_named_is_chosen_by_the_first_batch(wine):
     assert (lego.learning_rate_, lego.upper_, lego.lower_) == chosen
     assert 0 < lego.upper_ < lego.lower_
     assert not hasattr(lego.fit(X, y), "stream_")
-
-
-def test_equal_examples_of_two_labels_do_not_stop_a_fit(wine):
-    X, y = wine
-    assert np.isfinite(LEGO().fit(np.vstack([X, X[:1]]), np.append(y, 2)).components_).all()
 
 
 def test_lego_learns_in_any_units_or_says_why_not(wine):

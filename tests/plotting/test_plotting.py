@@ -127,19 +127,6 @@ def test_what_was_learned_is_turned_to_lie_where_it_lay_but_not_distorted(wine, 
     assert display.ax_[0].get_xlabel() == "first principal component"
 
 
-def test_one_example_is_joined_to_its_targets_and_impostors(stripes, learned):
-    X, y = stripes
-    display = EmbeddingDisplay.from_estimator(learned, X, y, n_neighbors=2, example=31)
-    for ax, view in zip(display.ax_, (display.before, display.after), strict=True):
-        solid = [line for line in ax.lines if line.get_linestyle() == "-"]
-        broken = [line for line in ax.lines if line.get_linestyle() == ":"]
-        assert len(solid) == 2
-        assert len(broken) == np.sum(view.impostors[:, 0] == 31)
-        assert all(np.allclose(line.get_xydata()[0], view.points[31]) for line in solid + broken)
-        targets = {tuple(line.get_xydata()[1]) for line in solid}
-        assert targets == {tuple(view.points[j]) for j in display.targets[31]}
-
-
 def test_embedding_of_pipelines_of_scikit_learn_and_of_one_dimension(wine):
     X, y = wine
     pipeline = make_pipeline(StandardScaler(), NeighborhoodComponentsAnalysis(max_iter=2, random_state=0)).fit(X, y)
@@ -164,18 +151,6 @@ def test_before_is_what_the_metric_of_a_pipeline_receives(wine):
     np.testing.assert_allclose(ellipse.metrics[0], pipeline[1].metric_)
     final = make_pipeline(StandardScaler(), PCA(5), NeighborhoodComponentsAnalysis(max_iter=1, random_state=0))
     assert EmbeddingDisplay.from_estimator(final.fit(X, y), X, y).ax_[0].get_xlabel() == "first principal component"
-
-
-def test_embedding_has_a_color_and_a_marker_for_each_class(wine, solved):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(39, 3)), np.arange(39) % 13
-    display = EmbeddingDisplay.from_solution(with_components(solved, np.eye(2, 3)), X, y, n_neighbors=1)
-    drawn = scatters(display.ax_[0])
-    looks = {
-        (tuple(drawn[str(c)].get_facecolors()[0]), drawn[str(c)].get_paths()[0].vertices.tobytes()) for c in range(13)
-    }
-    assert len(looks) == 13
-    assert len(display.ax_[1].get_legend().get_texts()) == 14
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------
@@ -214,20 +189,6 @@ def test_several_metrics_stand_at_the_means_of_their_classes(wine, solved):
     np.testing.assert_array_equal(everywhere.centers, 1)
 
 
-def test_flat_metrics_neither_break_nor_blow_up_the_picture(wine, solved):
-    X, y = wine
-    flat = with_components(solved, np.eye(13)[[3]])
-    display = MetricDisplay.from_solution(flat, X, y, features=(3, 2))
-    display.figure_.canvas.draw()
-    assert np.ptp(display.ax_.get_xlim()) < 3 * display.extent
-    assert np.ptp(display.ax_.get_ylim()) < 3 * display.extent
-    (ellipse, _) = (patch for patch in display.ax_.get_children() if isinstance(patch, Ellipse))
-    assert ellipse.height > 0.9 * display.extent > 20 * ellipse.width
-    zero = MetricDisplay.from_solution(flat, X, features=(0, 2))
-    assert sum(isinstance(patch, Ellipse) for patch in zero.ax_.get_children()) == 1  # the Euclidean one
-    assert "the metric is 0 here" in [text.get_text() for text in zero.ax_.get_legend().get_texts()]
-
-
 # -- neighbors --------------------------------------------------------------------------------------------------------
 
 
@@ -256,19 +217,6 @@ def test_neighbors_are_drawn_as_images_in_frames():
     assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["0", "1"]
     low, high = display.ax_.get_xlim()
     assert all(low < patch.get_x() and patch.get_x() + 3 < high for patch in frames)
-
-
-def test_neighbors_of_examples_drawn_at_random_never_hold_the_example():
-    X, y = datasets.load("digits")
-    X, y = np.concatenate([X[:40], X[:40], X[:40]]), np.tile(y[:40], 3)  # equal examples crowd the first places
-    identity = sm.Solution(np.eye(64), None, sm.Status.OPTIMAL, "none")
-    display = NeighborsDisplay.from_solution(identity, X, y, examples=7, n_neighbors=1, random_state=3)
-    assert display.images.shape == (120, 8, 8)
-    assert len(set(display.examples)) == 7
-    assert (display.before[:, 0] != display.examples).all()
-    np.testing.assert_array_equal(display.before[:, 0] % 40, display.examples % 40)
-    again = NeighborsDisplay.from_solution(identity, X, y, examples=7, n_neighbors=1, random_state=3)
-    np.testing.assert_array_equal(again.examples, display.examples)
 
 
 # -- what cannot be drawn ---------------------------------------------------------------------------------------------
