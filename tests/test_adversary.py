@@ -1,4 +1,4 @@
-"""Three hundred problems of the adversary's suite: all statements, families and verbs.
+"""Two hundred problems of the adversary's suite: all statements, families and verbs.
 
 examples/benchmarks/rigor.py tries more, with other seeds.
 """
@@ -6,13 +6,13 @@ examples/benchmarks/rigor.py tries more, with other seeds.
 import warnings
 
 import pytest
-from adversary.campaign import DIGITS, FAMILIES, STATEMENTS, Claim, Ledger, drawn, item_of, tried
+from adversary.campaign import DIGITS, FAMILIES, STATEMENTS, Claim, Ledger, drawn, tried
 from adversary.verbs import VERBS
 from flint import arb, ctx
 
-# Problems that take a second or more.
-LONG = {35, 49, 53, 66, 73, 97, 101, 203}
-SEEDS = [seed for seed in range(308) if seed not in LONG]
+# Problems that take half a second or more.
+LONG = {0, 18, 27, 35, 44, 48, 49, 53, 66, 73, 97, 98, 101, 138, 149, 162, 168, 171}
+SEEDS = [seed for seed in range(192) if seed not in LONG]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_every_statement_family_and_verb_is_tried(outcomes):
     assert {outcome.statement for outcome in outcomes} == set(STATEMENTS)
     assert {outcome.family for outcome in outcomes} == set(FAMILIES)
     assert {verb for outcome in outcomes for verb in outcome.verbs} == set(VERBS)
-    assert sum(outcome.claims for outcome in outcomes) >= 1000
+    assert sum(outcome.claims for outcome in outcomes) >= 900
     assert sum(outcome.undecided for outcome in outcomes) == 0
 
 
@@ -86,7 +86,3 @@ def test_the_judge_sees_what_is_false():
     honest = Ledger([true, Claim("b", 2.0, 0.25, at=arb(2), optimal=0.5)])
     honest.judge(arb(0))
     assert honest.found == []
-
-
-def test_known_holes_are_found_by_statement_verb_and_kind():
-    assert item_of("no statement", "no verb", "no kind") is None

@@ -36,6 +36,7 @@ def pairs_of(y):
     return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
 
 
+BASES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, -1, 0], [0, 1, 1], [0, 1, -1], [1, 0, 1]])
 # One line adds a statement: how to make one of labelled data.
 FACTORIES = {
     "lmnn": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3),
@@ -57,7 +58,7 @@ FACTORIES = {
     "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
     "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 30),
     "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 30),
-    "scml": lambda X, y: sm.SCMLProblem.from_labels(X, y, 8, 2, 2, 0.01),
+    "scml": lambda X, y: sm.SCMLProblem(X, sm.constraints.triplets(X, y, 2, 2), BASES, 0.1),
     "mlr": lambda X, y: sm.MLRProblem.from_labels(X, y, "map", 4.0),
     "mlr, auc": lambda X, y: sm.MLRProblem.from_labels(X, y, "auc", 4.0),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),

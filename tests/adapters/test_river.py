@@ -77,7 +77,7 @@ def test_the_docstring_shows_what_happens():
     assert not found.failed
 
 
-@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=name_of)
+@pytest.mark.parametrize("transformer", [pytest.param(TRANSFORMERS[0], marks=pytest.mark.slow), TRANSFORMERS[1]])
 def test_what_follows_in_a_pipeline_learns_and_predicts_in_one_embedding(transformer):
     """Accuracy of a nearest neighbors classifier behind the transformer, at least 85 % of that without it."""
     segments, neighbors = (pytest.importorskip(f"river.{name}") for name in ("datasets", "neighbors"))

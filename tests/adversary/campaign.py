@@ -13,10 +13,8 @@ import time
 import traceback
 import warnings
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -58,8 +56,6 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "sdml": relatives.sdml,
     "scml": relatives.scml,
 }
-# Holes that are known, by statement, verb and kind of violation, and the number in the list that repairs them.
-KNOWN: dict[tuple[str, str, str], str] = {}
 
 
 @dataclass
@@ -171,22 +167,13 @@ class Outcome:
 
     @property
     def unknown(self) -> list[str]:
-        """Violations at grade "float" that no entry of `KNOWN` explains, with the command that finds them again."""
+        """Violations at grade "float", with the command that finds them again."""
         command = f"--seed {self.seed} --problems 1 --statements '{self.statement}' --families '{self.family}'"
         return [
             f"{self.statement} / {self.family} / {verb}: {kind}: {text}   [rigor.py {command}]"
             for verb, kind, text in self.violations
-            if item_of(self.statement, verb, kind) is None and " at grade " not in kind
+            if " at grade " not in kind
         ]
-
-
-def item_of(statement: str, verb: str, kind: str) -> str | None:
-    """The item of the list that a violation belongs to."""
-    given = (statement, verb, kind)
-    matching = (
-        item for key, item in KNOWN.items() if all(fnmatch(g, pattern) for g, pattern in zip(given, key, strict=True))
-    )
-    return next(matching, None)
 
 
 def clear(error: BaseException) -> bool:
@@ -258,39 +245,3 @@ def unit_of(case: Case) -> arb:
     value = case.exact([zero] * case.several if case.several else zero)
     value = arb(0 if value is None else value)
     return abs(value) / len(case.X) if value.is_finite() and value != 0 else arb(1)
-
-
-def table(outcomes: list[Outcome]) -> str:
-    """Statement by family: problems, refusals with their first words, grades, violations."""
-    lines = [f"{'statement':12} {'family':15} {'problems':>8} {'refused':>7} {'claims':>7}  grade  violations"]
-    for statement in STATEMENTS:
-        for family in FAMILIES:
-            own = [o for o in outcomes if (o.statement, o.family) == (statement, family)]
-            if own:
-                refused = Counter(" ".join(o.refused["statement"].split()[:9]) for o in own if "statement" in o.refused)
-                why = f"  refused: {'; '.join(f'{n} x {words}' for words, n in refused.items())}" if refused else ""
-                kinds = Counter(f"{kind} by {verb}" for o in own for verb, kind, _ in o.violations)
-                wrong = ", ".join(f"{n} {kind}" for kind, n in kinds.items()) or "0"
-                grades = "+".join(sorted({o.grade for o in own if o.grade}))
-                counts = f"{len(own):8,} {refused.total():7,} {sum(o.claims for o in own):7,}"
-                lines.append(f"{statement:12} {family:15} {counts}  {grades:5}  {wrong}{why}")
-    later = Counter(
-        f"{verb}: {' '.join(words.split()[:9])}"
-        for o in outcomes
-        for verb, words in o.refused.items()
-        if verb != "statement"
-    )
-    lines += ["", "refused by verbs:", *(f"{n:6,} {words}" for words, n in later.most_common())]
-    lines += ["", "how solves ended:"]
-    for statement in STATEMENTS:
-        ended = Counter(word for o in outcomes if o.statement == statement for word in o.ended)
-        lines.append(f"{statement:12} {', '.join(f'{word} {n:,}' for word, n in ended.most_common())}")
-    used = Counter(verb for o in outcomes for verb in o.verbs)
-    lines += ["", "verbs: " + ", ".join(f"{verb} {n:,}" for verb, n in used.items())]
-    wrong, unknown = sum(len(o.violations) for o in outcomes), sum(len(o.unknown) for o in outcomes)
-    claims, open_ = sum(o.claims for o in outcomes), sum(o.undecided for o in outcomes)
-    lines.append(
-        f"{len(outcomes):,} problems, {claims:,} claims, {wrong:,} violations of which {unknown:,} are not known, "
-        f"{open_:,} exact values not decided"
-    )
-    return "\n".join(lines)

@@ -17,50 +17,34 @@ Metric = fmpq_mat | list[fmpq_mat]
 
 @dataclass
 class Case:
-    """A problem and what it states, exactly.
-
-    Attributes
-    ----------
-    problem : Problem
-    value : callable
-        ``value(M, **weights)``, the exact objective at an exact metric; None where nothing is claimed.
-    X : (n, d) array
-        The data in whose features metrics are, float64.
-    several : int
-        Number of metrics; 0: one.
-    inside : callable or None
-        Of a restricted domain: rows that combine to a factor in it, exactly.
-    extras : callable
-        ``extras(rng)``, what belongs to a point besides the metric.
-    weights : dict
-        Values for `path`, by the name of the weight.
-    verbs : tuple of str
-        What else is tried, besides certifying points.
-    rank : int
-        Rows of factors, at most.
-    files : dict
-        Arrays that a checker of proofs needs.
-    dual : callable
-        Multipliers that certificates need.
-    planted : list of arrays
-        Factors that are known to cost little.
-    always : tuple of str
-        Verbs that are tried on every problem.
-    """
+    """A problem and what it states, exactly."""
 
     problem: sm.Problem
+    # `value(M, **weights)`, the exact objective at an exact metric; None where nothing is claimed.
     value: Callable[..., Exact]
-    X: np.ndarray
+    # The data in whose features metrics are; by default those of the problem.
+    X: np.ndarray | None = None
+    # Number of metrics; 0: one.
     several: int = 0
+    # Of a restricted domain: draws rows that combine to a factor in it, exactly.
     inside: Callable[[np.random.Generator], fmpq_mat] | None = None
+    # What belongs to a point besides the metric.
     extras: Callable[[np.random.Generator], dict[str, float]] = field(default=lambda rng: {})
+    # Values for `path`, by the name of the weight.
     weights: dict[str, list[float]] = field(default_factory=dict)
+    # What else is tried, besides certifying points.
     verbs: tuple[str, ...] = ("solve", "verify", "compare", "stop")
+    # Rows of factors, at most.
     rank: int = 10**9
-    files: dict[str, np.ndarray] | None = None
+    # Multipliers that certificates need.
     dual: Callable[[sm.Problem], object] | None = None
+    # Factors that are known to cost little.
     planted: list[np.ndarray] = field(default_factory=list)
+    # Verbs that are tried on every problem.
     always: tuple[str, ...] = ("certify", "metric")
+
+    def __post_init__(self) -> None:
+        self.X = np.asarray(self.problem.X if self.X is None else self.X, float)
 
     @property
     def takes(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def mlr(X, y, rng):
 
     weights = {"slack_weight": [weight(rng), C]}
     verbs = ("solve", "verify", "compare", "stop", "path")
-    return Case(problem, value, np.asarray(problem.X, float), weights=weights, verbs=verbs)
+    return Case(problem, value, weights=weights, verbs=verbs)
 
 
 def frml(X, y, rng):
@@ -71,7 +71,7 @@ def frml(X, y, rng):
             dual["dual"] = sm.solve(at.relaxation, tol=1e-3, max_iter=50).dual
         return dual["dual"]
 
-    return Case(problem, value, np.asarray(problem.X, float), rank=rank, verbs=("relaxed",), dual=multipliers)
+    return Case(problem, value, rank=rank, verbs=("relaxed",), dual=multipliers)
 
 
 def lsml(X, y, rng):
@@ -85,7 +85,7 @@ def lsml(X, y, rng):
         costs = (c * exact.plus(D(a, b) - D(i, j)) ** 2 for c, (a, b, i, j) in zip(one, rows.tolist(), strict=True))
         return divergence(M, A) + arb(number(C) * sum(costs, fmpq(0)) / sum(one, fmpq(0)))
 
-    return Case(problem, value, np.asarray(problem.X, float))
+    return Case(problem, value)
 
 
 def sdml(X, y, rng):
@@ -102,7 +102,7 @@ def sdml(X, y, rng):
         linear = number(eta) * sum(costs, fmpq(0)) / sum(one, fmpq(0)) + number(sparsity) * sparse
         return divergence(M, A) + arb(linear)
 
-    return Case(problem, value, np.asarray(problem.X, float))
+    return Case(problem, value)
 
 
 def scml(X, y, rng):
@@ -117,4 +117,4 @@ def scml(X, y, rng):
         return sum(costs, fmpq(0)) / sum(one, fmpq(0)) + number(sparsity) * exact.trace(M)
 
     inside = combined(problem.domain.basis, True)
-    return Case(problem, value, np.asarray(problem.X, float), inside=inside)
+    return Case(problem, value, inside=inside)

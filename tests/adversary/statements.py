@@ -91,7 +91,7 @@ def lmnn(X, y, rng, loss="hinge", make=None, data=None):
     verbs = (*ALL, "rank", "edited", "proof") if w is None else (*ALL, "rank", "edited")
     names = {"push_weight": [0.3, mu], "ridge": [weight(rng), ridge or 1e-3]}
     name = str(rng.choice(list(names)))
-    return Case(problem, value, P, weights={name: names[name]}, verbs=verbs, files={"X": problem.X, "y": y})
+    return Case(problem, value, P, weights={name: names[name]}, verbs=verbs)
 
 
 def listed(X, y, rng):
@@ -109,7 +109,7 @@ def listed(X, y, rng):
         return cost + number(ridge) * exact.trace(M)
 
     weights = {"push_weight": [share(rng), 0.5]}
-    return Case(problem, value, np.asarray(problem.X, float), weights=weights, verbs=(*ALL, *3 * ("edited",)))
+    return Case(problem, value, weights=weights, verbs=(*ALL, *3 * ("edited",)))
 
 
 def several(X, y, rng):
@@ -153,7 +153,7 @@ def kernel(X, y, rng):
     kind = str(rng.choice(["rbf", "linear", "poly"]))
     make = partial(sm.KernelLMNNProblem.from_labels, kernel=kind)
     case = lmnn(X, y, rng, make=lambda *rest, **options: make(*rest, **options))
-    case.verbs, case.files = ALL, None
+    case.verbs = ALL
     return case
 
 
@@ -171,11 +171,9 @@ def pola(X, y, rng):
     return Case(
         problem,
         value,
-        np.asarray(problem.X, float),
         extras=lambda rng: {"threshold": float(rng.uniform(1, 3)) if rng.random() < 0.8 else log_uniform(rng, 0, 150)},
         weights={"slack_weight": [weight(rng), slack]},
         verbs=(*ALL, "proof") if w is None else ALL,
-        files={"X": problem.X, "pairs": pairs, "similar": similar},
     )
 
 
@@ -186,9 +184,7 @@ def hard(X, y, rng):
     return Case(
         problem,
         lambda M, threshold=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start),
-        np.asarray(problem.X, float),
         verbs=("solve", "verify", "compare", "stop", "explain", "proof"),
-        files={"X": problem.X, "pairs": pairs, "similar": similar},
     )
 
 
@@ -199,9 +195,7 @@ def mmc(X, y, rng):
     return Case(
         problem,
         lambda M: exact.mmc(Distances(problem.X, M=M), pairs, similar, w),
-        np.asarray(problem.X, float),
         verbs=("solve", "verify", "compare", "stop", "explain", *(("proof",) if w is None else ())),
-        files={"X": problem.X, "pairs": pairs, "similar": similar},
     )
 
 
@@ -216,7 +210,7 @@ def itml(X, y, rng):
         return exact.itml(D, M, pairs, similar, problem.upper, problem.lower, gamma, problem.prior, w)
 
     weights = {"gamma": [weight(rng), gamma]}
-    return Case(problem, value, np.asarray(problem.X, float), weights=weights, verbs=ALL)
+    return Case(problem, value, weights=weights, verbs=ALL)
 
 
 def lego_stream(X, y, rng):
@@ -247,7 +241,6 @@ def stream(X, y, rng):
     return Case(
         problem,
         lambda M: exact.lego_loss(D(M=M), problem.pairs, problem.targets, problem.sides),
-        np.asarray(problem.X, float),
         verbs=("regret",),
     )
 
@@ -263,7 +256,7 @@ def pola_stream(X, y, rng):
             (exact.plus(1 - (b - D(i, j)) * s) ** 2 for (i, j), s in zip(pairs.tolist(), signs, strict=True)), fmpq(0)
         )
 
-    return Case(problem, value, np.asarray(problem.X, float), verbs=("regret",), always=())
+    return Case(problem, value, verbs=("regret",), always=())
 
 
 # -- probabilities, covariances -----------------------------------------------------------------------------
@@ -303,7 +296,7 @@ def lfda(X, y, rng):
         except ZeroDivisionError:  # balls do not tell rows apart
             return None
 
-    case = Case(problem, value, np.asarray(problem.X, float), rank=rank, verbs=("solve", "verify", "compare", "path"))
+    case = Case(problem, value, rank=rank, verbs=("solve", "verify", "compare", "path"))
     case.weights = {"ridge": [weight(rng)]}
 
     def at(components, **known):

@@ -65,7 +65,7 @@ MORE = {
 WITHOUT = {"lego", "nca", "lfda", "mlkr", "mlr", "mlr, auc", "frml"}
 CASES = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT} | MORE
 CONTRADICTIONS = ("contradiction", "contradicting pairs")
-CHANGED = ("lmnn", "rca", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "sdml", "scml", "tasks", "bounds")
+CHANGED = ("lmnn", "rca", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "scml", "tasks")
 
 
 @cache
@@ -123,7 +123,7 @@ def test_random_corruptions_are_refused(files):
     """One entry of one array, one label or one number changed: the seal sees all of them, and says so."""
     rng = np.random.default_rng(1)
     original = parts(files)
-    for _ in range(40):
+    for _ in range(15):
         arrays = {name: array.copy() for name, array in original.items()}
         name = rng.choice([name for name in arrays if name not in ("about", "seal") and arrays[name].size])
         flat = arrays[name].reshape(-1)
@@ -188,7 +188,7 @@ def test_other_data_are_refused(files):
 
 def test_bad_input(files):
     whole = (files / "proof.npz").read_bytes()
-    for place in range(0, len(whole), len(whole) // 30):  # a date, for example, says nothing
+    for place in range(0, len(whole), len(whole) // 12):  # a date, for example, says nothing
         (files / "bad.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         assert run(files, proof="bad.npz")[0] in (0, 2)
     (files / "text.npz").write_text("no arrays")

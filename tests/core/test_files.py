@@ -57,25 +57,10 @@ def edited(path, **changes):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork")
-@pytest.mark.parametrize("name", ["solution", "index", "report", "table, csv"])
+@pytest.mark.parametrize("name", ["solution", "report", "table, csv"])
 def test_a_killed_writer_leaves_the_old_or_the_new_file(name):
     found = sabotage.kill(name, 4, 0)
     assert found["whole"] == 4
-
-
-def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("old")
-
-    def fail():
-        with replacing(path) as file:
-            file.write(b"new")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
@@ -194,20 +179,16 @@ def test_a_solution_is_certified_again_whatever_its_file_claims(tmp_path):
     assert "read from a file, not certified again" in str(believed)
 
 
-def test_regret_is_as_it_was_saved_and_says_so(tmp_path):
-    _, X, y = sabotage.solved()
-    both = np.array([(i, j) for i in range(len(y)) for j in range(i)])
-    problem = sm.POLAProblem(X, both, np.where(y[both[:, 0]] == y[both[:, 1]], 1, -1))
-    solution = sm.solve(problem, "online")
-    solution.save(tmp_path / "s.npz")
-    again = sm.Solution.load(tmp_path / "s.npz", problem)
-    assert again.certificate == solution.certificate
-    assert again.certificate.as_saved
+def with_state(**values):
+    def changed(model):
+        first = model["steps"][0]
+        return model | {"steps": [first | {"state": first["state"] | values}, *model["steps"][1:]]}
+
+    return changed
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
+FOREIGN = {
+    "s.npz is not a saved solution": [
         ({"components": np.eye(7)}, r"must have shape \(r, 3\)"),
         ({"components": np.full((3, 3), np.nan)}, "components contains NaN or infinity"),
         ({"components": np.array("x")}, "components has the type"),
@@ -220,25 +201,7 @@ def test_regret_is_as_it_was_saved_and_says_so(tmp_path):
         ({"about": lambda about: [about]}, "about is no JSON object"),
         ({"about": np.array("[" * 100_000)}, "about is no JSON text"),
     ],
-)
-def test_a_solution_with_foreign_parts_is_refused(tmp_path, changes, sentence):
-    own = sabotage.solved()[0].solution
-    own.save(tmp_path / "s.npz")
-    with pytest.raises(ValueError, match=rf"s\.npz is not a saved solution: .*{sentence}"):
-        sm.Solution.load(edited(tmp_path / "s.npz", **changes), own.problem)
-
-
-def with_state(**values):
-    def changed(model):
-        first = model["steps"][0]
-        return model | {"steps": [first | {"state": first["state"] | values}, *model["steps"][1:]]}
-
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
+    "m.npz is not a model": [
         ({"step0_scale_": np.full(4, np.nan)}, "step0_scale_ contains NaN"),
         ({"step0_scale_": np.ones(1)}, r"step0_scale_ has shape \(1,\), not \(w1\)"),
         ({"step0_scale_": None}, "AttributeError"),
@@ -250,15 +213,7 @@ def with_state(**values):
         ({"model": lambda model: model | {"format": 9}}, "format 9"),
         ({"model": np.array("null")}, "model is no JSON object"),
     ],
-)
-def test_a_model_with_foreign_parts_is_refused(folder, changes, sentence):
-    with pytest.raises(ValueError, match=rf"model\.npz is not a (model|saved solution): .*{sentence}"):
-        Model.load(edited(folder / "model.npz", **changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
+    "i.npz is not a saved index": [
         ({"directions": np.full((16, 3), np.nan)}, "directions contains NaN"),
         ({"directions": np.full((16, 3), 1e300)}, "its directions are no Gaussian vectors"),
         ({"ids": np.arange(3)}, r"ids has shape \(3,\), not \(n\)"),
@@ -266,11 +221,20 @@ def test_a_model_with_foreign_parts_is_refused(folder, changes, sentence):
         ({"about": lambda about: about | {"counters": {"x": 1}}}, "x of counters"),
         ({"about": lambda about: about | {"next_id": -5}}, "next_id must be"),
     ],
-)
-def test_an_index_with_foreign_parts_is_refused(tmp_path, changes, sentence):
-    sabotage.index_of().save(tmp_path / "i.npz")
-    with pytest.raises(ValueError, match=rf"i\.npz is not a saved index: .*{sentence}"):
-        sm.HashIndex.load(edited(tmp_path / "i.npz", **changes))
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "words"), [(kind, *row) for kind, rows in FOREIGN.items() for row in rows])
+def test_a_file_with_foreign_parts_is_refused(tmp_path, kind, changes, words):
+    model, path = sabotage.solved()[0], tmp_path / kind.split()[0]
+    saved, load = {
+        "s.npz": (model.solution, lambda path: sm.Solution.load(path, model.solution.problem)),
+        "m.npz": (model, Model.load),
+        "i.npz": (sabotage.index_of(), sm.HashIndex.load),
+    }[path.name]
+    saved.save(path)
+    with pytest.raises(ValueError, match=f"{kind}.*: .*{words}"):
+        load(edited(path, **changes))
 
 
 def test_a_table_of_x_without_rows_and_columns_is_refused(tmp_path):
@@ -286,8 +250,9 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.mark.parametrize("which", ["model.npz", "data.csv"])
-@pytest.mark.parametrize("by", ["name", "link", "hard link"])
+@pytest.mark.parametrize(
+    ("which", "by"), [("model.npz", "name"), ("data.csv", "name"), ("data.csv", "link"), ("model.npz", "hard link")]
+)
 def test_no_output_is_an_input(folder, which, by):
     output = folder / which if by == "name" else folder / f"output{Path(which).suffix}"
     if by == "link":
@@ -307,22 +272,6 @@ def test_a_data_set_of_the_folder_is_an_input_by_its_name(folder, monkeypatch):
     result = run("solve", "mine", "--n-neighbors", 1, "--output", folder / "mine.npz")
     assert result.exit_code == 2
     assert "would overwrite the input mine" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("solve", "iris", "--seed", "-1"), "--seed must be an integer of at least 0"),
-        (("solve", "iris", "--set", "ridge=[[[["), "ridge must be a number"),
-        (("solve", "iris", "--set", f"ridge={'[' * 100_000}"), "ridge must be a number"),
-        (("solve", "iris", "--output", "/dev/full/x.npz"), "there is no folder /dev/full"),
-    ],
-)
-def test_foreseeable_errors_are_one_sentence(arguments, sentence):
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert sentence in result.stderr
 
 
 def test_an_error_that_is_no_sentence_names_the_files(folder, monkeypatch):

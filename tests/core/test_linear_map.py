@@ -11,7 +11,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 
 import sdpmetric as sm
 from sdpmetric.core.linear_map import linear_map
-from sdpmetric.estimators import LMNN, MultiMetricLMNN
+from sdpmetric.estimators import LMNN
 
 X, y = load_wine(return_X_y=True)
 
@@ -47,11 +47,6 @@ def test_pipelines_fitted_to_frames_find_their_columns(recwarn):
     again = make_pipeline(StandardScaler(), LMNN()).fit(X, y)
     np.testing.assert_allclose(linear_map(fitted, X), linear_map(again, X))
     assert not [w for w in recwarn if "feature names" in str(w.message)]
-
-
-def test_components_of_this_package_are_taken_as_they_are():
-    several = MultiMetricLMNN(tol=1e-2).fit(X, y)
-    assert linear_map(several, X) is several.components_
 
 
 @pytest.mark.parametrize("estimator", [KernelPCA(3, kernel="rbf", gamma=1e-4), make_pipeline(Normalizer(), PCA(2))])

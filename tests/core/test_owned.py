@@ -8,12 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from test_contract import FACTORIES, data, make, point
+from test_contract import FACTORIES, data, point
 
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.owned import owned
-from sdpmetric.estimators import LFDA, LMNN, MLKR, NCA, RCA
 from sdpmetric.triplets.triplets import Triplets
 
 
@@ -42,26 +41,16 @@ def unchanged(state, *given):
     for one in given:
         one[...] = one[::-1].copy() if one.dtype.kind in "biu" else -3 * one[::-1] + 1
     assert claim(problem) == claim(fresh)
-    assert all(not array.flags.writeable for _, array in arrays_of(problem))
+    for where, array in arrays_of(problem):
+        assert not array.flags.writeable, where
+        assert owned(array) is array, where
     return problem
 
 
-@pytest.mark.parametrize("name", FACTORIES)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("name", "dtype"), [*((name, "float64") for name in FACTORIES), ("lmnn", "float32")])
 def test_statements_do_not_change_with_the_callers_data(name, dtype):
     X, y = data()
-    if name == "kernel-lmnn" and dtype == "float32":
-        return  # its X is computed
     unchanged(FACTORIES[name], X.astype(dtype), y)
-
-
-@pytest.mark.parametrize("name", FACTORIES)
-def test_arrays_of_statements_are_read_only_and_no_views_of_others(name):
-    found = list(arrays_of(make(name)))
-    assert found
-    for where, array in found:
-        assert not array.flags.writeable, where
-        assert owned(array) is array, where
 
 
 def test_pairs_triplets_targets_weights_kernels_and_terms_are_owned():
@@ -77,6 +66,8 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_owned():
     unchanged(lambda X, p, s, P: sm.ITMLProblem(X, p, s, prior=P), X.copy(), pairs.copy(), similar.copy(), np.eye(3))
     unchanged(sm.MLKRProblem, X.copy(), t.copy())
     unchanged(lambda X, c: sm.RCAProblem(X, c, 0.1), X.copy(), y.copy())
+    source = sm.LMNNProblem.from_labels(X, y, 2).source
+    unchanged(lambda X: sm.LMNNProblem(X, source), X.copy())
     unchanged(sm.LMNNProblem.from_triplets, X.copy(), rows.copy(), np.arange(1.0, 5.0))
     unchanged(lambda X, y, w: sm.LMNNProblem.from_labels(X, y, 2, sample_weight=w), X.copy(), y.copy(), w.copy())
     kernel = partial(sm.KernelLMNNProblem.from_labels, n_neighbors=2, kernel="precomputed", ridge=0.1)
@@ -98,18 +89,6 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_owned():
     assert claim(problem) == before
 
 
-def test_what_is_solved_and_saved_is_what_was_stated(tmp_path):
-    X, y = data()
-    problem = sm.LMNNProblem.from_labels(X, y, 2)
-    before = sm.solve(sm.LMNNProblem.from_labels(X.copy(), y, 2))
-    X[:] = X[::-1] ** 3
-    solution = sm.solve(problem)
-    assert solution.certificate.lower_bound <= before.objective * (1 + 1e-9)
-    solution.save(tmp_path / "s.npz")
-    again = sm.Solution.load(tmp_path / "s.npz", sm.LMNNProblem.from_labels(data()[0], y, 2))
-    assert again.objective == solution.objective
-
-
 def test_a_read_only_array_is_taken_as_it_is(tmp_path):
     X, y = data()
     X.setflags(write=False)
@@ -120,22 +99,3 @@ def test_a_read_only_array_is_taken_as_it_is(tmp_path):
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     assert np.shares_memory(sm.LMNNProblem.from_labels(mapped, y, 2).X, mapped)
-
-
-@pytest.mark.parametrize("kind", [LMNN, MLKR, NCA, RCA, LFDA])
-def test_estimators_solve_problems_that_own_their_data(kind):
-    X, y = data()
-    fitted = kind().fit(X, y)
-    before = fitted.solution_.problem.fingerprint()
-    X[:] = 0.0
-    y[:] = 0
-    assert fitted.solution_.problem.fingerprint() == before
-
-
-def test_statements_of_others_own_their_data():
-    X, y = data()
-    whole = sm.LMNNProblem.from_labels(X, y, 2)
-    direct = sm.LMNNProblem(X, whole.source)
-    before = direct.fingerprint()
-    X[:] = 0.0
-    assert direct.fingerprint() == before

@@ -45,34 +45,52 @@ def test_nca_takes_large_and_small_data():
             assert found.objective < -20.0
 
 
-@pytest.mark.parametrize(
-    "fit",
-    [
-        lambda X, y: sm.solve(sm.FRMLProblem(X, y, 1)),
-        lambda X, y: sm.solve(sm.NCAProblem(X, y, 1)),
-        lambda X, y: sm.solve(sm.NCAProblem(X, y), solver="stochastic"),
-        lambda X, y: sm.solve(sm.NCAProblem(X, y, diagonal=True)),
-        lambda X, y: estimators.FRML().fit(X, y),
-        lambda X, y: estimators.NCA().fit(X, y),
-    ],
-    ids=["FRML", "NCA", "stochastic NCA", "diagonal NCA", "FRML's estimator", "NCA's estimator"],
-)
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_squares_that_are_no_numbers_and_equal_examples_are_refused(fit):
+def unit(X):
+    return X / np.abs(X).max()
+
+
+# Methods of squared distances; those of one kind with the same checks.
+DISTANCES = ("LMNN", "MultiMetricLMNN", "MMC", "ITML", "MCML", "RCA", "KernelLMNN")
+SQUARES = {
+    **{f"{name}'s estimator": lambda X, y, name=name: getattr(estimators, name)().fit(X, y) for name in DISTANCES},
+    "FRML's estimator": lambda X, y: estimators.FRML().fit(X, y),
+    "NCA's estimator": lambda X, y: estimators.NCA().fit(X, y),
+    "stochastic NCA": lambda X, y: sm.solve(sm.NCAProblem(X, y), solver="stochastic"),
+    "diagonal NCA": lambda X, y: sm.solve(sm.NCAProblem(X, y, diagonal=True)),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", SQUARES)
+def test_squares_that_are_no_numbers_and_equal_examples_are_refused(name):
     X, y = labelled()
-    for size, match in ((1e160, "overflow"), (1e308, "overflow"), (1e-160, "underflow"), (1e-200, "underflow")):
+    for size, match in ((1e160, "overflow"), (1e305, "overflow"), (1e-160, "underflow"), (1e-320, "underflow")):
         with pytest.raises(ValueError, match=f"squared distances of the examples {match}; scale the features"):
-            fit(size * (X / np.abs(X).max()), y)
-    for constant in (0.0, 0.1):
+            SQUARES[name](size * unit(X), y)
+    if name.removesuffix("'s estimator") not in DISTANCES:
         with pytest.raises(ValueError, match="all 40 examples are equal"):
-            fit(np.full_like(X, constant), y)
+            SQUARES[name](np.full_like(X, 0.1), y)
 
 
-def test_pola_in_batch_refuses_fourth_powers_that_overflow():
+@pytest.mark.parametrize(
+    ("fit", "size", "dtype", "words"),
+    [
+        (estimators.POLA, 1e80, "float64", "overflow; scale the features"),
+        (estimators.POLA, 1e200, "float64", "overflow; scale the features"),
+        (estimators.LEGO, 1e-80, "float64", "fourth powers of distances underflow; scale the features"),
+        (estimators.LEGO, 1e-160, "float64", "fourth powers of distances underflow; scale the features"),
+        (estimators.LMNN, 1e-43, "float32", r"too large for float32 .* pass float64"),
+        (estimators.RCA, 1e-43, "float32", r"too large for float32 .* pass float64"),
+    ],
+)
+def test_what_some_methods_refuse(fit, size, dtype, words):
     X, y = labelled()
-    for size in (1e80, 1e200):
-        with pytest.raises(ValueError, match="overflow; scale the features"):
-            estimators.POLA().fit(size * X, y)
+    with pytest.raises(ValueError, match=words):
+        fit().fit((size * X).astype(dtype), y)
+
+
+def test_pola_in_batch_takes_fourth_powers_that_are_numbers():
+    X, y = labelled()
     pairs = np.array([[0, 1], [2, 5], [3, 4], [6, 9]])
     found = sm.solve(sm.POLAProblem(1e40 * X, pairs, y[pairs[:, 0]] == y[pairs[:, 1]], 0.3))
     assert math.isfinite(found.objective)
@@ -104,22 +122,10 @@ def test_streams_of_triplets_refuse_what_overflows_and_stay_as_they_were(made):
 @pytest.mark.parametrize("size", [1e-200, 1e70])
 def test_streams_of_triplets_stay_finite_on_what_they_take(made, size):
     X, y = labelled()
-    stream = made().partial_fit(size * (X / np.abs(X).max()), y, n_steps=5000)
+    stream = made().partial_fit(size * unit(X), y, n_steps=5000)
     matrix = stream.similarity if isinstance(stream, sm.OASISStream) else stream.components
     assert np.isfinite(matrix).all()
     assert math.isfinite(stream.cumulative_loss)
-
-
-DISTANCES = ("LMNN", "MultiMetricLMNN", "MMC", "ITML", "MCML", "RCA", "KernelLMNN")
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", DISTANCES)
-def test_methods_of_squared_distances_refuse_what_is_no_number(name):
-    X, y = labelled()
-    for size, match in ((1e155, "overflow"), (1e300, "overflow"), (1e-160, "underflow"), (1e-320, "underflow")):
-        with pytest.raises(ValueError, match=f"squared distances of the examples {match}; scale the features"):
-            getattr(estimators, name)().fit(size * X, y)
 
 
 @pytest.mark.filterwarnings("error")
@@ -131,20 +137,6 @@ def test_methods_of_squared_distances_learn_in_any_unit(name, size):
     assert fits[1].relative_gap_ <= 1e-3
     objectives = [fitted.solution_.objective for fitted in fits]
     assert abs(objectives[0] - objectives[1]) <= 2e-3 * abs(objectives[0])
-
-
-@pytest.mark.parametrize("name", ["LMNN", "RCA"])
-def test_a_metric_too_large_for_single_precision_is_refused(name):
-    X, y = labelled()
-    with pytest.raises(ValueError, match=r"too large for float32 .* pass float64"):
-        getattr(estimators, name)().fit((1e-43 * X).astype(np.float32), y)
-
-
-@pytest.mark.parametrize("size", [1e-80, 1e-160])
-def test_lego_refuses_fourth_powers_that_underflow(size):
-    X, y = labelled()
-    with pytest.raises(ValueError, match="fourth powers of distances underflow; scale the features"):
-        estimators.LEGO().fit(size * X, y)
 
 
 def test_kernels_of_differences_know_no_origin():

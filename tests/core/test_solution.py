@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
+import io
 import zipfile
 
 import cvxpy as cp
@@ -12,7 +11,7 @@ import pytest
 from instances import KINDS, make_instance, rounding
 
 import sdpmetric as sm
-from sdpmetric.core.certificate import Dual, DualityCertificate
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
@@ -40,12 +39,10 @@ def solution(small):
     )
 
 
-@pytest.mark.parametrize("as_text", [True, False])
-def test_round_trip(solution, small, tmp_path, as_text):
-    path = tmp_path / "without a suffix"
-    solution.save(str(path) if as_text else path)
-    assert path.exists()
-    loaded = Solution.load(str(path) if as_text else path, small.problem)
+def test_round_trip(solution, small, tmp_path):
+    path = str(tmp_path / "without a suffix")
+    solution.save(path)
+    loaded = Solution.load(path, small.problem)
     assert loaded.components.dtype == np.float32
     assert np.array_equal(loaded.components, solution.components)
     assert loaded.certificate == solution.certificate
@@ -63,34 +60,6 @@ def test_round_trip(solution, small, tmp_path, as_text):
     assert str(Solution.load(tmp_path / "again", small.problem)) == str(solution)
 
 
-def test_missing_parts_and_infinite_evidence_come_back(tmp_path):
-    plain = Solution(
-        np.zeros((0, 4)),
-        DualityCertificate(objective=1.0, lower_bound=-np.inf, program="LMNN"),
-        Status.SOLVER_ERROR,
-        "conic",
-    )
-    plain.save(tmp_path / "plain.npz")
-    loaded = Solution.load(tmp_path / "plain.npz")
-    assert loaded.components.shape == (0, 4)
-    assert loaded.certificate == plain.certificate
-    assert loaded.certificate.lower_bound == -np.inf
-    assert loaded.dual is None
-    assert loaded.problem is None
-    assert loaded.extras == {}
-    assert len(loaded.trace) == 0
-    assert len(loaded.trace["objective"]) == 0
-
-
-def test_the_file_holds_arrays_and_json_and_no_pickle(solution, tmp_path):
-    solution.save(tmp_path / "s.npz")
-    with np.load(tmp_path / "s.npz", allow_pickle=False) as file:
-        assert all(file[name].dtype.kind in "fiuU" for name in file.files)
-        about = json.loads(str(file["about"]))
-    assert about["status"] == "user_limit"
-    assert about["fingerprint"] == solution.problem.fingerprint()
-
-
 def test_the_solution_of_another_problem_is_refused(solution, small, tmp_path):
     solution.save(tmp_path / "s.npz")
     other = LMNNProblem.from_labels(small.problem.X, small.y, 2, 0.31)
@@ -99,36 +68,37 @@ def test_the_solution_of_another_problem_is_refused(solution, small, tmp_path):
     assert Solution.load(tmp_path / "s.npz").problem is None
 
 
-def write(path, name, solution):
-    if name == "text":
-        path.write_text("x,y\n1,2\n")
-    elif name == "empty":
-        path.touch()
-    elif name == "array":
-        with path.open("wb") as file:
-            np.save(file, np.eye(3))
-    elif name == "other arrays":
-        with path.open("wb") as file:
-            np.savez(file, X=np.eye(3), y=np.arange(3))
-    elif name == "pickle":
-        with path.open("wb") as file:
-            np.save(file, np.array([{}], dtype=object), allow_pickle=True)
-    else:
-        solution.save(path)
-        if name == "truncated":
-            path.write_bytes(path.read_bytes()[:-200])
-        else:
-            with zipfile.ZipFile(path) as whole:
-                parts = {part: whole.read(part) for part in whole.namelist() if not part.startswith("trace_step")}
-            with zipfile.ZipFile(path, "w") as less:
-                for part, content in parts.items():
-                    less.writestr(part, content)
+def without_a_part(content):
+    """The archive of a solution without one of its arrays."""
+    with zipfile.ZipFile(io.BytesIO(content)) as whole, zipfile.ZipFile(less := io.BytesIO(), "w") as archive:
+        for part in whole.namelist():
+            if not part.startswith("trace_step"):
+                archive.writestr(part, whole.read(part))
+    return less.getvalue()
 
 
-@pytest.mark.parametrize("name", ["text", "empty", "array", "other arrays", "pickle", "truncated", "incomplete"])
-def test_what_is_no_solution_is_refused(name, solution, tmp_path):
+def written(save, *arrays, **named):
+    save(file := io.BytesIO(), *arrays, **named)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda content: b"x,y\n1,2\n",
+        lambda content: b"",
+        lambda content: written(np.save, np.eye(3)),
+        lambda content: written(np.savez, X=np.eye(3), y=np.arange(3)),
+        lambda content: written(np.save, np.array([{}], dtype=object)),
+        lambda content: content[:-200],
+        without_a_part,
+    ],
+    ids=["text", "empty", "array", "other arrays", "pickle", "truncated", "incomplete"],
+)
+def test_what_is_no_solution_is_refused(made, solution, tmp_path):
     path = tmp_path / "file.npz"
-    write(path, name, solution)
+    solution.save(path)
+    path.write_bytes(made(path.read_bytes()))
     with pytest.raises(ValueError, match=r"file\.npz is not a saved solution.*Solution\.save wrote"):
         Solution.load(path)
 
@@ -144,12 +114,7 @@ def test_a_damaged_byte_is_refused_wherever_it_is(solution, tmp_path):
         except ValueError as error:
             said.append(str(error))
     assert len(said) > 0.7 * len(whole) / 7
-    assert all(re.match(r".*file\.npz is not a saved solution: .*Solution\.save wrote; .", text) for text in said)
-
-
-def test_a_missing_file_is_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        Solution.load(tmp_path / "none.npz")
+    assert all("file.npz is not a saved solution: " in text for text in said)
 
 
 def test_properties_speak_for_the_certificate(solution):
@@ -182,20 +147,20 @@ PUSH_WEIGHTS = (0.35, 0.1, 0.85)
 RIDGES = (0.4, 0.02, 3.0)
 
 
-def assert_sandwich(one: sm.Solution, other: sm.Solution) -> None:
+def assert_sandwich(one, other):
     assert one.lower_bound <= other.objective + rounding(other.objective)
     assert other.lower_bound <= one.objective + rounding(one.objective)
 
 
 @pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])
-def test_the_parametric_program_is_the_plain_one_at_every_weight(loss: str, several: bool) -> None:
+def test_the_parametric_program_is_the_plain_one_at_every_weight(loss, several):
     problem = make_instance("plain", 1, loss=loss).problem
     if several:
         problem = sm.MultiMetricLMNNProblem(problem, (np.arange(len(problem.X)) % 2).astype(np.int32), np.arange(2))
     program = sm.to_cvxpy(problem, parametric=True)
     assert program.is_dcp(dpp=True)
     assert {name: p.value for name, p in program.param_dict.items()} == {"push_weight": 0.3, "ridge": 0.0}
-    for mu, ridge in zip(PUSH_WEIGHTS, RIDGES, strict=True):
+    for mu, ridge in zip(PUSH_WEIGHTS[:2], RIDGES[:2], strict=True):
         program.param_dict["push_weight"].value, program.param_dict["ridge"].value = mu, ridge
         here = problem.with_weights(push_weight=mu, ridge=ridge)
         plain = sm.to_cvxpy(here)
@@ -209,7 +174,7 @@ def test_the_parametric_program_is_the_plain_one_at_every_weight(loss: str, seve
         assert proven.lower_bound - 1e-5 <= program.value <= proven.objective + 1e-5
 
 
-def test_the_parametric_program_is_compiled_once() -> None:
+def test_the_parametric_program_is_compiled_once():
     program = sm.to_cvxpy(make_instance("plain", 1).problem, parametric=True)
     program.solve(solver="CLARABEL")
     compiled = program._cache.param_prog
@@ -219,7 +184,7 @@ def test_the_parametric_program_is_compiled_once() -> None:
     assert program._cache.param_prog is compiled
 
 
-def test_an_edited_parametric_program_is_proven_at_its_weight() -> None:
+def test_an_edited_parametric_program_is_proven_at_its_weight():
     problem = make_instance("plain", 1).problem
     program = sm.to_cvxpy(problem, parametric=True)
     M = program.var_dict["M"]
@@ -232,22 +197,17 @@ def test_an_edited_parametric_program_is_proven_at_its_weight() -> None:
         sm.solve(problem, solver="conic", program=edited)
 
 
-def test_only_lmnn_has_parameters() -> None:
-    problem = sm.POLAProblem([[0.0, 1], [1, 0], [3, 1]], [[0, 1], [1, 2]], [True, False])
-    with pytest.raises(TypeError, match="parametric"):
-        sm.to_cvxpy(problem, parametric=True)
-
-
-# Every other kind with one of the losses; the rest at length.
+# Three kinds with one of the losses; the rest at length.
+QUICK = {("plain", "hinge"), ("constant", "squared_hinge"), ("listed", "hinge")}
 PATHS = [
-    pytest.param(kind, loss, marks=[pytest.mark.slow] if (at + 2 * other) % 4 else [])
-    for at, kind in enumerate(KINDS)
-    for other, loss in enumerate(("hinge", "squared_hinge"))
+    pytest.param(kind, loss, marks=[] if (kind, loss) in QUICK else [pytest.mark.slow])
+    for kind in KINDS
+    for loss in ("hinge", "squared_hinge")
 ]
 
 
 @pytest.mark.parametrize(("kind", "loss"), PATHS)
-def test_every_point_of_an_exact_path_is_proven(kind: str, loss: str) -> None:
+def test_every_point_of_an_exact_path_is_proven(kind, loss):
     problem = make_instance(kind, 1, ridge=0.1, loss=loss).problem
     for name, values in (("push_weight", (0.0, *PUSH_WEIGHTS, 1.0)), ("ridge", RIDGES)):
         solutions = sm.path(problem, **{name: values}, solver="conic")
@@ -257,7 +217,7 @@ def test_every_point_of_an_exact_path_is_proven(kind: str, loss: str) -> None:
             assert_sandwich(solution, sm.solve(solution.problem, solver="conic"))
 
 
-def test_a_path_of_reduced_programs_is_proven_point_by_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_of_reduced_programs_is_proven_point_by_point(monkeypatch):
     monkeypatch.setattr(constraint_generation, "SMALL", 8)
     problem = make_instance("plain", 1).problem
     solutions = sm.path(problem, push_weight=(0.3, 0.301, 0.9), solver="conic")
@@ -266,7 +226,7 @@ def test_a_path_of_reduced_programs_is_proven_point_by_point(monkeypatch: pytest
         assert_sandwich(solution, sm.solve(solution.problem, solver="factored", tol=1e-4))
 
 
-def test_null_directions_may_come_and_go() -> None:
+def test_null_directions_may_come_and_go():
     """Without a ridge some directions cost nothing; the program has another dimension there."""
     problem = make_instance("pure", 1).problem
     assert problem.coordinates.null.shape[1] > 0
@@ -274,12 +234,3 @@ def test_null_directions_may_come_and_go() -> None:
     assert all(s.status is sm.Status.OPTIMAL for s in solutions)
     assert [s.certificate.null_dimension > 0 for s in solutions] == [True, False, True]
     assert solutions[0].objective == pytest.approx(solutions[2].objective, rel=1e-6)
-
-
-@pytest.mark.parametrize("solver", ["factored", "subgradient"])
-def test_other_solvers_take_arrays_and_their_own_tolerance(solver: str) -> None:
-    problem = make_instance("plain", 1).problem
-    solutions = sm.path(problem, push_weight=np.array(PUSH_WEIGHTS), solver=solver)
-    assert all(s.solver == solver and s.relative_gap <= 1e-3 for s in solutions)
-    with pytest.raises(ValueError, match="unknown solver"):
-        sm.path(problem, ridge=[0.1], solver="simplex")

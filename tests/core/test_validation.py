@@ -21,79 +21,135 @@ from sdpmetric.triplets.triplets import Triplets
 
 N = 13
 Y = np.repeat([0, 1, 2], [4, 6, 3])
+X = np.random.default_rng(20090).normal(size=(N, 3)) + Y[:, None]
+L = np.random.default_rng(1).normal(size=(2, 3))
+RING = np.array([1, 2, 3, 0, 5, 6, 7, 8, 9, 4, 11, 12, 10])[:, None]  # everyone's next one of its class
 
 
-@pytest.fixture
-def X(rng):
-    return rng.normal(size=(N, 3)) + Y[:, None]
-
-
-@pytest.fixture
-def L(rng):
-    return rng.normal(size=(2, 3))
-
-
-def state(X, y=Y, k=2, mu=0.3, **options):
+def state(X=X, y=Y, k=2, mu=0.3, **options):
     return LMNNProblem.from_labels(X, y, k, mu, **options)
 
 
-def refused(words, X, y=Y, k=2, mu=0.3, error=ValueError, **options):
-    with pytest.raises(error, match=words) as caught:
-        state(X, y, k, mu, **options)
-    text = str(caught.value).strip()
-    assert "\n" not in text or "array" in text, "one sentence"
-    return text
+def with_entry(array, place, value):
+    array = array.copy()
+    array[place] = value
+    return array
 
 
-# -- data -------------------------------------------------------------------------------------------------------------
+def one_missing(missing):
+    return [missing, *["a"] * 6, *["b"] * 6]
 
 
-@pytest.mark.parametrize(("value", "words"), [(np.nan, "X contains NaN"), (np.inf, "X contains infinity")])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_numbers_that_are_none(X, value, words, dtype):
-    X = X.astype(dtype)
-    X[2, 1] = value
-    refused(words, X)
+def neighbors(*entries, shape=(N, N)):
+    rows, columns = np.array(entries).T
+    return {"target_neighbors": sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape)}
+
+
+REFUSED = [
+    ("X contains NaN", {"X": with_entry(X, (2, 1), np.nan)}),
+    ("X contains infinity", {"X": with_entry(X, (2, 1), np.inf).astype(np.float32)}),
+    (r"X contains text.*encode those columns as numbers, or drop them\.", {"X": np.array([["a", "b"]] * N)}),
+    (r"X contains text.*encode", {"X": np.array([[1.0, "b"]] * N, dtype=object)}),
+    ("column 'a' of X holds text: encode it", {"X": pd.DataFrame({"a": ["u"] * N})}),
+    ("2D array", {"X": X[:, 0]}),
+    ("2D array|dim 3", {"X": X[None]}),
+    ("minimum of 1", {"X": np.zeros((N, 0))}),
+    ("X contains complex numbers.*pass real ones", {"X": X * 1j}),
+    ("[Ss]parse data was passed for X, but dense data is required.*toarray", {"X": sp.csr_array(X)}),
+    ("[Ss]parse data was passed for X, but dense data is required.*toarray", {"X": sp.coo_array(X)}),
+    (r"one class only \('a'\).*at least two", {"y": ["a"] * N}),
+    (r"one class only \(7\)", {"y": np.full(N, 7)}),
+    ("12 labels for 13 rows", {"y": Y[:-1]}),
+    ("1d array", {"y": np.stack([Y, Y], axis=1)}),
+    ("y contains NaN.*drop", {"y": np.where(Y == 0, np.nan, Y)}),
+    ("y contains NaN or infinity", {"y": np.where(Y == 0, np.inf, Y)}),
+    ("missing labels.*drop", {"y": one_missing(None)}),
+    ("missing labels", {"y": np.array(one_missing(np.nan), dtype=object)}),
+    ("missing labels", {"y": pd.Series(one_missing(pd.NA))}),
+    ("missing labels", {"y": pd.Series(one_missing(pd.NA), dtype="string")}),
+    ("mixes labels that have no order.*convert", {"y": np.array([1] * 6 + ["b"] * 7, dtype=object)}),
+    ("continuous", {"y": np.linspace(0, 1, N)}),
+    ("bytes is not supported. Convert", {"y": np.array([b"x", b"y", b"z"])[Y]}),
+    (r"class 2 has 1 member,.*; drop the class\.$", {"y": np.where(np.arange(N) == 0, 2, np.minimum(Y, 1)), "k": 1}),
+    *[("n_neighbors must be a positive integer", {"k": k}) for k in (0, -1, 2.5, "3", None, True)],
+    (r"indices outside 0\.\.12; they are row numbers", {"target_neighbors": with_entry(RING, 3, N)}),
+    ("indices outside", {"target_neighbors": with_entry(RING, 3, -1)}),
+    ("example 3 is its own target neighbor", {"target_neighbors": with_entry(RING, 3, 3)}),
+    ("target neighbor 7 of example 3 has another label", {"target_neighbors": with_entry(RING, 3, 7)}),
+    ("twice in one row", {"target_neighbors": np.repeat(RING, 2, axis=1)}),
+    ("integer index array of shape.*float64", {"target_neighbors": RING.astype(float)}),
+    (r"\(13, k\)", {"target_neighbors": RING[:-1]}),
+    ("index array of shape", {"target_neighbors": RING.ravel()}),
+    ("target_neighbors must have rows of equal length", {"target_neighbors": [[1], [0, 1]]}),
+    (r"\(13, 14\).*must be \(13, 13\)", neighbors((0, 1), shape=(N, N + 1))),
+    ("its own target neighbor", neighbors((4, 4))),
+    ("target neighbor 8 of example 2 has another label", neighbors((2, 8))),
+    *[
+        ("push_weight must be a finite number of at least 0 and at most 1", {"mu": mu})
+        for mu in (-0.1, 1.1, np.nan, np.inf, "half", None)
+    ],
+    *[("ridge must be a .*number of at least 0", {"ridge": ridge}) for ridge in (-1e-9, np.inf, np.nan, "some")],
+    ("push_weight=1.*pass a positive ridge", {"mu": 1.0}),
+    ("loss must be 'hinge' or 'squared_hinge', got 'log'", {"loss": "log"}),
+    ("search must be .*'ball_tree', got 'kd'", {"search": "kd"}),
+    ("y has masked entries", {"y": np.ma.masked_equal(Y, 1)}),
+    ("X has masked entries", {"X": np.ma.masked_greater(X, 1.0)}),
+]
+
+
+@pytest.mark.parametrize(("words", "given"), REFUSED)
+def test_bad_input_is_refused_in_one_sentence(words, given):
+    with pytest.raises((ValueError, TypeError), match=words) as caught:
+        state(**given)
+    assert "\n" not in str(caught.value).strip() or "array" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "triplets", "weights"),
+    [
+        (r"indices outside 0\.\.12", [[0, 1, N]], None),
+        ("indices outside", [[0, -1, 5]], None),
+        (r"triplet \[0, 0, 5\] names an example twice", [[0, 0, 5]], None),
+        (r"triplet \[5, 1, 5\] names an example twice", [[0, 1, 2], [5, 1, 5]], None),
+        ("twice.*must differ", [[0, 1, 1]], None),
+        ("integer array of shape.*float64", [[0.0, 1.0, 5.0]], None),
+        (r"\(t, 3\).*anchor, target, impostor.*\(1, 2\)", [[0, 1]], None),
+        (r"\(t, 3\)", [0, 1, 5], None),
+        ("triplets must have rows of equal length", [[0, 1, 2], [2]], None),
+        ("weights must be a dense array of real numbers", [[0, 1, 2]], ["a"]),
+        *[
+            ("weights must be 2 finite nonnegative numbers", [[0, 1, 5], [1, 2, 6]], weights)
+            for weights in ([1.0], [1.0, -1e-9], [1.0, np.nan], [1.0, np.inf], [[1.0, 1.0]], 2.0)
+        ],
+    ],
+)
+def test_triplets_and_weights_that_are_none(words, triplets, weights):
     with pytest.raises(ValueError, match=words):
-        LMNNProblem.from_triplets(X, [[0, 1, 5]])
+        LMNNProblem.from_triplets(X, triplets, weights)
 
 
-@pytest.mark.parametrize("text", [np.array([["a", "b"]] * N), np.array([[1.0, "b"]] * N, dtype=object)])
-def test_text_in_the_data(text):
-    refused(r"X contains text.*encode those columns as numbers, or drop them\.", text)
-    refused(r"column 'a' of X holds text: encode it", pd.DataFrame({"a": ["u"] * N}))
+@pytest.mark.parametrize("names", [["p", "q", "rare"], [4, 5, 6], [1.0, 2, 3]])
+def test_a_class_with_k_members_is_named_with_the_remedy(names):
+    last = np.asarray(names).tolist()[2]
+    words = f"class {last!r} has 3 members.*n_neighbors=3.*at least 4.*n_neighbors=2 or fewer.*drop"
+    with pytest.raises(ValueError, match=words):
+        state(X, np.asarray(names)[Y], 3)
 
 
-def test_shapes_and_kinds_that_are_no_data(X):
-    refused("2D array", X[:, 0])
-    refused("2D array|dim 3", X[None])
-    refused("minimum of 1", np.zeros((N, 0)))
-    refused("X contains complex numbers.*pass real ones", X * 1j)
-    for sparse in (sp.csr_array(X), sp.csr_matrix(X), sp.coo_array(X)):
-        refused("[Ss]parse data was passed for X, but dense data is required.*toarray", sparse, error=TypeError)
+# -- odd input that works ---------------------------------------------------------------------------------------------
 
 
-def test_data_in_every_dress_state_the_same_problem(X, L):
-    expected = state(X).objective(L)
-    columns = ["a", "b", "c"]
+def test_data_in_every_dress_state_the_same_problem():
+    expected = state().objective(L)
     wide = np.zeros((2 * N, 6))
     wide[::2, ::2] = X
-    same = [
-        X.tolist(),
-        np.asfortranarray(X),
-        wide[::2, ::2],
-        X[::-1][::-1],
-        X.astype(object),
-        pd.DataFrame(X, columns=columns, index=range(100, 100 + N)),
-    ]
-    for dress in same:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=range(100, 100 + N))
+    for dress in (X.tolist(), np.asfortranarray(X), wide[::2, ::2], X[::-1][::-1], X.astype(object), frame):
         problem = state(dress)
         assert_same(problem.objective(L), expected)
         assert problem.X.dtype == np.float64
         assert problem.X.flags.c_contiguous
-    assert state(np.round(4 * X).astype(int)).X.dtype == np.float64
-    assert state(X > 0.5).X.dtype == np.float64
-    assert state(X.astype(np.float32)).X.dtype == np.float32
+    assert state(np.round(4 * X).astype(int)).X.dtype == state(X > 0.5).X.dtype == np.float64
     assert state(np.asfortranarray(X, dtype=np.float32)).X.dtype == np.float32
     assert abs(state(X.astype(np.float32)).objective(L) - expected) < 1e-4 * expected
 
@@ -105,8 +161,7 @@ def test_small_flat_and_repeated_data_are_fine():
     # duplicates across classes: their hinges can never close, whatever the metric
     X = np.array([[0.0, 1.0], [1.0, 1.0], [3.0, 0.0], [0.0, 1.0], [1.0, 1.5], [4.0, 2.0]])
     twins = LMNNProblem.from_labels(X, [0, 0, 0, 1, 1, 1], 1, 0.3)
-    c = twins.certify(1e3 * np.eye(2))
-    assert c.n_active >= 2
+    assert twins.certify(1e3 * np.eye(2)).n_active >= 2
     assert twins.certify(np.zeros((0, 2))).lower_bound >= 0.3 * 2 * (1 - 1e-12)
     # constant features, also with an offset that rounding smears over, change nothing
     flat = np.column_stack([X, np.full(6, 1e6), np.full(6, 0.1)])
@@ -116,9 +171,6 @@ def test_small_flat_and_repeated_data_are_fine():
     assert_same(judged.objective, expected.objective)
     assert_same(judged.lower_bound, expected.lower_bound)
     assert judged.null_dimension == 0
-
-
-# -- labels -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -133,165 +185,41 @@ def test_small_flat_and_repeated_data_are_fine():
     ],
     ids=str,
 )
-def test_label_types(X, L, names):
-    names = np.asarray(names)
-    y = names[Y]
-    problem = state(X, y)
-    index = np.unique(y, return_inverse=True)[1]
-    assert problem.classes.tolist() == sorted(set(y.tolist()))
-    expected = state(X, index).objective(L)
-    for dress in (y, y.tolist(), pd.Series(y, index=range(50, 50 + N)), y[:, None], pd.Series(y).astype("category")):
-        assert_same(state(X, dress).objective(L), expected)
-
-
-@pytest.mark.parametrize(
-    ("y", "words"),
-    [
-        (["a"] * N, r"one class only \('a'\).*at least two"),
-        (np.full(N, 7), r"one class only \(7\)"),
-        (Y[:-1], "12 labels for 13 rows"),
-        (np.stack([Y, Y], axis=1), "1d array"),
-        (np.where(Y == 0, np.nan, Y), "y contains NaN.*drop"),
-        (np.where(Y == 0, np.inf, Y), "y contains NaN or infinity"),
-        ([None, *["a"] * 6, *["b"] * 6], "missing labels.*drop"),
-        (np.array([np.nan, *["a"] * 6, *["b"] * 6], dtype=object), "missing labels"),
-        (pd.Series([pd.NA, *["a"] * 6, *["b"] * 6]), "missing labels"),
-        (pd.Series([pd.NA, *["a"] * 6, *["b"] * 6], dtype="string"), "missing labels"),
-        (np.array([1, 1, 1, 1, 1, 1, *["b"] * 7], dtype=object), "mixes labels that have no order.*convert"),
-        (np.linspace(0, 1, N), "continuous"),
-    ],
-)
-def test_labels_that_are_none(X, y, words):
-    refused(words, X, y)
-
-
-@pytest.mark.parametrize(
-    "names", [["p", "q", "rare"], np.array(["p", "q", "rare"], dtype=object), [4, 5, 6], [1.0, 2, 3]]
-)
-def test_a_class_with_k_members_is_named_with_the_remedy(X, names):
+def test_label_types(names):
     y = np.asarray(names)[Y]
-    state(X, y, 2)
-    last = np.asarray(names).tolist()[2]
-    text = refused(f"class {last!r} has 3 members.*n_neighbors=3.*at least 4.*n_neighbors=2 or fewer.*drop", X, y, 3)
-    assert "np." not in text
-    alone = np.where(np.arange(N) == 0, 2, np.minimum(Y, 1))
-    assert "fewer" not in refused(r"class 2 has 1 member,.*drop the class\.", X, alone, 1)
+    assert state(y=y).classes.tolist() == sorted(set(y.tolist()))
+    expected = state(y=np.unique(y, return_inverse=True)[1]).objective(L)
+    for dress in (y, y.tolist(), pd.Series(y, index=range(50, 50 + N)), y[:, None], pd.Series(y).astype("category")):
+        assert_same(state(y=dress).objective(L), expected)
 
 
-def test_bytes_are_no_labels(X):
-    refused("bytes is not supported. Convert", X, np.array([b"x", b"y", b"z"])[Y], error=TypeError)
-
-
-@pytest.mark.parametrize("k", [0, -1, 2.5, "3", None, True])
-def test_n_neighbors_is_a_positive_integer(X, k):
-    refused("n_neighbors must be a positive integer", X, k=k)
-
-
-# -- target neighbors -------------------------------------------------------------------------------------------------
-
-
-def ring():
-    """Everyone's next one of its class."""
-    targets = np.arange(N) + 1
-    for label in range(3):
-        members = np.flatnonzero(label == Y)
-        targets[members[-1]] = members[0]
-    return targets[:, None]
-
-
-def with_entry(row, value):
-    targets = ring()
-    targets[row, 0] = value
-    return targets
-
-
-@pytest.mark.parametrize(
-    ("targets", "words"),
-    [
-        (with_entry(3, N), r"indices outside 0\.\.12; they are row numbers"),
-        (with_entry(3, -1), "indices outside"),
-        (with_entry(3, 3), "example 3 is its own target neighbor"),
-        (with_entry(3, 7), "target neighbor 7 of example 3 has another label"),
-        (np.repeat(ring(), 2, axis=1), "twice in one row"),
-        (ring().astype(float), "integer index array of shape.*float64"),
-        (ring()[:-1], r"\(13, k\)"),
-        (ring().ravel(), "index array of shape"),
-        (sp.csr_array((N, N + 1)), r"\(13, 14\).*must be \(13, 13\)"),
-        (sp.eye_array(N), "its own target neighbor"),
-        (sp.coo_array(([1.0], ([2], [8])), shape=(N, N)), "target neighbor 8 of example 2 has another label"),
-    ],
-)
-def test_target_neighbors_that_are_none(X, targets, words):
-    refused(words, X, target_neighbors=targets)
-
-
-def test_given_target_neighbors_in_every_dress(X, L):
-    targets = ring()
-    expected = state(X, target_neighbors=targets).objective(L)
-    graph = sp.coo_array((np.full(N, 0.5), (np.arange(N), targets[:, 0])), shape=(N, N))
-    for dress in (
-        targets.tolist(),
-        targets.astype(np.uint16),
-        np.asfortranarray(targets),
-        graph,
-        graph.tocsc(),
-        graph.tolil(),
-    ):
-        assert_same(state(X, target_neighbors=dress).objective(L), expected)
+def test_given_target_neighbors_in_every_dress():
+    expected = state(target_neighbors=RING).objective(L)
+    graph = sp.coo_array((np.full(N, 0.5), (np.arange(N), RING[:, 0])), shape=(N, N))
+    for dress in (RING.tolist(), RING.astype(np.uint16), np.asfortranarray(RING), graph, graph.tocsc(), graph.tolil()):
+        assert_same(state(target_neighbors=dress).objective(L), expected)
     # given neighbors need no class to be large
-    small = np.array([0] * 6 + [1] * 7)
-    lone = sp.coo_array(([1.0], ([0], [1])), shape=(N, N))
-    problem = state(X, small, 50, target_neighbors=lone)
+    problem = state(y=np.array([0] * 6 + [1] * 7), k=50, **neighbors((0, 1)))
     assert problem.source.size == 7
     assert [part.tolist() for part in problem.target_pairs] == [[0], [1]]
+    nothing = state(target_neighbors=sp.csr_array((N, N))).certify(np.eye(3))
+    assert (nothing.objective, nothing.lower_bound, nothing.n_active) == (0.0, 0.0, 0)
+    assert state(mu=1.0, ridge=0.1).push_weight == 1.0
 
 
-def test_a_graph_is_left_as_it_was(X):
+def test_a_graph_is_left_as_it_was():
     """Regression: stored zeros were dropped from the caller's own matrix, in place."""
     graph = sp.csr_array(
         (np.array([0.0, 1.0, 1.0]), np.array([2, 1, 0]), np.array([0, 2] + [3] * (N - 1))), shape=(N, N)
     )
     before = [part.copy() for part in (graph.data, graph.indices, graph.indptr)]
-    problem = state(X, target_neighbors=graph)
+    problem = state(target_neighbors=graph)
     for part, copy in zip((graph.data, graph.indices, graph.indptr), before, strict=True):
         assert np.array_equal(part, copy)
     assert [part.tolist() for part in problem.target_pairs] == [[0, 1], [1, 0]]
 
 
-def test_a_graph_without_edges_has_nothing_to_pull(X):
-    problem = state(X, target_neighbors=sp.csr_array((N, N)))
-    c = problem.certify(np.eye(3))
-    assert (c.objective, c.lower_bound, c.n_active) == (0.0, 0.0, 0)
-
-
-# -- triplets ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("triplets", "words"),
-    [
-        ([[0, 1, N]], r"indices outside 0\.\.12"),
-        ([[0, -1, 5]], "indices outside"),
-        ([[0, 0, 5]], r"triplet \[0, 0, 5\] names an example twice"),
-        ([[0, 1, 2], [5, 1, 5]], r"triplet \[5, 1, 5\] names an example twice"),
-        ([[0, 1, 1]], "twice.*must differ"),
-        ([[0.0, 1.0, 5.0]], "integer array of shape.*float64"),
-        ([[0, 1]], r"\(t, 3\).*anchor, target, impostor.*\(1, 2\)"),
-        ([0, 1, 5], r"\(t, 3\)"),
-    ],
-)
-def test_triplets_that_are_none(X, triplets, words):
-    with pytest.raises(ValueError, match=words):
-        LMNNProblem.from_triplets(X, triplets)
-
-
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -1e-9], [1.0, np.nan], [1.0, np.inf], [[1.0, 1.0]], 2.0])
-def test_weights_that_are_none(X, weights):
-    with pytest.raises(ValueError, match="weights must be 2 finite nonnegative numbers"):
-        LMNNProblem.from_triplets(X, [[0, 1, 5], [1, 2, 6]], weights)
-
-
-def test_triplets_in_every_dress(X, L):
+def test_triplets_in_every_dress():
     rows = np.array([[0, 1, 5], [1, 2, 6], [7, 8, 0]])
     expected = LMNNProblem.from_triplets(X, rows, None, 0.3).objective(L)
     assert expected > 0
@@ -299,49 +227,14 @@ def test_triplets_in_every_dress(X, L):
         assert_same(LMNNProblem.from_triplets(X, dress, [1, 1, 1], 0.3).objective(L), expected)
 
 
-# -- options ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mu", [-0.1, 1.1, np.nan, np.inf, "half", None])
-def test_push_weight_lies_between_0_and_1(X, mu):
-    refused("push_weight must be a finite number of at least 0 and at most 1", X, mu=mu)
-
-
-@pytest.mark.parametrize("ridge", [-1e-9, np.inf, np.nan, "some"])
-def test_ridge_is_not_negative(X, ridge):
-    refused("ridge must be a .*number of at least 0", X, ridge=ridge)
-
-
-def test_push_weight_1_needs_a_ridge(X):
-    refused("push_weight=1.*pass a positive ridge", X, mu=1.0)
-    assert state(X, mu=1.0, ridge=0.1).push_weight == 1.0
-
-
-def test_words_for_loss_and_search(X):
-    refused("loss must be 'hinge' or 'squared_hinge', got 'log'", X, loss="log")
-    refused("search must be .*'ball_tree', got 'kd'", X, search="kd")
-
-
-def test_rows_of_unequal_length_and_weights_of_words_are_refused():
-    X, y = np.eye(4), [0, 0, 1, 1]
-    with pytest.raises(ValueError, match="pairs must have rows of equal length"):
-        sm.MMCProblem(X, [[0, 1], [2]], [True, False])
-    with pytest.raises(ValueError, match="triplets must have rows of equal length"):
-        sm.LMNNProblem.from_triplets(X, [[0, 1, 2], [2]])
-    with pytest.raises(ValueError, match="target_neighbors must have rows of equal length"):
-        sm.LMNNProblem.from_labels(X, y, target_neighbors=[[1], [0, 1], [3], [2]])
-    with pytest.raises(ValueError, match="weights must be a dense array of real numbers"):
-        sm.LMNNProblem.from_triplets(X, [[0, 1, 2]], weights=["a"])
-
-
-# -- Arguments out of range are refused by one sentence before any work ------------------------------------------------
+# -- other statements and verbs ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 @pytest.mark.parametrize("name", FACTORIES)
 def test_huge_points_have_an_infinite_objective_or_are_refused(name):
     problem = make(name)
-    for size in (1e77, 1e100, 1e145, 1e154, 1e200, 1e300):
+    for size in (1e77, 1e145, 1e154, 1e300):
         L = size * point(problem)
         with np.errstate(over="ignore"):
             M = np.swapaxes(L, -1, -2) @ L
@@ -362,45 +255,30 @@ def test_sums_that_overflow_are_infinite():
     assert sum_below(np.full(3, 1e308)) <= sum_above(np.full(3, 1e308))
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "sentence"),
-    [
-        ({"max_iter": math.inf}, ValueError, "max_iter must be a positive integer or None"),
-        ({"max_iter": 1.5}, ValueError, "max_iter must be a positive integer or None"),
-        ({"callback": 3}, TypeError, "callback must be a function or None, got 3"),
-        ({"score": 3}, TypeError, "score must be a function or None, got 3"),
-    ],
-)
-def test_solve_refuses_before_any_work(options, error, sentence, monkeypatch):
-    problem = make("lmnn")
-    monkeypatch.setattr(type(problem), "objective", None)
-    with pytest.raises(error, match=sentence):
-        sm.solve(problem, **options)
-
-
 @pytest.mark.parametrize("values", [0.5, "half", [0.1, "half"], [0.1, None]])
 def test_path_refuses_values_that_are_no_list_of_numbers(values):
     with pytest.raises(ValueError, match="push_weight must be a list of numbers, the values along the path"):
         sm.path(make("lmnn"), push_weight=values)
 
 
-def test_masked_entries_are_refused():
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("X has masked", lambda X, y: LMNN().fit(np.ma.masked_greater(X, 1.0), y)),
+        ("y has masked", lambda X, y: sm.MLKRProblem(X, np.ma.masked_greater(X[:, 0], 1.0))),
+        ("sample_weight has masked", lambda X, y: sm.MCMLProblem(X, y, np.ma.masked_greater(1.0 + y, 2.0))),
+        ("pairs has masked", lambda X, y: sm.MMCProblem(X, np.ma.masked_equal([[0, 1], [0, 12]], 12), [True, False])),
+        ("components has masked", lambda X, y: sm.certify(make("lmnn"), np.ma.masked_equal(np.eye(3), 0.0))),
+        ("pairs must have rows of equal length", lambda X, y: sm.MMCProblem(X, [[0, 1], [2]], [True, False])),
+    ],
+)
+def test_masked_entries_and_ragged_rows_are_refused(words, call):
+    with pytest.raises(ValueError, match=words):
+        call(*data())
+
+
+def test_a_mask_that_hides_nothing_is_taken():
     X, y = data()
-    hidden = np.ma.masked_greater(X, 1.0)
-    with pytest.raises(ValueError, match="X has masked entries"):
-        sm.LMNNProblem.from_labels(hidden, y)
-    with pytest.raises(ValueError, match="X has masked entries"):
-        LMNN().fit(hidden, y)
-    with pytest.raises(ValueError, match="y has masked entries"):
-        sm.MLKRProblem(X, np.ma.masked_greater(X[:, 0], 1.0))
-    with pytest.raises(ValueError, match="y has masked entries"):
-        sm.LMNNProblem.from_labels(X, np.ma.masked_equal(y, 1))
-    with pytest.raises(ValueError, match="sample_weight has masked entries"):
-        sm.MCMLProblem(X, y, np.ma.masked_greater(1.0 + y, 2.0))
-    with pytest.raises(ValueError, match="pairs has masked entries"):
-        sm.MMCProblem(X, np.ma.masked_equal([[0, 1], [0, 12]], 12), [True, False])
-    with pytest.raises(ValueError, match="components has masked entries"):
-        sm.certify(make("lmnn"), np.ma.masked_equal(np.eye(3), 0.0))
     nothing = np.ma.masked_greater(X, 1e9)
     assert sm.LMNNProblem.from_labels(nothing, y).fingerprint() == sm.LMNNProblem.from_labels(X, y).fingerprint()
 
@@ -415,50 +293,49 @@ def test_a_learning_rate_that_is_too_large_is_named():
 # -- Frames with columns that are no numbers: errors name the column and say what to do; what are numbers passes -------
 
 
-pandas = pytest.importorskip("pandas")
 y = [0, 0, 0, 0, 1, 1, 1, 1]
 numbers = {"a": np.arange(8.0), "b": np.arange(8.0) ** 2 % 5}
 
 BAD = {
     "text": (["x"] * 8, "text: encode it with .*OneHotEncoder in a ColumnTransformer"),
-    "category": (pandas.Categorical(list("ababcdcd")), "text"),
-    "day": (pandas.date_range("2020-01-01", periods=8), "dates: make numbers of it"),
-    "lasts": (pandas.to_timedelta(range(8), unit="s"), "durations"),
-    "nullable": (pandas.array([1, 2, None, 4, 5, 6, 7, 8], dtype="Int64"), "missing values: fill them with .*Imputer"),
-    "flag": (pandas.array([True, None] * 4, dtype="boolean"), "missing values"),
+    "category": (pd.Categorical(list("ababcdcd")), "text"),
+    "day": (pd.date_range("2020-01-01", periods=8), "dates: make numbers of it"),
+    "lasts": (pd.to_timedelta(range(8), unit="s"), "durations"),
+    "nullable": (pd.array([1, 2, None, 4, 5, 6, 7, 8], dtype="Int64"), "missing values: fill them with .*Imputer"),
+    "flag": (pd.array([True, None] * 4, dtype="boolean"), "missing values"),
     "gaps": ([1, 2, np.nan, 4, 5, 6, 7, 8], "missing values"),
     "inf": ([1, 2, np.inf, 4, 5, 6, 7, 8], "infinite values: replace them"),
     "complex": ([1j] * 8, "complex numbers: take real and imaginary part"),
 }
 GOOD = {
     "flag": [True, False] * 4,
-    "count": pandas.array(range(8), dtype="Int64"),
-    "rank": pandas.Categorical([1, 2] * 4),
+    "count": pd.array(range(8), dtype="Int64"),
+    "rank": pd.Categorical([1, 2] * 4),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("alone", [True, False])
-def test_the_column_is_in_the_message(name, alone):
+def test_the_column_is_in_the_message(name):
     values, sentence = BAD[name]
-    frame = pandas.DataFrame({name: values} if alone else {**numbers, name: values})
-    for check in (LMNN(n_neighbors=1).fit, sm.LMNNProblem.from_labels):
+    fitted = LMNN(n_neighbors=1).fit(pd.DataFrame({**numbers, name: np.arange(8.0)}), y)
+    frame = pd.DataFrame({**numbers, name: values})
+    for call in (
+        lambda: fitted.transform(frame),
+        lambda: LMNN(n_neighbors=1).fit(frame, y),
+        lambda: sm.LMNNProblem.from_labels(frame[[name]], y),
+    ):
         with pytest.raises(ValueError, match=f"^column '{name}' of X holds {sentence}"):
-            check(frame, y)
-    if not alone:
-        fitted = LMNN(n_neighbors=1).fit(pandas.DataFrame({**numbers, name: np.arange(8.0)}), y)
-        with pytest.raises(ValueError, match=f"^column '{name}' of X holds {sentence}"):
-            fitted.transform(frame)
+            call()
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_columns_of_numbers_are_taken(name):
-    frame = pandas.DataFrame({**numbers, name: GOOD[name]})
+    frame = pd.DataFrame({**numbers, name: GOOD[name]})
     assert LMNN(n_neighbors=1).fit(frame, y).components_.shape[1] == 3
 
 
 def test_several_columns_are_counted():
-    frame = pandas.DataFrame({**numbers, **{f"t{i}": ["x"] * 8 for i in range(7)}, "gaps": BAD["gaps"][0]})
+    frame = pd.DataFrame({**numbers, **{f"t{i}": ["x"] * 8 for i in range(7)}, "gaps": BAD["gaps"][0]})
     with pytest.raises(ValueError, match=r"columns 't0', .* 't4' and 2 more of X hold text: .* \(and 1 with"):
         LMNN(n_neighbors=1).fit(frame, y)
 

@@ -62,17 +62,8 @@ def test_growth_is_fitted_where_there_are_three_sizes(run):
     assert report.growth(runs) == ["- letters, d = 16, factored to 1e-03: seconds grow as n^1.50"]
 
 
-def test_a_sample_of_rows_is_a_part_of_the_data(run):
-    X, y = run.load("iris:4:40", None)
-    assert X.shape == (40, 4)
-    assert len(y) == 40
-    assert np.linalg.norm(X, axis=1).mean() == pytest.approx(4)
-    again, _ = run.load("iris:4:40", None)
-    np.testing.assert_array_equal(X, again)
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_objective_is_the_problems_at_the_best_multiple(run, loss):
+def test_objective_is_the_problems_at_the_best_multiple(run):
+    loss = "squared_hinge"
     X, y = run.load("iris:3", None)
     judge = run.module("objectives", "lmnn")
     problem = run.statement(Namespace(objective=f"lmnn:loss={loss}", n_neighbors=2, push_weight=0.3), X, y)
@@ -83,16 +74,6 @@ def test_objective_is_the_problems_at_the_best_multiple(run, loss):
     around = min(problem.objective(scale * L) for scale in scales)
     assert around * (1 - 1e-2) <= judge.objective(problem, L) <= around * (1 + 1e-9)
     assert judge.above(12.0, 10.0) == pytest.approx(0.2)
-
-
-def test_chase_ends_at_the_first_objective_that_is_good_enough(run, tmp_path):
-    args = Namespace(objective="lmnn", n_neighbors=3, push_weight=0.3, max_time=None)
-    X, y = run.load("wine", None)
-    full = run.ours(args, "subgradient", X, y, 1e-3)[3]
-    target = full[2][1]
-    solution, _, _, trace = run.ours(args, "subgradient", X, y, 1e-3, until=target)
-    assert str(solution.status) == "user_limit"
-    assert trace[-1][1] <= target < trace[-2][1]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for an environment is a shell script")
@@ -121,6 +102,7 @@ def test_a_peers_path_of_exchange(run, tmp_path, monkeypatch):
     assert run.peer(args, "stand_in", X, y) == "failed: AssertionError"
 
 
+@pytest.mark.slow
 def test_cost_of_energies_is_a_table(run, tmp_path, capsys, monkeypatch):
     import energy_cost
 
@@ -136,26 +118,6 @@ def test_cost_of_energies_is_a_table(run, tmp_path, capsys, monkeypatch):
         assert 1 <= int(row[2]) <= 9
         assert float(row[6]) == pytest.approx(float(row[5]) / int(row[1]), abs=0.06)
     assert (tmp_path / "out" / "energy_cost.npz").is_file()
-    energy_cost.main([*arguments, "--output", str(tmp_path / "out"), "--metrics", "1", "--dtypes", "float32"])
-    text = capsys.readouterr().out
-    assert text.count("| float32") == 1
-    assert "50 queries against 1,500 rows" in text
-    assert "cores" in text
-
-
-def test_shares_of_guarantees(run):
-    import guarantees
-
-    rng = np.random.default_rng(0)
-    assert guarantees.independent(50, 0.01, 50, rng) is None
-    failed, kept = guarantees.independent(500, 0.05, 100, rng)
-    assert failed < 0.3 < kept < 1
-    assert guarantees.precision(500, 0.05, 5, rng)[2] == pytest.approx(0.909, abs=1e-3)
-    with_groups, without, _ = guarantees.dependent(60, 0.1, 5, rng)
-    assert 0 <= with_groups <= 1 >= without >= 0
-    *shares, used = guarantees.replayed("iris", 0.1, 3, rng)
-    assert all(0 <= share <= 1 for share in shares)
-    assert 30 < used <= 75
 
 
 def test_settled_decisions_are_checked(run):

@@ -11,7 +11,6 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "benchmarks" / "data.py"
 LETTERS = "Letter,a,b\nT,2,8\nI,5,12\nD,4,11\nT,7,1\n"
-ARFF = "@relation r\n@attribute a real\n@attribute b real\n@attribute class {L, B}\n@data\n1,2,L\n3,4,B\n"
 
 
 @pytest.fixture
@@ -65,15 +64,6 @@ def test_other_data_are_not_written(script, server, tmp_path, capsys):
     assert "not built" in capsys.readouterr().err
 
 
-def test_a_file_at_hand_takes_the_place_of_the_download(script, tmp_path):
-    (tmp_path / "mine.arff").write_text(ARFF)
-    hashes = script["digests"](np.array([[1, 2], [3, 4]], dtype=np.uint8), np.array([1, 0]), None)
-    script["RECIPES"]["balance"] = script["Recipe"]((), script["read_arff"], "uint8", hashes)
-    assert script["main"]([str(tmp_path), "balance", "--from", str(tmp_path / "mine.arff")]) == 0
-    with np.load(tmp_path / "balance.npz") as file:
-        assert file["y"].tolist() == [1, 0]
-
-
 def test_hash_knows_rows_and_parts_but_not_their_order(script):
     digests = script["digests"]
     X, y = np.arange(12, dtype=np.uint8).reshape(6, 2), np.arange(6)
@@ -81,8 +71,3 @@ def test_hash_knows_rows_and_parts_but_not_their_order(script):
     assert digests(X, y, 3) == digests(X[order], y[order], 3)
     assert digests(X, y, 3) != digests(X[::-1], y[::-1], 3)
     assert digests(X, y, None) != digests(X, y[order], None)
-
-
-def test_bad_names_are_refused(script, tmp_path):
-    with pytest.raises(SystemExit):
-        script["main"]([str(tmp_path), "nothing"])

@@ -83,12 +83,6 @@ def test_other_numbers_words_and_lengths_do_not_agree(other):
         assert_agree("bound 210.9 after 0.2 s, gap 4e-4", other)
 
 
-def test_there_are_snippets_and_examples_to_run():
-    assert len(snippets()) >= 2
-    assert len(EXAMPLES) >= 3
-    assert len(COURSE) == 11  # ten lessons and the capstone
-
-
 def anchors(page):
     """The anchors of a page's headings, as GitHub and MyST make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
@@ -127,7 +121,7 @@ def test_every_page_is_in_one_track():
     assert pages == {"index", *tracks, *listed}
 
 
-def test_the_readme_has_two_set_up_commands() -> None:
+def test_the_readme_has_two_set_up_commands():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     found = [line for line in lines if "pip install" in line]
     assert found == ["pip install . && sdpmetric demo", 'pip install ".[test]" && pytest']
@@ -226,4 +220,5 @@ def test_pictures_can_be_drawn_from_the_printed_tables(tmp_path, monkeypatch, ca
     pictures["lmnn_table1"](tmp_path / "lmnn_table1.png")
     pictures["lmnn_figures"](tmp_path)
     assert len(drawn) == 11
+    assert len(COURSE) == 11  # ten lessons and the capstone
     assert all((ROOT / "docs" / "pictures" / name).is_file() for name in drawn)

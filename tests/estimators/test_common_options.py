@@ -10,16 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.estimators import ITML, LMNN, MCML, MMC, MultiMetricLMNN, base
+from sdpmetric.estimators import ITML, LMNN, MMC, MultiMetricLMNN, base
 from sdpmetric.estimators.data import ENDS, divide
 
 RNG = np.random.default_rng(4)
@@ -88,11 +85,6 @@ def test_every_option_is_documented_once(kind):
     assert "n_features_in_" in attributes
     assert {"components_", "solution_", "metric_"} <= set(attributes) or kind.__name__ in WITH_LEARNER
     assert ("validation_score_" in attributes) == ("early_stopping" in inspect.signature(kind).parameters)
-
-
-def test_only_closed_forms_run_without_limits():
-    closed = {"RCA", "LFDA", "Covariance"}
-    assert {name_of(e) for e in having("max_time", "max_iter", "verbose")} == {name_of(e) for e in ALL} - closed
 
 
 @pytest.mark.parametrize("estimator", having("n_components"), ids=name_of)
@@ -196,11 +188,8 @@ def test_early_stopping_holds_pairs_back(estimator):
     [
         (LMNN(), TRIPLETS),
         (estimators.KernelLMNN(kernel="precomputed"), TRIPLETS),
-        (estimators.LSML(), TRIPLETS),
         (estimators.LSML(), QUADRUPLETS),
         (estimators.Adapter(), TRIPLETS),
-        (estimators.Adapter(), QUADRUPLETS),
-        (estimators.SCML(bases=BASES), TRIPLETS),
         (estimators.SCML(bases=BASES), QUADRUPLETS),
     ],
     ids=lambda one: name_of(one) if hasattr(one, "fit") else f"{one.shape[1]}",
@@ -253,14 +242,6 @@ def test_weights_of_comparisons_reach_the_statement(estimator):
             assert objectives[0] == pytest.approx(objectives[1])
 
 
-def test_weights_of_chunklets_count_examples():
-    chunks, weights = np.where(Y < 2, Y, -1), np.where(np.arange(48) % 3 == 0, 2.0, 1.0)
-    rows = np.repeat(np.arange(48), weights.astype(int))
-    weighed = estimators.RCA(ridge=0.1).fit_chunks(X, chunks, weights)
-    repeated = estimators.RCA(ridge=0.1).fit_chunks(X[rows], chunks[rows])
-    np.testing.assert_allclose(weighed.metric_, repeated.metric_, rtol=1e-8)
-
-
 def test_products_of_weights_that_underflow_are_refused_by_the_name_that_was_passed():
     for estimator in (MMC(), ITML(), estimators.SDML(), estimators.POLA()):
         with pytest.raises(ValueError, match=r"^sample_weight: the product"):
@@ -278,18 +259,6 @@ def test_triplets_are_quadruplets_that_share_an_example():
 def test_early_stopping_needs_examples_outside_of_a_precomputed_kernel():
     with pytest.raises(ValueError, match="name the kernel, or leave early_stopping out"):
         estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit(X @ X.T, Y)
-
-
-def test_components_to_start_from(monkeypatch):
-    starts = []
-    solve = base.solve
-    monkeypatch.setattr(base, "solve", lambda *a, **o: starts.append(o.get("init")) or solve(*a, **o))
-    given = np.eye(4)[:3]
-    LMNN(init=given).fit(X, Y)
-    np.testing.assert_array_equal(starts[-1], given)
-    for estimator in (LMNN(), MMC(), ITML(), MCML()):
-        with pytest.raises(ValueError, match="init must have shape"):
-            estimator.set_params(init=np.eye(3)).fit(X, Y)
 
 
 FLOAT32 = pytest.param(sp.csc_matrix, np.float32, marks=pytest.mark.slow)
@@ -342,13 +311,6 @@ def test_missing_labels_are_refused_with_advice(estimator):
             quiet(clone(estimator), X, labels)
 
 
-@pytest.mark.parametrize("labels", [np.where(Y == 0, -1, 1), Y - 1, Y - 1.0], ids=["two", "integers", "floats"])
-def test_minus_one_is_a_class(labels):
-    """As in scikit-learn, where only its semi-supervised estimators take it for the lack of a label."""
-    renamed, named = (quiet(LMNN(tol=1e-2), X, y) for y in (labels, labels + 1))
-    assert renamed.solution_.objective == named.solution_.objective
-
-
 def test_weights_follow_the_rows_that_are_learned_from():
     weights = np.arange(1.0, 49.0)
     early = LMNN(early_stopping=True, n_passes=2, random_state=1, tol=1e-2)
@@ -357,17 +319,6 @@ def test_weights_follow_the_rows_that_are_learned_from():
         problem = solution.problem
         rows = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in problem.X]
         np.testing.assert_array_equal(problem.source.example_weights, weights[rows])
-
-
-def test_weights_go_through_pipelines():
-    weights = RNG.uniform(0.5, 2.0, size=48)
-    alone = LMNN(tol=1e-2).fit(X, Y, sample_weight=weights)
-    pipe = make_pipeline(LMNN(tol=1e-2), KNeighborsClassifier(3)).fit(X, Y, lmnn__sample_weight=weights)
-    np.testing.assert_array_equal(pipe[0].components_, alone.components_)
-    with sklearn.config_context(enable_metadata_routing=True):
-        learner = LMNN(tol=1e-2).set_fit_request(sample_weight=True)
-        routed = make_pipeline(learner, KNeighborsClassifier(3)).fit(X, Y, sample_weight=weights)
-    np.testing.assert_array_equal(routed[0].components_, alone.components_)
 
 
 STREAMS = ("LEGO", "FRML")  # items of a stream count once each

@@ -4,47 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sdpmetric.estimators import MLKR, NCA
+from sdpmetric.estimators import MLKR
 
 
 def data(n=80):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, 4)) * [1.0, 10.0, 0.1, 1.0]
     return X, np.sin(X[:, 0]) + 2.0 * X[:, 3] + 0.1 * rng.normal(size=n)
-
-
-# A weight counts the term of an example; repeated rows are each other's neighbors.
-UNLIKE_REPEATED_ROWS = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "neighbors are chosen without weights"
-    for kind in ("dense", "sparse")
-}
-
-
-@pytest.mark.sklearn_checks
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [MLKR(init="random", random_state=0), NCA(targets="continuous")],
-    expected_failed_checks=lambda estimator: UNLIKE_REPEATED_ROWS,
-)
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # wherever the descent stops
-def test_neighbors_predict_better_under_it():
-    X, y = load_diabetes(return_X_y=True)
-    X, y = X[:200], y[:200]
-    plain = make_pipeline(StandardScaler(), KNeighborsRegressor(10))
-    learned = make_pipeline(StandardScaler(), MLKR(n_components=2), KNeighborsRegressor(10))
-    assert cross_val_score(learned, X, y, cv=3).mean() > cross_val_score(plain, X, y, cv=3).mean()
 
 
 def test_the_regressor_of_the_docstring_is_kernel_regression():
@@ -83,12 +52,3 @@ def test_warm_start_limits_and_refusals():
         with pytest.raises(ValueError, match=words):
             MLKR(**wrong).fit(X, y)
     assert MLKR(diagonal=True).fit(X, y).components_[0, 1] == 0.0
-
-
-def test_nca_takes_continuous_targets():
-    X, y = data()
-    model = NCA(targets="continuous", max_iter=300).fit(X, y)
-    shares = np.diag(model.metric_ * np.outer(X.std(axis=0), X.std(axis=0)))
-    assert shares[[0, 3]].sum() > 0.8 * shares.sum()
-    with pytest.raises(ValueError, match="targets"):
-        NCA(targets="soft").fit(X, y)

@@ -7,13 +7,9 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris, load_wine, make_classification
+from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from sdpmetric.estimators import NCA
 from sdpmetric.problems.nca import NCAProblem
@@ -21,27 +17,6 @@ from sdpmetric.problems.nca import NCAProblem
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 X, Y = X[::2], Y[::2]
-
-
-# A weight counts the term of an example; repeated rows are each other's neighbors.
-UNLIKE_REPEATED_ROWS = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "neighbors are chosen without weights"
-    for kind in ("dense", "sparse")
-}
-
-
-@pytest.mark.sklearn_checks
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [
-        NCA(),
-        NCA(max_iter=5, objective="log", random_state=0),
-        NCA(max_iter=20, solver="stochastic", random_state=0),
-    ],
-    expected_failed_checks=lambda estimator: UNLIKE_REPEATED_ROWS,
-)
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -108,13 +83,6 @@ def test_warm_start_goes_on_and_checks_the_features():
         model.fit(*load_iris(return_X_y=True))
 
 
-def test_one_class_and_one_member_are_accepted_as_there():
-    for y in (np.zeros(len(Y), dtype=int), np.r_[9, Y[1:]]):
-        own = NCA(2, init="identity", max_iter=200).fit(X, y)
-        theirs = NeighborhoodComponentsAnalysis(2, init="identity", max_iter=200).fit(X, y)
-        assert own.components_ == pytest.approx(theirs.components_, rel=1e-4, abs=1e-5)
-
-
 def test_diagonal_and_log(capsys):
     model = NCA(diagonal=True, objective="log", verbose=1, max_iter=500).fit(X, Y)
     assert np.array_equal(model.components_, np.diag(np.diag(model.components_)))
@@ -138,75 +106,6 @@ def test_solvers_seeds_and_pickles():
 
 
 # What follows does what scikit-learn's own examples and its user guide (1.6.7) do with NCA; only the class is changed.
-
-
-def fitted(make, data, test_size, seed):
-    """A pipeline with scikit-learn's class and one with ours, and the test part."""
-    X, X_test, y, y_test = train_test_split(*data, stratify=data[1], test_size=test_size, random_state=seed)
-    return [make(kind).fit(X, y) for kind in (NeighborhoodComponentsAnalysis, NCA)], X_test, y_test
-
-
-def test_pipeline_of_the_user_guide():
-    def make(kind):
-        return Pipeline([("nca", kind(random_state=42)), ("knn", KNeighborsClassifier(n_neighbors=3))])
-
-    (theirs, own), X_test, y_test = fitted(make, load_iris(return_X_y=True), 0.7, 42)
-    assert own.score(X_test, y_test) >= theirs.score(X_test, y_test) == pytest.approx(0.96190476)
-
-
-def test_example_plot_nca_classification():
-    """Two features of iris, scaled; classes over a grid, and of the test part, as the pictures show them."""
-
-    def make(kind):
-        return Pipeline([("scaler", StandardScaler()), ("nca", kind()), ("knn", KNeighborsClassifier(n_neighbors=1))])
-
-    X, y = load_iris(return_X_y=True)
-    (theirs, own), X_test, y_test = fitted(make, (X[:, [0, 2]], y), 0.7, 42)
-    # One test example lies half way between two training examples of two classes, under every metric; rounding decides.
-    distances = own["knn"].kneighbors(own[:-1].transform(X_test), 2)[0]
-    clear = distances[:, 1] - distances[:, 0] > 1e-6
-    clear |= own["knn"].predict(own[:-1].transform(X_test)) == theirs.predict(X_test)
-    assert np.sum(~clear) <= 1
-    assert own.score(X_test[clear], y_test[clear]) >= theirs.score(X_test[clear], y_test[clear]) > 0.85
-    across, up = np.meshgrid(np.arange(3.3, 8.9, 0.0513), np.arange(0.0, 7.9, 0.0517))
-    grid = np.column_stack([across.ravel(), up.ravel()])
-    assert np.mean(own.predict(grid) != theirs.predict(grid)) < 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_example_plot_nca_dim_reduction():
-    def make(kind):
-        return make_pipeline(
-            StandardScaler(), kind(n_components=2, random_state=0), KNeighborsClassifier(n_neighbors=3)
-        )
-
-    (theirs, own), X_test, y_test = fitted(make, load_digits(return_X_y=True), 0.5, 0)
-    assert own.score(X_test, y_test) >= theirs.score(X_test, y_test) > 0.69
-    assert own[:-1].transform(X_test) == pytest.approx(theirs[:-1].transform(X_test), rel=1e-4, abs=1e-2)
-
-
-def test_example_plot_nca_illustration():
-    """Nine examples: the probabilities with which the one in question chooses its neighbor, the widths of the bonds."""
-    X, y = make_classification(
-        n_samples=9,
-        n_features=2,
-        n_informative=2,
-        n_redundant=0,
-        n_classes=3,
-        n_clusters_per_class=1,
-        class_sep=1.0,
-        random_state=0,
-    )
-    found = []
-    for kind in (NeighborhoodComponentsAnalysis, NCA):
-        Z = kind(max_iter=30, random_state=0).fit(X, y).transform(X)
-        D = np.sum((Z - Z[3]) ** 2, axis=1)
-        D[3] = np.inf
-        chosen = np.exp(D.min() - D)
-        found.append(chosen / chosen.sum())
-    assert found[1] == pytest.approx(found[0], abs=1e-8)
-    assert found[1][y == y[3]].sum() > 0.99
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

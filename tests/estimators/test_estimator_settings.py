@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric.classification.nearest import knn_predict
-from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, POLA, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, RCA, KernelLMNN, MultiMetricLMNN
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(8)
@@ -18,14 +18,9 @@ X = RNG.normal(size=(40, 3)) + np.outer(Y, [1.5, 0.0, 0.7])
 PRIOR = np.diag([0.5, 1.0, 3.0])
 PAIRS = np.array([[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]])
 SIMILAR = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
-TRIPLETS = np.array(
-    [[i, j, l] for i in range(12) for j in range(12) for l in range(12) if Y[i] == Y[j] != Y[l] != i != j]
-)
-WEIGHTS = 1.0 + np.arange(len(TRIPLETS)) % 3
 ITML_ = {"gamma": 0.3, "prior": PRIOR, "upper": 0.7, "lower": 4.0}
 POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
 BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
-LOOSE = {"tol": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +58,7 @@ LOOSE = {"tol": 0.5}
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_settings_are_those_of_the_statement(estimator, state) -> None:
+def test_settings_are_those_of_the_statement(estimator, state):
     if "tol" in estimator.get_params():
         estimator.set_params(tol=0.5)
     fitted = estimator.fit(X, Y)
@@ -72,68 +67,14 @@ def test_settings_are_those_of_the_statement(estimator, state) -> None:
     assert plain.solution_.problem.fingerprint() != state().fingerprint()
 
 
-@pytest.mark.parametrize(
-    ("estimator", "state"),
-    [
-        (ITML(**ITML_, **LOOSE), lambda: sm.ITMLProblem(X, PAIRS, SIMILAR, **ITML_)),
-        (
-            POLA(slack_weight=0.7, initial_threshold=2.5, **LOOSE),
-            lambda: sm.POLAProblem(X, PAIRS, np.where(SIMILAR, 1, -1), 0.7, 2.5),
-        ),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_settings_are_those_of_a_statement_of_pairs(estimator, state) -> None:
-    fitted = estimator.fit_pairs(X, PAIRS, SIMILAR)
-    assert fitted.solution_.problem.fingerprint() == state().fingerprint()
-
-
-def test_chunklets_keep_the_ridge() -> None:
-    chunks = np.repeat([0, 1, -1, 2], 10)
-    fitted = RCA(ridge=0.3).fit_chunks(X, chunks)
-    assert fitted.solution_.problem.fingerprint() == sm.RCAProblem(X, chunks, 0.3).fingerprint()
-
-
-def test_of_few_pairs_none_is_left_out_by_default() -> None:
-    assert len(MMC(**LOOSE).fit(X, Y).solution_.problem.pairs) == 40 * 39 // 2
-
-
-@pytest.mark.parametrize("patience", [2, 7])
-def test_early_stopping_waits_as_many_steps_as_it_was_told(patience) -> None:
-    early = LMNN(early_stopping=True, solver="subgradient", n_iter_no_change=patience, tol=1e-9).fit(X, Y)
-    scores = early.solution_.trace["score"]
-    assert len(scores) == scores.argmax() + patience + 1
-
-
-@pytest.mark.parametrize("given", [None, WEIGHTS])
-def test_a_kernel_s_triplets_keep_their_weights_and_settings(given) -> None:
-    kernel = KernelLMNN(push_weight=0.3, **POLY, **LOOSE).fit_triplets(X, TRIPLETS, given)
-    stated = sm.KernelLMNNProblem.from_triplets(X, TRIPLETS, given, 0.3, **POLY)
-    assert kernel.solution_.problem.fingerprint() == stated.fingerprint()
-
-
-def test_online_pola_keeps_threshold_and_gamma() -> None:
-    streamed = POLA(initial_threshold=2.5, gamma=0.2).partial_fit_pairs(X, PAIRS, SIMILAR)
-    stream = sm.POLAStream(3, 2.5, 0.2).partial_fit(X, PAIRS, np.where(SIMILAR, 1, -1))
-    np.testing.assert_array_equal(streamed.stream_.metric, stream.metric)
-    assert streamed.threshold_ == stream.threshold
-
-
-def test_batches_draw_other_pairs() -> None:
-    twice = POLA(n_pairs=5, random_state=1).partial_fit(X, Y).partial_fit(X, Y)
-    once = POLA(n_pairs=5, random_state=1).partial_fit(X, Y)
-    first, second = once._drawn(X, Y.astype(np.int32)), twice._drawn(X, Y.astype(np.int32))
-    assert not np.array_equal(first[0], second[0])
-
-
-def test_lego_s_bounds_are_percentiles_under_its_prior() -> None:
+def test_lego_s_bounds_are_percentiles_under_its_prior():
     lego = LEGO(prior=PRIOR).fit_pairs(X, PAIRS, SIMILAR)
     difference = X[PAIRS[:, 0]] - X[PAIRS[:, 1]]
     squared = np.einsum("ij,jk,ik->i", difference, PRIOR, difference)
     np.testing.assert_allclose([lego.upper_, lego.lower_], np.percentile(squared, [5, 95]), rtol=1e-12)
 
 
-def test_frml_s_start_and_patience_arrive() -> None:
+def test_frml_s_start_and_patience_arrive():
     start = np.array([[1.0, 0.2, 0.0], [0.0, 1.0, -0.4]])
     problem = sm.FRMLProblem(X, sm.Relevance.from_labels(Y, unanswerable="exclude"), 2)
     lengths = set()
@@ -145,19 +86,14 @@ def test_frml_s_start_and_patience_arrive() -> None:
     assert len(lengths) == 2
 
 
-def test_a_diagonal_nca_starts_and_ends_diagonal() -> None:
-    fitted = NCA(diagonal=True, init=PRIOR + 0.1, max_iter=1).fit(X, Y)
-    assert np.count_nonzero(fitted.components_ - np.diag(np.diag(fitted.components_))) == 0
-
-
-def test_with_more_neighbors_than_examples_all_of_them_vote() -> None:
+def test_with_more_neighbors_than_examples_all_of_them_vote():
     few = np.array([[0.0, 0.1], [0.3, 0.0], [2.0, 0.2], [2.2, 0.0], [2.1, 0.4]])
     with pytest.warns(UserWarning, match="fewer members"):
         several = MultiMetricLMNN(n_neighbors=9, ridge=0.1).fit(few, [0, 0, 1, 1, 1])
     assert several.predict(few).tolist() == [1] * 5
 
 
-def test_the_validation_score_is_that_of_the_metric_that_was_kept() -> None:
+def test_the_validation_score_is_that_of_the_metric_that_was_kept():
     rng = np.random.default_rng(5)
     y = np.repeat([0, 1, 2], [30, 24, 18])
     data = rng.normal(size=(72, 4)) + np.outer(y, [1.2, 0.0, 0.6, 0.0])
@@ -208,22 +144,6 @@ def test_the_metric_with_the_best_score_is_kept_with_its_own_certificate(problem
     assert own > exact.objective + rounding(own)  # not the optimum, and it says so
     assert early.lower_bound <= exact.objective + rounding(own)
     assert early.relative_gap > 1e-12
-
-
-def test_a_score_alone_is_written_down_and_changes_nothing(problem):
-    plain = sm.solve(problem, tol=1e-3)
-    score, seen = peak_at(1)
-    scored = sm.solve(problem, tol=1e-3, score=score)
-    np.testing.assert_array_equal(scored.components, plain.components)
-    assert scored.status is sm.Status.OPTIMAL
-    assert len(seen) == len(scored.trace)
-    assert np.isnan(plain.trace["score"]).all()
-
-
-def test_equal_scores_keep_the_latest_which_may_be_proven_optimal(problem):
-    same = sm.solve(problem, tol=1e-3, score=lambda components: 0.5, patience=1000)
-    assert same.status is sm.Status.OPTIMAL
-    assert same.relative_gap <= 1e-3
 
 
 def test_bounded_rank_is_stopped_early_too(problem):

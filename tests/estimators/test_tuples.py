@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -13,14 +12,11 @@ from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import accuracy_score, f1_score, fbeta_score, roc_auc_score
+from sklearn.metrics import accuracy_score, fbeta_score, roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
-    KFold,
     TunedThresholdClassifierCV,
-    cross_val_predict,
     cross_val_score,
-    cross_validate,
     train_test_split,
 )
 from sklearn.neighbors import KNeighborsClassifier
@@ -41,7 +37,6 @@ from sdpmetric.estimators import (
     QuadrupletClassifier,
     TripletClassifier,
 )
-from sdpmetric.estimators.tuples import best_threshold
 
 X, LABELS = load_iris(return_X_y=True)
 RNG = np.random.default_rng(0)
@@ -97,12 +92,6 @@ def test_every_learner_classifies_pairs_in_both_forms(learner, by):
     assert classifier.score(test, y_test) == roc_auc_score(y_test, scores) > 0.6
 
 
-def test_numbers_and_examples_are_the_same_to_a_learner():
-    one = PairClassifier(ITML(), examples=X).fit(PAIRS, SIMILAR)
-    two = PairClassifier(ITML()).fit(X[PAIRS], SIMILAR)
-    np.testing.assert_allclose(one.estimator_.metric_, two.estimator_.metric_, rtol=0.05, atol=0.01)
-
-
 def test_equal_examples_may_be_in_one_pair_and_equal_pairs_may_differ():
     whole = np.array([[[1.0], [3.0]], [[1.0], [3.0]], [[2.0], [2.0]], [[0.0], [5.0]], [[1.0], [1.2]], [[4.0], [7.0]]])
     similar = np.array([1, -1, 1, -1, 1, -1])
@@ -111,16 +100,6 @@ def test_equal_examples_may_be_in_one_pair_and_equal_pairs_may_differ():
         assert found.pair_score(whole)[2] == 0.0
     twice = X[np.concatenate([PAIRS, [[4, 4]]])]
     assert np.isfinite(PairClassifier(ITML()).fit(twice, np.append(SIMILAR, 1)).threshold_)
-
-
-def test_a_learner_sees_the_examples_of_its_pairs_only():
-    poisoned = X.copy()
-    used = np.unique(PAIRS[:40])
-    poisoned[np.setdiff1d(np.arange(150), used)] = np.nan
-    one = PairClassifier(make_pipeline(StandardScaler(), ITML()), examples=poisoned).fit(PAIRS[:40], SIMILAR[:40])
-    assert np.isfinite(one.threshold_)
-    with pytest.raises(ValueError, match="NaN"):
-        one.predict(PAIRS)
 
 
 def test_a_callable_looks_names_up():
@@ -132,15 +111,7 @@ def test_a_callable_looks_names_up():
     np.testing.assert_array_equal(one.predict(named), one.predict(X[PAIRS]))
 
 
-def test_frames_of_examples():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=list("abcd"))
-    one = PairClassifier(ITML(), examples=frame).fit(PAIRS, SIMILAR)
-    assert list(one.estimator_.feature_names_in_) == list("abcd")
-    assert one.score(PAIRS, SIMILAR) > 0.8
-
-
-@pytest.mark.parametrize("coding", [(-1, 1), (0, 1), (False, True), (-1.0, 1.0)])
+@pytest.mark.parametrize("coding", [(-1, 1), (0, 1), (False, True)])
 def test_labels_come_back_as_they_were_given(coding):
     y = np.where(SIMILAR == 1, coding[1], coding[0])
     classifier = PairClassifier(ITML(), examples=X).fit(PAIRS, y)
@@ -175,36 +146,33 @@ def test_what_has_no_embedding_is_refused(estimator):
         PairClassifier(estimator, examples=X).fit(PAIRS, SIMILAR)
 
 
-def test_bad_pairs_and_labels_are_refused():
-    classifier = PairClassifier(ITML())
-    with pytest.raises(ValueError, match="examples="):
-        classifier.fit(PAIRS, SIMILAR)
-    with pytest.raises(ValueError, match=r"shape \(2, 3, 4\)"):
-        classifier.fit(np.zeros((2, 3, 4)), [1, -1])
-    with pytest.raises(ValueError, match="row numbers from"):
-        PairClassifier(ITML(), examples=X[:20]).fit(PAIRS, SIMILAR)
-    with pytest.raises(ValueError, match="integers"):
-        PairClassifier(ITML(), examples=X).fit(PAIRS + 0.5, SIMILAR)
-    with pytest.raises(ValueError, match="y must be 1"):
-        classifier.fit(X[PAIRS], np.where(SIMILAR == 1, "same", "other"))
-    with pytest.raises(ValueError, match="labels for"):
-        classifier.fit(X[PAIRS], SIMILAR[1:])
+@pytest.mark.parametrize(
+    ("examples", "pairs", "y", "words"),
+    [
+        (None, PAIRS, SIMILAR, "examples="),
+        (None, np.zeros((2, 3, 4)), [1, -1], r"shape \(2, 3, 4\)"),
+        (X[:20], PAIRS, SIMILAR, "row numbers from"),
+        (X, PAIRS + 0.5, SIMILAR, "integers"),
+        (None, X[PAIRS], np.where(SIMILAR == 1, "same", "other"), "y must be 1"),
+        (None, X[PAIRS], SIMILAR[1:], "labels for"),
+    ],
+)
+def test_bad_pairs_and_labels_are_refused(examples, pairs, y, words):
+    with pytest.raises(ValueError, match=words):
+        PairClassifier(ITML(), examples=examples).fit(pairs, y)
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("verb", "given"),
     [
-        lambda c: c.pair_score(PAIRS),
-        lambda c: c.decision_function(PAIRS),
-        lambda c: c.predict(PAIRS),
-        lambda c: c.score(PAIRS, SIMILAR),
-        lambda c: c.calibrate_threshold(PAIRS, SIMILAR),
-        lambda c: c.set_threshold(1.0),
+        *((verb, (PAIRS,)) for verb in ("pair_score", "decision_function", "predict")),
+        *((verb, (PAIRS, SIMILAR)) for verb in ("score", "calibrate_threshold")),
+        ("set_threshold", (1.0,)),
     ],
 )
-def test_nothing_is_told_before_a_fit(call):
+def test_nothing_is_told_before_a_fit(verb, given):
     with pytest.raises(NotFittedError):
-        call(PairClassifier(ITML(), examples=X))
+        getattr(PairClassifier(ITML(), examples=X), verb)(*given)
 
 
 def test_a_guarantee_holds_pairs_back_that_share_no_example(monkeypatch):
@@ -240,10 +208,10 @@ def test_a_guarantee_holds_pairs_back_that_share_no_example(monkeypatch):
 
 STRATEGIES = [
     ({"strategy": "accuracy"}, accuracy_score),
-    *(({"strategy": "f_beta", "beta": b}, lambda y, p, b=b: fbeta_score(y, p, beta=b)) for b in (0.1, 0.5, 1.0)),
+    *(({"strategy": "f_beta", "beta": b}, lambda y, p, b=b: fbeta_score(y, p, beta=b)) for b in (0.1, 1.0)),
     ({"strategy": "f_beta", "beta": 0.0}, lambda y, p: np.mean(y[p == 1] == 1) if (p == 1).any() else 0.0),
-    *(({"strategy": "max_tpr", "min_rate": r}, lambda y, p, r=r: rate(y, p, 1, r)) for r in (0.0, 0.1, 0.5, 0.8, 1.0)),
-    *(({"strategy": "max_tnr", "min_rate": r}, lambda y, p, r=r: rate(y, p, -1, r)) for r in (0.0, 0.1, 0.5, 0.8, 1.0)),
+    *(({"strategy": "max_tpr", "min_rate": r}, lambda y, p, r=r: rate(y, p, 1, r)) for r in (0.0, 0.5, 1.0)),
+    *(({"strategy": "max_tnr", "min_rate": r}, lambda y, p, r=r: rate(y, p, -1, r)) for r in (0.0, 0.5, 1.0)),
 ]
 
 
@@ -253,13 +221,11 @@ def rate(y, predicted, kind, low):
     return own if other >= low else -1.0
 
 
-@pytest.mark.parametrize("duplicates", [False, True])
 @pytest.mark.parametrize(("arguments", "scoring"), STRATEGIES)
-def test_no_threshold_is_better_than_the_calibrated_one(arguments, scoring, duplicates):
+def test_no_threshold_is_better_than_the_calibrated_one(arguments, scoring):
     rng = np.random.default_rng(42)
     pairs, y = rng.normal(size=(50, 2, 5)), rng.choice([-1, 1], size=50)
-    if duplicates:
-        pairs[6:10], y[6:9] = pairs[10:14], y[10:13]  # one of them with the other label
+    pairs[6:10], y[6:9] = pairs[10:14], y[10:13]  # one of them with the other label
     classifier = plain(pairs, y)
     assert classifier.calibrate_threshold(pairs, y, **arguments) is classifier
     best = scoring(y, classifier.predict(pairs))
@@ -269,29 +235,6 @@ def test_no_threshold_is_better_than_the_calibrated_one(arguments, scoring, dupl
         found.add(scoring(y, classifier.set_threshold(threshold).predict(pairs)))
     assert max(found) <= best
     assert len(found) > 1
-
-
-def test_f_one_is_f1():
-    rng = np.random.default_rng(1)
-    pairs, y = rng.normal(size=(60, 2, 3)), rng.choice([-1, 1], size=60)
-    classifier = plain(pairs, y).calibrate_threshold(pairs, y, "f_beta")
-    best = f1_score(y, classifier.predict(pairs))
-    assert all(f1_score(y, classifier.set_threshold(t).predict(pairs)) <= best for t in -classifier.pair_score(pairs))
-
-
-def test_thresholds_by_hand():
-    distances, similar = np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, True, False, False])
-    assert best_threshold(distances, similar) == 2.5
-    assert best_threshold(distances, ~similar) == 0.5
-    assert best_threshold(distances, similar | True) == 4.0
-    assert best_threshold(np.zeros(3), np.zeros(3, dtype=bool)) < 0.0
-    assert best_threshold(distances, similar, "max_tpr", 0.5) == 2.5
-    assert best_threshold(distances, similar, "max_tnr", 0.5) == 2.5
-    mixed = np.array([True, False, True, False])
-    assert best_threshold(distances, mixed, "max_tpr", 1.0) == 1.5
-    assert best_threshold(distances, mixed, "max_tnr", 1.0) == 3.5
-    near = np.array([1.0, np.nextafter(1.0, 2.0)])
-    assert best_threshold(near, np.array([True, False])) == 1.0
 
 
 class NeverFitted(PCA):
@@ -325,33 +268,11 @@ def test_arguments_of_the_threshold_are_checked(arguments, words):
 # -- scikit-learn -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scoring", [None, "roc_auc", "average_precision", "accuracy", "f1", "precision", "recall"])
+@pytest.mark.parametrize("scoring", [None, "average_precision", "f1"])
 def test_every_score_of_scikit_learn_applies(scoring):
     scores = cross_val_score(PairClassifier(ITML(), examples=X), PAIRS, SIMILAR, cv=3, scoring=scoring)
     assert np.isfinite(scores).all()
     assert scores.mean() > 0.5
-
-
-def test_cross_validation_is_what_one_would_do_by_hand():
-    classifier = PairClassifier(make_pipeline(StandardScaler(), MMC()), examples=X)
-    folds = KFold(4, shuffle=True, random_state=0)
-    found = cross_validate(classifier, PAIRS, SIMILAR, cv=folds, return_train_score=True)
-    by_hand = []
-    for train, test in folds.split(PAIRS):
-        fitted = clone(classifier).fit(PAIRS[train], SIMILAR[train])
-        by_hand.append(roc_auc_score(SIMILAR[test], fitted.decision_function(PAIRS[test])))
-    np.testing.assert_array_equal(found["test_score"], by_hand)
-    predicted = cross_val_predict(PairClassifier(ITML()), X[PAIRS], SIMILAR, cv=folds)
-    assert np.mean(predicted == SIMILAR) > 0.7
-
-
-def test_searches_reach_the_learner_and_the_strategy():
-    grid = {"estimator__gamma": [0.1, 1.0], "strategy": ["accuracy", "f_beta"]}
-    search = GridSearchCV(PairClassifier(ITML(), examples=X), grid, cv=3, scoring="f1").fit(PAIRS, SIMILAR)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_estimator_.estimator_.gamma in (0.1, 1.0)
-    tuned = TunedThresholdClassifierCV(PairClassifier(ITML(), examples=X), scoring="f1", cv=3).fit(PAIRS, SIMILAR)
-    assert set(tuned.predict(PAIRS)) <= {-1, 1}
 
 
 def test_examples_and_labels_are_metadata():
@@ -362,17 +283,6 @@ def test_examples_and_labels_are_metadata():
         scores = cross_val_score(classifier, PAIRS, SIMILAR, cv=3, params=given)
     same = cross_val_score(PairClassifier(LMNN(tol=0.1), examples=X), PAIRS, SIMILAR, cv=3, params={"labels": LABELS})
     np.testing.assert_array_equal(scores, same)
-
-
-@pytest.mark.parametrize("classifier", [PairClassifier(ITML()), TripletClassifier(LMNN()), QuadrupletClassifier(RCA())])
-def test_conventions_of_estimators(classifier):
-    again = clone(classifier)
-    assert again.get_params().keys() == classifier.get_params().keys()
-    assert "estimator__random_state" in classifier.get_params() or isinstance(classifier.estimator, RCA)
-    assert repr(again) == repr(classifier)
-    assert not sklearn.utils.get_tags(classifier).input_tags.two_d_array
-    assert sklearn.base.is_classifier(classifier)
-    assert not vars(again).keys() - set(classifier.get_params(deep=False))
 
 
 @pytest.mark.parametrize(
@@ -420,18 +330,6 @@ def test_the_checks_of_estimators_for_tuples_of_examples(classifier, tuples, y):
             fitted.predict(wrong)
 
 
-def test_a_pickle_predicts_alike():
-    classifier = PairClassifier(ITML(), examples=X).fit(PAIRS, SIMILAR)
-    again = pickle.loads(pickle.dumps(classifier))
-    np.testing.assert_array_equal(again.predict(PAIRS), classifier.predict(PAIRS))
-
-
-def test_fits_are_quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        PairClassifier(ITML(), examples=X).fit(PAIRS, SIMILAR).calibrate_threshold(PAIRS, SIMILAR, "f_beta")
-
-
 # -- triplets and quadruplets -----------------------------------------------------------------------------------------
 
 
@@ -449,15 +347,12 @@ def test_triplets_are_learned_from_and_predicted(learner):
     np.testing.assert_array_equal(again.predict(TRIPLETS, examples=X), [1] * 6)
 
 
-def test_triplets_in_a_search_and_in_cross_validation():
-    rng = np.random.default_rng(3)
-    rows = rng.integers(0, 150, (400, 3))
-    near = (LABELS[rows[:, 0]] == LABELS[rows[:, 1]]) & (LABELS[rows[:, 0]] != LABELS[rows[:, 2]])
-    rows = rows[near & (rows[:, 0] != rows[:, 1])]
-    classifier = TripletClassifier(LMNN(ridge=0.1), examples=X)
-    assert cross_val_score(classifier, rows, cv=3).mean() > 0.9
-    search = GridSearchCV(classifier, {"estimator__push_weight": [0.3, 0.7]}, cv=3).fit(rows)
-    assert search.best_score_ > 0.9
+def test_searches_reach_the_learner_and_the_strategy():
+    grid = {"estimator__gamma": [0.1, 1.0], "strategy": ["accuracy", "f_beta"]}
+    search = GridSearchCV(PairClassifier(ITML(), examples=X), grid, cv=2, scoring="f1").fit(PAIRS, SIMILAR)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    tuned = TunedThresholdClassifierCV(PairClassifier(ITML(), examples=X), scoring="f1", cv=2).fit(PAIRS, SIMILAR)
+    assert set(tuned.predict(PAIRS)) <= {-1, 1}
 
 
 def test_quadruplets_are_predicted_by_any_metric():

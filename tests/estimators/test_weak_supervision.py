@@ -12,21 +12,13 @@ from instances import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 import sdpmetric as sm
-from sdpmetric import ranking
-from sdpmetric.classification import knn_predict
 from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, POLA, RCA, KernelLMNN, MultiMetricLMNN
-
-
-def name_of(estimator) -> str:
-    return type(estimator).__name__
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +30,10 @@ def data():
     return X, np.array(["ape", "bee", "cow"])[y]
 
 
+ITML_ = {"gamma": 0.3, "prior": np.diag([0.5, 0.1, 3.0, 1.0]), "upper": 0.7, "lower": 4.0}
+POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
+
+
 # -- weak supervision -------------------------------------------------------------------------------------------------
 
 
@@ -45,8 +41,8 @@ def data():
     ("estimator", "state"),
     [
         (MMC(), sm.MMCProblem),
-        (ITML(gamma=0.3), lambda *given: sm.ITMLProblem(*given, gamma=0.3)),
-        (POLA(slack_weight=0.3), lambda *given: sm.POLAProblem(*given, slack_weight=0.3)),
+        (ITML(**ITML_), lambda *given: sm.ITMLProblem(*given, **ITML_)),
+        (POLA(slack_weight=0.3, initial_threshold=2.5), lambda *given: sm.POLAProblem(*given, 0.3, 2.5)),
         (RCA(ridge=0.3), lambda *given: sm.RCAProblem.from_pairs(*given, ridge=0.3)),
     ],
     ids=["MMC", "ITML", "POLA", "RCA"],
@@ -63,15 +59,22 @@ def test_pairs_state_the_problem_that_they_are_for(estimator, state, data):
         clone(estimator).fit_pairs(X, [[0, 60], [1, 2]], [True, False])
 
 
-@pytest.mark.parametrize("estimator", [LMNN(push_weight=0.3, ridge=0.1), KernelLMNN(push_weight=0.3)], ids=name_of)
-def test_triplets_state_the_problem_that_they_are_for(estimator, data):
-    X = data[0]
-    triplets, weights = [[0, 1, 2], [3, 4, 5], [6, 7, 8]], [1.0, 2.0, 0.5]
-    fitted = clone(estimator).fit_triplets(X, triplets, weights)
-    if isinstance(estimator, KernelLMNN):
-        problem = sm.KernelLMNNProblem.from_triplets(X, triplets, weights, 0.3, ridge=0.1)
-    else:
-        problem = sm.LMNNProblem.from_triplets(X, triplets, weights, 0.3, ridge=0.1)
+def test_chunks_keep_the_ridge(data):
+    chunks = np.repeat([0, 1, -1, 2], 15)
+    fitted = RCA(ridge=0.3).fit_chunks(data[0], chunks)
+    assert fitted.solution_.problem.fingerprint() == sm.RCAProblem(data[0], chunks, 0.3).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "settings"),
+    [(LMNN, sm.LMNNProblem, {"ridge": 0.1}), (KernelLMNN, sm.KernelLMNNProblem, POLY)],
+    ids=["LMNN", "KernelLMNN"],
+)
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.5]])
+def test_triplets_state_the_problem_that_they_are_for(kind, state, settings, weights, data):
+    triplets = [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    fitted = kind(push_weight=0.3, tol=0.5, **settings).fit_triplets(data[0], triplets, weights)
+    problem = state.from_triplets(data[0], triplets, weights, 0.3, **settings)
     assert fitted.solution_.problem.fingerprint() == problem.fingerprint()
     assert fitted.solutions_ == [fitted.solution_]
 
@@ -84,8 +87,8 @@ def test_pola_takes_pairs_as_they_come(data):
     pairs = np.random.default_rng(1).integers(0, 60, (200, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     similar = y[pairs[:, 0]] == y[pairs[:, 1]]
-    stream = sm.POLAStream(4, gamma=0.3).partial_fit(X, pairs, similar)
-    pola = POLA(gamma=0.3).partial_fit_pairs(X, pairs[:70], similar[:70])
+    stream = sm.POLAStream(4, 2.5, 0.3).partial_fit(X, pairs, similar)
+    pola = POLA(gamma=0.3, initial_threshold=2.5).partial_fit_pairs(X, pairs[:70], similar[:70])
     pola = pickle.loads(pickle.dumps(pola)).partial_fit_pairs(X, pairs[70:], similar[70:])
     assert_close(pola.metric_, stream.metric)
     assert_same(pola.threshold_, stream.threshold)
@@ -159,17 +162,8 @@ def test_feature_spaces_embed_new_examples(data):
     given = KernelLMNN(kernel="precomputed", ridge=0.3, tol=1e-6).fit(K[:40, :40], y[:40])
     D, same = (cdist(Z, Z) for Z in (kernel.transform(X[40:]), given.transform(K[40:, :40])))  # but for signs
     np.testing.assert_allclose(same, D, atol=1e-3 * D.max())
-    grid = GridSearchCV(make_pipeline(clone(given), KNeighborsClassifier()), {"kernellmnn__ridge": [0.1, 1.0]}, cv=2)
-    assert np.isfinite(grid.fit(K, y).cv_results_["mean_test_score"]).all()  # columns are split along with rows
-
-
-def test_learned_distances_tell_pairs_apart(data):
-    X, y = data
-    pairs = np.stack(np.triu_indices(60, 1), axis=1)
-    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
-    learned = MMC().fit(X, y).pair_distance(X, pairs)
-    euclidean = np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
-    assert roc_auc_score(similar, -learned) > roc_auc_score(similar, -euclidean) + 0.1
+    pipe = make_pipeline(clone(given).set_params(tol=1e-2), KNeighborsClassifier())
+    assert np.isfinite(cross_val_score(pipe, K, y, cv=2)).all()  # columns are split along with rows
 
 
 # -- LEGO and FRML as estimators, beyond what every estimator promises -------------------------------------------------
@@ -217,19 +211,6 @@ def test_what_was_not_named_is_chosen_by_the_first_batch(wine):
     assert not hasattr(lego.fit(X, y), "stream_")
 
 
-def test_lego_classifies_better_than_the_prior(wine):
-    X, y = wine
-    train = np.arange(len(y)) % 2 == 0
-    L = LEGO().fit(X[train], y[train]).components_
-    wrong = [np.mean(knn_predict(K, X[train], y[train], X[~train]) != y[~train]) for K in (L, np.eye(13))]
-    assert wrong[0] < wrong[1]
-
-
-def test_equal_examples_of_two_labels_do_not_stop_a_fit(wine):
-    X, y = wine
-    assert np.isfinite(LEGO().fit(np.vstack([X, X[:1]]), np.append(y, 2)).components_).all()
-
-
 def test_lego_learns_in_any_units_or_says_why_not(wine):
     X, y = wine
     metric, plain = (LEGO(n_pairs=200).fit(size * X, y).metric_ for size in (1e60, 1.0))
@@ -256,20 +237,6 @@ def test_relevance_by_lists_and_by_matrix_is_the_same(wine):
         np.testing.assert_allclose(fitted.components_, fits[0].components_)
     assert fits[0].solution_.certificate.kind == "stationarity"
     assert not fits[0].solution_.certificate.proves_optimal(0.9)
-
-
-def test_frml_ranks_better_than_principal_components(wine):
-    X, y = wine
-    fitted = FRML(n_components=2).fit(X, y)
-    related = sm.Relevance.from_labels(y)
-    start = np.linalg.svd(X, full_matrices=False)[2][:2]
-    learned, principal = (ranking.evaluate(X, related, components=L).map for L in (fitted.components_, start))
-    assert learned > principal
-
-
-def test_passes_that_run_out_are_warned_about(wine):
-    with pytest.warns(ConvergenceWarning, match="ended with status user_limit. A limit"):
-        FRML(n_components=2, passes=1).fit(*wine)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -44,13 +44,6 @@ def test_convergence_draws_the_best_so_far_and_its_gap():
     assert display.gap[0] == np.inf
 
 
-def test_axes_begin_with_the_first_value_and_one_bound_is_a_bar():
-    display = ConvergenceDisplay.from_trace(trace((4.0, 9.0, -np.inf), (4.5, 5.0, 4.0)))
-    assert 3.9 < display.ax_[0].get_xlim()[0] < 4.0
-    bar = display.ax_[0].collections[-1].get_segments()[0]
-    np.testing.assert_array_equal(bar, [[4.5, 4.0], [4.5, 5.0]])
-
-
 def test_convergence_ends_with_the_certificate(solved):
     display = ConvergenceDisplay.from_solution(solved, against="iteration")
     assert display.at[-1] == solved.n_iter

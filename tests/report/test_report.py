@@ -20,8 +20,8 @@ from sdpmetric.core.certificate import digits
 from sdpmetric.core.run import MOST, NUMBERS, Recorder
 from sdpmetric.plotting import EmbeddingDisplay
 from sdpmetric.report import contents as report
-from sdpmetric.report.contents import page_data, planes
-from sdpmetric.report.scores import Scores, score
+from sdpmetric.report.contents import page_data
+from sdpmetric.report.scores import Scores
 
 FOLDER = Path(report.__file__).parent
 
@@ -133,16 +133,6 @@ def test_verdict_needs_more_than_chance(gained, lost, word):
     assert replace(found, held_out=False).verdict.startswith("Not known:")
 
 
-def test_many_classes_list_their_confusions():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(100, 2)), np.repeat(np.array([f"c{i}" for i in range(20)], dtype=object), 5)
-    found = score(np.eye(2), X, np.arange(100), y, None)
-    assert found.table == []
-    assert len(found.confused) == 12
-    assert all(a != b for a, b, _ in found.confused)
-    assert found.right[0] == found.right[1]
-
-
 def test_page_is_one_file_that_asks_for_nothing(solution, tmp_path):
     names = [f"</script><b>{i}" for i in range(178)]
     solution.report(tmp_path / "page.html", example_names=names)
@@ -194,31 +184,30 @@ def test_every_statement_has_a_page(make, tmp_path):
         assert data["classes"] == ([] if labels is None and data["index"].count(0) == 150 else ["0", "1", "2"])
 
 
-def test_bad_arguments_are_refused(solution, tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"feature_names": ["a"]}, "feature_names must have a name for each feature, 13"),
+        ({"y": [0, 1]}, "y must have a label for each of the 178"),
+        ({"held_out": lambda X, y: (X, y)}, "learned from these very examples"),
+        ({"held_out": lambda X, y: (X[:9, 1:], y[:9])}, "13 features with a label each"),
+    ],
+)
+def test_bad_arguments_are_refused(solution, tmp_path, arguments, sentence):
+    held = solution.problem.X, solution.problem.row_labels
+    given = {name: value(*held) if callable(value) else value for name, value in arguments.items()}
+    with pytest.raises(ValueError, match=sentence):
+        solution.report(tmp_path / "page.html", **given)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_solutions_without_a_problem_or_with_several_metrics_have_no_page(solution, tmp_path):
     solution.save(tmp_path / "solution.npz")
     with pytest.raises(ValueError, match="without its problem"):
         sm.Solution.load(tmp_path / "solution.npz").report(tmp_path / "page.html")
-    with pytest.raises(ValueError, match="feature_names must have a name for each feature, 13"):
-        solution.report(tmp_path / "page.html", feature_names=["a"])
-    with pytest.raises(ValueError, match="y must have a label for each of the 178"):
-        solution.report(tmp_path / "page.html", [0, 1])
-    X, y = datasets.load("iris")
-    several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y), tol=1e-1)
+    several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(*datasets.load("iris")), tol=1e-1)
     with pytest.raises(ValueError, match="one metric, and this solution has 3"):
         several.report(tmp_path / "page.html")
-    problem = solution.problem
-    with pytest.raises(ValueError, match="learned from these very examples"):
-        solution.report(tmp_path / "page.html", held_out=(problem.X, problem.row_labels))
-    with pytest.raises(ValueError, match="13 features with a label each"):
-        solution.report(tmp_path / "page.html", held_out=(problem.X[:9, 1:], problem.row_labels[:9]))
-    assert not (tmp_path / "page.html").exists()
-    sm.Solution.load(tmp_path / "solution.npz", solution.problem).report(tmp_path / "page.html")
-
-
-def test_planes_of_an_unchanged_embedding_do_not_move():
-    Z = np.random.default_rng(0).normal(size=(30, 4))
-    first, second = planes([Z, 7 * Z @ np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]])
-    np.testing.assert_allclose(first, second, atol=1e-9)
 
 
 def test_recorder_keeps_few_points_evenly():
