@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 Ridge = float | Literal["auto"]
 
 # More directions than this, relative to the examples, and a metric without a ridge fits the training examples only:
-# docs/method_benchmarks.md has the measurements.
+# docs/measured/methods.md has the measurements.
 CROWDED = 0.25
 # Largest share of the triplets that may be separated at no cost without a warning.
 FREE = 0.5
