@@ -25,7 +25,7 @@ from sdpmetric.triplets.triplets import Triplets
 PSD_TOLERANCE, ROUNDED = 1e-6, 1e-12
 # What to do with examples without a label.
 UNLABELLED = (
-    "drop those rows or give them a label. Where little is labelled, learn from pairs that are known to be similar or "
+    "drop those rows or give them a label. If few rows have labels, learn from pairs that are known to be similar or "
     "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
 )
 # Entries above it raise an error where sums of their fourth powers are taken.

@@ -413,7 +413,7 @@ class Answer:
 
 
 def ask(program: ConeProgram, solver: str, primal: float = 0.0, dual: float = 0.0) -> Answer | None:
-    """Solve the program with its cone moved inwards, that of slacks by `primal` and that of multipliers by `dual`.
+    """Solve the program with its cone moved inward, that of slacks by `primal` and that of multipliers by `dual`.
 
     None if the solver fails, or has no time.
     """

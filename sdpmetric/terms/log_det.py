@@ -174,7 +174,7 @@ class LogDet(Regularizer):
         return None if K is None else (0.0, self.weight * K[0], self.weight, self.weight * constant)
 
     def least_over_weights(self, slack: FloatArray) -> float:
-        """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downwards."""
+        """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downward."""
         K = self.prior.inverse_diagonal
         if K is None:
             return -math.inf

@@ -144,6 +144,7 @@ def test_demo_on_one_data_set(run):
     text = " ".join(result.stdout.split())
     assert "150 examples" in text
     assert "178 examples" not in text
+    assert max(map(len, result.stdout.splitlines())) <= 80
     assert re.search(r"Proven on iris in \d+ s: every solver is within the requested relative gap", text)
     before, after, low, high = numbers(
         text, r"iris (\S+)% before, (\S+)% after \(exact 95 % interval (\S+)% to (\S+)%\)"
@@ -443,7 +444,7 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, tmp_path):
     names = ["z.csv", "z.npz", *(["z.parquet"] if find_spec("pyarrow") else [])]
     for name in names:
         assert run("transform", model, new, "--output", tmp_path / name).exit_code == 0
-        again = datasets.load_table(tmp_path / name, datasets.Columns(labelled=False))
+        again = datasets.load_table(tmp_path / name, datasets.Columns(labeled=False))
         np.testing.assert_array_equal(again.X, Z)
     assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
     assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
