@@ -35,7 +35,7 @@ class SampleSize:
     def of(
         cls, X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
     ) -> SampleSize:
-        """Of ``sum_p w_p D_M(p)`` over pairs of examples."""
+        """The sample of ``sum_p w_p D_M(p)`` over pairs of examples."""
         examples = len(np.unique(np.concatenate([first, second])))
         directions = min(int(X.any(axis=0).sum()), max(examples - 1, 0))
         return cls(examples, directions, lambda: float(distances(X, first, second) @ weights))

@@ -166,7 +166,7 @@ def state(data: str, options: ProblemOptions, model: Model | None = None, *, hol
 def learned_from(path: Path, model: Model, data: datasets.Table) -> bool:
     """Whether the metric of a model was learned from just these examples: the problem has the stored fingerprint.
 
-    They are prepared anew, since a fitted `PCA` rounds differently.
+    They are prepared again, since a fitted `PCA` rounds differently.
     """
     try:
         prepared = datasets.prepare(clone(model.preparation), np.asarray(data.X))

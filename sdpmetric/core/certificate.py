@@ -84,7 +84,7 @@ class Certificate(ABC):
     Attributes
     ----------
     objective : float
-        The objective at the point, in float64. Of a stream, the cumulative loss.
+        The objective at the point, in float64. For a stream, the cumulative loss.
     lower_bound : float
         A number below which no point's objective can fall. ``-inf`` without evidence.
     program : str

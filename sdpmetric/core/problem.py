@@ -234,7 +234,7 @@ class Problem(ABC):
         if components.any():
             return None
         return (
-            "the metric is 0, under which all examples are equal: give the constraints more weight beside the other "
+            "the metric is 0, so all distances are 0: give the constraints more weight relative to the other "
             "terms, or lower the ridge; see docs/useless_optima.md."
         )
 
@@ -244,7 +244,7 @@ class Problem(ABC):
 
     @cached_property
     def centered(self) -> FloatArray:
-        """The data less their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
+        """The data minus their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
         X = np.asarray(self.X, dtype=np.float64)
         constant = np.ptp(X, axis=0) <= 1e-14 * np.abs(X).max(axis=0)
         return np.where(constant, 0.0, X - X.mean(axis=0))

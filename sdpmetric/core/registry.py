@@ -1,4 +1,4 @@
-"""Solvers and exact programs, each registered beside its code; one file adds a solver, or a statement's program."""
+"""Solvers and exact programs, each registered next to its code; one file adds a solver, or a statement's program."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     residual = max(0.0, -float(values[0])) / max(float(values[-1]), np.finfo(float).tiny) if size else 0.0
     if residual > PSD_TOLERANCE:
         raise ValueError(
-            f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a largest one of "
+            f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, its largest one "
             f"{values[-1]:.3g}; project it first, for example with sdpmetric.linalg.psd.project."
         )
     return psd.balanced_factor(M), residual

@@ -6,7 +6,7 @@ How to add an estimator: one module here, with a class that
 - is decorated with `sdpmetric.estimators.options.estimator`: its parameters are its fields, with defaults, and their
   types say what each may be. Those that have the names of arguments of `sdpmetric.solve` or of the statement are handed
   there;
-- names its ``statement``, and what it learns from beside labels: ``fit_pairs = routes.fit_pairs``;
+- names its ``statement``, and what it learns from besides labels: ``fit_pairs = routes.fit_pairs``;
 - has a docstring that describes all its parameters and attributes.
 
 Everything else is inherited. Export it in ``__init__.py``, from which the tests take it.

@@ -312,7 +312,7 @@ class ITML(SolvedEstimator):
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
     gamma : float or "auto", default "auto"
-        Weight of a pair's slack beside the divergence from the prior. "auto": 1 up to 100 pairs, and 100 over their
+        Weight of a pair's slack against the divergence from the prior. "auto": 1 up to 100 pairs, and 100 over their
         number where there are more, since thousands of pairs would leave nothing of the prior. `solution_` has it.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of

@@ -165,7 +165,7 @@ class ComparisonEstimator(TupleEstimator):
         return self
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """The second distance of each tuple less the first, (p,); positive where the tuple is as it should be.
+        """The second distance of each tuple minus the first, (p,); positive where the tuple is as it should be.
 
         Parameters
         ----------

@@ -115,7 +115,7 @@ class LiftedDistances:
     """Distances with auxiliary variables, which need less memory for very many pairs or triplets.
 
     With ``g_i = M x_i`` and ``s_i = x_i' M x_i`` as variables, a squared distance is ``s_a + s_b - 2 x_b' g_a``: a row
-    of ``d + 2`` stored entries instead of ``d (d + 1) / 2``. List `constraints` in the program beside the cone.
+    of ``d + 2`` stored entries instead of ``d (d + 1) / 2``. List `constraints` in the program next to the cone.
 
     Parameters
     ----------

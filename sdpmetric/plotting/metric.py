@@ -86,7 +86,7 @@ class MetricDisplay:
             Labels, for the colors.
         features : pair of int, default (0, 1)
         centers : (c, d) array, optional
-            One center for each metric; default: the mean of the data. Of several metrics all are drawn there, unless
+            One center for each metric; default: the mean of the data. Several metrics are all drawn there, unless
             they are as many as there are labels in `y`: then each is drawn at the mean of its class.
         ax : Axes, optional
 

@@ -236,7 +236,7 @@ class Evidence:
     claims: tuple[float, float]
 
     def write(self, path: str | Path, data: str | Path) -> None:
-        """Write proof and data; entries that are solved for anew are those with the most room."""
+        """Write proof and data; entries that are solved for again are those with the most room."""
         p, cones, feasible = self.scaled, self.program.cones, self.claims[1] < math.inf
         n, equations = p.A.shape[1], p.A[: cones.zero if feasible else 0].toarray()
         room = rooms(cones, self.multipliers)

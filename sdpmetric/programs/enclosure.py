@@ -315,7 +315,7 @@ def curvature(P: sp.csr_array) -> float:
 
 
 def _curvature(P: sp.csc_array) -> float:
-    """Of a singular matrix that of independent columns decides: ``P = [I V]' P_cc [I V]``."""
+    """For a singular matrix, that of independent columns decides: ``P = [I V]' P_cc [I V]``."""
     least = least_eigenvalue(P.toarray())
     some = independent(P) if least < 0.0 else None
     return 0.0 if some is not None and least_eigenvalue(P[some][:, some].toarray()) >= 0.0 else least

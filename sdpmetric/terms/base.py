@@ -209,7 +209,7 @@ class Regularizer(Term):
 
     @abstractmethod
     def gradient(self, components: FloatArray) -> FloatArray:
-        """Of ``weight * r`` by the metric, (d, d)."""
+        """The gradient of ``weight * r`` by the metric, (d, d)."""
 
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
         """`value` and `gradient` at once."""

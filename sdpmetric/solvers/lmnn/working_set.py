@@ -389,7 +389,7 @@ class WorkingSet:
     Every example stays a possible impostor, and the push term is scaled up to all anchors. Where a search finds fewer
     than `fewest` pairs for each anchor on average, so many are added at random, so no direction in which the
     classes differ goes unnoticed. `accepted` is the factor of the last search and its objective; `generation` counts
-    how often shards were lost and made anew: multipliers of an earlier one are gone.
+    how often shards were lost and made again: multipliers of an earlier one are gone.
     """
 
     def __init__(
@@ -413,7 +413,7 @@ class WorkingSet:
         self.shards = current().place(make, self.problem, size)
 
     def again(self, work: Callable[[], R]) -> R:
-        """Do some work; where shards are lost meanwhile, make all anew, as after the last search, and repeat."""
+        """Do some work; where shards are lost meanwhile, make all again, as after the last search, and repeat."""
         for _ in range(ATTEMPTS):
             try:
                 if self._lost:
