@@ -234,7 +234,7 @@ class Problem(ABC):
         if components.any():
             return None
         return (
-            "the metric is 0, so all distances are 0: give the constraints more weight relative to the other "
+            "the metric is 0, under which all examples are equal: give the constraints more weight than the other "
             "terms, or lower the ridge; see docs/useless_optima.md."
         )
 
