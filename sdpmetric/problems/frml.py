@@ -189,7 +189,7 @@ class FRMLProblem(Problem):
         "stationarity", with ``||K||_F ||dF/dK||_F / F``, K the factor and F the objective: by how much, in shares of
         itself, the objective would change at first order if K were changed by all of its length. For "auc" multipliers
         of the `relaxation`, the same program without the bound on the rank, prove a lower bound, and the kind is
-        "relaxation". If its rank is too large, the leading part of a point is certified; `primal_residual` says what was
+        "relaxation". If its rank is too large, the leading part is certified, and `primal_residual` says what was
         dropped. See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
         given, residual = validation.check_point(components, metric, self.X.shape[1])
