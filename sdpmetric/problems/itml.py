@@ -136,7 +136,7 @@ class ITMLProblem(MetricProblem):
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
                 f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
-                "pairs are to be nearer than upper, dissimilar ones farther than lower. Bounds you omit default to "
+                "pairs must be nearer than upper, dissimilar ones farther than lower. Bounds you omit default to "
                 "distance percentiles; pass both."
             )
         if self.gamma == 0.0:

@@ -68,7 +68,7 @@ class PairHinge(MarginLoss):
         """Check the pairs against data."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         if self.similar is None:
-            raise ValueError(f"{self.name} needs similar=, a flag for each pair: True where it is similar.")
+            raise ValueError(f"{self.name} needs similar=, a flag for each pair: True if it is similar.")
         flags = check_similar(self.similar, len(rows))
         margin = validation.check_number("margin", self.margin, 0.0)
         threshold = validation.check_number("threshold", self.threshold, 0.0)
