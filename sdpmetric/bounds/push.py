@@ -85,7 +85,7 @@ class Push:
         return first + shift, second + shift
 
     def bases(self, candidates: Candidates) -> IndexArray:
-        """The anchor of each row under the metric of each target, (m, K); negative where there is no target."""
+        """The anchor of each row under the metric of each target, (m, K); negative if there is no target."""
         n = np.int32(len(self.X))
         bases: IndexArray = candidates.targets // n * n + candidates.anchors[:, None] % n
         return bases

@@ -1,4 +1,4 @@
-"""Whether a pull cost is known well enough to be inverted, a ridge that makes it so, and sentences where it is not."""
+"""Whether a pull cost is known well enough to be inverted, a ridge that makes it so, and sentences if it is not."""
 
 from __future__ import annotations
 

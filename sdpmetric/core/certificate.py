@@ -226,7 +226,7 @@ class DualityCertificate(Certificate):
         0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, a tiny share of
         what one constraint costs. In floating point an optimum of 0 is often attained only up to rounding.
     weakness : str or None
-        Why the lower bound may be weak, where that is known.
+        Why the lower bound may be weak, if that is known.
     """
 
     dual_residual: float = math.inf
@@ -342,7 +342,7 @@ class RegretCertificate(Certificate):
     Attributes
     ----------
     regret_bound : float or None
-        What the algorithm's theorem allows the cumulative loss to be; None where there is none.
+        What the algorithm's theorem allows the cumulative loss to be; None if there is none.
     """
 
     regret_bound: float | None = None

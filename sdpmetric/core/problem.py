@@ -34,7 +34,7 @@ LARGEST_DISTANCE = 1e300
 class StrongConvexity:
     """A point, as exact as its certificate, of an objective less ``modulus / 2`` times a squared norm that is convex.
 
-    The norm is the metric's Frobenius norm, with the threshold as one more entry where there is one.
+    The norm is the metric's Frobenius norm, with the threshold as one more entry if there is one.
     """
 
     modulus: float

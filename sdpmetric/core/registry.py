@@ -210,7 +210,7 @@ def rank_bound(
 
 
 def rank_bound_of(statement: type[Problem]) -> tuple[Steps, Callable[..., None]] | None:
-    """The way to a metric of bounded rank and its check; None where there is none."""
+    """The way to a metric of bounded rank and its check; None if there is none."""
     _load()
     return next((_RANK_BOUNDS[kind] for kind in statement.__mro__ if kind in _RANK_BOUNDS), None)
 

@@ -310,7 +310,7 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
 
 
 def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None:
-    """A metric that `check_point` has taken, or several, in float64; None where it is not PSD, or none was given."""
+    """A metric that `check_point` has taken, or several, in float64; None if it is not PSD, or none was given."""
     return None if metric is None or residual > ROUNDED else real_array("metric", metric)
 
 

@@ -34,7 +34,7 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     M : cvxpy.Variable
         Symmetric, (d, d).
     cone : cvxpy.Constraint
-        ``M >> 0``, labeled "cone" (followed by the name, where it is not "M").
+        ``M >> 0``, labeled "cone" (followed by the name, if it is not "M").
 
     Raises
     ------

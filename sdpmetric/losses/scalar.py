@@ -536,7 +536,7 @@ class Weighted:
 
     @property
     def ceilings(self) -> FloatArray:
-        """The largest multipliers that are attained, (p,); infinite where there is no upper bound."""
+        """The largest multipliers that are attained, (p,); infinite if there is no upper bound."""
         return self.weights * self.scalar.highest if self.scalar.kinked else np.full(len(self.weights), np.inf)
 
     def values(self, excess: FloatArray) -> FloatArray:

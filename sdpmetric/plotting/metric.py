@@ -164,7 +164,7 @@ class MetricDisplay:
 
     @property
     def classes(self) -> list[str] | None:
-        """The labels, where there is a metric for each and it is drawn at the mean of its class; None otherwise."""
+        """The labels, if there is a metric for each and it is drawn at the mean of its class; None otherwise."""
         means = _class_means(self.X, self.y)
         if self.y is None or not 1 < len(means) == len(self.centers) or not np.allclose(self.centers, means):
             return None

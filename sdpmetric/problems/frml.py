@@ -256,7 +256,7 @@ class FRMLProblem(Problem):
         return found
 
     def _evaluate(self, L: FloatArray, *, with_gradient: bool) -> tuple[float, FloatArray, int]:
-        """Objective, gradient in the metric (zero where it is not asked for), and the number of positive hinges."""
+        """Objective, gradient in the metric (zero if it is not asked for), and the number of positive hinges."""
         X = np.asarray(self.X, dtype=np.float64)
         Q = X if self.queries is None else np.asarray(self.queries, dtype=np.float64)
         Z = np.ascontiguousarray(X @ L.T)

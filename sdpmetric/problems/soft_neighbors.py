@@ -88,7 +88,7 @@ class SoftNeighborProblem(Problem):
 
     @property
     def row_classes(self) -> NDArray[np.int32] | None:
-        """Class of each of the `rows`; None where there are none."""
+        """Class of each of the `rows`; None if there are none."""
         return None
 
     # -- the statement ------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class ProgramBound:
     assumption : str or None
     point : dict of str to array, or None
         Variables by name at a point within rounding of one that is proven to be feasible and to have an objective
-        within the interval; None where there is no such proof.
+        within the interval; None if there is no such proof.
     maximization : bool
     """
 

@@ -326,7 +326,7 @@ def lower_bound(
 ) -> float:
     """A float not above the optimum, from any multipliers z and any x; minus infinity where nothing is proven.
 
-    `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity where there is none.
+    `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity if there is none.
     Weighted multipliers move in proportion to their distance from the boundary of the cone, which is a factorization
     for these multipliers alone.
     """

@@ -1,4 +1,4 @@
-"""Does the metric help? Nearest neighbors with and without it, on held-out examples where there are some."""
+"""Does the metric help? Nearest neighbors with and without it, on held-out examples if there are some."""
 
 from __future__ import annotations
 

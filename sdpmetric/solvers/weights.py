@@ -320,7 +320,7 @@ class Path:
         return s * w, self.offset + s * way
 
     def _ends(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How far multipliers are from their bounds, 1 where there are none."""
+        """How far multipliers are from their bounds, 1 if there are none."""
         return np.where(self.above, self.high - a, 1.0), np.where(self.below, a - self.low, 1.0)
 
     def _average(self, at: Iterate) -> float:

@@ -181,7 +181,7 @@ def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
 
 
 def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int, known: Triplets) -> Triplets:
-    """The triplets whose margin is below 1 at a metric, or a little above; where there are more than `most`, a half.
+    """The triplets whose margin is below 1 at a metric, or a little above; if there are more than `most`, a half.
 
     Known ones are left out. Those with the smallest margins stay. The margin up to which triplets are listed is
     tightened as the search goes on.
