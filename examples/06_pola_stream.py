@@ -41,7 +41,7 @@ DIGITS, NOISE, PER_TOPIC = (3, 8), 0.5, 100
 
 
 def noisy_digits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images of two digits, grey values in [0, 1], with noise on half of the pixels; also which."""
+    """Images of two digits, gray values in [0, 1], with noise on half of the pixels; also which."""
     X, y = load_digits(return_X_y=True)
     kept = np.isin(y, DIGITS)
     noisy = np.zeros(64, dtype=bool)

@@ -133,7 +133,7 @@ def least_loss(problem: POLAProblem) -> float:
 
     Multipliers ``a >= 0`` prove ``sum_t (a_t - a_t^2 / 4) - sum_t a_t y_t`` if ``sum_t a_t y_t v_t v_t^T`` is PSD and
     ``sum_t a_t y_t <= 0``. The multipliers of `comparator` for a small weight of the norm are nearly feasible; adding
-    multipliers that strictly contradict each other makes them feasible. The bound is 0 where there are none.
+    multipliers that strictly contradict each other makes them feasible. The bound is 0 if there are none.
     """
     program = contradiction_program(problem)
     with suppress(cp.error.SolverError), no_panic():

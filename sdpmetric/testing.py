@@ -1,6 +1,6 @@
 """The contract of a statement as checks, for the statements of this package and for those of others.
 
-Each check takes ``make``, a function without arguments that states a small problem anew, and raises AssertionError
+Each check takes ``make``, a function without arguments that states a small problem again, and raises AssertionError
 where a promise is broken. `check_statement` runs them all; see ``docs/your_own_statement.md``.
 """
 

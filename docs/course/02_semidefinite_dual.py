@@ -111,7 +111,7 @@ assert fast.lower_bound <= certificate.objective * (1 + 1e-9)
 # Each lower bound is below the other's objective, and both intervals are short: an error would have to occur in both.
 #
 # The exact layer of the package does better than our program. It starts with few triplets and adds those that are
-# violated (constraint generation), so that it never builds the whole list.
+# violated (constraint generation), and never builds the whole list.
 
 exact = sm.solve(problem, solver="conic")
 print(sm.compare(fast, exact))

@@ -2,7 +2,7 @@ r"""8. Floating point: a false bound
 ================================
 
 The theorem of lesson 1 is true, and a program that evaluates it can still print a number that is no lower bound. Nine
-points are enough. We compute such a number, refute it by exact arithmetic, and see what rounding outwards costs.
+points are enough. We compute such a number, refute it by exact arithmetic, and see what rounding outward costs.
 """
 
 # %%
@@ -106,7 +106,7 @@ axis.set(yticks=range(3), yticklabels=(29, 38, 53), ylabel="seed", xlim=(-1e-3, 
 axis.legend(loc="lower left", fontsize="small")
 
 # %%
-# The certificate rounds every step outwards: sums, products, eigenvalues (by Cholesky's method with a proven error) and
+# The certificate rounds every step outward: sums, products, eigenvalues (by Cholesky's method with a proven error) and
 # the whitening, whose inverse is never needed. Its bounds hold, and cost some digits on such data, and almost none on
 # others.
 
@@ -133,7 +133,7 @@ for seed in (29, 38, 53):
     value = exact_objective(A, np.arange(9) % 3, np.stack(mild.target_pairs, axis=1), found.components)
     assert Fraction(found.lower_bound) <= value
     print(f"proven gap {found.relative_gap:.1e}")
-# The textbook bound may still be too large by 1e-15 or so. Only a bound that is rounded downwards is a proof.
+# The textbook bound may still be too large by 1e-15 or so. Only a bound that is rounded downward is a proof.
 
 # %%
 # .. raw:: html
@@ -233,7 +233,7 @@ import math
 print((1e16 + 1) - 1e16, (1e16 - 1e16) + 1, math.fsum([1e16, 1, -1e16]))
 numbers = np.random.default_rng(0).normal(size=1000)
 low = high = 0.0
-for value in numbers.tolist():  # one step outwards after every operation
+for value in numbers.tolist():  # one step outward after every operation
     low, high = math.nextafter(low + value, -math.inf), math.nextafter(high + value, math.inf)
 exact_sum = sum(map(Fraction, numbers.tolist()))
 print(f"between {low!r} and {high!r}")

@@ -41,7 +41,7 @@ assert all(optimum <= line * (1 + 1e-3) for optimum, line in zip(optima, lines, 
 # Who holds the metric in place?
 # ------------------------------
 #
-# Only triplets with a positive multiplier do. Of 45,000 they are few, and they belong to few flowers.
+# Only triplets with a positive multiplier do. They are few among 45,000, and belong to few flowers.
 
 positive = len(found.support)
 print(f"{positive} of 45,000 triplets; {np.sum(np.asarray(found.influence.contribution) != 0)} of 150 flowers")

@@ -3,7 +3,7 @@
     python examples/benchmarks/embeddings.py --data FOLDER --labels 5 10 50 0 --comparisons 500 1500 5000
 
 The embeddings are banking77.npz: 384 numbers of norm 1 for each of 13,083 questions of 77 kinds. Recall at 1 is the
-share of the 3,080 test questions whose nearest labelled question is of their kind; 0 labels means all 10,003. From
+share of the 3,080 test questions whose nearest labeled question is of their kind; 0 labels means all 10,003. From
 comparisons (a question, one of its kind, one of another), the nearest of all training questions counts. Seconds are
 processor time of one thread. The contrastive adapter, a square matrix W from the identity, minimizes the softmax of
 similarities of a batch [KTWSTIMLK2020], or of comparisons, by Adam; it is shown at the best learning rate and
@@ -170,7 +170,7 @@ def main(argv: list[str] | None = None) -> None:
             rng = np.random.default_rng(seed)
             some = [rng.permutation(np.flatnonzero(kinds == c))[: m or n] for c in np.unique(kinds)]
             draws.append(np.sort(np.concatenate(some)))
-        row(f"{m} labels a kind" if m else f"all {n:,} labels", draws, True)
+        row(f"{m} labels per class" if m else f"all {n:,} labels", draws, True)
     for m in args.comparisons:
         draws = []
         for seed in range(args.seeds):

@@ -7,7 +7,7 @@ digits; 1,000 pairs of training rows, every other one similar, drawn with the pr
 neighbors among the training rows.
 
 Scaling "standard": every pixel that varies is brought to mean 0 and variance 1 over the problem's training rows, and so
-is it for Euclid. "pixels": grey values / 255, no more. For the learners the scaled features are then all multiplied by
+is it for Euclid. "pixels": gray values / 255, no more. For the learners the scaled features are then all multiplied by
 one number, so that the median squared distance of the 1,000 pairs is DISTANCE, which changes nothing for Euclid.
 """
 

@@ -206,7 +206,7 @@ def use_model(path):
 
 
 def use_data(path):
-    table = datasets.load_table(path, datasets.Columns(None if path.suffix == ".npz" else "kind", labelled=False))
+    table = datasets.load_table(path, datasets.Columns(None if path.suffix == ".npz" else "kind", labeled=False))
     assert np.isfinite(solved()[0].transform(table.X)).all()
 
 

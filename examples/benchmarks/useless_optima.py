@@ -2,7 +2,7 @@
 
     SDPMETRIC_DATA=FOLDER python examples/benchmarks/useless_optima.py [--others] [NAME ...]
 
-Prints a table of docs/method_benchmarks.md. Data sets that are not in the folder are left out. With
+Prints a table of docs/measured/methods.md. Data sets that are not in the folder are left out. With
 ``--others`` the other learners, too.
 """
 

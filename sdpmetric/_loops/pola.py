@@ -342,7 +342,7 @@ def update(
 
 
 def settle(A: FloatArray, B: FloatArray, d: int, state: FloatArray, counts: NDArray[np.int64], due: int) -> None:
-    """Project the leading (d, d) part of A onto the cone by a full decomposition, or invert it anew into B."""
+    """Project the leading (d, d) part of A onto the cone by a full decomposition, or invert it again into B."""
     if due & PROJECTION:
         values, vectors = np.linalg.eigh(0.5 * (A[:d, :d] + A[:d, :d].T))
         roots = vectors * np.sqrt(np.maximum(values, 0.0))

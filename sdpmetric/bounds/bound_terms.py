@@ -32,7 +32,7 @@ class BoundTerms:
     Attributes
     ----------
     centered : (n, d) array
-        The data less their mean, scaled.
+        The data minus their mean, scaled.
     terms : tuple of Term
         Bound to the data.
     room : float, default 0
@@ -120,7 +120,7 @@ class BoundTerms:
 
     @cached_property
     def signed(self) -> list[tuple[sp.csr_array, sp.csr_array, int, int]]:
-        """Of the combination of each loss, what is positive and what is negative, and its fullest row and column."""
+        """The positive and the negative part of each loss's combination, and its fullest row and column."""
         found = []
         for K in (loss.combination for loss in self.losses):
             counts = [int((K != 0).sum(axis=axis).max(initial=0)) for axis in (1, 0)]

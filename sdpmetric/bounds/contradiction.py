@@ -62,7 +62,7 @@ def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray, re
 
 
 def repeated(differences: FloatArray, signs: FloatArray) -> FloatArray:
-    """Multipliers of the contradictions that need no search; zeros where there are none.
+    """Multipliers of the contradictions that need no search; zeros if there are none.
 
     Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs of
     equal points.

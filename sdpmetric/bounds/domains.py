@@ -92,7 +92,7 @@ class Domain:
 
     @property
     def parts(self) -> tuple[NDArray[np.intp], ...]:
-        """The coordinates of each block; all of them where there is one."""
+        """The coordinates of each block; all of them if there is one."""
         return self.blocks or (np.arange(len(self.basis)),)
 
     def pinched(self, A: FloatArray) -> FloatArray:

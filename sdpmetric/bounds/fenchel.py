@@ -320,7 +320,7 @@ class FenchelDual:
         return self.slack.diagonal(self._at(t, segment), segment.slopes(t), in_units=self.final is None)
 
     def _best_over_weights(self, segment: Segment, low: FloatArray, way: FloatArray) -> float:
-        """The t with about the largest value where slacks are at least ``low + t way``; -1 where there is none."""
+        """The t with about the largest value where slacks are at least ``low + t way``; -1 if there is none."""
         final, first, last = self.final, 0.0, self._furthest(segment)
         if not np.isfinite(low + way).all():
             return -1.0

@@ -85,7 +85,7 @@ class Push:
         return first + shift, second + shift
 
     def bases(self, candidates: Candidates) -> IndexArray:
-        """The anchor of each row under the metric of each target, (m, K); negative where there is no target."""
+        """The anchor of each row under the metric of each target, (m, K); negative if there is no target."""
         n = np.int32(len(self.X))
         bases: IndexArray = candidates.targets // n * n + candidates.anchors[:, None] % n
         return bases
@@ -183,7 +183,7 @@ class Push:
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
     def hinges(self, Z: FloatArray, among: IndexArray | None = None) -> Iterator[tuple[float, Candidates, FloatArray]]:
-        """Of each block, by numbers of examples: the loss without push weight, the candidates, the slopes, (nnz, K)."""
+        """By block and numbers of examples: the loss without push weight, the candidates, the slopes, (nnz, K)."""
         rows, n = Candidates.none(), len(self.X)
         for region, part in self.by_region(Z, among=among):
             if not part.has_rows_of(rows):
@@ -332,7 +332,7 @@ class PushSums:
 
     @classmethod
     def none(cls, push: Push, ranks: Sequence[int], *, slopes: bool) -> PushSums:
-        """Of no triplets, with dual candidates in spaces of these dimensions where they are wanted."""
+        """The sums for no triplets, with dual candidates in spaces of these dimensions where they are wanted."""
         widths = () if not slopes else (0.0,) if push.squared else SMOOTHINGS
         total, squares, coincident = ([0.0] * len(widths) for _ in range(3))
         return cls(widths, [[Form.zero(rank) for rank in ranks] for _ in widths], total, squares, coincident)

@@ -1,4 +1,4 @@
-"""Whether a pull cost is known well enough to be inverted, a ridge that makes it so, and sentences where it is not."""
+"""Whether a pull cost is known well enough to be inverted, a ridge that makes it so, and sentences if it is not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 Ridge = float | Literal["auto"]
 
 # More directions than this, relative to the examples, and a metric without a ridge fits the training examples only:
-# docs/method_benchmarks.md has the measurements.
+# docs/measured/methods.md has the measurements.
 CROWDED = 0.25
 # Largest share of the triplets that may be separated at no cost without a warning.
 FREE = 0.5
@@ -35,7 +35,7 @@ class SampleSize:
     def of(
         cls, X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
     ) -> SampleSize:
-        """Of ``sum_p w_p D_M(p)`` over pairs of examples."""
+        """The sample of ``sum_p w_p D_M(p)`` over pairs of examples."""
         examples = len(np.unique(np.concatenate([first, second])))
         directions = min(int(X.any(axis=0).sum()), max(examples - 1, 0))
         return cls(examples, directions, lambda: float(distances(X, first, second) @ weights))

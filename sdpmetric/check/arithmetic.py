@@ -1,6 +1,6 @@
 """Numbers that are proven: balls of python-flint, and floats with bounds of their rounding that only select.
 
-Floats: an operation is off by at most a share U of its result, or, where that is below 2^-1022, by an absolute 2^-1074
+Floats: an operation is off by at most a share U of its result, or, if that is below 2^-1022, by an absolute 2^-1074
 (Higham, Accuracy and Stability, chapter 2). Sums and matrix products may take any order. Shares are counted by `gamma`,
 absolute errors by FAINT, added to the length of each vector, and by TINY = FAINT^2, added to each sum.
 """

@@ -2,7 +2,7 @@
 
 For x with ``b - A x`` in K, any y, and z in the dual cone with ``c + A'z + Py = 0``, the objective at x is at least
 ``-b'z - y'Py / 2``; if ``A'z = 0`` and ``b'z < 0``, there is no such x. A solver's points miss the equations by
-rounding: some of their entries, which the file names, are solved for anew, and the cones are checked then. Of a
+rounding: some of their entries, which the file names, are solved for again, and the cones are checked then. Of a
 semidefinite block the rows are its lower triangle: slacks off the diagonal are the sum of both entries.
 """
 

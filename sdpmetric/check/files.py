@@ -53,7 +53,7 @@ DAMAGED = (*PYTHON, *ODD, csv.Error, struct.error, BadZipFile, zlib.error)
 
 
 def digits(low: float, high: float) -> tuple[str, str]:
-    """Two bounds rounded outwards to eight digits, or to as many as keep the gap from more than doubling."""
+    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
     for count in range(8, 18):
         first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
         if low == high or float(second) - float(first) <= 2.0 * (high - low):

@@ -123,7 +123,7 @@ class Neighbors:
         rows = X_train if X is None else np.concatenate([np.asarray(X_train), np.asarray(X)])
         radii, shift = np.broadcast_to(np.asarray(radius, dtype=np.float64), m), 0 if X is None else n
         space = Space.of(components, radii if X is None else np.append(np.zeros(n), radii), rows)
-        # Whoever the k examples are: what is surely further than all of them is not among the nearest.
+        # Whoever the k examples are: what is surely farther than all of them is not among the nearest.
         asked = np.repeat(np.arange(m), k) + shift
         most = space.intervals(asked, nearest.ravel())[1].reshape(m, k).max(axis=1)
         q, l, crowded = _candidates(space, np.arange(m) + shift, n, most)

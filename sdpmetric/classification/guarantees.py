@@ -96,7 +96,7 @@ def guaranteed_threshold(
 
     Over the draw of the labeled pairs, the share of errors on new pairs exceeds `alpha` with probability at most
     `delta`, for any distribution of the distances, although the threshold is chosen on the same pairs. It is
-    assumed that labelled and new pairs are drawn alike and that the metric was not learned from them.
+    assumed that labeled and new pairs are drawn alike and that the metric was not learned from them.
 
     Parameters
     ----------

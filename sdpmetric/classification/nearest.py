@@ -104,7 +104,7 @@ def check_width(queries: NDArray[np.floating], train: NDArray[np.floating]) -> N
 
 
 def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[np.integer]:
-    """Which metric each of n examples has; None where there is one."""
+    """Which metric each of n examples has; None if there is one."""
     if regions is None and n_metrics > 1:
         raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
     region = np.zeros(n, dtype=np.int64) if regions is None else np.asarray(regions)

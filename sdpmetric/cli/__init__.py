@@ -7,6 +7,7 @@ import what they need when they run, so help and completion are quick.
 
 from __future__ import annotations
 
+import textwrap
 import time
 import warnings
 from pathlib import Path
@@ -105,7 +106,7 @@ def transform(
         if output is not None:
             inputs.check_output(output, data, model)
         learned = inputs.learned(model)
-        loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
+        loaded = inputs.load(data, inputs.columns_of(table, model=learned, labeled=False), learned)
         results.write(learned, learned.transform(loaded.X), loaded.y, output)
 
 
@@ -304,6 +305,11 @@ def check(
     raise typer.Exit(code)
 
 
+def lines(text: str) -> str:
+    """Lines that fit into a terminal of 80 columns, a mark before them included."""
+    return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
+
+
 @app.command(cls=Command)
 @with_options
 def demo(
@@ -325,13 +331,13 @@ def demo(
     for name in chosen:
         options = ProblemOptions(pca=DEMO_COMPONENTS if name == "digits" else None)
         problem = inputs.state(name, options).problem
-        out.say(f"[bold]{name}[/bold]: {problem.describe()}", markup=True)
+        out.say(lines(f"{name}: {problem.describe()}").replace(name, f"[bold]{name}[/bold]", 1), markup=True)
         with compilation_bar(f"{name}: first solve, which compiles on a new machine"):
             solve_problem(problem)  # not to be timed as solving
         tolerances = {entry.name: entry.tol for entry in solvers_of(problem)}
         comparison = results.run_all(problem, name, tolerances, LimitOptions())
         out.say(comparison.table)
-        out.judge(comparison.verdict, results.proves(comparison))
+        out.judge(lines(comparison.verdict), results.proves(comparison))
         out.say("")
         worth.append(f"  {name:7} {results.worth(inputs.state(name, options, hold_out=True))}")
         proven = proven and results.proves(comparison)
@@ -341,7 +347,7 @@ def demo(
         f"Proven on {', '.join(chosen)} in {time.perf_counter() - began:.0f} s: every solver is within the requested "
         f"relative gap ({requested}), and no lower bound exceeds any objective."
     )
-    out.judge(done if proven else "Not everything was proven: see the statuses above.", proven)
+    out.judge(lines(done) if proven else "Not everything was proven: see the statuses above.", proven)
     out.say(
         "\nNext, with your own table:",
         "  sdpmetric report mine.csv mine.html --label COLUMN",

@@ -15,7 +15,7 @@ LOOPS = 9
 
 @contextmanager
 def compilation_bar(title: str, console: Console | None = None) -> Iterator[None]:
-    """A bar that moves with every loop that is compiled; no more than the title where there is no terminal.
+    """A bar that moves with every loop that is compiled; no more than the title if there is no terminal.
 
     Nothing moves where all loops are found in the cache of an earlier run.
     """

@@ -99,7 +99,7 @@ class Stated:
         return Model(solution, self.preparation, *about)
 
 
-def columns_of(table: TableOptions, model: Model | None = None, *, labelled: bool = True) -> datasets.Columns:
+def columns_of(table: TableOptions, model: Model | None = None, *, labeled: bool = True) -> datasets.Columns:
     """Which columns are read; those of a model where no others are given."""
     chosen, dropped, label = [], [], table.label
     if isinstance(table, ProblemOptions):
@@ -107,7 +107,7 @@ def columns_of(table: TableOptions, model: Model | None = None, *, labelled: boo
     if model is not None:
         chosen = chosen or ([] if dropped else list(model.features))
         label = model.label if label is None else label
-    return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labelled)
+    return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labeled)
 
 
 def learned(path: Path) -> Model:
@@ -166,7 +166,7 @@ def state(data: str, options: ProblemOptions, model: Model | None = None, *, hol
 def learned_from(path: Path, model: Model, data: datasets.Table) -> bool:
     """Whether the metric of a model was learned from just these examples: the problem has the stored fingerprint.
 
-    They are prepared anew, since a fitted `PCA` rounds differently.
+    They are prepared again, since a fitted `PCA` rounds differently.
     """
     try:
         prepared = datasets.prepare(clone(model.preparation), np.asarray(data.X))

@@ -161,7 +161,7 @@ def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: LimitO
 
 @contextmanager
 def progress(title: str, tol: float) -> Iterator[Callback]:
-    """On standard error a bar that is full when the gap is `tol`; where there is no terminal, a line a second."""
+    """On standard error a bar that is full when the gap is `tol`; if there is no terminal, a line a second."""
     console = Lines(stderr=True, highlight=False)
     if not console.is_terminal:
         console.print(f"{title} ...", soft_wrap=True, markup=False)
@@ -253,7 +253,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, path: Path | None) -> None:
-    """Write an embedding, and labels where there are any."""
+    """Write an embedding, and labels if there are any."""
     names = [f"{(model.statement or 'component').replace('-', '_')}{number}" for number in range(Z.shape[1])]
     label = None if y is None else model.label or "label"
     if path is None:

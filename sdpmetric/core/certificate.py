@@ -46,7 +46,7 @@ def resolved(objective: float, lower_bound: float, resolution: float) -> bool:
 
 
 def digits(low: float, high: float) -> tuple[str, str]:
-    """Two bounds rounded outwards to eight digits, or to as many as keep the gap from more than doubling."""
+    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
     for count in range(8, 18):
         first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
         if low == high or float(second) - float(first) <= 2.0 * (high - low):
@@ -84,7 +84,7 @@ class Certificate(ABC):
     Attributes
     ----------
     objective : float
-        The objective at the point, in float64. Of a stream, the cumulative loss.
+        The objective at the point, in float64. For a stream, the cumulative loss.
     lower_bound : float
         A number below which no point's objective can fall. ``-inf`` without evidence.
     program : str
@@ -226,7 +226,7 @@ class DualityCertificate(Certificate):
         0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, a tiny share of
         what one constraint costs. In floating point an optimum of 0 is often attained only up to rounding.
     weakness : str or None
-        Why the lower bound may be weak, where that is known.
+        Why the lower bound may be weak, if that is known.
     """
 
     dual_residual: float = math.inf
@@ -342,7 +342,7 @@ class RegretCertificate(Certificate):
     Attributes
     ----------
     regret_bound : float or None
-        What the algorithm's theorem allows the cumulative loss to be; None where there is none.
+        What the algorithm's theorem allows the cumulative loss to be; None if there is none.
     """
 
     regret_bound: float | None = None

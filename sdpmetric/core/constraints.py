@@ -23,7 +23,7 @@ class Cost(Protocol):
 
     @property
     def ceilings(self) -> FloatArray:
-        """The largest multipliers, (p,); infinite where there is no upper bound."""
+        """The largest multipliers, (p,); infinite if there is no upper bound."""
 
     def values(self, excess: FloatArray) -> FloatArray:
         """What each constraint costs, (p,)."""

@@ -31,7 +31,7 @@ class Support:
     multipliers : (s,) array
         ``a_t`` of a feasible dual point: the derivative of the optimum by a tightening of this constraint alone.
     ceilings : (s,) array
-        The largest multipliers; infinite where there is no upper bound.
+        The largest multipliers; infinite if there is no upper bound.
     lower, upper : (s,) arrays
         Proven by the gap: in every optimal dual point the multiplier lies between the two.
     tolerance : float

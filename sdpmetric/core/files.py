@@ -155,7 +155,7 @@ def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _memory() -> float:
-    """Bytes of the machine's memory, or infinity where that is not known."""
+    """Bytes of the machine's memory, or infinity if that is not known."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -87,6 +87,6 @@ def check_positive(K: FloatArray, tolerance: float = PSD_TOLERANCE) -> None:
     values = np.linalg.eigvalsh(0.5 * (K + K.T))
     if values[0] < -tolerance * max(values[-1], 0.0):
         raise ValueError(
-            f"the kernel is not positive semidefinite: its matrix has the eigenvalue {values[0]:.3g} beside a "
+            f"the kernel is not positive semidefinite: its matrix has the eigenvalue {values[0]:.3g} and a "
             f"largest one of {values[-1]:.3g}; use a kernel that is."
         )

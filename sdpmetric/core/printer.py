@@ -83,7 +83,7 @@ class Printer:
         self.write(" ".join(cells).rstrip())
 
     def _seconds_left(self, seconds: float, gap: float) -> float:
-        """What the gap still takes at the rate at which it fell last; NaN where that is not known, or over."""
+        """What the gap still takes at the rate at which it fell last; NaN if that is not known, or over."""
         when, before, rate = self._fell
         if math.isfinite(gap) and gap > 0.0 and not gap >= before:
             if seconds > when and before / gap > 1.0:

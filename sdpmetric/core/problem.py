@@ -34,7 +34,7 @@ LARGEST_DISTANCE = 1e300
 class StrongConvexity:
     """A point, as exact as its certificate, of an objective less ``modulus / 2`` times a squared norm that is convex.
 
-    The norm is the metric's Frobenius norm, with the threshold as one more entry where there is one.
+    The norm is the metric's Frobenius norm, with the threshold as one more entry if there is one.
     """
 
     modulus: float
@@ -234,7 +234,7 @@ class Problem(ABC):
         if components.any():
             return None
         return (
-            "the metric is 0, under which all examples are equal: give the constraints more weight beside the other "
+            "the metric is 0, under which all examples are equal: give the constraints more weight than the other "
             "terms, or lower the ridge; see docs/useless_optima.md."
         )
 
@@ -244,7 +244,7 @@ class Problem(ABC):
 
     @cached_property
     def centered(self) -> FloatArray:
-        """The data less their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
+        """The data minus their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
         X = np.asarray(self.X, dtype=np.float64)
         constant = np.ptp(X, axis=0) <= 1e-14 * np.abs(X).max(axis=0)
         return np.where(constant, 0.0, X - X.mean(axis=0))

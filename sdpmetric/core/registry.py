@@ -1,4 +1,4 @@
-"""Solvers and exact programs, each registered beside its code; one file adds a solver, or a statement's program."""
+"""Solvers and exact programs, each registered next to its code; one file adds a solver, or a statement's program."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def rank_bound(
 
 
 def rank_bound_of(statement: type[Problem]) -> tuple[Steps, Callable[..., None]] | None:
-    """The way to a metric of bounded rank and its check; None where there is none."""
+    """The way to a metric of bounded rank and its check; None if there is none."""
     _load()
     return next((_RANK_BOUNDS[kind] for kind in statement.__mro__ if kind in _RANK_BOUNDS), None)
 

@@ -10,7 +10,7 @@ from sdpmetric.core.validation import unmasked
 
 
 def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
-    """Nonnegative weights of n examples, not all 0, float64; None where there are none, or all are 1."""
+    """Nonnegative weights of n examples, not all 0, float64; None if there are none, or all are 1."""
     if weights is None:
         return None
     array = _numbers("sample_weight", weights, "example")
@@ -26,7 +26,7 @@ def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
 
 
 def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
-    """Positive weights of p pairs, float64; None where there are none, or all are 1."""
+    """Positive weights of p pairs, float64; None if there are none, or all are 1."""
     if weights is None:
         return None
     array = _numbers("pair_weights", weights, "pair")

@@ -223,7 +223,7 @@ class Solution:
         title : str, optional
             Name of the data, for the headline.
         held_out : pair of (m, d) array and (m,) array, optional
-            Labelled examples that the metric was not learned from, prepared like the problem's. Without them, accuracy
+            Labeled examples that the metric was not learned from, prepared like the problem's. Without them, accuracy
             is that of the training examples, each left out of its own neighbors.
         feature_names : d strings, optional
             Default: their numbers.

@@ -25,7 +25,7 @@ from sdpmetric.triplets.triplets import Triplets
 PSD_TOLERANCE, ROUNDED = 1e-6, 1e-12
 # What to do with examples without a label.
 UNLABELLED = (
-    "drop those rows or give them a label. Where little is labelled, learn from pairs that are known to be similar or "
+    "drop those rows or give them a label. If few rows have labels, learn from pairs that are known to be similar or "
     "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
 )
 # Entries above it raise an error where sums of their fourth powers are taken.
@@ -303,14 +303,14 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     residual = max(0.0, -float(values[0])) / max(float(values[-1]), np.finfo(float).tiny) if size else 0.0
     if residual > PSD_TOLERANCE:
         raise ValueError(
-            f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a largest one of "
+            f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, its largest one "
             f"{values[-1]:.3g}; project it first, for example with sdpmetric.linalg.psd.project."
         )
     return psd.balanced_factor(M), residual
 
 
 def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None:
-    """A metric that `check_point` has taken, or several, in float64; None where it is not PSD, or none was given."""
+    """A metric that `check_point` has taken, or several, in float64; None if it is not PSD, or none was given."""
     return None if metric is None or residual > ROUNDED else real_array("metric", metric)
 
 

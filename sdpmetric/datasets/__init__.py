@@ -1,4 +1,4 @@
-"""Labelled data by name, from files, and from generators; and their preparation."""
+"""Labeled data by name, from files, and from generators; and their preparation."""
 
 from sdpmetric.core.files import read_npz
 from sdpmetric.datasets.files import TABLES, Columns, Table

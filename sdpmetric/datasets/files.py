@@ -75,7 +75,7 @@ class Columns:
         divides the header into most columns.
     decimal : str
         The decimal point of a CSV file, "." or ",".
-    labelled : bool
+    labeled : bool
         Whether labels are needed; else they are read where the file has their column.
     """
 
@@ -84,7 +84,7 @@ class Columns:
     drop: Sequence[str] = ()
     delimiter: str | None = None
     decimal: str = "."
-    labelled: bool = True
+    labeled: bool = True
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and len(WORDS.get(self.delimiter, self.delimiter)) != 1:
@@ -97,13 +97,13 @@ class Columns:
     def chosen(self, header: Sequence[str], path: Path) -> tuple[list[str], str | None]:
         """The features and the label column of a file, or an error that says which column it lacks."""
         columns = ", ".join(header)
-        if self.label is None and self.labelled:
+        if self.label is None and self.labeled:
             if sum(map(is_number, header)) >= max(1, len(header) - 1):
                 raise ValueError(f"the first line of {path} holds data, {columns}; give it a header of column names.")
             raise ValueError(
                 f"name the label column of {path} (label=, or --label on the command line); it has {columns}."
             )
-        wanted = [self.label] if self.label is not None and (self.labelled or self.label in header) else []
+        wanted = [self.label] if self.label is not None and (self.labeled or self.label in header) else []
         for name in (*wanted, *self.features, *self.drop):
             if header.count(name) != 1:
                 times = "no" if name not in header else "more than one"

@@ -1,4 +1,4 @@
-"""Labelled data by name or from a file, and their customary split."""
+"""Labeled data by name or from a file, and their customary split."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
         return read_table(path, columns), None
     if columns.features or columns.drop or columns.delimiter:
         raise ValueError(f"{name} is no CSV or Parquet file; columns are chosen of such files only.")
-    label = columns.label if columns.labelled else None
+    label = columns.label if columns.labeled else None
     if label is not None and (name in NAMED or path.suffix.lower() == ".npz"):
         raise ValueError(f"{name} brings its own labels; name a label column only with a table or OpenML.")
     if name in NAMED:
@@ -193,7 +193,7 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
             f"file{validation.like(name, names())}."
         )
     if path.suffix.lower() == ".npz":
-        return _arrays(path, columns.labelled)
+        return _arrays(path, columns.labeled)
     raise ValueError(f"{path} is not a .csv, .parquet or .npz file; convert it to one of them.")
 
 
@@ -203,11 +203,11 @@ def in_folder(name: str | Path) -> Path | None:
     return None if folder is None or Path(name).name != str(name) else folder / f"{stem}.npz"
 
 
-def _arrays(path: Path, labelled: bool) -> tuple[Table, int | None]:
+def _arrays(path: Path, labeled: bool) -> tuple[Table, int | None]:
     arrays = read_npz(path)
     X, y, n_train = arrays.get("X"), arrays.get("y"), arrays.get("n_train")
-    if X is None or (y is None and labelled):
-        expected = "'X' and 'y'" if labelled else "'X'"
+    if X is None or (y is None and labeled):
+        expected = "'X' and 'y'" if labeled else "'X'"
         raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected {expected}.")
     if y is not None and (not X.shape or y.shape != X.shape[:1]):
         raise ValueError(f"{path} has X of shape {X.shape} and y of shape {y.shape}; expected a label per row.")

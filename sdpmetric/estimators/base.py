@@ -6,7 +6,7 @@ How to add an estimator: one module here, with a class that
 - is decorated with `sdpmetric.estimators.options.estimator`: its parameters are its fields, with defaults, and their
   types say what each may be. Those that have the names of arguments of `sdpmetric.solve` or of the statement are handed
   there;
-- names its ``statement``, and what it learns from beside labels: ``fit_pairs = routes.fit_pairs``;
+- names its ``statement``, and what it learns from besides labels: ``fit_pairs = routes.fit_pairs``;
 - has a docstring that describes all its parameters and attributes.
 
 Everything else is inherited. Export it in ``__init__.py``, from which the tests take it.
@@ -291,7 +291,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return {"components_": self._padded(components)}
 
     def _padded(self, components: Data) -> Data:
-        """Components with rows of zeros where there are fewer than asked for; another fit has as many."""
+        """Components with rows of zeros if there are fewer than asked for; another fit has as many."""
         missing = max(0, self._rows(components.shape[-1]) - components.shape[-2])
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
 
@@ -376,7 +376,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         Returns
         -------
         score : float
-            Accuracy of ``n_neighbors`` neighbors, or of 3 where there is no such parameter. For continuous targets
+            Accuracy of ``n_neighbors`` neighbors, or of 3 if there is no such parameter. For continuous targets
             R^2 of kernel regression with weights ``exp(-d^2)``.
         """
         check_is_fitted(self)
@@ -460,7 +460,7 @@ class SolvedEstimator(MetricEstimator):
 
 
 def weighted(weights: Weights) -> dict[str, object]:
-    """The argument of a statement that takes weights of examples, where there are any."""
+    """The argument of a statement that takes weights of examples, if there are any."""
     return {} if weights is None else {"sample_weight": weights}
 
 

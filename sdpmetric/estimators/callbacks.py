@@ -53,7 +53,7 @@ else:
                 return False
 
         class CallbackSupportMixin:
-            """Stands for scikit-learn's class where there is none."""
+            """Stands for scikit-learn's class if there is none."""
 
             def _init_callback_context(self, max_subtasks: int | None = 0) -> CallbackContext:
                 return _Silent()

@@ -285,7 +285,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
 
     @property
     def _stated_objects(self) -> int | None:
-        """The number of objects, where it does not follow from comparisons."""
+        """The number of objects, if it does not follow from comparisons."""
         return self.n_objects if self.kernel is None else len(np.atleast_1d(self.kernel))
 
     def _rows(self, X: ArrayLike, n: int | None = None) -> IndexArray:

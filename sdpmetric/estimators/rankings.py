@@ -90,7 +90,7 @@ class MLR(RankingEstimator, SolvedEstimator):
     loss : {"auc", "map"}, default "auc"
         What rankings lose: 1 minus the area under the curve, or 1 minus the average precision.
     slack_weight : float, default 1
-        Weight of the mean loss beside the trace of the metric, ``C``.
+        Weight of the mean loss relative to the trace of the metric, ``C``.
     solver : {"auto", "cutting_planes"}, default "auto"
     tol : float or None, default 1e-2
         Relative gap to prove; None: the default of the solver.

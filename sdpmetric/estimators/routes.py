@@ -1,4 +1,4 @@
-"""What estimators learn from beside labels; a class names those that it has: ``fit_pairs = routes.fit_pairs``."""
+"""What estimators learn from besides labels; a class names those that it has: ``fit_pairs = routes.fit_pairs``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fit_triplets(self: E, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike 
     ----------
     X : (n, d) array
     triplets : (t, 3) integer array
-        Row numbers of X: an anchor, an example that is to be near it, and one that is to be further away.
+        Row numbers of X: an anchor, an example that is to be near it, and one that should be farther away.
     weights : (t,) array, optional
         Nonnegative weights; default 1.
 

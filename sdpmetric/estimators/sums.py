@@ -157,7 +157,7 @@ class SCML(SolvedEstimator):
     bases : (k, d) array, optional
         The directions; default: local discriminants of the labels.
     n_bases : int, optional
-        About so many local discriminants; default 20 d, or fewer where there are few examples.
+        About so many local discriminants; default 20 d, or fewer if there are few examples.
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
     solver : {"auto", "weights", "factored", "conic"}, default "auto"
@@ -312,8 +312,8 @@ class ITML(SolvedEstimator):
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
     gamma : float or "auto", default "auto"
-        Weight of a pair's slack beside the divergence from the prior. "auto": 1 up to 100 pairs, and 100 over their
-        number where there are more, since thousands of pairs would leave nothing of the prior. `solution_` has it.
+        Weight of a pair's slack against the divergence from the prior. "auto": 1 up to 100 pairs, and 100 over their
+        number if there are more, since thousands of pairs would leave nothing of the prior. `solution_` has it.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of
         the mean variance added, a random matrix, or a given one.

@@ -165,7 +165,7 @@ class ComparisonEstimator(TupleEstimator):
         return self
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """The second distance of each tuple less the first, (p,); positive where the tuple is as it should be.
+        """The second distance of each tuple minus the first, (p,); positive where the tuple is as it should be.
 
         Parameters
         ----------
@@ -394,7 +394,7 @@ class PairClassifier(TupleEstimator):
     alpha, delta : float, default 0.01 and 0.05
         The largest share of errors, and one minus the confidence.
     validation_fraction : float, default 0.5
-        Share that is held back of the pairs that can be, where there is a guarantee.
+        Share that is held back of the pairs that can be, if there is a guarantee.
     random_state : int, RandomState, Generator or None, default None
         Seed of the pairs that are held back; None is 0.
 

@@ -1,4 +1,4 @@
-"""Statements as CVXPY programs, the papers' equations beside each line; each registers its program."""
+"""Statements as CVXPY programs, the papers' equations next to each line; each registers its program."""
 
 from sdpmetric.formulations import frobenius, lfda, lmnn, pola, rca, terms
 from sdpmetric.formulations.exact_program import ExactProgram, Point, formulate, named, to_cvxpy

@@ -34,7 +34,7 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     M : cvxpy.Variable
         Symmetric, (d, d).
     cone : cvxpy.Constraint
-        ``M >> 0``, labeled "cone" (followed by the name, where it is not "M").
+        ``M >> 0``, labeled "cone" (followed by the name, if it is not "M").
 
     Raises
     ------
@@ -115,7 +115,7 @@ class LiftedDistances:
     """Distances with auxiliary variables, which need less memory for very many pairs or triplets.
 
     With ``g_i = M x_i`` and ``s_i = x_i' M x_i`` as variables, a squared distance is ``s_a + s_b - 2 x_b' g_a``: a row
-    of ``d + 2`` stored entries instead of ``d (d + 1) / 2``. List `constraints` in the program beside the cone.
+    of ``d + 2`` stored entries instead of ``d (d + 1) / 2``. List `constraints` in the program next to the cone.
 
     Parameters
     ----------

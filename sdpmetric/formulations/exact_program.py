@@ -82,7 +82,7 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     Parameters
     ----------
     problem : Problem
-        A statement with an exact program. Of a stream it is that of its comparator, and of FRML that of its relaxation.
+        A statement with an exact program. For a stream it is the comparator's, for FRML the relaxation's.
     triplets : Triplets, optional
         Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
     parametric : bool, default False

@@ -23,8 +23,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     """State a sum of terms.
 
     Variables ``M``, or ``N`` and ``w`` of the domain (``M = P N P'`` or ``sum_j w_j b_j b_j'``), and for each loss its
-    excess by the name of the term, tied to the metric by an equality labelled with ``_excess`` behind it; minus its
-    dual values are the multipliers of the certificate. Constraints of a loss are labelled with ``_loss`` behind it.
+    excess by the name of the term, tied to the metric by an equality labeled with ``_excess`` behind it; minus its
+    dual values are the multipliers of the certificate. Constraints of a loss are labeled with ``_loss`` behind it.
     """
     domain, X = problem.domain, problem.centered
     T = problem.moderate[0] if scaled else np.zeros((0, 0))

@@ -102,7 +102,7 @@ def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
     for block in blocks:
         R = np.asarray(np.linalg.qr(block if R is None else np.concatenate([R, block]), mode="r"))
     if R is None:
-        raise ValueError("triangle needs at least one block of rows; pass one with no rows where there are none.")
+        raise ValueError("triangle needs at least one block of rows; pass one with no rows if there are none.")
     return R
 
 

@@ -167,7 +167,7 @@ class Linear(ScalarLoss):
     highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
-        """U itself."""
+        """Return ``u``."""
         return u
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
@@ -175,7 +175,7 @@ class Linear(ScalarLoss):
         return np.ones_like(u)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """U itself."""
+        """Return ``u``."""
         return u, []
 
 
@@ -259,7 +259,7 @@ class SmoothHinge(ScalarLoss):
         return 0.5 * s * s
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """S itself."""
+        """Return ``s``."""
         return s
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
@@ -418,7 +418,7 @@ class HalfSquare(ScalarLoss):
         return 0.5 * s * s
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """S itself."""
+        """Return ``s``."""
         return s
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
@@ -536,7 +536,7 @@ class Weighted:
 
     @property
     def ceilings(self) -> FloatArray:
-        """The largest multipliers that are attained, (p,); infinite where there is no upper bound."""
+        """The largest multipliers that are attained, (p,); infinite if there is no upper bound."""
         return self.weights * self.scalar.highest if self.scalar.kinked else np.full(len(self.weights), np.inf)
 
     def values(self, excess: FloatArray) -> FloatArray:
@@ -568,7 +568,7 @@ CHECKED = (Hinge, Linear, SquaredHinge, SmoothHinge, Logistic, Hard, NegativeRoo
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """Of numbers that no metric violates: their multipliers are at most these, and none costs anything by itself."""
+    """Numbers that no metric violates: their multipliers are at most these, and none costs anything by itself."""
 
     most: FloatArray
 

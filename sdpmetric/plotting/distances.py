@@ -157,5 +157,5 @@ class DistancesDisplay:
             axes.plot(false, true, color=color, linewidth=1.8, label=f"{name}, area {area:.3f}")
         axes.plot([0, 1], [0, 1], ":", color="0.7", linewidth=1)
         axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", title="ROC curve of distances")
-        axes.set_xlabel("false positive rate: same class, further than the level")
-        axes.set_ylabel("true positive rate: other class, further")
+        axes.set_xlabel("false positive rate: same class, farther than the level")
+        axes.set_ylabel("true positive rate: other class, farther")

@@ -86,7 +86,7 @@ class MetricDisplay:
             Labels, for the colors.
         features : pair of int, default (0, 1)
         centers : (c, d) array, optional
-            One center for each metric; default: the mean of the data. Of several metrics all are drawn there, unless
+            One center for each metric; default: the mean of the data. Several metrics are all drawn there, unless
             they are as many as there are labels in `y`: then each is drawn at the mean of its class.
         ax : Axes, optional
 
@@ -164,7 +164,7 @@ class MetricDisplay:
 
     @property
     def classes(self) -> list[str] | None:
-        """The labels, where there is a metric for each and it is drawn at the mean of its class; None otherwise."""
+        """The labels, if there is a metric for each and it is drawn at the mean of its class; None otherwise."""
         means = _class_means(self.X, self.y)
         if self.y is None or not 1 < len(means) == len(self.centers) or not np.allclose(self.centers, means):
             return None

@@ -121,7 +121,7 @@ def solution_of(learned: object) -> Solution:
 
 
 def feature_names(names: ArrayLike | None, d: int) -> list[str]:
-    """Names of d features; numbers where there are none, or they are of other features."""
+    """Names of d features; numbers if there are none, or they are of other features."""
     given = [] if names is None else [str(name) for name in np.ravel(np.asarray(names, dtype=object))]
     return given if len(given) == d else [str(number) for number in range(d)]
 

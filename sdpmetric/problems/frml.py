@@ -189,7 +189,7 @@ class FRMLProblem(Problem):
         "stationarity", with ``||K||_F ||dF/dK||_F / F``, K the factor and F the objective: by how much, in shares of
         itself, the objective would change at first order if K were changed by all of its length. For "auc" multipliers
         of the `relaxation`, the same program without the bound on the rank, prove a lower bound, and the kind is
-        "relaxation". Of a point of too large a rank the leading part is certified, and `primal_residual` says what was
+        "relaxation". If its rank is too large, the leading part is certified, and `primal_residual` says what was
         dropped. See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
         given, residual = validation.check_point(components, metric, self.X.shape[1])
@@ -256,7 +256,7 @@ class FRMLProblem(Problem):
         return found
 
     def _evaluate(self, L: FloatArray, *, with_gradient: bool) -> tuple[float, FloatArray, int]:
-        """Objective, gradient in the metric (zero where it is not asked for), and the number of positive hinges."""
+        """Objective, gradient in the metric (zero if it is not asked for), and the number of positive hinges."""
         X = np.asarray(self.X, dtype=np.float64)
         Q = X if self.queries is None else np.asarray(self.queries, dtype=np.float64)
         Z = np.ascontiguousarray(X @ L.T)

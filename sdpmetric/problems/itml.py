@@ -60,7 +60,7 @@ class ITMLProblem(MetricProblem):
         Bounds on squared distances, ``0 < upper < lower``; default: the 5th and 95th percentile of the given pairs'
         squared distances under the prior, those that are 0 left out.
     gamma : float or "auto", default 1
-        Weight of the slacks, > 0; "auto": 1 up to 100 pairs, and 100 over their number where there are more.
+        Weight of the slacks, > 0; "auto": 1 up to 100 pairs, and 100 over their number if there are more.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         Positive definite ``A0``: the identity, the inverse of the data's covariance with 0.1 % of the mean variance
         added, a random matrix (of seed 0), or a given one.
@@ -136,7 +136,7 @@ class ITMLProblem(MetricProblem):
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
                 f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
-                "pairs are to be nearer than upper, dissimilar ones further than lower. Bounds you omit default to "
+                "pairs must be nearer than upper, dissimilar ones farther than lower. Bounds you omit default to "
                 "distance percentiles; pass both."
             )
         if self.gamma == 0.0:

@@ -42,7 +42,7 @@ Loss = Literal["hinge", "squared_hinge"]
 # Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
 # leaves such objectives of null directions.
 RESOLUTION = 1e-9
-# How often shards are placed anew before a certificate is given up.
+# How often shards are placed again before a certificate is given up.
 ATTEMPTS = 8
 
 
@@ -142,7 +142,7 @@ class LargeMarginProblem(Problem):
         return self.cost(components, Z, among) + self.push_weight * self.push.loss(Z, among)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """Of at most 1000 anchors, evenly spread, with every example as a possible impostor."""
+        """The objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
         Z, n = self.embed(components), len(self.X)
         among = np.unique(np.linspace(0, n - 1, min(1000, n)).astype(np.int32))
         return lambda scale: self.partial_objective(scale * Z, scale * components, among)
@@ -285,7 +285,7 @@ class LargeMarginProblem(Problem):
         )
 
     def _nothing(self) -> DualityCertificate:
-        """Of the zero metric, under which every hinge is 1, where not even coordinates were made in time."""
+        """Certify the zero metric, under which every hinge is 1, if not even coordinates were made in time."""
         return DualityCertificate(
             objective=above(self.push_weight * self.source.total_weight, 2 * len(self.X) + self.source.size),
             lower_bound=0.0,

@@ -25,7 +25,7 @@ class LSMLProblem(MetricProblem):
         comparison_weight * mean_t [ D(a, b) - D(c, d) ]_+^2  +  trace(M M0^-1) - log det(M M0^-1) - d
 
     The paper, and metric-learn, square the excess of the distances themselves, ``sqrt D(a, b) - sqrt D(c, d)``; a
-    difference of square roots is not convex in M, and no optimum of it is proven. Of squared distances it is convex,
+    difference of square roots is not convex in M, and no optimum of it is proven. For squared distances it is convex,
     and both are 0 for the same quadruplets.
 
     Parameters
@@ -72,7 +72,7 @@ class LSMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> LSMLProblem:
-        """State LSML for labeled data: a similar pair beside a dissimilar one, both drawn at random.
+        """State LSML for labeled data: a similar pair with a dissimilar one, both drawn at random.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class LSMLProblem(MetricProblem):
 def drawn_quadruplets(
     similar: NDArray[np.bool_], count: int, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of similar pairs, and of dissimilar ones beside them."""
+    """Numbers of similar pairs, and of the dissimilar ones with them."""
     near, far = np.flatnonzero(similar), np.flatnonzero(~similar)
     if not len(near):
         raise ValueError("every class has one member, so no pair is similar; merge classes.")

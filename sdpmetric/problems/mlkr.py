@@ -104,7 +104,7 @@ class MLKRProblem(SoftNeighborProblem):
 
     @cached_property
     def value(self) -> Value:
-        """The squared error of the mean of the neighbors' targets, which are taken less their own mean."""
+        """The squared error of the mean of the neighbors' targets, which are taken minus their own mean."""
         y = np.asarray(self.targets - self.targets.mean())
         return Value(loops.SQUARED_ERROR, y, 0.0, float(self.example_weights @ y**2), "MLKR")
 

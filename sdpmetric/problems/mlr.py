@@ -83,7 +83,7 @@ class MLRProblem(Problem):
         trace(M) + C sum_q v_q max_y ( loss(y) - <M, psi(q, y*) - psi(q, y)> )
 
     over all rankings y, where v are the weights of the queries over their sum, ``1 / n`` in the paper, and the loss is
-    1 less the AUC of y, or 1 less its average precision (MAP). It is convex. For the AUC the maximum is the mean over i
+    1 minus the AUC, or 1 minus the average precision (MAP). It is convex. For the AUC the maximum is the mean over i
     and j of ``[1 + 2 D(q, i) - 2 D(q, j)]_+``, a hinge over triplets: `triplets` states that. For MAP there are too
     many rankings to list.
 

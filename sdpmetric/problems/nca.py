@@ -198,7 +198,7 @@ class NCAProblem(SoftNeighborProblem):
 
     @cached_property
     def value(self) -> Value:
-        """Minus the probability of a match, at least -1 where there is one, or minus its logarithm, at least 0."""
+        """Minus the probability of a match, at least -1 if there is one, or minus its logarithm, at least 0."""
         weights = self.example_weights
         if self.logarithm:
             return Value(loops.LOGARITHM, self.targets, 0.0, float(weights.sum()), "NCA, log")

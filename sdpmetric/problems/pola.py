@@ -60,7 +60,7 @@ LARGEST_THRESHOLD = 1e15
 class POLAProblem(Problem):
     """Batch POLA as a convex program (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
-    With ``v_t`` the difference of pair t, ``y_t = 1`` where it is similar and -1 where it is not, minimize over PSD
+    With ``v_t`` the difference of pair t, ``y_t = 1`` if it is similar and -1 if it is not, minimize over PSD
     matrices A and thresholds ``b >= 1``, with ``b_1`` the initial threshold::
 
         1/2 ||A||_F^2 + 1/2 (b - b_1)^2      subject to   y_t (b - v_t^T A v_t) >= 1 for every pair

@@ -202,7 +202,7 @@ class RCAProblem(Problem):
 
     @cached_property
     def parts(self) -> FloatArray:
-        """Members less the means of their chunklets, times the roots of their shares, (m, d)."""
+        """Members minus the means of their chunklets, times the roots of their shares, (m, d)."""
         rows, number, shares = self.members
         X = np.asarray(self.X, dtype=np.float64)
         X = (X - X.mean(axis=0))[rows]
@@ -334,7 +334,7 @@ class RCAProblem(Problem):
         return sum_below(np.array([low, -scale])) if math.isfinite(scale) else -math.inf
 
     def _highest(self, components: FloatArray, metric: FloatArray | None = None) -> float:
-        """A float not below ``<C, M>`` less the logarithms of the `rank` largest eigenvalues of ``C M``."""
+        """A float not below ``<C, M>`` minus the logarithms of the `rank` largest eigenvalues of ``C M``."""
         _, members, means = self._deviations
         images, rank, used = self._images(components.T, metric), self.coordinates.rank, self._varying
         trace = above(sum_above(products_above(self.members[2], images.distances(members, means)[1])), 6)

@@ -91,7 +91,7 @@ class SCMLProblem(MetricProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_bases : int, optional
-            About so many; default 20 d, or fewer where there are few examples.
+            About so many; default 20 d, or fewer if there are few examples.
         n_neighbors, n_impostors : int
             The nearest members of the class, and of other classes, that make an example's triplets.
         sparsity : float, default 1e-3

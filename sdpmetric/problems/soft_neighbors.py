@@ -88,7 +88,7 @@ class SoftNeighborProblem(Problem):
 
     @property
     def row_classes(self) -> NDArray[np.int32] | None:
-        """Class of each of the `rows`; None where there are none."""
+        """Class of each of the `rows`; None if there are none."""
         return None
 
     # -- the statement ------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class SoftNeighborProblem(Problem):
 
     @cached_property
     def rows(self) -> FloatArray:
-        """The data in `order`, less their mean, float64, (n, d)."""
+        """The data in `order`, minus their mean, float64, (n, d)."""
         X = np.asarray(self.X, dtype=np.float64)
         return np.ascontiguousarray((X - X.mean(axis=0))[self.order])
 

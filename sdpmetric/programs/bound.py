@@ -22,7 +22,7 @@ from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, 
 from sdpmetric.programs.rays import annihilates, farkas
 from sdpmetric.programs.reach import reach
 
-# How far the cones are moved inwards, one after another, until bounds are proven; the relative width that is enough.
+# How far the cones are moved inward, one after another, until bounds are proven; the relative width that is enough.
 SHIFTS, ENOUGH, LARGEST = (1e-9, 1e-7, 1e-5), 1e-6, 1e300
 # By how much less they are moved after that, where the interval is wide: solutions may be small.
 FINER = (1e-2, 1e-4)
@@ -43,7 +43,7 @@ class ProgramBound:
     assumption : str or None
     point : dict of str to array, or None
         Variables by name at a point within rounding of one that is proven to be feasible and to have an objective
-        within the interval; None where there is no such proof.
+        within the interval; None if there is no such proof.
     maximization : bool
     """
 
@@ -236,7 +236,7 @@ class Evidence:
     claims: tuple[float, float]
 
     def write(self, path: str | Path, data: str | Path) -> None:
-        """Write proof and data; entries that are solved for anew are those with the most room."""
+        """Write proof and data; entries that are solved for again are those with the most room."""
         p, cones, feasible = self.scaled, self.program.cones, self.claims[1] < math.inf
         n, equations = p.A.shape[1], p.A[: cones.zero if feasible else 0].toarray()
         room = rooms(cones, self.multipliers)
@@ -299,7 +299,7 @@ class Search:
         return not width <= ENOUGH * max(self.unit, min(abs(self.upper), LARGEST))
 
     def run(self) -> None:
-        """Move the cones inwards by more and more until both bounds are proven, then by less until they are near."""
+        """Move the cones inward by more and more until both bounds are proven, then by less until they are near."""
         for shift in SHIFTS:
             self._try(shift, shift)
             if self.lower == -math.inf:

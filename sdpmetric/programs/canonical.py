@@ -1,7 +1,7 @@
 """The cone program that CVXPY makes of a problem, in units near 1, and what a solver says about it.
 
 ``minimize c'x + x'Px / 2 + offset subject to b - Ax in K``, where K is a product of zero, nonnegative, second-order,
-semidefinite, exponential and power cones, in this order. Of a semidefinite block the rows are its lower triangle: those
+semidefinite, exponential and power cones, in this order. The rows of a semidefinite block are its lower triangle: those
 off the diagonal are the sum of both entries, and their multiplier is one entry of Z. The scaling by the root of 2 that
 solvers expect is rounded, and is left to the solver's copy.
 """
@@ -413,7 +413,7 @@ class Answer:
 
 
 def ask(program: ConeProgram, solver: str, primal: float = 0.0, dual: float = 0.0) -> Answer | None:
-    """Solve the program with its cone moved inwards, that of slacks by `primal` and that of multipliers by `dual`.
+    """Solve the program with its cone moved inward, that of slacks by `primal` and that of multipliers by `dual`.
 
     None if the solver fails, or has no time.
     """

@@ -315,7 +315,7 @@ def curvature(P: sp.csr_array) -> float:
 
 
 def _curvature(P: sp.csc_array) -> float:
-    """Of a singular matrix that of independent columns decides: ``P = [I V]' P_cc [I V]``."""
+    """For a singular matrix, that of independent columns decides: ``P = [I V]' P_cc [I V]``."""
     least = least_eigenvalue(P.toarray())
     some = independent(P) if least < 0.0 else None
     return 0.0 if some is not None and least_eigenvalue(P[some][:, some].toarray()) >= 0.0 else least
@@ -326,7 +326,7 @@ def lower_bound(
 ) -> float:
     """A float not above the optimum, from any multipliers z and any x; minus infinity where nothing is proven.
 
-    `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity where there is none.
+    `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity if there is none.
     Weighted multipliers move in proportion to their distance from the boundary of the cone, which is a factorization
     for these multipliers alone.
     """

@@ -17,7 +17,7 @@ LARGEST = 1e100
 def reach(program: ConeProgram, upper: float) -> FloatArray:
     """Floats not below the absolute values of any point whose objective is at most `upper`, given that P is PSD.
 
-    Each row ``s = b - Ax`` is in an interval; so is each term of it, less the others.
+    Each row ``s = b - Ax`` is in an interval; so is each term of it, minus the others.
     """
     m, n = program.A.shape
     cut = np.isfinite(upper) and np.any(program.c)
@@ -33,7 +33,7 @@ def reach(program: ConeProgram, upper: float) -> FloatArray:
         before = np.concatenate([low, high])
         ends = np.where(a > 0.0, low[columns], high[columns]), np.where(a > 0.0, high[columns], low[columns])
         least, most = (a * np.where(np.isfinite(end), end, 0.0) for end in ends)
-        # The slack is at most b less the least that Ax can be, and so on.
+        # The slack is at most b minus the least that Ax can be, and so on.
         sums = [np.bincount(rows, part, len(b)) for part in (least, most)]
         sizes = [np.bincount(rows, np.abs(part), len(b)) for part in (least, most)]
         open_ends = [np.bincount(rows, ~np.isfinite(end), len(b)) for end in ends]

@@ -59,7 +59,7 @@ class Relevance:
             kind = "relevant" if self.n_relevant[q] == 0 else "irrelevant"
             raise ValueError(
                 f"query {q} has no {kind} item ({len(bad)} of {self.n_queries} queries lack one kind or the other), so "
-                "that no ranking of its items is better than another; leave such queries out, or pass "
+                "no ranking of its items is better than another; leave such queries out, or pass "
                 "unanswerable='exclude' to have them left out of draws and of means."
             )
 

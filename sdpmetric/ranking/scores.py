@@ -89,7 +89,7 @@ def evaluate(
     related = Relevance.of(relevance, len(X))
     if (queries is None) != related.leave_one_out:
         raise ValueError(
-            "queries must be given where relevance is between queries and items, and not given where the items are the "
+            "queries must be given if relevance is between queries and items, and not given if the items are the "
             "queries (relevance.leave_one_out)."
         )
     Q = X if queries is None else _matrix("queries", queries, X.shape[1])

@@ -261,7 +261,7 @@ def _impostors(
 ) -> tuple[IndexArray | None, IndexArray | None, NDArray[np.bool_] | None]:
     """Nearest impostors in each frame, (f, m, IMPOSTORS), how many there are, and who is one of anybody, both (f, m).
 
-    An impostor is no further than the furthest target neighbor; without the margin, which means nothing before
+    An impostor is no farther than the furthest target neighbor; without the margin, which means nothing before
     learning.
     """
     if targets is None:

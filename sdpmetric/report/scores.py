@@ -1,4 +1,4 @@
-"""Does the metric help? Nearest neighbors with and without it, on held-out examples where there are some."""
+"""Does the metric help? Nearest neighbors with and without it, on held-out examples if there are some."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Scores:
         before, after = self.right
         said = f"{after:,} of {self.n:,} correctly with the metric and {before:,} without it"
         if not self.held_out:
-            return f"Not known: no examples were held out. Of those it was learned from, neighbors classify {said}."
+            return f"Not known: no examples were held out. On the training examples, neighbors classify {said}."
         test = f"exact sign test, p = {self.p:.2g}"
         if self.p >= CHANCE:
             return f"Unclear: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."

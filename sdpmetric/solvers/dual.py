@@ -160,7 +160,7 @@ class SumDual:
 
     @cached_property
     def target(self) -> FloatArray:
-        """``weight M0 - ridge I``, less the linear cost, in coordinates of the domain, (k, k)."""
+        """``weight M0 - ridge I``, minus the linear cost, in coordinates of the domain, (k, k)."""
         term, B = self.total.regularizers[0], self.domain.basis
         M0 = -term.gradient(np.zeros((0, B.shape[1])))
         return self.domain.pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T - self.shift)
@@ -219,7 +219,7 @@ class SumDual:
 
     @cached_property
     def differences(self) -> FloatArray | None:
-        """Of the examples of each pair, (p, k), where they are small."""
+        """The difference of the examples of each pair, (p, k), if these are few."""
         Y, first, second = self.points
         return Y[first] - Y[second] if len(first) * Y.shape[1] <= HELD else None
 

@@ -123,7 +123,7 @@ class Bundle:
         return self.trace * float(np.sum(K * K)) + self.offsets[-1] + float(np.sum((K @ self.slopes[-1]) * K))
 
     def trim(self, shares: FloatArray) -> None:
-        """Keep multipliers, and drop the oldest cuts without one where there are too many."""
+        """Keep multipliers, and drop the oldest cuts without one if there are too many."""
         self.shares[: len(shares)] = shares
         while len(self.factors) > MOST_CUTS:
             unused = np.flatnonzero(self.shares[:-1] <= UNUSED)

@@ -43,10 +43,10 @@ WORK, FEW_LOSSES, FEW_WEIGHTS = 1e10, 2048, 256
 ROUNDS = 10
 # Iterations of a path at most, and after how many without a bound or a better gap it proves what it can.
 ITERATIONS, PATIENCE = 200, 12
-# How far a step goes towards the boundary; of the gap that is requested, the share on the path at the end, and the one
+# How far a step goes toward the boundary; of the gap that is requested, the share on the path at the end, and the one
 # at which it is proven. Values below the last share of the first one count as 0.
 BOUNDARY, CENTERED, PROVEN, NOTHING = 0.995, 0.1, 0.8, 1e-12
-# Instead of shorter steps, one is taken towards where the products are that share of their average.
+# Instead of shorter steps, one is taken toward where the products are that share of their average.
 SHORT, MIDDLE = 0.3, 0.9
 # Excess at which losses cost nothing in spite of rounding, relatively, and where those that have no end nearly do.
 BELOW, VANISHED = 1e-6, -40.0
@@ -320,7 +320,7 @@ class Path:
         return s * w, self.offset + s * way
 
     def _ends(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How far multipliers are from their bounds, 1 where there are none."""
+        """How far multipliers are from their bounds, 1 if there are none."""
         return np.where(self.above, self.high - a, 1.0), np.where(self.below, a - self.low, 1.0)
 
     def _average(self, at: Iterate) -> float:

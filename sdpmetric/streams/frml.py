@@ -38,7 +38,7 @@ class FRMLStream(FactorStream):
     gamma : float, default 1
         At least 1: relevant items with an estimated rank above `gamma` are not pushed further up. WARP only.
     regularization : float, default 0.01
-        Weight of the distance to the relevant item, beside hinges of weight 1 at the last rank.
+        Weight of the distance to the relevant item, relative to hinges of weight 1 at the last rank.
     step : float, default 0.01
         Length of the first step. Data that are multiplied by s need a step divided by ``s**4``.
     decay : float, default 0

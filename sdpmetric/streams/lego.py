@@ -51,7 +51,7 @@ class LEGOStream(LogDetStream):
         u, v : (d,) arrays
             The pair that is to be nearer.
         w, x : (d,) arrays
-            The pair that is to be further apart.
+            The pair that is to be farther apart.
         margin : float, default 1
             At least 0.
 

@@ -26,7 +26,7 @@ class LogDetUpdate:
     Attributes
     ----------
     prediction : float
-        Before the step: the pair's squared distance; for a comparison the near pair's less the far pair's.
+        Before the step: the pair's squared distance; for a comparison the near pair's minus the far pair's.
     loss : float
         Before the step, half the square of the violation of the target or margin.
     steps : tuple of MetricStep

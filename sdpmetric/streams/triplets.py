@@ -161,7 +161,7 @@ class TripletStream:
         return self
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
-        """Take a query and the relevant item less the irrelevant one; return the loss before."""
+        """Take a query and the relevant item minus the irrelevant one; return the loss before."""
         raise NotImplementedError
 
     def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:

@@ -60,12 +60,12 @@ class Term(ABC):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The term itself, where it has multipliers."""
+        """The term itself, if it has multipliers."""
         return ()
 
     @property
     def regularizers(self) -> tuple[Regularizer, ...]:
-        """The term itself, where it is strictly convex in the metric."""
+        """The term itself, if it is strictly convex in the metric."""
         return ()
 
     @property
@@ -170,7 +170,7 @@ class Regularizer(Term):
 
     @property
     def zero(self) -> FloatArray | None:
-        """The matrix at which a bound term is exactly 0, (d, d); None where that is not known."""
+        """The matrix at which a bound term is exactly 0, (d, d); None if that is not known."""
         return None
 
     @property
@@ -209,7 +209,7 @@ class Regularizer(Term):
 
     @abstractmethod
     def gradient(self, components: FloatArray) -> FloatArray:
-        """Of ``weight * r`` by the metric, (d, d)."""
+        """The gradient of ``weight * r`` by the metric, (d, d)."""
 
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
         """`value` and `gradient` at once."""

@@ -69,7 +69,7 @@ class Frobenius(Regularizer):
         return self.weight, -self.weight * np.diag(self.target), 0.0, 0.5 * self.weight * float(np.sum(self.target**2))
 
     def least_over_weights(self, slack: FloatArray) -> float:
-        """``weight / 2 ||M0||_F^2 - sum_j [weight M0_jj - s_j]_+^2 / (2 weight)``, rounded downwards."""
+        """``weight / 2 ||M0||_F^2 - sum_j [weight M0_jj - s_j]_+^2 / (2 weight)``, rounded downward."""
         with np.errstate(over="ignore"):
             inner = np.nextafter(np.nextafter(self.weight * np.diag(self.target), np.inf) - slack, np.inf)
             lost = product_above(0.5, squares_above(np.maximum(inner, 0.0)), above(1.0 / self.weight))

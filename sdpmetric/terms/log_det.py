@@ -145,7 +145,7 @@ class LogDet(Regularizer):
         return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
 
     def conjugate(self, U: FloatArray) -> float:
-        """``-weight log det(I - R U R / weight)`` for a root R of M0; infinity where that is not positive definite."""
+        """``-weight log det(I - R U R / weight)`` for a root R of M0; infinity if that is not positive definite."""
         values, vectors = np.linalg.eigh(self.root @ (U / -self.weight) @ self.root)
         if not values[0] > -1.0:
             return math.inf
@@ -174,7 +174,7 @@ class LogDet(Regularizer):
         return None if K is None else (0.0, self.weight * K[0], self.weight, self.weight * constant)
 
     def least_over_weights(self, slack: FloatArray) -> float:
-        """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downwards."""
+        """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downward."""
         K = self.prior.inverse_diagonal
         if K is None:
             return -math.inf

@@ -37,7 +37,7 @@ SHARE, SMALLEST = 1e-3, 1e-150
 class PairHinge(MarginLoss):
     """``sum_p w_p l(margin - y_p (b - D(p)))`` over pairs, y 1 where similar and -1 where not, as in POLA [SSN2004].
 
-    Similar pairs are to be nearer than ``b - margin``, dissimilar ones further than ``b + margin``.
+    Similar pairs are to be nearer than ``b - margin``, dissimilar ones farther than ``b + margin``.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class PairHinge(MarginLoss):
         """Check the pairs against data."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         if self.similar is None:
-            raise ValueError(f"{self.name} needs similar=, a flag for each pair: True where it is similar.")
+            raise ValueError(f"{self.name} needs similar=, a flag for each pair: True if it is similar.")
         flags = check_similar(self.similar, len(rows))
         margin = validation.check_number("margin", self.margin, 0.0)
         threshold = validation.check_number("threshold", self.threshold, 0.0)
@@ -239,7 +239,7 @@ class DistanceTargets(MarginLoss):
 
     @cached_property
     def rows(self) -> Rows:
-        """The distances less their targets."""
+        """The distances minus their targets."""
         sides, targets = (np.asarray(given, dtype=np.float64) for given in (self.sides, self.targets))
         return Rows.of_pairs(HalfSquare(sides), self.pairs, 1.0, -targets)
 

@@ -149,7 +149,7 @@ class _Softmax(Loss):
         return Listed({"first": first, "second": second}, np.abs(a[used]), -D[pair], Between(most), stretch)
 
     def conjugates(self, a: FloatArray) -> FloatArray:
-        """H less the entropy of q, for each row at its first number."""
+        """H minus the entropy of q, for each row at its first number."""
         found = np.zeros(self.ideal.shape)
         found[:, 0] = self.row_weights[:, 0] * (np.log(self.counts) - entr(self.probabilities(a)).sum(axis=1))
         return found.ravel()
@@ -310,7 +310,7 @@ class Collapse(_Softmax):
 
     @cached_property
     def counts(self) -> FloatArray:
-        """Of members of the class that are listed, (n,)."""
+        """Numbers of the members of the class that are listed, (n,)."""
         return np.asarray(np.maximum(self._mates.sum(axis=1), 1.0))
 
 
@@ -319,7 +319,7 @@ class PairSoftmax(_Softmax):
     """``-sum_(a, b) w_ab log( exp(-D(a, b)) / sum_(c, d) exp(-D(c, d)) )``, Eq. 8 of [GRHS2005].
 
     Given pairs are to be near, each as much as its weight says; (c, d) are all ordered pairs of different examples, so
-    everything else is pushed apart. The paper has a network between examples and distances. Of a linear map the
+    everything else is pushed apart. The paper has a network between examples and distances. For a linear map the
     function is convex in the metric: the distances are linear in it, and the logarithm of a sum of exponentials is
     convex. All pairs are listed: time and memory are quadratic in the number of examples.
 

@@ -90,7 +90,7 @@ def search_tiles(
     """Search by tiles of the distance matrix, each made and looked at while it is in a core's cache.
 
     Points are sorted by class, so a class is not compared with itself. Where every point is an anchor, each pair
-    is measured once for both. Single precision serves, with a proven allowance for its rounding, where that is small
+    is measured once for both. Single precision serves, with a proven allowance for its rounding, if that is small
     beside the limits.
     """
     Z = Z - Z.mean(axis=0)

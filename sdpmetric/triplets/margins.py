@@ -25,7 +25,7 @@ COINCIDENT = 1e-6
 def are_unit_hinges(Z: FloatArray, groups: IndexArray, near: float, error: float = 0.0) -> bool:
     """Whether every hinge within a group is 1 up to rounding, and every hinge across groups is 0.
 
-    It is so where the points of each group coincide and groups are further apart than every margin.
+    It is so where the points of each group coincide and groups are farther apart than every margin.
     """
     if not len(Z) or near > COINCIDENT:
         return False

@@ -121,6 +121,22 @@ def test_compare_prints_a_row_for_each_solver_and_one_verdict(run):
     assert "every lower bound is below every objective" in " ".join(result.stdout.split())
 
 
+def test_demo_on_one_data_set(run):
+    result = run("demo", "--only", "iris")
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "150 examples" in text
+    assert "178 examples" not in text
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert re.search(r"Proven on iris in \d+ s: every solver is within the requested relative gap", text)
+    before, after, low, high = numbers(
+        text, r"iris (\S+)% before, (\S+)% after \(exact 95 % interval (\S+)% to (\S+)%\)"
+    )
+    assert low <= after <= high
+    assert 50 < before <= 100
+    assert "sdpmetric report mine.csv mine.html --label COLUMN" in text
+
+
 # Everything that moves the cursor or colors text.
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -358,7 +374,7 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, iris_csv, tmp_pa
     names = ["z.csv", "z.npz", *(["z.parquet"] if find_spec("pyarrow") else [])]
     for name in names:
         assert run("transform", model, new, "--output", tmp_path / name).exit_code == 0
-        again = datasets.load_table(tmp_path / name, datasets.Columns(labelled=False))
+        again = datasets.load_table(tmp_path / name, datasets.Columns(labeled=False))
         np.testing.assert_array_equal(again.X, Z)
     header, first, *_ = run("transform", model, iris_csv).stdout.splitlines()
     assert header.endswith(",kind")

@@ -240,7 +240,7 @@ def test_a_file_with_foreign_parts_is_refused(tmp_path, kind, changes, words):
 def test_a_table_of_x_without_rows_and_columns_is_refused(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.array(1.0), feature_names=np.array("a"))
     with pytest.raises(ValueError, match=r"x\.npz has X of shape \(\); expected a row for each example"):
-        datasets.load_table(tmp_path / "x.npz", datasets.Columns(labelled=False))
+        datasets.load_table(tmp_path / "x.npz", datasets.Columns(labeled=False))
 
 
 # -- The command line and its files and streams: no output is an input, and what cannot be written is one sentence -----

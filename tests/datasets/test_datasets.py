@@ -351,7 +351,7 @@ def test_columns_are_taken_in_order_or_dropped(write):
     assert kept.features == ("a", "b")
     taken = datasets.load_table(path, datasets.Columns("kind", features=["b", "a"]))
     np.testing.assert_array_equal(taken.X, kept.X[:, ::-1])
-    unlabelled = datasets.load_table(write("b,a\n1,2\n"), datasets.Columns("kind", features=["a", "b"], labelled=False))
+    unlabelled = datasets.load_table(write("b,a\n1,2\n"), datasets.Columns("kind", features=["a", "b"], labeled=False))
     assert unlabelled.y is None
     np.testing.assert_array_equal(unlabelled.X, [[2, 1]])
 
@@ -371,4 +371,4 @@ def test_parquet_is_read_by_pandas_and_says_which_column_is_no_number(tmp_path):
 def test_named_sets_and_npz_files_bring_names(tmp_path):
     assert datasets.load_table("iris").features[0] == "sepal length (cm)"
     np.savez(tmp_path / "d.npz", X=np.ones((2, 2)), feature_names=["u", "v"])
-    assert datasets.load_table(tmp_path / "d.npz", datasets.Columns(labelled=False)).features == ("u", "v")
+    assert datasets.load_table(tmp_path / "d.npz", datasets.Columns(labeled=False)).features == ("u", "v")

@@ -1,4 +1,4 @@
-"""Arithmetic, sums and matrices rounded outwards."""
+"""Arithmetic, sums and matrices rounded outward."""
 
 from __future__ import annotations
 

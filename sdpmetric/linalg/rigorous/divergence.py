@@ -128,7 +128,7 @@ class LogDetPrior:
         return self._divergence(trace, volume, B.T @ B, norm_above(self._gram_errors(size, E)))
 
     def divergence_of(self, metric: FloatArray) -> float:
-        """A float not below the divergence of a metric of floats, infinite where it is not proven to be regular."""
+        """A float not below the divergence of a metric of floats, infinite if it is not proven to be regular."""
         K, _, _, r = self._inverse
         scaled = np.ldexp(metric, -2 * self.power)
         if not r < 0.5 or not np.array_equal(np.ldexp(scaled, 2 * self.power), metric):

@@ -98,7 +98,7 @@ class Form:
 
     @property
     def log_det(self) -> tuple[float, float]:
-        """Floats below and above ``log det`` of the exact matrix, infinite where it is not proven positive definite."""
+        """Floats below and above ``log det`` of the exact matrix, infinite if it is not proven positive definite."""
         return log_det(self.matrix, self.error)
 
     @property

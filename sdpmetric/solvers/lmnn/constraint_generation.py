@@ -107,7 +107,7 @@ class Reduction:
         return self.faces(L, Dual(dual, self.push.ceilings(dual) * share))
 
     def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
-        """The subspaces that the next metrics may use, or None for all of them, where that is cheap."""
+        """The subspaces that the next metrics may use, or None for all of them, if that is cheap."""
         if L.shape[2] <= WHOLE_CONE:
             return None
         sums = self.push.adjoint(self.points, dual.triplets, dual.values)

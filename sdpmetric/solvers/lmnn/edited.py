@@ -76,7 +76,7 @@ class EditedProgram:
         """Solve the program as it is, and certify its metric on all data.
 
         The lower bound is the program's own, of grade "rounding" because CVXPY's rows are rounded products of the data;
-        or that of the problem without further constraints, where it is as good, or nothing else is proven. A bound that
+        or that of the problem without further constraints, if it is as good, or nothing else is proven. A bound that
         rests on `radius` stands beside it. The primal residual includes the violation of the further constraints.
         """
         data, chain, inverse = self.program.get_problem_data(backend, solver_opts=dict(options))

@@ -39,7 +39,7 @@ CLOSE, CLOSE_TIGHT, TIGHT = 5.0, 1.5, 1e-5
 AT_LEAST = 0.3
 # A round ends when the objective falls more slowly than this share of the gap; less after each round without progress.
 STALL, LEAST_STALL = 1e-2, 1e-10
-# Candidates are searched anew when a round has lowered the objective by this share of it.
+# Candidates are searched again when a round has lowered the objective by this share of it.
 SMALL_STEP = 1e-3
 # Rounds without such a gap, after which the width shrinks nevertheless.
 PATIENCE = 16

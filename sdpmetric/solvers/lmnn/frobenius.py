@@ -41,7 +41,7 @@ ROUNDS, PATIENCE = 100, 8
 SHARE = 0.03
 # Where a round leaves more than SLOW of the gap, the proximal term holds the metric back: it shrinks to FADE of itself.
 SLOW, FADE = 0.5, 0.3
-# An active set is solved to this share of the asked gap.
+# An active set is solved to this share of the requested gap.
 INNER = 0.2
 # All triplets are screened again where the gap is this share of what it was.
 RESCREEN = 0.2
@@ -181,7 +181,7 @@ def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
 
 
 def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int, known: Triplets) -> Triplets:
-    """The triplets whose margin is below 1 at a metric, or a little above; where there are more than `most`, a half.
+    """The triplets whose margin is below 1 at a metric, or a little above; if there are more than `most`, a half.
 
     Known ones are left out. Those with the smallest margins stay. The margin up to which triplets are listed is
     tightened as the search goes on.
@@ -205,7 +205,7 @@ def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int, known: Triple
 
 
 def _renewed(state: Active, proximal: tuple[float, FloatArray], found: Screening | None, most: int) -> Active:
-    """The next active set: what is used or nearly so, what an exhaustive search finds, less what is screened.
+    """The next active set: what is used or nearly so, what an exhaustive search finds, minus what is screened.
 
     Where the first are more than `most`, only those that are used stay; what a search finds is as few as they leave.
     """

@@ -71,7 +71,7 @@ class PaperStep:
 
 
 class PolyakStep:
-    """``(objective - lower bound) / ||G||^2``: long where there is far to go, short near it; see `PaperStep`."""
+    """``(objective - lower bound) / ||G||^2``: long if there is far to go, short near it; see `PaperStep`."""
 
     triplets: ClassVar[bool] = False
 

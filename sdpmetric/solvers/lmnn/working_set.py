@@ -219,7 +219,7 @@ class Shard:
     def search(self, L: FloatArray, widen: float, left: float) -> tuple[int, float]:
         """Search exhaustively around factors, (c, r, rank), and keep only the points that the candidates use.
 
-        Pairs of earlier searches stay candidates; see `PairMemory`. The size is -1 where there are too many.
+        Pairs of earlier searches stay candidates; see `PairMemory`. The size is -1 if there are too many.
         """
         began, self.values = time.perf_counter(), {}
         problem = self.problem
@@ -271,7 +271,7 @@ class Shard:
         self.memory.add(self._active, None if share is None else self.capacity // share)
 
     def retain(self, anchors: IndexArray) -> None:
-        """Search for these anchors only, where they are among those of the shard."""
+        """Search for these anchors only, if they are among those of the shard."""
         self.anchors = self.anchors[np.isin(self.anchors, anchors)]
 
     # -- values and slopes ------------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ class WorkingSet:
     Every example stays a possible impostor, and the push term is scaled up to all anchors. Where a search finds fewer
     than `fewest` pairs for each anchor on average, so many are added at random, so no direction in which the
     classes differ goes unnoticed. `accepted` is the factor of the last search and its objective; `generation` counts
-    how often shards were lost and made anew: multipliers of an earlier one are gone.
+    how often shards were lost and made again: multipliers of an earlier one are gone.
     """
 
     def __init__(
@@ -413,7 +413,7 @@ class WorkingSet:
         self.shards = current().place(make, self.problem, size)
 
     def again(self, work: Callable[[], R]) -> R:
-        """Do some work; where shards are lost meanwhile, make all anew, as after the last search, and repeat."""
+        """Do some work; where shards are lost meanwhile, make all again, as after the last search, and repeat."""
         for _ in range(ATTEMPTS):
             try:
                 if self._lost:
@@ -559,5 +559,5 @@ class WorkingSet:
 
 
 def sum_of(parts: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
-    """Arrays added up in order; the array itself where there is one."""
+    """Arrays added up in order; the array itself if there is one."""
     return reduce(np.add, parts)
