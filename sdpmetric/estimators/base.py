@@ -24,7 +24,7 @@ from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
@@ -192,7 +192,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             similar = check_similar(about, len(all_rows)) if all_rows.shape[1] == 2 and about is not None else None
             rows, held = self._divided(len(all_rows), similar)
             problem = state(X, all_rows[rows], None if about is None else np.asarray(about)[rows])
-            measure = partial(tuple_score, problem.X, all_rows[held], None if similar is None else similar[held])
+            measure = self._measure_tuples(problem, all_rows[held], None if similar is None else similar[held])
         return self._learn(problem, X, measure=measure)
 
     def _learn(
@@ -326,6 +326,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """What scores components on the examples held back, by nearest neighbors."""
         votes = min(getattr(self, "n_neighbors", 3), len(y))
         return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes) == y_held))
+
+    def _measure_tuples(self, problem: Problem, held: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> Score:
+        """What scores components on tuples held back."""
+        return partial(tuple_score, problem.X, held, similar)
 
     # -- for everybody ------------------------------------------------------------------------------------------------
 
