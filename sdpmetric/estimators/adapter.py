@@ -35,8 +35,9 @@ OWN = 0.25
 # Strengths that cross-validation tries, the strongest first; which share of the data it holds back, and how often; the
 # gap that is proven along the path, at least; and values without a better score after which it ends.
 STRENGTHS, HELD, ROUNDS, ROUGH, PATIENCE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1), 0.25, 3, 1e-2, 3
-# With labels, the nearest of the class and of others that make triplets of a query.
-NEAREST = (3, 10)
+# With labels, the nearest of the class and of others that make triplets of a query; and how much nearer to the identity a
+# map of queries stays, which has no cone and all of the mean of queries in its similarities.
+NEAREST, NEARER = (3, 10), 100.0
 NO_METRIC = "side='query' learns no distances: compare transform(queries) with items by inner products."
 Stated = MetricProblem | QueryProblem
 # Rows whose distances to all others are held at once.
@@ -65,7 +66,7 @@ class Adapter(SolvedEstimator):
         What the metric stays near: s I, or a PSD matrix in place of it, such as the `metric_` of an earlier fit.
     side : {"both", "query"}, default "both"
         "query": a map W of queries alone, without a metric: items stay as they are, and their similarity to a query is
-        ``q^T W x``. Minimizes the mean of ``log(1 + exp(q^T W (z - x)))`` and ``strength / (2 sqrt(n d)) |W / 2s -
+        ``q^T W x``. Minimizes the mean of ``log(1 + exp(q^T W (z - x)))`` and ``50 strength / sqrt(n d) |W / 2s -
         I|^2`` over triplets of a query q, an item x that is more similar to it, and z; of labels over the nearest 3 of
         the class and 10 others. `transform` maps queries; `score` counts the most similar. There are no distances.
     n_candidates : int, default 100
@@ -157,7 +158,7 @@ class Adapter(SolvedEstimator):
         """The map of queries, near twice the prior: by so much a difference of squared distances is larger."""
         count = float(len(np.asarray(triplets)) if weights is None else np.sum(weights)) or 1.0
         near, _ = self._near(X, count)
-        return QueryProblem(X, triplets, 0.25 * near.weight, 2.0 * near.target, triplet_weights=weights)
+        return QueryProblem(X, triplets, 0.25 * NEARER * near.weight, 2.0 * near.target, triplet_weights=weights)
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Stated:
         rows = validation.rectangular("tuples", tuples)
