@@ -69,6 +69,17 @@ def test_objectives_and_bounds_hold_in_exact_arithmetic(loss, kind):
         assert solution.objective == pytest.approx(float(exact(problem, solution.components)), rel=1e-9)
 
 
+def test_roundings_of_sums_that_cancel_are_accounted_for():
+    for seed in range(20):
+        (X, triplets), W0 = data(seed), 1e6 * np.random.default_rng(seed).normal(size=(3, 3))
+        both = np.concatenate([triplets, triplets[::-1, [0, 2, 1]]])
+        problem = sm.QueryProblem(X, both, to=W0, loss="hinge", margin=1e-3)
+        weights = problem.terms[0].item_weights  # with these the sum over triplets and their opposites is 0
+        assert number(problem.proven(weights)) <= number(1e-3) * sum(number(w) for w in weights)
+        far, even = sm.QueryProblem(1e8 + X, triplets, 1e-300, loss="hinge"), np.eye(3) - np.ones((3, 3)) / 3.0
+        assert not arb(sm.certify(far, even).objective) < exact(far, even)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_optimum_is_that_of_a_general_solver(loss):
     import cvxpy as cp
