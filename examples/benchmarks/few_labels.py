@@ -1,9 +1,9 @@
 """Accuracy from few labels: raw distances, LMNN by its ridge, Adapter by its strength; ``--data FOLDER``.
 
 Each data set gives 5 or 10 examples of each class, in coordinates of these examples, which leave their order of
-distances as it is; up to 2,000 others are told by the nearest of them. Ridges are multiples of ``"auto"``. ``cv`` is the
-ridge, or the raw distances, that was best for a fifth of the examples that is held back, five times, and is learned
-with once more. Cells are means over draws, in percent; the last column has processor seconds of ``cv``.
+distances as it is; up to 2,000 others are told by the nearest of them. Ridges are multiples of ``"auto"``. ``cv`` is
+the ridge, or the raw distances, that was best for a fifth of the examples that is held back, five times, and is
+learned with once more. Cells are means over draws, in percent; the last column has processor seconds of ``cv``.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def main(argv: list[str] | None = None) -> None:
     print(f"| data, labels | raw | {' | '.join(values)} | cv | seconds |\n| --- |" + " ---: |" * (len(values) + 3))
     for name, (X, y) in read(args.data).items():
         for m in args.labels:
-            if args.names and name not in args.names:
-                continue
             index = np.unique(y, return_inverse=True)[1].ravel()
+            if (args.names and name not in args.names) or np.bincount(index).min() <= m:
+                continue
             columns = strength_columns if args.strengths else ridge_columns
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -35,8 +35,8 @@ OWN = 0.25
 # Strengths that cross-validation tries, the strongest first; which share of the data it holds back, and how often; the
 # gap that is proven along the path, at least; and values without a better score after which it ends.
 STRENGTHS, HELD, ROUNDS, ROUGH, PATIENCE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1), 0.25, 3, 1e-2, 3
-# With labels, the nearest of the class and of others that make triplets of a query; and how much nearer to the identity a
-# map of queries stays, which has no cone and all of the mean of queries in its similarities.
+# With labels, the nearest of the class and of others that make triplets of a query; and how much nearer to the identity
+# a map of queries stays, which has no cone and all of the mean of queries in its similarities.
 NEAREST, NEARER = (3, 10), 100.0
 NO_METRIC = "side='query' learns no distances: compare transform(queries) with items by inner products."
 Stated = MetricProblem | QueryProblem
