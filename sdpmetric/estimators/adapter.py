@@ -298,6 +298,8 @@ def candidates(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
             own = max(min(int(counts[y[i]]) - 1, max(1, int(OWN * m))), m - (n - int(counts[y[i]])))
             same[i] = False
             parts = [(np.flatnonzero(same), own), (np.flatnonzero(y != y[i]), m - own)]
-            nearest = [part[np.argsort(away[part], kind="stable")[:k]] for part, k in parts]
+            nearest = [
+                part[np.argpartition(away[part], k - 1)[:k]] if 0 < k < len(part) else part[:k] for part, k in parts
+            ]
             found[i] = np.sort(np.concatenate(nearest))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,25 @@ def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
     similar = unit @ labelled.components_.T @ unit.T
     np.fill_diagonal(similar, -np.inf)
     assert labelled.score(X, Y) == np.mean(Y[np.argmax(similar, axis=1)] == Y)
+
+
+def test_time_counts_from_the_call(monkeypatch):
+    state, found = Adapter._problem, []
+
+    def slow(self, *arguments):
+        time.sleep(0.2)
+        return state(self, *arguments)
+
+    def solve(problem, **options):
+        found.append(options["max_time"])
+        return sm.solve(problem)
+
+    monkeypatch.setattr(Adapter, "_problem", slow)
+    monkeypatch.setattr("sdpmetric.estimators.base.solve", solve)
+    for most in (0.1, 1e3):
+        Adapter(max_time=most).fit(X, Y)
+    assert found[0] <= 1e-3
+    assert found[1] <= 1e3 - 0.2
 
 
 def test_what_is_wrong_is_said():
