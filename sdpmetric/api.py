@@ -50,6 +50,7 @@ from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.problems.query import QueryProblem
 from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.screening import Screening
@@ -109,6 +110,7 @@ __all__ = [
     "POLAStream",
     "Problem",
     "ProgramBound",
+    "QueryProblem",
     "RCAProblem",
     "RankingScores",
     "RegretCertificate",

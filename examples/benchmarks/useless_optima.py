@@ -43,8 +43,8 @@ def made() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def stored(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Samples of 900 rows of real data, and the faces, at 32 x 32 pixels."""
+def stored(folder: Path, most: int = 900) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Samples of real data, and the faces, at 32 x 32 pixels."""
     found, rng = {}, np.random.default_rng(0)
     for name in ("isolet_1_5", "mnist", "usps", "yaleb", "olivetti"):
         if not (folder / f"{name}.npz").is_file():
@@ -55,7 +55,7 @@ def stored(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
             X = X.reshape(-1, 32, 2, 32, 2).mean(axis=(2, 4)).reshape(len(X), -1)
         if name == "yaleb":  # fifteen persons
             X, y = X[y < 15], y[y < 15]
-        rows = rng.permutation(len(X))[:900]
+        rows = rng.permutation(len(X))[:most]
         found[f"{name} {len(rows)} x {X.shape[1]}"] = X[rows], y[rows]
     return found
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.spans import dimension
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.linalg.rigorous import TINY, Form, Images, gamma
@@ -82,6 +83,7 @@ class Slack:
         for loss, own in zip(total.losses, total.places, strict=True):
             mine, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), total.pairs[own]
             for first in range(0, len(mine), PAIRS_AT_ONCE):
+                check_deadline()
                 part = mine[first : first + PAIRS_AT_ONCE]
                 K = sp.csr_array(loss.combination[rows[part] - start])
                 used = np.unique(K.indices)

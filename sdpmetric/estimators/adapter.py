@@ -8,8 +8,9 @@ from typing import Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import normalize
+from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core import validation
@@ -18,10 +19,12 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Weights, divide, tuple_distances, tuple_score
+from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_labels, divide, tuple_distances
 from sdpmetric.estimators.options import Count, Matrix, Positive, estimator
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.problems.query import QueryProblem
+from sdpmetric.problems.scml import nearest_triplets
 from sdpmetric.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 from sdpmetric.verbs import solve
 
@@ -32,6 +35,11 @@ OWN = 0.25
 # Strengths that cross-validation tries, the strongest first; which share of the data it holds back, and how often; the
 # gap that is proven along the path, at least; and values without a better score after which it ends.
 STRENGTHS, HELD, ROUNDS, ROUGH, PATIENCE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1), 0.25, 3, 1e-2, 3
+# With labels, the nearest of the class and of others that make triplets of a query; and how much nearer to the identity
+# a map of queries stays, which has no cone and all of the mean of queries in its similarities.
+NEAREST, NEARER = (3, 10), 100.0
+NO_METRIC = "side='query' learns no distances: compare transform(queries) with items by inner products."
+Stated = MetricProblem | QueryProblem
 # Rows whose distances to all others are held at once.
 AT_ONCE = 512
 
@@ -56,9 +64,15 @@ class Adapter(SolvedEstimator):
         "cosine" divides each row by its length, in `transform` as well.
     prior : "identity" or (d, d) array, default "identity"
         What the metric stays near: s I, or a PSD matrix in place of it, such as the `metric_` of an earlier fit.
+    side : {"both", "query"}, default "both"
+        "query": a map W of queries alone, without a metric: items stay as they are, and their similarity to a query is
+        ``q^T W x``. Minimizes the mean of ``log(1 + exp(q^T W (z - x)))`` and ``50 strength / sqrt(n d) |W / 2s -
+        I|^2`` over triplets of a query q, an item x that is more similar to it, and z; of labels over the nearest 3 of
+        the class and 10 others. `transform` maps queries; `score` counts the most similar. There are no distances.
     n_candidates : int, default 100
         With labels: how many examples each one is compared with, those nearest to it, at most a quarter of its class.
     solver : {"auto", "projected", "factored", "dual", "conic"}, default "auto"
+        With `side="query"`: "auto", "projected" or "dual".
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`; `random_state` is also that of what is held back.
     early_stopping, validation_fraction, n_iter_no_change
@@ -100,6 +114,7 @@ class Adapter(SolvedEstimator):
     strength: Positive | Literal["cv"] = field(default=1.0, kw_only=False)
     metric: Literal["euclidean", "cosine"] = "euclidean"
     prior: Matrix | Literal["identity"] = "identity"
+    side: Literal["both", "query"] = "both"
     n_candidates: Count = 100
     strength_: float = field(init=False)
     strengths_: FloatArray = field(init=False)
@@ -119,7 +134,7 @@ class Adapter(SolvedEstimator):
     def _embed(self, X: Data | sp.csr_array) -> Data:
         return super()._embed(normalize(X) if self.unit_rows else X)
 
-    def _near(self, X: Data, count: float) -> tuple[Term, float]:
+    def _near(self, X: Data, count: float) -> tuple[Frobenius, float]:
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
         d, spread = X.shape[1], mean_squared_distance(X)
         scale = SPREAD / spread if spread > 0.0 else 1.0
@@ -129,15 +144,28 @@ class Adapter(SolvedEstimator):
         size = float(np.sum(M0 * M0)) / d
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 
-    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> MetricProblem:
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Stated:
         total = float(len(X) if weights is None else weights.sum())
         _, index = validation.check_labels(y, len(X))
+        if self.side == "query":
+            triplets = nearest_triplets(np.asarray(X, dtype=np.float64), index, *NEAREST)
+            return self._queries(X, triplets, None if weights is None else weights[triplets[:, 0]])
         near = candidates(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
         loss = Collapse(y, near, sample_weight=weights, weight=1.0 / total)
         return MetricProblem(X, loss + self._near(X, total)[0])
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> MetricProblem:
+    def _queries(self, X: Data, triplets: ArrayLike, weights: ArrayLike | None) -> QueryProblem:
+        """The map of queries, near twice the prior: by so much a difference of squared distances is larger."""
+        count = float(len(np.asarray(triplets)) if weights is None else np.sum(weights)) or 1.0
+        near, _ = self._near(X, count)
+        return QueryProblem(X, triplets, 0.25 * NEARER * near.weight, 2.0 * near.target, triplet_weights=weights)
+
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Stated:
         rows = validation.rectangular("tuples", tuples)
+        if self.side == "query":
+            if rows.shape[1] != 3:
+                raise ValueError("side='query' learns from triplets or labels; fit others with side='both'.")
+            return self._queries(X, rows, about)
         counted = about is None or rows.shape[1] == 2
         total = float(len(rows) if counted else np.abs(np.asarray(about, dtype=np.float64)).sum()) or 1.0
         near, scale = self._near(X, total)
@@ -154,10 +182,10 @@ class Adapter(SolvedEstimator):
         return MetricProblem(X, (1.0 / total) * loss + near)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
-        def stated(rows: LongArray) -> MetricProblem:
+        def stated(rows: LongArray) -> Stated:
             return self._problem(X[rows], y[rows], None if weights is None else weights[rows])
 
-        def scored(problem: MetricProblem, rows: LongArray, held: LongArray) -> Score:
+        def scored(problem: Stated, rows: LongArray, held: LongArray) -> Score:
             return self._measure(problem, y[rows], X[held], y[held])
 
         self._chosen(len(y), stated, scored)
@@ -175,20 +203,60 @@ class Adapter(SolvedEstimator):
             rows = validation.check_pairs(rows, len(X))
         similar = check_similar(() if about is None else about, len(rows)) if rows.shape[1:] == (2,) else None
 
-        def stated(some: LongArray) -> MetricProblem:
+        def stated(some: LongArray) -> Stated:
             return self._problem_of_tuples(X, rows[some], None if about is None else np.asarray(about)[some])
 
-        def scored(problem: MetricProblem, some: LongArray, held: LongArray) -> Score:
-            return lambda L: tuple_score(problem.X, rows[held], None if similar is None else similar[held], L)
+        def scored(problem: Stated, some: LongArray, held: LongArray) -> Score:
+            return self._measure_tuples(problem, rows[held], None if similar is None else similar[held])
 
         self._chosen(len(rows), stated, scored)
         return super()._fit_tuples(X, tuples, about, state)
 
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
+        if self.side == "both":
+            return super()._measure(problem, y, X_held, y_held)
+        return lambda L: float(np.mean(y[np.argmax(X_held @ L.T @ problem.X.T, axis=1)] == y_held))
+
+    def _measure_tuples(self, problem: Problem, held: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> Score:
+        if self.side == "both":
+            return super()._measure_tuples(problem, held, similar)
+        q, x, z = (np.asarray(problem.X[rows], dtype=np.float64) for rows in np.asarray(held).T)
+        return lambda L: float(np.mean(np.einsum("ij,ij->i", q @ L.T, x - z) > 0.0))
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """See `LMNN.score`; with `side="query"` the share of rows whose most similar other row has their label."""
+        if self.side == "both":
+            return super().score(X, y)
+        check_is_fitted(self)
+        data, labels = checked_data_and_labels(self, X, y, reset=False, n_min=2)
+        similar = self._embed(data) @ (normalize(data) if self.unit_rows else data).T
+        np.fill_diagonal(similar, -np.inf)
+        return float(np.mean(labels[np.argmax(similar, axis=1)] == labels))
+
+    @property
+    def metric_(self) -> Data:
+        """The metric ``L.T @ L``."""
+        if self.side == "query":
+            raise AttributeError(NO_METRIC)
+        return super().metric_
+
+    def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
+        """See `LMNN.pair_distance`."""
+        if self.side == "query":
+            raise TypeError(NO_METRIC)
+        return super().pair_distance(X, pairs)
+
+    def get_metric(self) -> Callable[..., float]:
+        """See `LMNN.get_metric`."""
+        if self.side == "query":
+            raise TypeError(NO_METRIC)
+        return super().get_metric()
+
     def _chosen(
         self,
         n: int,
-        stated: Callable[[LongArray], MetricProblem],
-        scored: Callable[[MetricProblem, LongArray, LongArray], Score],
+        stated: Callable[[LongArray], Stated],
+        scored: Callable[[Stated, LongArray, LongArray], Score],
     ) -> None:
         """Set the strength, by cross-validation if asked for."""
         self.strength_, self.strengths_, self.scores_ = 1.0, np.zeros(0), np.zeros(0)
@@ -230,6 +298,8 @@ def candidates(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
             own = max(min(int(counts[y[i]]) - 1, max(1, int(OWN * m))), m - (n - int(counts[y[i]])))
             same[i] = False
             parts = [(np.flatnonzero(same), own), (np.flatnonzero(y != y[i]), m - own)]
-            nearest = [part[np.argsort(away[part], kind="stable")[:k]] for part, k in parts]
+            nearest = [
+                part[np.argpartition(away[part], k - 1)[:k]] if 0 < k < len(part) else part[:k] for part, k in parts
+            ]
             found[i] = np.sort(np.concatenate(nearest))
     return found

@@ -14,6 +14,7 @@ Everything else is inherited. Export it in ``__init__.py``, from which the tests
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from copy import copy
@@ -24,7 +25,7 @@ from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
@@ -62,6 +63,8 @@ from sdpmetric.verbs import solve
 P = TypeVar("P", bound=Problem)
 # Parameters that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
+# Seconds that are left to a solve where all were spent before.
+LEAST_TIME = 1e-3
 # Attributes of some fits only.
 PASSING = ("solution_", "relative_gap_", "validation_score_", "stream_")
 
@@ -172,10 +175,11 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
         """Learn from checked data."""
+        began = time.perf_counter()
         rows, held = self._divided(len(y), y)
         problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows])
         measure = self._measure(problem, y[rows], X[held], y[held]) if self.early_stopping else None
-        return self._learn(problem, X, y, measure, y[rows])
+        return self._learn(problem, X, y, measure, y[rows], began=began)
 
     def _fit_tuples(
         self,
@@ -185,15 +189,15 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
         """Learn from pairs, triplets or quadruplets; early stopping holds some of them back."""
-        state = state or self._problem_of_tuples
+        began, state = time.perf_counter(), state or self._problem_of_tuples
         problem, measure = state(X, tuples, about), None
         if self.early_stopping:
             all_rows = np.asarray(tuples)
             similar = check_similar(about, len(all_rows)) if all_rows.shape[1] == 2 and about is not None else None
             rows, held = self._divided(len(all_rows), similar)
             problem = state(X, all_rows[rows], None if about is None else np.asarray(about)[rows])
-            measure = partial(tuple_score, problem.X, all_rows[held], None if similar is None else similar[held])
-        return self._learn(problem, X, measure=measure)
+            measure = self._measure_tuples(problem, all_rows[held], None if similar is None else similar[held])
+        return self._learn(problem, X, measure=measure, began=began)
 
     def _learn(
         self,
@@ -202,10 +206,17 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         y: Labels | None = None,
         measure: Score | None = None,
         known: Labels | None = None,
+        began: float | None = None,
     ) -> Self:
-        """Solve one problem, whose labels are `known`, and keep the solution; a `measure` stops the solve early."""
+        """Solve one problem, whose labels are `known`, and keep the solution; a `measure` stops the solve early.
+
+        What was done since `began` counts as time of the solve.
+        """
         task = Task(self._init_callback_context(max_subtasks=None), self, X, y).begin()
-        self._keep(problem, *self._solve(problem, task, measure, **self._start(problem, known)))
+        options, most = self._start(problem, known), getattr(self, "max_time", None)
+        if began is not None and most is not None:
+            options["max_time"] = max(most - (time.perf_counter() - began), LEAST_TIME)
+        self._keep(problem, *self._solve(problem, task, measure, **options))
         task.end({})
         return self
 
@@ -326,6 +337,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """What scores components on the examples held back, by nearest neighbors."""
         votes = min(getattr(self, "n_neighbors", 3), len(y))
         return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes) == y_held))
+
+    def _measure_tuples(self, problem: Problem, held: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> Score:
+        """What scores components on tuples held back."""
+        return partial(tuple_score, problem.X, held, similar)
 
     # -- for everybody ------------------------------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import field
 from functools import partial
-from typing import NoReturn, Self, cast
+from typing import Literal, NoReturn, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,7 +32,11 @@ from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.impostors import SearchMethod
+from sdpmetric.verbs import solve
 
+# Ridges that cross-validation tries, as multiples of "auto", the largest first; the gap that is proven along the path,
+# at least; and the parts that are held back in turn.
+MULTIPLES, ROUGH, FOLDS = (30.0, 10.0, 3.0, 1.0, 0.3), 1e-2, 5
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 
 
@@ -142,9 +147,11 @@ class LMNN(LargeMarginEstimator):
         Target neighbors per example.
     push_weight : float, default 0.5
         ``mu`` in ``(1 - mu) pull + mu push``.
-    ridge : float or "auto", default "auto"
+    ridge : float, "auto" or "cv", default "auto"
         Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that vary
-        in r directions: next to nothing where examples are many. 0: the paper's program; see docs/useless_optima.md.
+        in r directions: next to nothing where examples are many. "cv", for few labels: 30, 10, 3, 1 or 0.3 times that,
+        whichever tells most examples by their nearest neighbor when each fifth of them is held back; each solve starts
+        from the one before. 0: the paper's program; see docs/useless_optima.md.
     loss : {"hinge", "squared_hinge"}, default "hinge"
     search : {"auto", "brute", "ball_tree"}, default "auto"
         Impostor search, exact in every case.
@@ -180,6 +187,8 @@ class LMNN(LargeMarginEstimator):
         The proven relative gap.
     ridge_ : float
         The ridge that was used.
+    ridges_, scores_ : (p,) arrays
+        Of "cv": the values that were tried, and the shares of examples that they told; else empty.
     validation_score_ : float
         With early stopping, the score on what was kept out.
     n_iter_, n_features_in_, feature_names_in_
@@ -213,12 +222,46 @@ class LMNN(LargeMarginEstimator):
     n_components: Count | None = field(default=None, kw_only=False)
     n_neighbors: Count = 3
     push_weight: float = 0.5
-    ridge: Ridge = "auto"
+    ridge: Ridge | Literal["cv"] = "auto"
     loss: Loss = "hinge"
     search: SearchMethod = "auto"
     n_passes: Count = 1
+    ridges_: FloatArray = field(init=False)
+    scores_: FloatArray = field(init=False)
     statement = LMNNProblem
     fit_triplets = routes.fit_triplets
+
+    def _problem(
+        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **about: object
+    ) -> Problem:
+        chosen = {"ridge": self.ridge_} if self.ridge == "cv" else {}
+        return super()._problem(X, y, weights, targets, **chosen, **about)
+
+    def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
+        self.ridges_, self.scores_ = np.zeros(0), np.zeros(0)
+        if self.ridge == "cv":
+            self._choose(X, y, weights)
+        return super()._fit(X, y, weights, regions)
+
+    def _choose(self, X: Data, y: Labels, weights: Weights) -> None:
+        """Set the ridge by cross-validation."""
+        counts = np.bincount(validation.check_labels(y, len(X))[1])
+        folds = StratifiedKFold(min(FOLDS, max(2, int(counts.max()))), shuffle=True, random_state=self._seed())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of classes that are small in a fold
+            targets = self._targets_of_small_classes(X, y)
+            whole = super()._problem(X, y, weights, targets, ridge="auto")
+            self.ridges_ = np.array(MULTIPLES) * cast(LMNNProblem, whole).ridge
+            self.scores_ = np.zeros(len(MULTIPLES))
+            for rows, held in folds.split(X, y):
+                start, targets = None, self._targets_of_small_classes(X[rows], y[rows])
+                for k, ridge in enumerate(self.ridges_.tolist()):
+                    self.ridge_ = ridge
+                    problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows], targets)
+                    L = solve(problem, tol=max(self.tol or ROUGH, ROUGH), max_time=self.max_time, init=start).components
+                    start = L if L.any() else None
+                    self.scores_[k] += np.sum(knn_predict(L, problem.X, y[rows], X[held], 1) == y[held]) / len(y)
+        self.ridge_ = float(self.ridges_[np.argmax(self.scores_)])
 
 
 @estimator

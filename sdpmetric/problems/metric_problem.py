@@ -154,8 +154,10 @@ class MetricProblem(Problem):
                 f"end in {unbounded} directions in which no other term costs anything; add terms.Trace(), or a Budget "
                 "over pairs that differ there, or reduce the dimension first, for example by PCA."
             )
+        if self.domain.plain or not self.total.barrier:
+            return
         rank = np.linalg.matrix_rank(self.domain.basis)
-        if rank < self.X.shape[1] and self.total.barrier:
+        if rank < self.X.shape[1]:
             raise ValueError(
                 f"log_det is infinite for every metric of the domain, whose rank is at most {rank}: leave it out, or "
                 "state the problem without subspace= or bases=."

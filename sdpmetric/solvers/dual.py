@@ -10,9 +10,9 @@ With ``Q = weight M0 - S(a)`` the dual is ``sum a c - sum l*(a) - |[Q]_+|^2 / (2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -25,11 +25,13 @@ from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.bounds.bound_terms import ROOM, BoundTerms
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.problems.query import QueryProblem
 from sdpmetric.terms.base import Loss
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.margins import MarginLoss
@@ -115,7 +117,7 @@ class DualValue:
     value: float
     gradient: FloatArray
     cost: Callable[[], float]
-    metric: FloatArray
+    metric: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     spectrum: tuple[FloatArray, FloatArray] | None = None
 
     @cached_property
@@ -262,8 +264,8 @@ class SumDual:
         """Whether conjugates are 0 in the box, as those of hinges are."""
         return not any(loss.conjugates(loss.item_weights).any() or loss.scalar.steep for loss in self.losses)
 
-    def components(self, here: DualValue) -> FloatArray:
-        """A factor of the metric there, in the data's coordinates, (r, d)."""
+    def components(self, a: FloatArray, here: DualValue) -> FloatArray:
+        """A factor of the metric at multipliers, in the data's coordinates, (r, d)."""
         P, B = here.metric, self.domain.basis
         if not self.n_negative:
             try:
@@ -470,8 +472,21 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     hard, room = any(loss.hard for loss in problem.total.losses), min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
     dual = SumDual(problem.total.stiffened(1.0, room) if hard else problem.total, problem.domain)
     if init is None:
-        init = dual.components(DualValue(0.0, np.zeros(0), float, dual.positive(dual.target) / dual.weight))
+        nothing = np.zeros(0)
+        init = dual.components(nothing, DualValue(0.0, nothing, float, dual.positive(dual.target) / dual.weight))
     a = dual.moderate(np.concatenate([np.zeros(0), *problem.total.slopes(init, 1.0)]))
+    while True:
+        a, found = yield from _rounds(problem, dual, a, budget, tol)
+        if found or not hard or room >= LARGEST_ROOM * tol:
+            return
+        room = WIDER * room  # a metric at the optimum misses constraints by the rounding of multipliers
+        dual = SumDual(problem.total.stiffened(1.0, room), problem.domain)
+
+
+def _rounds(
+    problem: Problem, dual: SumDual, a: FloatArray, budget: Budget, tol: float
+) -> Generator[Step, None, tuple[FloatArray, bool]]:
+    """Steps from multipliers until the gap no longer falls; the last ones, and whether more is of no use."""
     best, low, idle, most, by_excess = math.inf, -math.inf, 0, FIRST, True
     for _ in range(ROUNDS):
         a, here = dual.ascend(a, budget, PROVEN * tol, most, by_excess)
@@ -487,17 +502,85 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
         step = _step(problem, dual, a, here, proven=idle > 0 or here.gap <= tol)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
-            return
+            return a, True
         if idle >= PATIENCE:
-            if not hard or math.isfinite(best) or room >= LARGEST_ROOM * tol:
-                return
-            idle, room = 0, WIDER * room  # a metric at the optimum misses constraints by the rounding of multipliers
-            dual = SumDual(problem.total.stiffened(1.0, room), problem.domain)
+            break
+    return a, math.isfinite(best)
 
 
-def _step(problem: MetricProblem, dual: SumDual, a: FloatArray, here: DualValue, *, proven: bool) -> Step:
+@dataclass(eq=False)
+class QueryDual(SumDual):
+    """The dual over all square matrices, which need no positive part: ``W(a) = W0 + sum_t a_t q_t x_t^T / weight``.
+
+    With the products K of every two ``q_t x_t^T``, or where they are too many as sums over them, values need no matrix.
+    """
+
+    pairs: tuple[FloatArray, FloatArray] = field(kw_only=True)
+    to: FloatArray = field(kw_only=True)
+
+    @property
+    def target(self) -> FloatArray:
+        """``weight W0``."""
+        return self.weight * self.to
+
+    @property
+    def constant(self) -> float:
+        """``weight / 2 |W0|^2``."""
+        return 0.5 * self.weight * float(np.sum(self.to * self.to))
+
+    def positive(self, Q: FloatArray) -> FloatArray:
+        """The matrix itself, as there is no cone."""
+        return Q
+
+    @cached_property
+    def first(self) -> FloatArray:
+        """``q_t^T W0 x_t``, (t,)."""
+        return np.asarray(np.einsum("ij,ij->i", self.pairs[0] @ self.to, self.pairs[1]))
+
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """See `SumDual.sizes`."""
+        return np.asarray(np.linalg.norm(self.pairs[0], axis=1) * np.linalg.norm(self.pairs[1], axis=1))
+
+    @cached_property
+    def products(self) -> FloatArray | None:
+        """K, (t, t)."""
+        q, x = self.pairs
+        return (q @ q.T) * (x @ x.T) if len(q) ** 2 <= MAX_ENTRIES else None
+
+    def moved(self, a: FloatArray) -> FloatArray:
+        """``sum_t a_t q_t x_t^T``, (d, d)."""
+        return np.asarray((self.pairs[0] * a[:, None]).T @ self.pairs[1])
+
+    def at(self, a: FloatArray, *, spectrum: bool = False) -> DualValue:
+        """See `SumDual.at`; the metric is left empty."""
+        (loss,), (q, x), K = self.losses, self.pairs, self.products
+        way = np.einsum("ij,ij->i", q @ self.moved(a), x) if K is None else K @ a
+        half, excess = 0.5 * float(a @ way) / self.weight, loss.offset - self.first - way / self.weight
+        value = float(a @ (loss.offset - self.first)) - float(loss.conjugates(a).sum()) - half
+        return DualValue(value, excess - loss.conjugate_slopes(a), lambda: loss.value(excess) + half)
+
+    def components(self, a: FloatArray, here: DualValue) -> FloatArray:
+        """``W.T``."""
+        return (self.to + self.moved(a) / self.weight).T
+
+    @classmethod
+    def of(cls, problem: QueryProblem) -> QueryDual:
+        """That of a problem."""
+        return cls(problem.total, Domain.of(problem.X.shape[1]), pairs=problem.pairs, to=problem.to)
+
+
+@solver(QueryProblem, "dual", tol=1e-4, default=True)
+def query_steps(problem: QueryProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
+    """Solve a map of queries by ascent in the multipliers of its triplets, by L-BFGS-B."""
+    yield Step(problem.zero, problem.objective(problem.zero))
+    dual, u = QueryDual.of(problem), problem.margin - problem.more_similar(problem.zero if init is None else init)
+    yield from _rounds(problem, dual, dual.moderate(problem.terms[0].smoothed(u, 1.0)[1]), budget, tol)
+
+
+def _step(problem: Problem, dual: SumDual, a: FloatArray, here: DualValue, *, proven: bool) -> Step:
     """The metric of the multipliers, with the problem's certificate or with what floating point says."""
-    L = dual.components(here)
+    L = dual.components(a, here)
     if proven or not math.isfinite(here.objective):
         return Step.certified(problem, L, a)
     return Step(L, here.objective, min(here.value, here.objective), lambda: a)

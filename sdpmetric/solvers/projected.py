@@ -17,8 +17,9 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.problems.query import QueryProblem
 from sdpmetric.solvers import weights
-from sdpmetric.solvers.dual import PROVEN, SumDual, fits
+from sdpmetric.solvers.dual import PROVEN, QueryDual, SumDual, fits
 from sdpmetric.terms.frobenius import Frobenius
 
 # Values that a step may exceed, the share of the promised descent that it has to bring, and lengths that are tried.
@@ -90,6 +91,10 @@ class Descent:
         moved, off = P - here.metric, P - self.middle
         return here.losses + float(np.sum(here.slack * moved)) + 0.5 * weight * float(np.sum(off * off))
 
+    def components(self, here: Iterate) -> FloatArray:
+        """A factor of the metric, in the data's coordinates, (r, d)."""
+        return np.asarray(psd.factor(here.metric) @ self.dual.domain.basis)
+
     def steps(self, first: FloatArray, budget: Budget) -> Iterator[Iterate]:
         """Iterates of the method from a metric; they end where rounding hides all descent."""
         here = self.at(first)
@@ -116,6 +121,11 @@ class Descent:
             yield here
 
 
+def is_smooth(problem: QueryProblem) -> bool:
+    """Whether the loss has no kinks."""
+    return not problem.terms[0].kinked
+
+
 def is_first(problem: MetricProblem) -> bool:
     """Whether no other solver is faster."""
     return takes(problem) and not fits(problem) and not weights.takes(problem)
@@ -126,24 +136,58 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
     yield Step(problem.zero, problem.objective(problem.zero))
     dual, B = SumDual(problem.total, problem.domain), problem.domain.basis
-    descent, best, idle = Descent(dual), math.inf, 0
-    first = descent.middle if init is None else dual.domain.pinched(B @ (init.T @ init) @ B.T)
-    for k, here in enumerate(descent.steps(dual.positive(first), budget)):
+    first = None if init is None else dual.domain.pinched(B @ (init.T @ init) @ B.T)
+    yield from _iterates(problem, Descent(dual), first, budget, tol)
+
+
+@dataclass(eq=False)
+class QueryDescent(Descent):
+    """A map of queries, as a function of W."""
+
+    dual: QueryDual
+
+    def at(self, P: FloatArray) -> Iterate:
+        """See `Descent.at`."""
+        (loss,), (q, x), weight = self.dual.losses, self.dual.pairs, self.dual.weight
+        value, a = loss.smoothed(loss.offset - np.einsum("ij,ij->i", q @ P, x), 0.0)
+        S, off = -self.dual.moved(a), P - self.middle
+        return Iterate(P, value + 0.5 * weight * float(np.sum(off * off)), value, [a], S, S + weight * off)
+
+    def components(self, here: Iterate) -> FloatArray:
+        """``W.T``."""
+        return here.metric.T
+
+
+@solver(QueryProblem, "projected", tol=1e-4, default=is_smooth, when=is_smooth)
+def query_steps(problem: QueryProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
+    """Solve a map of queries with a smooth loss by spectral gradients, from W0 or from `init`."""
+    yield Step(problem.zero, problem.objective(problem.zero))
+    first = None if init is None else init.T
+    yield from _iterates(problem, QueryDescent(QueryDual.of(problem)), first, budget, tol)
+
+
+def _iterates(
+    problem: MetricProblem | QueryProblem, descent: Descent, first: FloatArray | None, budget: Budget, tol: float
+) -> Iterator[Step]:
+    """Steps from a metric, or from what it is to be near to, until the gap no longer falls."""
+    best, idle = math.inf, 0
+    start = descent.middle if first is None else first
+    for k, here in enumerate(descent.steps(descent.dual.positive(start), budget)):
         if k % EVERY:
             continue
         low = descent.bound(here)
         gap = relative_gap(here.value, min(here.value, low))
         idle = 0 if gap < best else idle + 1
         best = min(best, gap)
-        yield _step(problem, here, low, proven=gap <= PROVEN * tol or idle >= PATIENCE)
+        yield _step(problem, descent, here, low, proven=gap <= PROVEN * tol or idle >= PATIENCE)
         if idle >= PATIENCE:
             return
-    yield _step(problem, here, low, proven=True)
+    yield _step(problem, descent, here, low, proven=True)
 
 
-def _step(problem: MetricProblem, here: Iterate, low: float, *, proven: bool) -> Step:
+def _step(problem: MetricProblem | QueryProblem, descent: Descent, here: Iterate, low: float, *, proven: bool) -> Step:
     """The metric with the problem's certificate, or with what floating point says."""
-    L, a = psd.factor(here.metric) @ problem.domain.basis, problem.state_dual(here.slopes)
+    L, a = descent.components(here), np.concatenate([np.zeros(0), *here.slopes])
     if proven or not math.isfinite(here.value):
         return Step.certified(problem, L, a)
     return Step(L, here.value, min(here.value, low), lambda: a)

@@ -26,6 +26,7 @@ from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.engine import threads
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.margins import MarginLoss
@@ -88,6 +89,7 @@ class Program:
         used = np.flatnonzero(weights)
         found = self.linear + self.total.ridge + np.diag(self.total.entry_matrix(each))
         for first in range(0, len(used), PAIRS_AT_ONCE):
+            check_deadline()
             part = used[first : first + PAIRS_AT_ONCE]
             found += weights[part] @ self.slacks.squares(self.total.pairs[part])
         return np.asarray(found)
@@ -186,6 +188,7 @@ class Path:
 
     def __init__(self, program: Program, rows: Index, columns: Index) -> None:
         self.program = program
+        check_deadline()
         self.rows = rows[program.low[rows] < program.high[rows]]
         self.offset, self.low, self.high = (part[self.rows] for part in (program.offset, program.low, program.high))
         self.above, self.below = np.isfinite(self.high), np.isfinite(self.low)
@@ -349,6 +352,7 @@ class Path:
 
     def _system(self, E: FloatArray, D: FloatArray) -> Solve:
         """Solutions x, y of ``D x + T^T y = right_x`` and ``T x - E y = right_y``, with positive diagonals D and E."""
+        check_deadline()
         T, few = self.T, len(D) <= len(E)
         A = _gram(T, 1.0 / E) if few else _gram(T.T, 1.0 / D)
         diagonal = A.diagonal() + (D if few else E)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,61 @@ def test_the_strength_is_chosen_by_held_out_scores(kind):
     assert given.fit(X, Y).strengths_.size == 0
     if kind == "labels":
         assert given.solution_.problem.fingerprint() == adapter.solution_.problem.fingerprint()
+
+
+def test_queries_alone_have_a_map_and_no_metric():
+    scale, d, t = 10.0 / mean_square(X), 6, len(TRIPLETS)
+    adapter = Adapter(side="query", strength=2.0).fit_triplets(X, TRIPLETS)
+    near = {"frobenius": 50.0 / (np.sqrt(t * d) * scale**2), "to": 2.0 * scale * np.eye(d)}
+    stated, W = sm.QueryProblem(X, TRIPLETS, **near), RNG.normal(size=(d, d))
+    assert adapter.solution_.problem.objective(W.T) == pytest.approx(stated.objective(W.T), rel=1e-9)
+    assert adapter.relative_gap_ <= 1e-3
+    similar = adapter.transform(X) @ X.T
+    ordered = similar[TRIPLETS[:, 0], TRIPLETS[:, 1]] > similar[TRIPLETS[:, 0], TRIPLETS[:, 2]]
+    assert np.array_equal(ordered, stated.more_similar(adapter.components_) > 0.0)
+    weak = Adapter(side="query", strength=1e-3).fit_triplets(X, TRIPLETS)
+    assert np.mean(stated.more_similar(weak.components_) > 0.0) > np.mean(stated.more_similar(np.eye(d)) > 0.0)
+    for wrong in (adapter.get_metric, lambda: adapter.pair_distance(X, PAIRS)):
+        with pytest.raises(TypeError, match="inner products"):
+            wrong()
+    assert not hasattr(adapter, "metric_")
+    for fit, given in ((Adapter.fit_pairs, (PAIRS, SIMILAR)), (Adapter.fit_quadruplets, (TRIPLETS[:, [0, 1, 0, 2]],))):
+        with pytest.raises(ValueError, match="side='query'"):
+            fit(Adapter(side="query"), X, *given)
+
+
+def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
+    rotation = np.linalg.qr(RNG.normal(size=(6, 6)))[0]
+    both, triplets = np.vstack([X, X @ rotation]), TRIPLETS + np.array([43, 0, 0])
+    adapter = Adapter(side="query", strength="cv", early_stopping=True, random_state=0).fit_triplets(both, triplets)
+    assert adapter.strength_ == adapter.strengths_[np.argmax(adapter.scores_)]
+    q, x, z = (both[rows] for rows in triplets.T)
+    assert adapter.scores_.max() > np.mean(np.einsum("ij,ij->i", q, x - z) > 0.0)
+    labelled = Adapter(side="query", metric="cosine").fit(X, Y)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(labelled.transform(3.0 * X), unit @ labelled.components_.T, atol=1e-12)
+    similar = unit @ labelled.components_.T @ unit.T
+    np.fill_diagonal(similar, -np.inf)
+    assert labelled.score(X, Y) == np.mean(Y[np.argmax(similar, axis=1)] == Y)
+
+
+def test_time_counts_from_the_call(monkeypatch):
+    state, found = Adapter._problem, []
+
+    def slow(self, *arguments):
+        time.sleep(0.2)
+        return state(self, *arguments)
+
+    def solve(problem, **options):
+        found.append(options["max_time"])
+        return sm.solve(problem)
+
+    monkeypatch.setattr(Adapter, "_problem", slow)
+    monkeypatch.setattr("sdpmetric.estimators.base.solve", solve)
+    for most in (0.1, 1e3):
+        Adapter(max_time=most).fit(X, Y)
+    assert found[0] <= 1e-3
+    assert found[1] <= 1e3 - 0.2
 
 
 def test_what_is_wrong_is_said():

@@ -114,3 +114,18 @@ def test_the_command_line_warns_on_standard_error(wide, tmp_path):
     assert "Warning: directions of the data that cost no pull separate 100%" in said.stderr
     assert "--ridge auto" in said.stderr
     assert "Warning" not in CliRunner().invoke(app, [*arguments, "--ridge", "auto"]).stderr
+
+
+def test_the_ridge_is_chosen_by_examples_held_back():
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(X))
+    X, y, n = X[rows] / 16.0, y[rows], 60
+    chosen, auto = LMNN(ridge="cv").fit(X[:n], y[:n]), LMNN().fit(X[:n], y[:n])
+    assert chosen.ridge_ == chosen.ridges_[np.argmax(chosen.scores_)] > auto.ridge_
+    assert auto.ridge_ in chosen.ridges_
+    given = LMNN(ridge=chosen.ridge_).fit(X[:n], y[:n])
+    assert given.solution_.problem.fingerprint() == chosen.solution_.problem.fingerprint()
+    assert chosen.score(X[n:], y[n:]) > auto.score(X[n:], y[n:])
+    assert given.scores_.size == 0
+    with pytest.raises(ValueError, match="ridge must be"):
+        LMNN(ridge="cv").fit_triplets(X[:n], [[0, 1, 2]])

@@ -89,7 +89,7 @@ class Active:
     @property
     def components(self) -> FloatArray:
         """A factor of the metric there."""
-        return self.sum.components(self.here)
+        return self.sum.components(self.a, self.here)
 
     @property
     def dual(self) -> Dual:

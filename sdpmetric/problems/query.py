@@ -1,0 +1,216 @@
+"""A map of queries near a given one, from triplets: similarities ``q^T W x`` without a cone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_multipliers
+from sdpmetric.core.problem import Problem
+from sdpmetric.linalg.rigorous import TINY, above, all_above, gamma, product_above, squares_above, sum_above, sum_below
+from sdpmetric.terms.base import ROUNDINGS
+from sdpmetric.terms.comparisons import TripletHinge
+from sdpmetric.terms.frobenius import Frobenius
+
+# Smoothing widths whose slopes are tried as dual candidates of a point.
+WIDTHS = (1e-9, 1e-2, 1.0)
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class QueryProblem(Problem):
+    """A linear map of queries alone, near a given one.
+
+    Schultz and Joachims's program [SJ2003] for similarities and any square matrix W: minimize::
+
+        sum_t w_t l( margin - q_t^T W (x_t - z_t) )  +  frobenius / 2  ||W - W0||_F^2
+
+    over triplets of a query q, an item x that is to be more similar to it, and an item z, divided by the sum of w. W
+    need not be symmetric, and items stay as they are. A solution's components are ``W.T``: rows of queries times
+    ``components.T`` are compared with rows of items by inner products. Of a point there is no metric.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Queries and items, one below the other where they are different; finite numbers, float32 stays float32.
+    triplets : (t, 3) integer array
+        Row numbers of X: a query, the item that is more similar to it, and the other one.
+    frobenius : float, default 1
+        Positive.
+    to : (d, d) array, optional
+        ``W0``; default the identity.
+    loss : {"logistic", "hinge", "squared_hinge", "smooth_hinge"}, default "logistic"
+    margin : float, default 0
+    triplet_weights : (t,) array, optional
+        Nonnegative; default 1.
+
+    Raises
+    ------
+    ValueError
+        If numbers are not finite or out of range, or triplets do not name three rows.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> problem = sm.QueryProblem([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]], [[0, 2, 1]], frobenius=0.1)
+    >>> solution = sm.solve(problem)
+    >>> solution.relative_gap <= 1e-3, solution.components.shape
+    (True, (2, 2))
+    """
+
+    weights: ClassVar[tuple[str, ...]] = ("frobenius",)
+    refusals: ClassVar[Mapping[str, str]] = {
+        "save_proof": "its point is no metric; sdpmetric.certify proves the same again from solution.dual.",
+        "explain": "its multipliers, solution.dual, are those of the triplets in their order.",
+    }
+
+    X: NDArray[np.floating]
+    triplets: NDArray[np.int32]
+    frobenius: float
+    to: FloatArray
+    loss: str
+    margin: float
+    triplet_weights: FloatArray
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        triplets: ArrayLike,
+        frobenius: float = 1.0,
+        to: ArrayLike | None = None,
+        loss: str = "logistic",
+        margin: float = 0.0,
+        triplet_weights: ArrayLike | None = None,
+    ) -> None:
+        data = validation.check_examples(X)
+        d = data.shape[1]
+        W0 = np.eye(d) if to is None else validation.real_array("to", to)
+        if W0.shape != (d, d) or not np.isfinite(W0).all():
+            raise ValueError(f"to must be a finite ({d}, {d}) array, the map W0 of queries, got shape {W0.shape}.")
+        if loss == "hard":
+            raise ValueError("loss='hard' is for metrics; take 'hinge' with a small weight frobenius=.")
+        weight = validation.check_number("frobenius", frobenius, np.finfo(np.float64).tiny)
+        bound = TripletHinge(triplets, margin=margin, loss=loss, weights=triplet_weights).bind(data)
+        self._assign(
+            X=data,
+            triplets=np.asarray(bound.triplets, dtype=np.int32),
+            frobenius=weight,
+            to=W0,
+            loss=loss,
+            margin=bound.margin,
+            triplet_weights=np.asarray(bound.weights, dtype=np.float64),
+        )
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimized, over how much data."""
+        (n, d), (term, _) = self.X.shape, self.terms
+        return f"map of queries: mean {term.describe()} + {self.frobenius:g} half the square of W - W0: {n:,} x {d}"
+
+    @cached_property
+    def terms(self) -> tuple[TripletHinge, Frobenius]:
+        """The loss, whose excess is the margin less a difference of similarities, and the Frobenius term."""
+        weight, w = 1.0 / max(float(self.triplet_weights.sum()), np.finfo(np.float64).tiny), self.triplet_weights
+        loss = TripletHinge(self.triplets, margin=self.margin, loss=self.loss, weights=w, weight=weight)
+        return loss.bind(self.X), Frobenius(weight=self.frobenius)
+
+    @cached_property
+    def total(self) -> BoundTerms:
+        """Both terms."""
+        return BoundTerms(np.asarray(self.X, dtype=np.float64), self.terms)
+
+    @property
+    def zero(self) -> FloatArray:
+        """``W0.T``, where every solve starts."""
+        return self.to.T
+
+    @cached_property
+    def pairs(self) -> tuple[FloatArray, FloatArray]:
+        """The queries and the differences of their two items, (t, d) each."""
+        q, x, z = (np.asarray(self.X[rows], dtype=np.float64) for rows in self.triplets.T)
+        return q, x - z
+
+    def more_similar(self, components: FloatArray) -> FloatArray:
+        """By how much the similarity of each triplet's first item is larger, (t,)."""
+        q, apart = self.pairs
+        return np.asarray(np.einsum("ij,ij->i", q @ components.T, apart))
+
+    def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
+        """``W.T``; see `Problem.check_point`."""
+        d = self.X.shape[1]
+        if metric is not None:
+            raise ValueError(f"metric= is for metrics; pass the map of queries as components=W.T, ({d}, {d}).")
+        L, residual = super().check_point(components, None)
+        if len(L) != d:
+            raise ValueError(f"components must have shape ({d}, {d}), those of W.T, got {L.shape}.")
+        return L, residual
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Evaluate the sum at ``components = W.T``."""
+        L, _ = self.check_point(components, metric)
+        off = 0.5 * self.frobenius * float(np.sum((L - self.to.T) ** 2))
+        return self.terms[0].value(self.margin - self.more_similar(L)) + off
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
+        """Certify any map: its objective rounded upwards, and the dual value of multipliers rounded downwards.
+
+        With multipliers a between 0 and the weights and ``S = sum_t a_t q_t (x_t - z_t)^T`` no map has less than
+        ``margin sum a - sum l*(a) - <S, W0> - ||S||_F^2 / (2 frobenius)``. Default: slopes of the losses at the point.
+        """
+        L, _ = self.check_point(components, metric)
+        loss, u = self.terms[0], self.margin - self.more_similar(L)
+        if dual is None:
+            given = [loss.smoothed(u, width)[1] for width in (WIDTHS if loss.kinked else WIDTHS[:1])]
+        else:
+            given = [check_multipliers(dual, loss.size, "multipliers of the triplets")]
+        proven, a = max(((self.proven(loss.clip(one)), loss.clip(one)) for one in given), key=lambda pair: pair[0])
+        size = max((float(np.abs(one).max(initial=0.0)) for one in given), default=0.0)
+        moved = float(np.abs(a - given[0]).max(initial=0.0)) if dual is not None else 0.0
+        objective, bound = self._highest(L, u), max(0.0, proven)
+        return DualityCertificate(
+            objective=objective,
+            lower_bound=bound,
+            program="map of queries",
+            rigor=loss.rigor,
+            primal_residual=0.0,
+            dual_residual=moved / size if size else 0.0,
+            complementarity=max(0.0, objective - bound) / max(1.0, abs(objective)),
+            n_active=int(np.count_nonzero(a)),
+        )
+
+    def _highest(self, L: FloatArray, u: FloatArray) -> float:
+        """A float not below the exact objective of a map of floats with about this excess."""
+        (q, apart), d = self.pairs, self.X.shape[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.einsum("ij,ij->i", np.abs(q) @ np.abs(L.T), np.abs(apart)) + self.margin
+            off = all_above(gamma(2 * d + 8) * size, 8) + d * (d + 4) * TINY * (1.0 + np.abs(apart).max(initial=0.0))
+            entries = all_above(np.abs(L - self.to.T))
+            if not (np.isfinite(u + off).all() and np.isfinite(entries).all()):
+                return math.inf
+            square = product_above(0.5, self.frobenius, squares_above(entries))
+            return sum_above(np.array([self.terms[0].highest(u - off, u + off), square]))
+
+    def proven(self, a: FloatArray) -> float:
+        """A lower bound from multipliers in their box, rounded downwards."""
+        q, apart = self.pairs
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighted = a[:, None] * q
+            S, size = weighted.T @ apart, np.abs(weighted).T @ np.abs(apart)
+            off = all_above(gamma(len(a) + ROUNDINGS + 4) * size, len(a) + 4)
+            off += all_above(len(a) * TINY * (2.0 + np.full_like(S, np.abs(apart).max(initial=0.0))), 2)
+            inner, reach = S * self.to, all_above(np.abs(S) + off)
+            lost = all_above(np.abs(inner) * 2.0**-52 + off * np.abs(self.to), 4) + TINY
+            if not (np.isfinite(reach).all() and np.isfinite(inner + lost).all()):
+                return -math.inf
+            square = product_above(0.5, squares_above(reach), above(1.0 / self.frobenius))
+            parts = [self.terms[0].dual_value(a), -sum_above(inner.ravel()), -sum_above(lost.ravel()), -square]
+        return sum_below(np.array(parts)) if np.isfinite(parts).all() else -math.inf
