@@ -29,6 +29,12 @@ def named_prior(
         raise ValueError(f"prior must be one of {known}, or a positive definite matrix, got {prior!r}.")
     d = X.shape[1]
     if prior == "covariance":
+        if len(X) <= d + 1:
+            raise ValueError(
+                f"prior='covariance' of {len(X)} examples with {d} features: under the inverse of their covariance so "
+                "few examples are all equally far from each other, whatever their labels. Pass prior='identity', "
+                f"reduce the dimension first, for example by PCA, or pass more than {d + 1} examples."
+            )
         roots = _whitening(X)
         return roots.T @ roots
     G = _generator(random_state).standard_normal(size=(d, 2 * d)) / np.sqrt(2 * d) if prior == "random" else np.eye(d)

@@ -15,7 +15,7 @@ from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, weighed
-from sdpmetric.estimators.options import Count, NotNegative, Ridge, Seed, estimator
+from sdpmetric.estimators.options import Count, Ridge, Seed, estimator
 from sdpmetric.problems.lfda import Embedding, LFDAProblem
 from sdpmetric.problems.rca import RCAProblem
 
@@ -211,9 +211,9 @@ class LFDA(MetricEstimator):
     embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"
         Scale of the components: eigenvectors times the roots of their eigenvalues, an orthonormal basis of their
         span, or the eigenvectors.
-    ridge : float, default 0
-        Added to the diagonal of the local scatter within classes; needed where data vary in directions in which no
-        class does, as with more features than examples.
+    ridge : float or "auto", default "auto"
+        Added to the diagonal of the local scatter within classes. "auto": ``(r / n)^2`` times the mean of that scatter
+        over directions, for n examples that vary in r features; see docs/useless_optima.md. `solution_` has it.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class LFDA(MetricEstimator):
     n_components: Count | None = field(default=None, kw_only=False)
     n_neighbors: Count = 7
     embedding: Embedding = "weighted"
-    ridge: NotNegative = 0.0
+    ridge: Ridge = "auto"
     statement = LFDAProblem
 
     def _options(self, problem: Problem) -> dict[str, object]:

@@ -89,7 +89,7 @@ class MLR(RankingEstimator, SolvedEstimator):
     ----------
     loss : {"auc", "map"}, default "auc"
         What rankings lose: 1 minus the area under the curve, or 1 minus the average precision.
-    slack_weight : float, default 1
+    slack_weight : float, default 10
         Weight of the mean loss relative to the trace of the metric, ``C``.
     solver : {"auto", "cutting_planes"}, default "auto"
     tol : float or None, default 1e-2
@@ -126,12 +126,12 @@ class MLR(RankingEstimator, SolvedEstimator):
     >>> from sklearn.preprocessing import scale
     >>> from sdpmetric.estimators import MLR
     >>> X, y = load_wine(return_X_y=True)
-    >>> bool(MLR(loss="map", slack_weight=10.0).fit(scale(X), y).relative_gap_ <= 1e-2)
+    >>> bool(MLR(loss="map").fit(scale(X), y).relative_gap_ <= 1e-2)
     True
     """
 
     loss: MLRLoss = "auc"
-    slack_weight: float = 1.0
+    slack_weight: float = 10.0
     tol: Positive | None = 1e-2
     statement = MLRProblem
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Self, cast
+from typing import Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -115,9 +115,10 @@ class POLA(StreamingEstimator):
 
     Parameters
     ----------
-    slack_weight : float or None, default 0.01
-        Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
-        contradict each other, larger weights take longer.
+    slack_weight : float, "auto" or None, default "auto"
+        Weight of a pair's slack. "auto": 0.01 up to 200 pairs, and 2 over their number where there are more, since
+        thousands of pairs would outweigh the norm of the metric; `solution_` has it. None: hard margins, which are
+        feasible for few data sets. If many pairs contradict each other, larger weights take longer.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
     gamma : float, optional
@@ -163,7 +164,7 @@ class POLA(StreamingEstimator):
     [True, False]
     """
 
-    slack_weight: float | None = 0.01
+    slack_weight: float | Literal["auto"] | None = "auto"
     initial_threshold: float = 1.0
     gamma: float | None = None
     n_pairs: Count | None = N_PAIRS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,8 +15,9 @@ from scipy.linalg import solve_triangular
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.lfda_bounds import Scatters, most, trace_ratio
 from sdpmetric.bounds.spans import dimension
+from sdpmetric.bounds.well_posed import Ridge, SampleSize, caution
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate, Multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
@@ -67,8 +68,9 @@ class LFDAProblem(Problem):
         r, between 1 and d; default d.
     n_neighbors : int, default 7
         k; in a class of at most k members, its number of members less one.
-    ridge : float, default 0
-        Added to the diagonal of W.
+    ridge : float or "auto", default 0
+        Added to the diagonal of W. "auto": ``(r / n)^2`` times the mean of W over directions, for n examples that vary
+        in r features.
     sample_weight : (n,) array, optional
         ``v``, nonnegative: an example counts so many times; scales ``s_i`` are chosen without weights. Default 1.
 
@@ -110,7 +112,7 @@ class LFDAProblem(Problem):
         y: ArrayLike,
         n_components: int | None = None,
         n_neighbors: int = 7,
-        ridge: float = 0.0,
+        ridge: Ridge = 0.0,
         sample_weight: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
@@ -121,9 +123,9 @@ class LFDAProblem(Problem):
             y=index,
             n_components=validation.check_integer("n_components", d if n_components is None else n_components, 1, d),
             n_neighbors=validation.check_integer("n_neighbors", n_neighbors),
-            ridge=validation.check_number("ridge", ridge, 0.0),
             sample_weight=check_sample_weight(sample_weight, len(data)),
         )
+        self._assign(ridge=self.sample_size.ridge(ridge))
         if not np.isfinite(self.scatters[1]).all():
             raise ValueError(
                 f"ridge={self.ridge:g} overflows in units of the data's variance; pass a smaller one, or rescale X."
@@ -141,7 +143,7 @@ class LFDAProblem(Problem):
         y: ArrayLike,
         n_components: int | None = None,
         n_neighbors: int = 7,
-        ridge: float = 0.0,
+        ridge: Ridge = 0.0,
         *,
         sample_weight: ArrayLike | None = None,
     ) -> LFDAProblem:
@@ -166,8 +168,22 @@ class LFDAProblem(Problem):
     @cached_property
     def _scatters(self) -> Scatters:
         """B and W in any coordinates, with bounds of their errors."""
+        return self._scatters_with(self.ridge)
+
+    def _scatters_with(self, ridge: float) -> Scatters:
         v = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
-        return Scatters(np.asarray(self.X, dtype=np.float64), self.y, v, self.n_neighbors, self.ridge)
+        return Scatters(np.asarray(self.X, dtype=np.float64), self.y, v, self.n_neighbors, ridge)
+
+    @property
+    def sample_size(self) -> SampleSize:
+        """How many examples W was learned from, and in how many features they vary."""
+        n, varying = len(self.X), int((np.ptp(self.X, axis=0) > 0.0).sum())
+        within = partial(self._scatters_with(0.0).forms, np.eye(self.X.shape[1]))
+        return SampleSize(n, min(varying, n - 1), lambda: float(np.trace(within()[1].matrix)))
+
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
+        """Too few examples for a scatter that is inverted."""
+        return super().caution(components, certificate) or caution(certificate, [self.sample_size], self.ridge)
 
     @cached_property
     def scatters(self) -> tuple[FloatArray, FloatArray]:

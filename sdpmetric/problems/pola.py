@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +52,8 @@ REPAIRABLE = 1e-3
 ACTIVE = 1e-6
 # Widths, in units of the margin, of the slopes that are tried as dual candidates where none are given.
 WIDTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+# Under slack_weight="auto" a slack weighs the first at most, and all together weigh the second at most.
+MOST, ALL = 0.01, 2.0
 # Up to here a threshold less 1 is exact.
 LARGEST_THRESHOLD = 1e15
 
@@ -76,8 +78,9 @@ class POLAProblem(Problem):
         Row numbers of X; pairs may repeat; a row paired with itself raises an error.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
-    slack_weight : float, optional
-        Weight of the slacks, > 0; None: hard margin.
+    slack_weight : float or "auto", optional
+        Weight of the slacks, > 0; "auto": 0.01 up to 200 pairs, and 2 over their number where there are more; None:
+        hard margin.
     initial_threshold : float, default 1
         ``b_1``, between 1 and 1e15.
     pair_weights : (p,) array, optional
@@ -104,13 +107,15 @@ class POLAProblem(Problem):
         X: ArrayLike,
         pairs: ArrayLike,
         similar: ArrayLike,
-        slack_weight: float | None = None,
+        slack_weight: float | Literal["auto"] | None = None,
         initial_threshold: float = 1.0,
         pair_weights: ArrayLike | None = None,
     ) -> None:
         data = owned(validation.check_data(X), X)
         validation.check_entries("X", data)
         rows = pair_checks.check_pairs(pairs, len(data))
+        if slack_weight == "auto":
+            slack_weight = min(MOST, ALL / max(len(rows), 1))
         weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)
         if weight == 0.0:
             raise ValueError("slack_weight must be positive; pass None for the hard margin.")
@@ -133,7 +138,7 @@ class POLAProblem(Problem):
         y: ArrayLike,
         n_pairs: int | None = 1000,
         *,
-        slack_weight: float | None = 1.0,
+        slack_weight: float | Literal["auto"] | None = 1.0,
         initial_threshold: float = 1.0,
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
@@ -147,7 +152,7 @@ class POLAProblem(Problem):
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
             Pairs of each kind at most, drawn at random; None: all pairs ``a < b``.
-        slack_weight : float or None, default 1
+        slack_weight : float, "auto" or None, default 1
         initial_threshold : float, default 1
         sample_weight : (n,) array, optional
             Nonnegative; a pair has the product of its examples' weights. Whole weights are repeated rows.

@@ -56,6 +56,13 @@ def test_priors_by_name_are_what_the_names_say():
         sm.ITMLProblem(X, [[0, 1]], [True], prior="pca")
 
 
+@pytest.mark.parametrize("kind", [ITML, LSML, SDML, estimators.LEGO])
+def test_a_covariance_of_few_examples_is_no_prior(kind):
+    few = np.append(X[:11], RNG.normal(size=(11, 9)), axis=1)
+    with pytest.raises(ValueError, match="under the inverse of their covariance so few examples are all equally far"):
+        kind(prior="covariance").fit(few, np.arange(11) % 2)
+
+
 @pytest.mark.parametrize(("estimator", "name"), [(e, NAMES[k % 5]) for k, e in enumerate([*STARTED, *STARTED])])
 def test_a_start_by_name_leaves_the_optimum_where_it_is(estimator, name):
     tol, names = estimator.tol, (estimator.init, name)
