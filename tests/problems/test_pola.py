@@ -13,7 +13,6 @@ from pola_oracle import separable
 from seeds import blocks
 
 import sdpmetric as sm
-from sdpmetric.bounds import contradiction
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
@@ -337,20 +336,15 @@ def test_no_contradiction_is_claimed_where_there_is_a_feasible_point() -> None:
         program.solve(solver="CLARABEL")
         a = np.maximum(named(program)["a"].value, 0)
         assert program.value > 1e-6
-        assert not problem.contradicts(a)
-        assert contradiction.sharpen(problem.differences, problem.signs, a) is None
-        assert not contradiction.repeated(problem.differences, problem.signs).any()
+        assert problem.contradiction([a]) is None
+        assert not problem.repeated.any()
 
 
 def test_both_conditions_of_a_proof_are_needed() -> None:
-    V, y = np.array([[1.0], [0.9]]), np.array([1.0, -1.0])
-    assert contradiction.contradicts(V, y, np.array([1.0, 1.0]))  # 1 - 0.81 >= 0 and 1 - 1 <= 0
-    assert not contradiction.contradicts(V, y, np.array([1.0, 0.7]))  # the sum of a_t y_t is positive
-    assert not contradiction.contradicts(V, y, np.array([0.8, 1.0]))  # 0.8 - 0.81 is not PSD
-    assert not contradiction.contradicts(V, y, np.zeros(2))
-    # Newton's method finds its way from nearby, and not from a problem that is feasible.
-    assert contradiction.sharpen(V, y, np.array([1.0, 1.0 - 1e-6])) is not None
-    assert contradiction.sharpen(1.0 / V, y, np.array([1.0, 1.0])) is None
+    problem = sm.POLAProblem([[0.0], [1.0], [0.9]], [[0, 1], [0, 2]], [True, False])
+    assert problem.contradiction([np.array([1.0, 1.0])])  # 1 - 0.81 >= 0 and 1 - 1 <= 0
+    # The sum of a_t y_t is positive; 0.8 - 0.81 is not PSD; nothing is proven.
+    assert problem.contradiction([np.array([1.0, 0.7]), np.array([0.8, 1.0]), np.zeros(2)]) is None
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------------
@@ -443,8 +437,8 @@ def test_pairs_that_nearly_contradict_each_other_do_not(similar, dissimilar, tru
     near, far = (float(v @ A @ v) for v in V)
     assert far - near >= 2.0 - 1e-9
     problem = sm.POLAProblem(np.concatenate([V, [[0, 0]]]), [[0, 2], [1, 2]], [True, False])
-    assert not problem.contradicts(np.ones(2))
-    assert contradiction.sharpen(problem.differences, problem.signs, np.array([1.0, 1.0 + 1e-9])) is None
+    assert problem.contradiction([np.ones(2)]) is None
+    assert problem.contradiction([np.array([1.0, 1.0 + 1e-9])]) is None
     assert sm.solve(problem, solver, max_time=1).status is not sm.Status.INFEASIBLE
 
 
@@ -452,7 +446,7 @@ def test_differences_that_are_equal_as_rounded_only_contradict_nothing() -> None
     """1e16 - 1 is rounded to 1e16: a metric of 1e-16 has a gap of 2 between the two squares."""
     problem = sm.POLAProblem([[1e16], [1.0], [0.0]], [[0, 1], [0, 2]], [True, False])
     assert problem.differences[0] == problem.differences[1]
-    assert not problem.contradicts(np.ones(2))
+    assert problem.contradiction([np.ones(2)]) is None
     assert problem.certify(np.eye(1), dual=np.ones(2)).lower_bound < np.inf
 
 
