@@ -10,7 +10,6 @@ from functools import singledispatch
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds import contradiction
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
@@ -19,7 +18,7 @@ from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import above, below, sum_above, sum_below
+from sdpmetric.linalg.rigorous import above
 from sdpmetric.losses import SquaredHinge
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
@@ -153,17 +152,13 @@ def least_loss(problem: POLAProblem) -> float:
     spare = -violation(strict)
     if spare <= 1e-9 * float(strict.sum()):
         return 0.0
-    best = 0.0
+    best, losses = 0.0, as_sum(problem.X, problem.pairs, y, SquaredHinge(), np.ones(len(y)), None)
     for weight in WEIGHTS:
         gamma = weight * problem.radius
         a = 2.0 * gamma * _comparator(problem, gamma, 1e-4)[2]
         a = a + 1.0000001 * max(0.0, violation(a)) / spare * strict
-        a[a <= contradiction.NEGLIGIBLE * a.max(initial=0.0)] = 0.0
-        linear, square = sum_below(np.concatenate([a, -a * y])), above(0.25 * sum_above(a * a), 2)
-        if (
-            square > 0.0 and linear > 0.0 and contradiction.contradicts(V, y, a, problem.difference_rests)
-        ):  # any multiple of a proof is one
-            best = max(best, below(linear / square * linear / 4.0, 4))
+        a *= 2.0 * float(a.sum() - a @ y) / float(a @ a)  # the best multiple
+        best = max(best, losses.dual.unmoved([a]).value)
     return best
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, linprog, minimize
 
 from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.contradiction import simplest
 from sdpmetric.bounds.fenchel import NULL, FenchelDual, Proven
 from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
 
@@ -20,7 +23,11 @@ FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]
 
 # Parts of multipliers added where constraints pull together, so a proof of a contradiction bears rounding.
-MORE = (0.0, 1e-9, 1e-6, 1e-3)
+MORE = (1e-9, 1e-6, 1e-3)
+# Below this share counts as nearly zero there: multipliers, and eigenvalues of the slack matrix, which are brought to
+# these; Newton steps, and the most entries of their equations.
+NEARLY, GOALS, ROUNDS, LARGEST = 1e-4, (1e-6, 1e-9, 0.0), 12, 10**6
+SMALLEST = 1e-300
 # Multipliers below this share of the largest are left out of the list of constraints that contradict each other.
 NEGLIGIBLE = 1e-6
 # Weights of the trace that is gained, in coordinates of moderate size, where proofs are searched for.
@@ -30,7 +37,10 @@ FURTHEST, SATISFIED = 1e3, 1e-12
 # What slacks of weights have to leave beside multipliers with sum 1, in units of what losses add to them.
 LEFT = (1e-9, 0.0)
 # Whole numbers up to this are added exactly.
-EXACT = 2.0**53
+EXACT = 2.0**50
+# Simple ratios: how many multipliers at most, and their largest denominator. Largest numbers of differences and
+# features of sums of squares that are checked in fractions.
+FEW, DENOMINATOR, IN_FRACTIONS = 60, 1000, (60, 14)
 # Constraints of a proof that are tried to be left out one at a time, and steps of each of these tries.
 MANY, STEPS = 50, 500
 
@@ -59,18 +69,60 @@ def contradiction(dual: FenchelDual, a: Lists) -> Proven | None:
     size = max((float(part.max(initial=0.0)) for part in found), default=0.0)
     if not 0.0 < size < math.inf:
         return None
-    scaled = [part / size for loss, part in zip(total.losses, found, strict=True) if loss.hard]
-    for more in MORE:
-        raised = [
-            np.where(part > 0.0, part + more * (loss.anchor(part) > 0.0), 0.0)
-            for loss, part in zip(own.total.losses, scaled, strict=True)
-        ]
-        for proven in (own.prove(raised, np.zeros((0, dual.d))), own.unmoved(raised)):
-            if proven.value > 0.0:
-                return replace(proven, multipliers=_whole(total, found, proven.multipliers))
-    simple = _simple(scaled)
-    value = _cancelled(own.total, simple)
-    return Proven(value, _whole(total, found, simple)) if value > 0.0 else None
+    given = [part for loss, part in zip(total.losses, found, strict=True) if loss.hard]
+    for tried in _near(own, given, size):
+        proven = Proven(_exactly(own, tried), tried)
+        proven = proven if proven.value > 0.0 else own.unmoved(tried)
+        if proven.value > 0.0:
+            return replace(proven, multipliers=_whole(total, found, proven.multipliers))
+    return None
+
+
+def _near(own: FenchelDual, a: Lists, size: float) -> Iterator[Lists]:
+    """Given multipliers, and others near by that bear rounding; none where those are far from feasible.
+
+    Constraints that pull are raised; then Newton's method goes on in the eigenvalues of the slack matrix that should be
+    0 or just above: the least relative change of multipliers that brings them there is a step.
+    """
+    total, domain, flat = own.total, own.slack.domain, np.concatenate(a) / size
+    ends = np.cumsum([len(part) for part in a[:-1]])
+    pulls = np.concatenate([loss.anchor(np.ones(loss.size)) > 0.0 for loss in total.losses])
+    if pulls.any() or all((part == np.round(part)).all() for part in a):
+        yield a
+    for more in MORE if pulls.any() else ():
+        yield np.split(np.where(flat > 0.0, flat + more * pulls, 0.0), ends)
+    used, K = np.flatnonzero(flat > NEARLY * flat.max()), sp.block_diag([loss.combination for loss in total.losses])
+    K, x, proof = sp.csr_array(K)[used], flat[used] / float(flat[used].sum()), np.zeros_like(flat)
+    pairs = np.unique(K.indices)
+    if domain.diagonal or total.entrywise or len(pairs) * total.centered.shape[1] > LARGEST:
+        yield _simple(a)
+        return
+    V = (total.centered[total.pairs[pairs, 0]] - total.centered[total.pairs[pairs, 1]]) @ domain.basis.T
+    K = K[:, pairs]
+    count = abs(K).T @ x
+    _, sigma, Vt = np.linalg.svd(np.sqrt(count)[:, None] * V, full_matrices=False)
+    sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
+    U = V @ (Vt[sizable].T / sigma[sizable])  # in which the slack matrix is between -I and I
+    for _ in range(ROUNDS):
+        values, vectors = np.linalg.eigh(psd.symmetrize((U * (K.T @ x)[:, None]).T @ U))
+        nearly = values < NEARLY
+        if (values < -NEARLY).any():
+            return
+        W = U @ vectors[:, nearly]
+        row, column = np.triu_indices(W.shape[1])
+        if len(row) * len(x) > LARGEST:
+            return
+        proof[used] = x / float(x.max())
+        yield from (np.split(proof.copy(), ends), _simple(np.split(proof, ends)))
+        products = (K @ (W[:, row] * W[:, column])).T
+        system = np.concatenate([products, np.ones((1, len(x)))]) * x
+        for goal in GOALS:
+            missing = np.append(goal * (row == column) - products @ x, 0.0)
+            moved = np.maximum(x * (1.0 + np.linalg.lstsq(system, missing, rcond=1e-12)[0]), 0.0)
+            proof[used] = moved / max(float(moved.max()), SMALLEST)
+            if goal:
+                yield np.split(proof.copy(), ends)
+        x = moved / max(float(moved.sum()), SMALLEST)
 
 
 def _whole(total: BoundTerms, a: Lists, hard: Lists) -> Lists:
@@ -80,28 +132,38 @@ def _whole(total: BoundTerms, a: Lists, hard: Lists) -> Lists:
 
 
 def _simple(a: Lists) -> Lists:
-    """Multipliers in simple ratios near given ones."""
+    """Whole multipliers whose ratios are about those of given ones, if these are few."""
     flat = np.concatenate(a)
-    used = flat > NEGLIGIBLE * flat.max()
-    flat = np.where(used, flat, 0.0)
-    flat[used] = simplest(flat[used])
-    return np.split(flat, np.cumsum([len(part) for part in a[:-1]]))
+    used = np.flatnonzero(flat > NEGLIGIBLE * flat.max())
+    whole = np.zeros_like(flat)
+    ratios = [Fraction(float(value / flat.max())).limit_denominator(DENOMINATOR) for value in flat[used]]
+    common = math.lcm(*(ratio.denominator for ratio in ratios)) if len(used) <= FEW else 1
+    whole[used] = [float(ratio * common) for ratio in ratios]
+    return np.split(whole, np.cumsum([len(part) for part in a[:-1]]))
 
 
-def _cancelled(total: BoundTerms, a: Lists) -> float:
-    """What whole multipliers prove because no pair is left with a negative weight, exactly; 0 where one is.
+def _exactly(dual: FenchelDual, a: Lists) -> float:
+    """What whole multipliers prove whose slack matrix is exactly PSD; 0 where that is not shown.
 
-    Comparisons that go round in a circle add up to 0 on each pair, where rounding leaves no room for other proofs.
+    Comparisons that go round in a circle, for example, leave no difference with a negative weight, and the matrix may
+    be singular, where rounding leaves no room for other proofs.
     """
+    total, flat = dual.total, np.concatenate(a)
     signs = [np.abs(loss.combination.data) == 1.0 for loss in total.losses]
-    flat = np.concatenate(a)
     if total.entrywise or not np.concatenate(signs).all() or (flat != np.round(flat)).any() or flat.sum() >= EXACT:
         return 0.0
-    _, pair = np.unique(np.sort(total.pairs, axis=1), axis=0, return_inverse=True)
-    if np.bincount(pair.ravel(), total.pair_weights(a)).min() < 0.0:
+    weights: FloatArray = total.pair_weights(a)
+    used = np.flatnonzero(weights)
+    V, rests = exact.differences(dual.slack.X, *total.pairs[used].T)
+    group, differ = exact.alike(V, rests), V.any(axis=1)
+    sums = np.zeros(int(group.max(initial=-1)) + 1)
+    np.add.at(sums, group[differ], weights[used][differ])
+    left, first = np.flatnonzero(sums), np.unique(group, return_index=True)[1]
+    V, rests, sums = V[first[left]], rests[first[left]], sums[left]
+    small = len(V) <= IN_FRACTIONS[0] and V.shape[1] <= IN_FRACTIONS[1]
+    if (sums < 0.0).any() and not (small and exact.is_psd(V, rests, sums)):
         return 0.0
-    values = [loss.dual_value(part) for loss, part in zip(total.losses, a, strict=True)]
-    return sum_below(np.array(values))
+    return sum_below(np.array([loss.dual_value(part) for loss, part in zip(total.losses, a, strict=True)]))
 
 
 def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) -> InfeasibilityCertificate | None:
@@ -118,7 +180,7 @@ def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) 
     return InfeasibilityCertificate(
         program="sum of terms",
         constraints="hard constraints",
-        contradiction=tuple(int(i) for i in _irreducible(dual, _used(a, a))),
+        contradiction=tuple(int(i) for i in _irreducible(dual, used(a, a))),
         rigor=total.rigor,
     )
 
@@ -142,10 +204,10 @@ def _violations(total: BoundTerms, components: FloatArray) -> Lists:
     return [np.maximum(u, 0.0) / loss.unit**2 if loss.hard else np.zeros_like(u) for loss, u in parts]
 
 
-def _used(found: FloatArray, order: FloatArray) -> NDArray[np.intp]:
-    """The constraints that a proof uses, those with the largest multipliers first."""
+def used(found: FloatArray, order: FloatArray | None = None) -> NDArray[np.intp]:
+    """The constraints that a proof uses, on request those with the largest of other multipliers first."""
     rows = np.flatnonzero(found > NEGLIGIBLE * found.max())
-    return rows[np.argsort(-order[rows], kind="stable")]
+    return rows if order is None else rows[np.argsort(-order[rows], kind="stable")]
 
 
 def _irreducible(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -195,7 +257,7 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
         F = np.where(free, least.x.reshape(free.shape), 0.0)
         a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
         if (found := contradiction(dual, a)) is not None:
-            return _used(np.concatenate(found.multipliers), np.concatenate(a))
+            return used(np.concatenate(found.multipliers), np.concatenate(a))
         if least.fun <= SATISFIED:
             return None
     return None
@@ -216,5 +278,5 @@ def _proof_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np
         a = np.zeros(total.n_multipliers)
         a[rows] = np.maximum(found.x, 0.0)
         if contradiction(dual, total.split(a)) is not None:
-            return _used(a, a)
+            return used(a, a)
     return None

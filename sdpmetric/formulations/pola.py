@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpmetric.bounds import contradiction
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
@@ -86,13 +85,7 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
 
     def read_contradiction() -> Point:
         a = np.maximum(np.asarray(named(infeasibility)["a"].value), 0.0)
-        obvious = contradiction.repeated(problem.differences, problem.signs)
-        proof = (
-            obvious
-            if obvious.any()
-            else contradiction.sharpen(problem.differences, problem.signs, a, problem.difference_rests)
-        )
         d = problem.X.shape[1]
-        return Point(np.zeros((d, d)), a if proof is None else proof)
+        return Point(np.zeros((d, d)), problem.repeated if problem.repeated.any() else a)
 
     return ExactProgram(program, read, ExactProgram(infeasibility, read_contradiction))

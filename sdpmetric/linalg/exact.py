@@ -1,8 +1,10 @@
-"""Exact linear algebra of floats: differences without rounding, and null spaces in whole numbers."""
+"""Exact linear algebra of floats: differences without rounding, null spaces in whole numbers, signs of sums."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,31 @@ def differences(
     rounded = a - b
     part = rounded - a
     return rounded, (a - (rounded - part)) - (b + part)
+
+
+def alike(V: NDArray[np.floating], rests: NDArray[np.floating]) -> NDArray[np.intp]:
+    """A number for each exact difference, the same for those that are equal up to sign."""
+    leading = np.argmax(V != 0.0, axis=1)
+    signs = np.where(V[np.arange(len(V)), leading] < 0.0, -1.0, 1.0)[:, None]
+    _, group = np.unique(np.concatenate([signs * V, signs * rests], axis=1) + 0.0, axis=0, return_inverse=True)
+    return np.asarray(group.ravel(), dtype=np.intp)
+
+
+def is_psd(V: NDArray[np.floating], rests: NDArray[np.floating], weights: NDArray[np.floating]) -> bool:
+    """Whether ``sum w_t v_t v_t^T`` over exact differences is PSD, by elimination in fractions."""
+    sums, d = zip(V.tolist(), rests.tolist(), strict=True), V.shape[1]
+    rows = [[Fraction(value) + Fraction(less) for value, less in zip(*row, strict=True)] for row in sums]
+    weighted = [[Fraction(w) * value for value in row] for w, row in zip(weights.tolist(), rows, strict=True)]
+    left, right = zip(*weighted, strict=True), list(zip(*rows, strict=True))
+    M = [[sum(map(mul, a, b), Fraction(0)) for b in right] for a in left]
+    for k in range(d):
+        pivot = M[k][k]
+        if pivot < 0 or (pivot == 0 and any(M[k][k:])):
+            return False
+        for i in range(k + 1, d) if pivot else ():
+            share = M[i][k] / pivot
+            M[i][k:] = [a - share * b for a, b in zip(M[i][k:], M[k][k:], strict=True)]
+    return True
 
 
 def integers(X: NDArray[np.floating]) -> IntegerArray:

@@ -49,17 +49,18 @@ def as_sum(
     signs: FloatArray,
     scalar: ScalarLoss,
     weights: FloatArray,
-    initial_threshold: float,
+    initial_threshold: float | None,
 ) -> MetricProblem:
     """``1/2 ||A||^2 + 1/2 (b - b_1)^2 + sum_t w_t l(1 - y_t (b - D(t)))`` as a sum over one more feature and row.
 
     The last row is the first one with a 1 in the new feature, whose weight is ``b - 1``. Metrics that mix it with the
-    others cost more than without that, and their distances are the same.
+    others cost more than without that, and their distances are the same. No initial threshold: the losses alone.
     """
     n, d = X.shape
-    lifted, target = np.zeros((n + 1, d + 1), dtype=X.dtype), np.zeros((d + 1, d + 1))
-    lifted[:n, :d], lifted[n, :d], lifted[n, d], target[d, d] = X, X[0], 1.0, initial_threshold - 1.0
+    lifted = np.zeros((n + 1, d + 1), dtype=X.dtype)
+    lifted[:n, :d], lifted[n, :d], lifted[n, d] = X, X[0], 1.0
     both = np.concatenate([pairs, [[0, n]]]).astype(np.int32)
-    return MetricProblem(
-        lifted, ThresholdMargins(pairs=both, signs=signs, loss=scalar, weights=weights) + Frobenius(to=target)
-    )
+    margins = ThresholdMargins(pairs=both, signs=signs, loss=scalar, weights=weights)
+    if initial_threshold is None:
+        return MetricProblem(lifted, margins)
+    return MetricProblem(lifted, margins + Frobenius(to=np.diag([*np.zeros(d), initial_threshold - 1.0])))

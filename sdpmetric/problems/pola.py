@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds import contradiction
+from sdpmetric.bounds import feasibility
 from sdpmetric.bounds.fenchel import Proven
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
@@ -366,10 +367,9 @@ class POLAProblem(Problem):
         metric_there = given if np.array_equal(L, repaired) else None
         objective = self._highest(repaired, b, metric_there) if feasible else math.inf
         tries = self._tries(q, b, dual)
-        for a in tries:
-            if self.contradicts(a):
-                rows = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
-                return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=rows, rigor="float")
+        if (contradiction := self.contradiction(tries)) is not None:
+            rows = tuple(feasibility.used(contradiction.multipliers[0]).tolist())
+            return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=rows, rigor="float")
         proven = self._prove(tries)
         slack = max(0.0, objective - proven.value)
         return DualityCertificate(
@@ -397,8 +397,8 @@ class POLAProblem(Problem):
         missing = 1.0 - self._margins(q, b)
         if self.slack_weight is not None:
             return [*(self.ceilings * np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS), 0.0 * q]
-        worst, obvious = missing.max(initial=-math.inf), contradiction.repeated(self.differences, self.signs)
-        return [obvious, *(np.exp((missing - worst) / width) for width in WIDTHS), 0.0 * q]
+        worst = missing.max(initial=-math.inf)
+        return [self.repeated, *(np.exp((missing - worst) / width) for width in WIDTHS), 0.0 * q]
 
     def _prove(self, tries: list[FloatArray]) -> Proven:
         """The best lower bound of multiples of multipliers in their box."""
@@ -421,13 +421,7 @@ class POLAProblem(Problem):
     def proven_contradiction(self, components: FloatArray, dual: Multipliers | None) -> Proven | None:
         """Multipliers of all pairs that prove that no point satisfies all hard margins; None where none are known."""
         L, b = self.repair(components)
-        total = self.as_sum.total
-        for a in self._tries(self.distances(L), b, dual) if self.slack_weight is None else ():
-            if self.contradicts(a):
-                values, vectors = np.linalg.eigh(total.slack_matrix([a]))
-                size = float(np.sum(a)) * float(np.abs(total.centered).max()) ** 2
-                return Proven(1.0, [a], coordinates=vectors[:, values > psd.RANK_TOLERANCE * size])
-        return None
+        return self.contradiction(self._tries(self.distances(L), b, dual))
 
     def proven_multipliers(self, components: FloatArray, dual: Multipliers | None) -> FloatArray:
         """The multipliers behind the lower bound of a certificate, (p,).
@@ -439,7 +433,7 @@ class POLAProblem(Problem):
         """
         L, b = self.repair(components)
         tries = self._tries(self.distances(L), b, dual)
-        if any(self.contradicts(a) for a in tries):
+        if self.contradiction(tries) is not None:
             raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
         found: FloatArray = self._prove(tries).multipliers[0]
         return found
@@ -478,10 +472,24 @@ class POLAProblem(Problem):
             rigor="float",
         )
 
-    def contradicts(self, dual: FloatArray) -> bool:
-        """Whether multipliers (p,) prove that no point satisfies all hard margins; see `contradiction.contradicts`."""
-        rest = self.difference_rests
-        return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual, rest)
+    def contradiction(self, tries: Iterable[FloatArray]) -> Proven | None:
+        """The first of some multipliers (p,) to prove that no point satisfies all hard margins, about as proven."""
+        if self.slack_weight is not None:
+            return None
+        found = (feasibility.contradiction(self.as_sum.dual, [a]) for a in tries)
+        return next((proven for proven in found if proven is not None), None)
+
+    @cached_property
+    def repeated(self) -> FloatArray:
+        """Multipliers (p,) of the contradictions that need no search; zeros where there are none.
+
+        Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs
+        of equal points.
+        """
+        V, group = self.differences, exact.alike(self.differences, self.difference_rests)
+        counts = [np.bincount(group[mine], minlength=len(V))[group] for mine in (self.similar, ~self.similar)]
+        a = np.where(self.similar, *counts[::-1]).astype(np.float64)  # whole numbers, which cancel exactly
+        return np.where(~V.any(axis=1), (~self.similar).astype(np.float64), a)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """All pairs; see `Constrained.constraints`. A point that misses hard margins is taken after `repair`.

@@ -13,7 +13,6 @@ import numpy as np
 
 from sdpmetric._loops import pola
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds import contradiction
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -36,7 +35,7 @@ CHUNK, ROWS = 5000, 20
 @solver(POLAProblem, "dual", tol=1e-6, default=True)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve batch POLA on its dual, or where pairs contradict each other and are few, its exact program."""
-    step = Step.certified(problem, problem.zero, contradiction.repeated(problem.differences, problem.signs))
+    step = Step.certified(problem, problem.zero, problem.repeated)
     yield step
     if _contradiction(step):
         return
@@ -67,13 +66,9 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 
 def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray | None:
-    """Multipliers that prove a contradiction, or nearly do and can be sharpened."""
-    if problem.slack_weight is None:
-        for a in duals:
-            proof = contradiction.sharpen(problem.differences, problem.signs, a, problem.difference_rests)
-            if proof is not None:
-                return proof
-    return None
+    """Multipliers that prove a contradiction."""
+    found = problem.contradiction(duals)
+    return None if found is None else found.multipliers[0]
 
 
 def _contradiction(step: Step) -> bool:
@@ -91,7 +86,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
         raise ValueError("solver 'batch' repeats online updates until all margins hold; pass slack_weight=None for it.")
     if not 0.0 < beta < np.inf:
         raise ValueError(f"beta must be a positive loss, got {beta!r}.")
-    step = Step.certified(problem, problem.zero, contradiction.repeated(problem.differences, problem.signs))
+    step = Step.certified(problem, problem.zero, problem.repeated)
     yield step
     if _contradiction(step):
         return

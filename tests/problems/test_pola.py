@@ -10,7 +10,6 @@ from instances import assert_same, rounding
 from pola_oracle import separable
 
 import sdpmetric as sm
-from sdpmetric.bounds import contradiction
 
 PROMISES = {"dual": 1e-6, "conic": 1e-6}
 
@@ -231,6 +230,13 @@ def test_a_contradiction_between_several_pairs(solver: str) -> None:
     assert sm.solve(sm.POLAProblem(X, problem.pairs, problem.similar), solver=solver).status is sm.Status.OPTIMAL
 
 
+def test_both_conditions_of_a_proof_are_needed() -> None:
+    problem = sm.POLAProblem([[0.0], [1.0], [0.9]], [[0, 1], [0, 2]], [True, False])
+    assert problem.contradiction([np.array([1.0, 1.0])])  # 1 - 0.81 >= 0 and 1 - 1 <= 0
+    # The sum of a_t y_t is positive; 0.8 - 0.81 is not PSD; nothing is proven.
+    assert problem.contradiction([np.array([1.0, 0.7]), np.array([0.8, 1.0]), np.zeros(2)]) is None
+
+
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
@@ -303,8 +309,8 @@ def test_pairs_that_nearly_contradict_each_other_do_not(similar, dissimilar, tru
     near, far = (float(v @ A @ v) for v in V)
     assert far - near >= 2.0 - 1e-9
     problem = sm.POLAProblem(np.concatenate([V, [[0, 0]]]), [[0, 2], [1, 2]], [True, False])
-    assert not problem.contradicts(np.ones(2))
-    assert contradiction.sharpen(problem.differences, problem.signs, np.array([1.0, 1.0 + 1e-9])) is None
+    assert problem.contradiction([np.ones(2)]) is None
+    assert problem.contradiction([np.array([1.0, 1.0 + 1e-9])]) is None
     assert sm.solve(problem, solver, max_time=0.3).status is not sm.Status.INFEASIBLE
 
 
@@ -312,7 +318,7 @@ def test_differences_that_are_equal_as_rounded_only_contradict_nothing() -> None
     """1e16 - 1 is rounded to 1e16: a metric of 1e-16 has a gap of 2 between the two squares."""
     problem = sm.POLAProblem([[1e16], [1.0], [0.0]], [[0, 1], [0, 2]], [True, False])
     assert problem.differences[0] == problem.differences[1]
-    assert not problem.contradicts(np.ones(2))
+    assert problem.contradiction([np.ones(2)]) is None
     assert problem.certify(np.eye(1), dual=np.ones(2)).lower_bound < np.inf
 
 
