@@ -52,9 +52,6 @@ STATEMENTS = {
     "diagonal": lambda X, y, pairs, same: sm.MetricProblem(
         X, terms.Frobenius() + terms.TripletHinge(labels=y, n_neighbors=1), diagonal=True
     ),
-    "subspace": lambda X, y, pairs, same: sm.MetricProblem(
-        X, terms.Trace() + terms.PairHinge(pairs, same), subspace=np.eye(X.shape[1])[:, :2] + 0.5
-    ),
     "softmax": lambda X, y, pairs, same: sm.MetricProblem(X, terms.PairSoftmax(pairs[same]) + 0.1 * terms.Trace()),
     "sum": lambda X, y, pairs, same: sm.MetricProblem(
         X,
@@ -225,7 +222,7 @@ def mutate_statement(files, rng):
     elif how < 0.6 and name == "loss":
         said[name] = str(rng.choice(LOSSES))
     elif how < 0.6 and name == "domain":
-        said[name] = str(rng.choice(["all", "diagonal", "threshold", "subspace", "bases", "regions", "tasks"]))
+        said[name] = str(rng.choice(["all", "diagonal", "threshold", "bases", "regions", "tasks"]))
     elif how < 0.8:
         others = (True, False, None, "1", [], {}, 10**400, 2**60, -1, 0, 1, 2, 99, 1e-300, 1e300, *SPECIAL)
         said[name] = others[int(rng.integers(len(others)))]

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from sdpmetric.bounds.spans import exact_rank
 from sdpmetric.core import validation
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import gamma
 
 FloatArray = NDArray[np.float64]
@@ -32,8 +30,8 @@ class Domain:
     Attributes
     ----------
     basis : (k, d) array
-        B: the identity for all metrics or those of features' weights, orthonormal rows for a subspace, or vectors b_j
-        whose combinations ``sum_j w_j b_j b_j^T`` are meant.
+        B: the identity for all metrics or those of features' weights, or vectors b_j whose combinations
+        ``sum_j w_j b_j b_j^T`` are meant.
     diagonal : bool
         Whether N is diagonal with entries >= 0; else it is PSD.
     kind : str
@@ -42,9 +40,6 @@ class Domain:
         Coordinates of each diagonal block of N, () for one block.
     sharing : float
         Of metrics with a shared part, how much cheaper a trace of 1 is in it than in the parts of single tasks.
-    given : (d, q) array or None
-        The columns P of a subspace as they were given: its metrics are exactly ``P N P^T``. The basis spans them up to
-        rounding.
     tasks : (n,) int array or None
         The number of the task of each example.
     """
@@ -54,24 +49,15 @@ class Domain:
     kind: str
     blocks: tuple[NDArray[np.intp], ...] = ()
     sharing: float = 1.0
-    given: FloatArray | None = None
     tasks: NDArray[np.intp] | None = field(default=None, metadata=NOT_STATED)
 
     @classmethod
-    def of(
-        cls, d: int, diagonal: bool = False, subspace: ArrayLike | None = None, bases: ArrayLike | None = None
-    ) -> Domain:
+    def of(cls, d: int, diagonal: bool = False, bases: ArrayLike | None = None) -> Domain:
         """The domain of given arguments, of which one at most may be used."""
-        if bool(diagonal) + (subspace is not None) + (bases is not None) > 1:
-            raise ValueError("diagonal=, subspace= and bases= exclude each other; pass one of them at most.")
-        if subspace is not None:
-            P = _matrix("subspace", subspace, d, "(d, k), its columns span the subspace", axis=0)
-            Q, sigma, _ = np.linalg.svd(P, full_matrices=False)
-            rank = int(np.count_nonzero(sigma > psd.RANK_TOLERANCE * sigma[0]))
-            words = f"metrics of a subspace of dimension {rank}"
-            return cls(np.ascontiguousarray(Q[:, :rank].T), False, words, given=P)
+        if diagonal and bases is not None:
+            raise ValueError("diagonal= and bases= exclude each other; pass one of them at most.")
         if bases is not None:
-            B = _matrix("bases", bases, d, "(k, d), a vector in each row", axis=1)
+            B = _vectors(bases, d)
             return cls(B, True, f"nonnegative combinations of {len(B):,} rank-one metrics")
         return cls(np.eye(d), bool(diagonal), "weights of features" if diagonal else "all metrics")
 
@@ -121,29 +107,6 @@ class Domain:
         """Whether the rows of B are orthonormal, so norms of M and N are the same."""
         return not self.diagonal or self.plain
 
-    @cached_property
-    def complete(self) -> bool:
-        """Whether the basis has as many rows as the domain has dimensions, exactly."""
-        if self.given is None or self.given.shape[1] <= len(self.basis):
-            return True
-        return exact_rank(exact.integers(self.given)) <= len(self.basis)
-
-    @cached_property
-    def _combined(self) -> FloatArray:
-        """The basis from the columns as they were given, up to rounding, (q, k)."""
-        given = self.basis.T if self.given is None else self.given
-        return np.asarray(np.linalg.lstsq(given, self.basis.T, rcond=None)[0])
-
-    def map(self, T: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """``B^T T`` of exact vectors of the domain for coordinates (k, p), and how far its entries may be off.
-
-        For a subspace these are ``P R T`` with P as given and any R for which ``P R`` is about the basis.
-        """
-        if self.plain:
-            return T, None
-        outer, inner = (self.basis.T, T) if self.given is None else (self.given, self._combined @ T)
-        return outer @ inner, gamma(len(inner) + 4) * (np.abs(outer) @ np.abs(inner))
-
     def nearest(self, components: FloatArray) -> tuple[FloatArray, FloatArray | None] | None:
         """A factor of a metric near by that is exactly in the domain; None where that of the components is."""
         M = components.T @ components
@@ -158,11 +121,8 @@ class Domain:
                 own[:, part] = components[:, part]
             alone = (parts.any(axis=2).sum(axis=0) <= 1).all()
             return None if alone else (parts.reshape(-1, components.shape[1]), None)
-        if self.given is None:
-            roots = np.sqrt(self._weights_of(components))[:, None]
-            return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
-        C = np.linalg.lstsq(self.given, components.T, rcond=psd.RANK_TOLERANCE)[0].T
-        return C @ self.given.T, gamma(C.shape[1] + 4) * (np.abs(C) @ np.abs(self.given.T))
+        roots = np.sqrt(self._weights_of(components))[:, None]
+        return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
 
     def residual(self, components: FloatArray) -> float:
         """How far a metric is from the cone, relative to its size."""
@@ -174,8 +134,6 @@ class Domain:
             nearest = self.pinched(M)
         elif self.plain:
             nearest = np.diag(np.diag(M))
-        elif not self.diagonal:
-            nearest = self.basis.T @ (self.basis @ M @ self.basis.T) @ self.basis
         else:
             nearest = (self.basis.T * self._weights_of(components)) @ self.basis
         return float(np.abs(M - nearest).max()) / size
@@ -235,9 +193,10 @@ def lift_tasks(
     return lifted.reshape(n, -1), number, replace(Domain.of_tasks(d, len(names), float(sharing)), tasks=number)
 
 
-def _matrix(name: str, given: ArrayLike, d: int, wanted: str, axis: int) -> FloatArray:
+def _vectors(given: ArrayLike, d: int) -> FloatArray:
     array = np.asarray(given, dtype=np.float64)
-    if array.ndim != 2 or array.shape[axis] != d or not array.size or not np.isfinite(array).all() or not array.any():
-        raise ValueError(f"{name} must be a finite array of shape {wanted}, with d = {d}; got shape {array.shape}.")
-    validation.check_entries(name, array)
+    if array.ndim != 2 or array.shape[1] != d or not array.size or not np.isfinite(array).all() or not array.any():
+        wanted = f"bases must be a finite array of shape (k, d), a vector in each row, with d = {d}"
+        raise ValueError(f"{wanted}; got shape {array.shape}.")
+    validation.check_entries("bases", array)
     return np.ascontiguousarray(array)

@@ -52,7 +52,7 @@ def unbounded(dual: FenchelDual) -> int:
         return 0
     anchors = [loss.anchor(loss.clip(np.ones(loss.size))) for loss in dual.total.losses]
     null = dual.slack.coordinates(dual.total.pair_weights(anchors), None)[1]
-    Y = dual.total.centered @ dual.slack.domain.basis.T @ null
+    Y = dual.slack.points @ null
     rows = np.concatenate([loss.distance_pairs() for loss in gaining])
     parts = Y[rows[:, 0]] - Y[rows[:, 1]]
     sizes = np.linalg.svd(parts[np.abs(parts).max(axis=1, initial=0.0) > NULL], compute_uv=False)
@@ -97,7 +97,7 @@ def _near(own: FenchelDual, a: Lists, size: float) -> Iterator[Lists]:
     if domain.diagonal or total.entrywise or len(pairs) * total.centered.shape[1] > LARGEST:
         yield _simple(a)
         return
-    V = (total.centered[total.pairs[pairs, 0]] - total.centered[total.pairs[pairs, 1]]) @ domain.basis.T
+    V = total.centered[total.pairs[pairs, 0]] - total.centered[total.pairs[pairs, 1]]
     K = K[:, pairs]
     count = abs(K).T @ x
     _, sigma, Vt = np.linalg.svd(np.sqrt(count)[:, None] * V, full_matrices=False)

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.slack import Slack
 from sdpmetric.linalg import psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
@@ -164,11 +163,6 @@ class FenchelDual:
 
     def prove(self, given: Lists, components: FloatArray) -> Proven:
         """The best lower bound on the segment from the anchor through given multipliers."""
-        if not self.slack.domain.complete:
-            own = FenchelDual(self.total, Slack(self.slack.X, self.total, Domain.of(self.d)))
-            found = own.prove(given, components)
-            why = "columns of subspace= depend on each other up to rounding; the bound is that of metrics beyond it"
-            return replace(found, weakness=why if found.weakness is None else f"{why}; {found.weakness}")
         losses = self.total.losses
         a = [loss.clip(part) for loss, part in zip(losses, given, strict=True)]
         off = max((float(np.abs(x - y).max(initial=0.0)) for x, y in zip(a, given, strict=True)), default=0.0)
@@ -243,8 +237,7 @@ class FenchelDual:
             return None
         S = self.total.slack_matrix(a)
         if isinstance(final, Frobenius):
-            N = domain.pinched(domain.basis @ (final.target - S / final.weight) @ domain.basis.T)
-            return psd.factor(N) @ domain.basis
+            return psd.factor(domain.pinched(final.target - S / final.weight))
         if isinstance(final, LogDet):
             values, vectors = np.linalg.eigh(domain.pinched(S / final.weight + final.inverse_root @ final.inverse_root))
             if values[0] > 0.0:
@@ -354,11 +347,11 @@ class FenchelDual:
         if not isinstance(final, Frobenius):
             raise TypeError("the minimum is not over a Frobenius term")
         weight, M0 = final.weight, final.target
-        images = self.slack.images(np.eye(len(self.slack.domain.basis)))
+        images = self.slack.images(np.eye(self.d))
         start, moving = (
             self._slack_form(images, part, s, segment) for part, s in ((segment.start, 0.0), (segment.at(1.0), 1.0))
         )
-        inner = Form.congruent(weight * M0, images.map, images.map_errors)
+        inner = Form.congruent(weight * M0, images.map)
         inner = Form(self.slack.domain.pinched(inner.matrix), inner.error, inner.size)
         fixed, way = inner.matrix - start.matrix, start.matrix - moving.matrix
 
@@ -375,11 +368,7 @@ class FenchelDual:
         a = self._at(t, segment)
         S = self._slack_form(images, a, t, segment)
         part = (inner - S).positive_part
-        # Of a subspace the coordinates are orthonormal up to r: |M|_F >= (1 - r) |N|_F.
-        r = 0.0 if images.map_errors is None else rigorous.off_orthonormal(images.map, images.map_errors)
-        if not r < 0.5:
-            return Proven(-math.inf, a, math.inf)
-        lost = rigorous.product_above(0.5, *2 * [rigorous.above(part / (1.0 - r), 3)], rigorous.above(1.0 / weight))
+        lost = rigorous.product_above(0.5, part, part, rigorous.above(1.0 / weight))
         M0_size = rigorous.below(0.5 * weight * float(np.sum(M0 * M0)), M0.size + 4)
         parts = np.array([self._losses_value(a, t, segment), M0_size, -lost])
         bound = rigorous.sum_below(parts) if np.isfinite(parts).all() else -math.inf
@@ -466,7 +455,7 @@ class FenchelDual:
     def _spanned(self, start: Lists, a: Lists, t: float, segment: Segment, p: int) -> bool:
         """Whether p coordinates provably decide about the slack matrix at `start` and at a."""
         total, weights = self.total, np.zeros(len(self.total.pairs))
-        if p >= len(self.slack.domain.basis):  # and the domain is complete
+        if p >= self.d:
             return True
         for part in (start, a):
             errors = total.weight_errors(part)
@@ -478,7 +467,7 @@ class FenchelDual:
     def _without_null(self, segment: Segment, null: FloatArray, reach: float) -> Segment:
         """Multipliers that stay at the anchor where parts of their pairs in directions of no cost are above `reach`."""
         total = self.total
-        Y, (first_rows, second_rows) = total.centered @ self.slack.domain.basis.T @ null, total.pairs.T
+        Y, (first_rows, second_rows) = self.slack.points @ null, total.pairs.T
         parts = np.abs(Y[first_rows] - Y[second_rows]).max(axis=1, initial=0.0) > reach
         starts, steps = list[FloatArray](), list[FloatArray]()
         for loss, own, first, way in zip(total.losses, total.places, segment.start, segment.step, strict=True):

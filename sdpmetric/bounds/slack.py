@@ -41,7 +41,7 @@ class Slack:
 
         Where terms look at the metric itself there are k of them; else directions without variation are left out.
         """
-        Y = self.total.centered @ self.domain.basis.T
+        Y = self.points
         if self.domain.diagonal or self.total.whole:
             size = np.sqrt(np.mean(Y * Y, axis=0))
             size[size == 0.0] = 1.0
@@ -53,7 +53,7 @@ class Slack:
 
     def images(self, T: FloatArray) -> Images:
         """The data in coordinates T, (k, p), of the domain."""
-        return self.total.images(self.X, *self.domain.map(T))
+        return self.total.images(self.X, T)
 
     def form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
         """``T^T B (sum_q w_q v_q v_q^T + matrices) B^T T`` and its error; blocks of it."""
@@ -149,7 +149,7 @@ class Slack:
             form += Form(np.zeros_like(form.matrix), off, off)
         for matrix in matrices:
             if matrix.any():
-                form += Form.congruent(matrix, images.map, images.map_errors)
+                form += Form.congruent(matrix, images.map)
         return form
 
     def spanned(self, weights: FloatArray, whole: bool, p: int) -> bool:
@@ -158,24 +158,21 @@ class Slack:
         A quadratic form of the products with some vectors is decided on coordinates on which another one of such
         products is proven to be positive definite, if the vectors span no more dimensions.
         """
-        domain = self.domain
-        k = len(domain.basis)
-        if p >= k and domain.complete:
+        if p >= self.X.shape[1]:
             return True
-        if whole or not domain.complete:
+        if whole:
             return False
         first, second = self.total.pairs[np.flatnonzero(weights)].T
-        if domain.blocks:
-            return sum(dimension(self.X[:, part], first, second, 0) for part in domain.blocks) <= p
-        outer = None if domain.plain else domain.basis if domain.given is None else domain.given.T
-        return dimension(self.X, first, second, p, outer) <= p
+        if self.domain.blocks:
+            return sum(dimension(self.X[:, part], first, second, 0) for part in self.domain.blocks) <= p
+        return dimension(self.X, first, second, p) <= p
 
     def coordinates(self, weights: FloatArray, final: Regularizer | None) -> tuple[FloatArray, FloatArray]:
         """Coordinates in which the cost of the anchor is about the identity, and directions of no cost, (k, .)."""
         basis, inverse = self.basis
         used = np.flatnonzero(weights > 0.0)
         rows = self.total.pairs[used]
-        Y = self.total.centered @ self.domain.basis.T @ basis
+        Y = self.points @ basis
         roots = [np.sqrt(weights[used])[:, None] * (Y[rows[:, 0]] - Y[rows[:, 1]])]
         if self.total.ridge:
             roots.append(math.sqrt(self.total.ridge) * self.domain.basis.T @ basis)
@@ -196,13 +193,12 @@ class Slack:
 
     def extended(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coordinates in which even the smallest costs are about 1, as far as floats go, and features without any."""
-        B, used = self.domain.basis, np.flatnonzero(weights > 0.0)
+        used, d = np.flatnonzero(weights > 0.0), self.X.shape[1]
         (first, second), X = self.total.pairs[used].T, self.X.astype(np.float64)
         V = X[first] - X[second] if self.total.scales is None else (X[first] - X[second]) * self.total.scales
-        root = np.sqrt(weights[used])[:, None] * (V @ B.T)
-        root = np.concatenate([root, psd.factor(matrix) @ B.T])
+        root = np.concatenate([np.sqrt(weights[used])[:, None] * V, psd.factor(matrix)])
         scale = np.abs(root).max(axis=0, initial=0.0)
-        costs, V = scale > 0.0, np.zeros((len(B), len(B)))
+        costs, V = scale > 0.0, np.zeros((d, d))
         for part in self.domain.parts:
             own = part[costs[part]]
             if not len(own):
@@ -212,7 +208,7 @@ class Slack:
             sizes = np.zeros(len(own))
             sizes[: len(sigma)] = sigma
             V[np.ix_(own, own)] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[own, None]
-        return V[:, costs], np.eye(len(B))[:, ~costs]
+        return V[:, costs], np.eye(d)[:, ~costs]
 
     @cached_property
     def descent_coordinates(self) -> FloatArray:

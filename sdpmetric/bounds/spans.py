@@ -97,26 +97,17 @@ def independent(points: FloatArray) -> bool:
     return bool(above(norm_above(off) + float(np.sqrt(np.sum(errors * errors))), n * n + 8) < 0.99)
 
 
-def dimension(
-    X: NDArray[np.floating], first: IndexArray, second: IndexArray, enough: int, basis: FloatArray | None = None
-) -> int:
-    """A bound of the dimension that ``B (x_a - x_b)`` span over pairs (a, b), as good as it has to be."""
-    k = X.shape[1] if basis is None else len(basis)
-    if k <= enough or not len(first):
-        return k if len(first) else 0
-    if basis is None:
-        differ = differing(X, first, second)
-        if (k := int(differ.sum())) <= enough:
-            return k
-        X = X[:, differ]
+def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, enough: int) -> int:
+    """A bound of the dimension that ``x_a - x_b`` span over pairs (a, b), as good as it has to be."""
+    differ = differing(X, first, second)
+    if (k := int(differ.sum())) <= enough:
+        return k
+    X = X[:, differ]
     rows, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
     points, same = np.unique(X[rows], axis=0, return_inverse=True)
     a, b = same.ravel()[ends.reshape(2, -1)]
     a, b = forest(a, b, len(points))
     if min(k, len(a)) <= enough or len(points) * points.shape[1] > ENTRIES or points.shape[1] > DIMENSIONS:
         return min(k, len(a))
-    if basis is None:
-        whole = exact.integers(points)
-        return exact_rank(whole[a] - whole[b])
-    whole = exact.integers(points.reshape(-1, 1)).reshape(points.shape)  # in one unit
-    return exact_rank((whole[a] - whole[b]) @ exact.integers(basis.T))
+    whole = exact.integers(points)
+    return exact_rank(whole[a] - whole[b])

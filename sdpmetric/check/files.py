@@ -36,7 +36,7 @@ PARTS = {
     **dict.fromkeys(("frobenius", "log_det"), ("weight", "slope to")),
     **dict.fromkeys(("off_diagonal", "volume"), ("weight", "slope")),
     **dict.fromkeys(("all", "diagonal", "threshold"), ("", "components")),
-    **dict.fromkeys(("subspace", "bases"), ("", "components map")),
+    "bases": ("", "components map"),
     "regions": ("", "components groups"),
     "tasks": ("sharing", "components groups"),
     "cones": ("exp nonneg power psd soc zero", "columns multipliers point rows"),

@@ -25,7 +25,6 @@ KINDS = {
     "all": "all metrics",
     "diagonal": "weights of features",
     "threshold": "all metrics of one more feature, 1 in one more row that is else the first, and 0 in the others",
-    "subspace": "metrics P N P^T with the file's matrix P",
     "bases": "nonnegative combinations of the rank-one metrics of the file's vectors",
     "regions": "a metric for each of {} regions ({}), that of a pair's second row",
     "tasks": "M_0 + M_t of {} tasks ({})",

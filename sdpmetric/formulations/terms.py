@@ -22,7 +22,7 @@ from sdpmetric.problems.mmc import MMCProblem
 def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     """State a sum of terms.
 
-    Variables ``M``, or ``N`` and ``w`` of the domain (``M = P N P'`` or ``sum_j w_j b_j b_j'``), and for each loss its
+    Variables ``M``, or ``w`` of the domain (``M = sum_j w_j b_j b_j'``), and for each loss its
     excess by the name of the term, tied to the metric by an equality labeled with ``_excess`` behind it; minus its
     dual values are the multipliers of the certificate. Constraints of a loss are labeled with ``_loss`` behind it.
     """
@@ -41,15 +41,13 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         found = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
         bases = [np.eye(T.shape[1])[:, columns] for columns in reached]
         N = sum(place @ block @ place.T for (block, _), place in zip(found, bases, strict=True))
-        outer = T
         M = T @ N @ T.T
         D = squared_distances(N, X @ T, problem.total.pairs)
         cones = [cone for _, cone in found]
     else:
-        N, cone = metric_variable(T.shape[1], "M" if domain.plain else "N")
-        outer = domain.basis.T @ T
-        M = N if np.array_equal(outer, np.eye(len(outer))) else outer @ N @ outer.T
-        D = squared_distances(N, X @ outer, problem.total.pairs)
+        N, cone = metric_variable(T.shape[1], "M")
+        M = N if np.array_equal(T, np.eye(len(T))) else T @ N @ T.T
+        D = squared_distances(N, X @ T, problem.total.pairs)
         cones = [cone]
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
@@ -79,7 +77,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
             weights = np.maximum(np.asarray(w.value), 0.0) * sizes
             metric = (domain.basis.T * weights) @ domain.basis
         else:
-            L = psd.factor(np.asarray(N.value)) @ outer.T
+            L = psd.factor(np.asarray(N.value)) @ T.T
             metric = L.T @ L
         tries = [a, problem.multipliers(psd.factor(metric))]
         proven = [problem.certify(metric=metric, dual=each).lower_bound for each in tries]

@@ -54,8 +54,6 @@ class MetricProblem(Problem):
         of weight 0 is left out.
     diagonal : bool, default False
         Only diagonal metrics, weights of features.
-    subspace : (d, k) array, optional
-        Only metrics ``P N P^T`` with these columns P.
     bases : (k, d) array, optional
         Only nonnegative combinations of ``b_j b_j^T`` with these rows.
     tasks : (n,) array, optional
@@ -111,16 +109,15 @@ class MetricProblem(Problem):
         terms: Term | Sum,
         *,
         diagonal: bool = False,
-        subspace: ArrayLike | None = None,
         bases: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
         sharing: float = 1.0,
     ) -> None:
         data, index = validation.check_examples(X), None
-        domain = Domain.of(data.shape[1], diagonal, subspace, bases)
+        domain = Domain.of(data.shape[1], diagonal, bases)
         if tasks is not None:
-            if diagonal or subspace is not None or bases is not None:
-                raise ValueError("tasks= excludes diagonal=, subspace= and bases=; pass one of them at most.")
+            if diagonal or bases is not None:
+                raise ValueError("tasks= excludes diagonal= and bases=; pass one of them at most.")
             data, index, domain = lift_tasks(data, tasks, sharing)
         if not isinstance(terms, Term | Sum):
             raise TypeError(
@@ -160,7 +157,7 @@ class MetricProblem(Problem):
         if rank < self.X.shape[1]:
             raise ValueError(
                 f"log_det is infinite for every metric of the domain, whose rank is at most {rank}: leave it out, or "
-                "state the problem without subspace= or bases=."
+                "state the problem without bases=."
             )
 
     def _set(self, X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> None:

@@ -77,8 +77,6 @@ def _proof(
     if domain.blocks and domain.tasks is not None:
         about, more = {"domain": "tasks", "sharing": domain.sharing}, {"groups": domain.tasks}
         held |= {"X": problem.X[:, : len(domain.blocks[0])], "tasks": as_they_appear(domain.tasks)}
-    elif domain.given is not None:
-        about, more = {"domain": "subspace"}, {"map": domain.given}
     elif not domain.plain:
         about, more = {"domain": "bases"}, {"map": domain.basis.T}
     for name in ("y", "pairs", "similar", "triplets", "quadruplets"):
@@ -103,8 +101,6 @@ def _point(domain: Domain, components: FloatArray) -> FloatArray:
     """A factor for each metric of a domain, in its own coordinates, of a metric that is exactly in it."""
     if domain.diagonal:
         return np.diag(np.sqrt(domain.combination(components.T @ components)))[None]
-    if domain.given is not None:
-        return np.asarray(np.linalg.lstsq(domain.given, components.T, rcond=psd.RANK_TOLERANCE)[0].T[None])
     return np.stack([components[:, part] for part in domain.parts])
 
 

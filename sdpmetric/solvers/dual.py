@@ -97,7 +97,6 @@ def takes(problem: MetricProblem) -> bool:
     regularizers = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
     return (
         regularizers
-        and domain.complete
         and not domain.diagonal
         and all(isinstance(loss, MarginLoss) and loss.scalar.boxed for loss in total.losses)
     )
@@ -163,21 +162,20 @@ class SumDual:
     @cached_property
     def target(self) -> FloatArray:
         """``weight M0 - ridge I``, minus the linear cost, in coordinates of the domain, (k, k)."""
-        term, B = self.total.regularizers[0], self.domain.basis
-        M0 = -term.gradient(np.zeros((0, B.shape[1])))
-        return self.domain.pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T - self.shift)
+        M0 = -self.total.regularizers[0].gradient(np.zeros((0, self.total.centered.shape[1])))
+        return self.domain.pinched(M0 - self.total.ridge * np.eye(len(M0)) - self.shift)
 
     @cached_property
     def constant(self) -> float:
         """``weight / 2 |M0|^2``."""
-        return self.total.regularizers[0].value(np.zeros((0, self.domain.basis.shape[1])))
+        return self.total.regularizers[0].value(np.zeros((0, self.total.centered.shape[1])))
 
     @cached_property
     def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """The examples that pairs name, in coordinates of the domain, and both rows of each pair among them."""
         rows, pairs = np.unique(self.total.pairs, return_inverse=True)
         first, second = np.ascontiguousarray(pairs.reshape(-1, 2).T.astype(np.int32))
-        return np.ascontiguousarray(self.total.centered[rows] @ self.domain.basis.T), first, second
+        return np.ascontiguousarray(self.total.centered[rows]), first, second
 
     @cached_property
     def combination(self) -> tuple[sp.csr_array, sp.csr_array]:
@@ -266,15 +264,15 @@ class SumDual:
 
     def components(self, a: FloatArray, here: DualValue) -> FloatArray:
         """A factor of the metric at multipliers, in the data's coordinates, (r, d)."""
-        P, B = here.metric, self.domain.basis
+        P = here.metric
         if not self.n_negative:
             try:
-                return np.asarray(np.linalg.cholesky(P).T @ B)
+                return np.asarray(np.linalg.cholesky(P).T)
             except np.linalg.LinAlgError:
                 pass
         values, V = np.linalg.eigh(P)
         kept = values > 0.0
-        return np.asarray((V[:, kept] * np.sqrt(values[kept])).T @ B)
+        return np.asarray((V[:, kept] * np.sqrt(values[kept])).T)
 
     def ascend(
         self, a: FloatArray, budget: Budget, enough: float, most: int, by_excess: bool

@@ -36,7 +36,7 @@ def takes(problem: MetricProblem) -> bool:
     smooth = not any(loss.kinked or loss.hard or loss.rough or loss.entrywise for loss in total.losses)
     one = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
     finite = all(math.isfinite(loss.value(total.offset(loss))) for loss in total.losses)
-    return bool(total.losses) and smooth and one and problem.domain.complete and finite
+    return bool(total.losses) and smooth and one and finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class Descent:
 
     def components(self, here: Iterate) -> FloatArray:
         """A factor of the metric, in the data's coordinates, (r, d)."""
-        return np.asarray(psd.factor(here.metric) @ self.dual.domain.basis)
+        return psd.factor(here.metric)
 
     def steps(self, first: FloatArray, budget: Budget) -> Iterator[Iterate]:
         """Iterates of the method from a metric; they end where rounding hides all descent."""
@@ -135,8 +135,8 @@ def is_first(problem: MetricProblem) -> bool:
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
     yield Step(problem.zero, problem.objective(problem.zero))
-    dual, B = SumDual(problem.total, problem.domain), problem.domain.basis
-    first = None if init is None else dual.domain.pinched(B @ (init.T @ init) @ B.T)
+    dual = SumDual(problem.total, problem.domain)
+    first = None if init is None else dual.domain.pinched(init.T @ init)
     yield from _iterates(problem, Descent(dual), first, budget, tol)
 
 

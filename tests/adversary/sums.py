@@ -18,7 +18,7 @@ from adversary.statements import prior, some_weights
 from sdpmetric import terms
 
 VERBS = ("solve", "solve", "verify", "compare", "path", "explain", "stop")
-DOMAINS = ("all", "all", "diagonal", "subspace", "nearly dependent", "dependent", "bases")
+DOMAINS = ("all", "all", "diagonal", "bases")
 
 
 def different(rng, n, m, k):
@@ -268,13 +268,6 @@ def sums(X, y, rng):
     elif kind == "bases":
         B = rng.normal(size=(d + 3, d)) * scale
         given, inside = {"bases": B}, combined(B, True)
-    elif kind != "all":
-        P = rng.normal(size=(d, max(1, d - 1))) * scale[:, None]
-        if kind == "nearly dependent":
-            P = np.column_stack([P, P[:, 0] + log_uniform(rng, -13, -5) * rng.normal(size=d) * scale])
-        elif kind == "dependent":
-            P = np.column_stack([P, 2.0 * P[:, 0]])
-        given, inside = {"subspace": P}, combined(P.T, False)
     problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in parts)), **given)
     return case_of(
         problem, parts, np.asarray(problem.X, float), lambda M: Distances(problem.X, M=M), inside, planted=maker.planted

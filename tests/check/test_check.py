@@ -43,7 +43,6 @@ MORE = {
     "diagonal, LogDet": lambda: sm.MetricProblem(
         X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="smooth_hinge"), diagonal=True
     ),
-    "subspace": lambda: sm.MetricProblem(X, terms.Frobenius() + terms.TripletHinge(labels=Y), subspace=P),
     "tasks": lambda: sm.MetricProblem(
         X, terms.LogDet() + terms.PairHinge(WITHIN, SIMILAR, weights=[1, 2, 3, 4, 5]), tasks=Y, sharing=0.3
     ),

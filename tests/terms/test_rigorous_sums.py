@@ -1,4 +1,4 @@
-"""Sums of terms against exact arithmetic: scalar losses, hard constraints, subspaces, directions without cost."""
+"""Sums of terms against exact arithmetic: scalar losses, hard constraints, directions without cost."""
 
 from __future__ import annotations
 
@@ -94,21 +94,6 @@ def test_hard_constraints_hold_exactly_or_the_objective_is_infinite():
         assert solution.status is sm.Status.OPTIMAL
 
 
-def test_subspaces_are_those_of_the_columns_as_given():
-    X, y = rng.normal(size=(20, 4)), np.arange(20) % 2
-    P = rng.normal(size=(4, 2))
-    total = terms.Pull(labels=y) + terms.TripletHinge(labels=y, n_neighbors=1)
-    good = sm.solve(sm.MetricProblem(X, total, subspace=P), tol=1e-4)
-    assert good.relative_gap <= 1e-4
-    doubled = sm.MetricProblem(X, total, subspace=np.column_stack([P, 2.0 * P[:, 0]]))
-    assert doubled.certify(good.components, dual=good.dual).lower_bound == pytest.approx(good.lower_bound, rel=1e-6)
-    nearly = np.column_stack([P, P[:, 0] + 1e-12 * rng.normal(size=4)])  # in exact arithmetic, three dimensions
-    found = sm.MetricProblem(X, total, subspace=nearly).certify(good.components, dual=good.dual)
-    three = sm.solve(sm.MetricProblem(X, total, subspace=np.linalg.qr(nearly)[0]), tol=1e-4)
-    assert found.lower_bound <= three.objective
-    assert "beyond it" in found.weakness
-
-
 def test_sums_of_entries_bound_every_factor_within_given_errors():
     """An entry ``sum_k L_ki L_kj`` is off by errors in the column i too, here of a column that is 0."""
     X, L, errors = np.eye(2), np.array([[0.0, 1.0]]), np.array([[1e-3, 1e-12]])
@@ -162,17 +147,6 @@ def test_a_sum_has_the_weakest_grade_of_its_terms():
     assert "proven" not in str(found)
     for term in one_of_each(np.random.default_rng(0)).values():
         assert sm.MetricProblem(data(rng), term + terms.Trace()).total.rigor == "float"
-
-
-def test_both_reasons_for_a_weak_bound_are_given():
-    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
-    X[:, 2] = 1.0 * y + 1e-12 * rng.normal(size=12)
-    P = np.eye(3)[:, [0, 2, 0]]
-    P[:, 2] += 1e-13 * rng.normal(size=3)
-    total = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, margin=2.0)
-    found = sm.MetricProblem(X, total, subspace=P).certify(np.eye(3)[[0, 2]])
-    assert "beyond it" in found.weakness
-    assert "count as ones of very little" in found.weakness
 
 
 @pytest.mark.parametrize("size", [1e-60, 1e60])

@@ -10,11 +10,11 @@ from instances import assert_same
 import sdpmetric as sm
 from sdpmetric import terms
 
-DOMAINS = ("diagonal", "subspace", "bases")
+DOMAINS = ("diagonal", "bases")
 
 
 def restricted(domain, rng, d):
-    return {"diagonal": True, "subspace": rng.normal(size=(d, 2)), "bases": rng.normal(size=(4 * d, d))}[domain]
+    return {"diagonal": True, "bases": rng.normal(size=(4 * d, d))}[domain]
 
 
 def within(tasks, rng, m, k):
@@ -71,10 +71,10 @@ def test_domains_exclude_each_other_and_have_shapes():
     X = np.eye(3)
     with pytest.raises(ValueError, match="exclude"):
         sm.MetricProblem(X, terms.Trace(), diagonal=True, bases=np.eye(3))
-    with pytest.raises(ValueError, match="subspace"):
-        sm.MetricProblem(X, terms.Trace(), subspace=np.eye(2))
+    with pytest.raises(ValueError, match="bases"):
+        sm.MetricProblem(X, terms.Trace(), bases=np.eye(2))
     with pytest.raises(ValueError, match="log_det"):
-        sm.MetricProblem(X, terms.LogDet(), subspace=np.eye(3)[:, :2])
+        sm.MetricProblem(X, terms.LogDet(), bases=np.eye(3)[:2])
 
 
 @pytest.mark.parametrize(("loss", "ridge"), [("hinge", 0.0), ("squared_hinge", 0.5)])
@@ -122,7 +122,7 @@ def test_sums_without_a_minimum_are_refused():
 
 @pytest.mark.parametrize(
     ("solver", "domain"),
-    [("conic", None), ("factored", "diagonal"), ("conic", "subspace"), ("factored", "bases"), ("conic", "tasks")],
+    [("conic", None), ("factored", "diagonal"), ("factored", "bases"), ("conic", "tasks")],
 )
 def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(solver, domain):
     """Two pairs with the same difference, one 1 apart at most and one 2 at least, among bounds that hold anyway."""
@@ -133,7 +133,7 @@ def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(
     upper, lower = np.full(8, 900.0), np.full(8, 1e-3)
     upper[0], lower[1] = 1.0, 2.0  # the contradiction
     where = {} if domain is None else {"tasks": np.zeros(12)} if domain == "tasks" else {domain: True}
-    where = where if domain not in ("subspace", "bases") else {domain: restricted(domain, rng, 3)}
+    where = where if domain != "bases" else {domain: restricted(domain, rng, 3)}
     problem = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, upper, lower), **where)
     solution = sm.solve(problem, solver)
     assert solution.status is sm.Status.INFEASIBLE

@@ -53,7 +53,7 @@ def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
 
 @pytest.mark.parametrize(
     ("loss", "domain"),
-    [("hinge", "all"), ("squared_hinge", "subspace"), ("smooth_hinge", "tasks"), ("logistic", "all")],
+    [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks"), ("logistic", "all")],
 )
 def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain):
     rng = np.random.default_rng(5)
@@ -64,7 +64,6 @@ def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain)
         triplets = triplets[[len(set(row)) == 3 for row in triplets.tolist()]]
     arguments = {
         "all": {},
-        "subspace": {"subspace": rng.normal(size=(12, 5))},
         "tasks": {"tasks": tasks},
     }[domain]
     near = np.eye(36 if domain == "tasks" else 12)

@@ -402,10 +402,3 @@ def _underflow(n: int, A: FloatArray, B: FloatArray) -> float:
     """More than underflow may take from an entry of a product with n summands, 0 where no product is that small."""
     least = [float(np.abs(M[M != 0.0]).min(initial=math.inf)) for M in (A, B)]
     return 0.0 if least[0] * least[1] >= 1e-290 else n * 1e-307
-
-
-def off_orthonormal(A: FloatArray, errors: FloatArray) -> float:
-    """A float not below ``||A^T A - I||_F`` for matrices within `errors` of A, entry by entry."""
-    long, off = norm_above(A), norm_above(errors)
-    found = norm_above(A.T @ A - np.eye(len(A.T))) + gamma(len(A) + 8) * long * long
-    return above(found + (2.0 * long + off) * off, 12)
