@@ -147,6 +147,7 @@ PATTERNS = {
     r"\b(colour|neighbour|behaviour|licence|labour)\w*": "American spelling",
     r"\banew\b": "again",
     r"\bless (the|at most|its|their)\b": "minus",
+    r"\b(labelled|modelled|(out|in|up|down|to)wards)\b": "American spelling",
 }
 
 
@@ -163,7 +164,7 @@ def test_pages_are_in_plain_american_english(page):
 
 
 def test_docstrings_and_errors_are_in_plain_american_english():
-    patterns = [*list(PATTERNS)[1:2], *list(PATTERNS)[3:5], r",\s+so that\b"]
+    patterns = [*list(PATTERNS)[1:2], *list(PATTERNS)[3:7], r",\s+so that\b"]
     for module in sorted((ROOT / "sdpmetric").glob("**/*.py")):
         text = " ".join(re.sub(TITLES, "", module.read_text(encoding="utf-8")).split())
         for pattern in patterns:
