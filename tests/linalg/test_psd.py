@@ -83,14 +83,6 @@ def test_data_basis_of_constant_data_is_empty():
     assert inverse.shape == (0, 3)
 
 
-def test_triangle_has_the_gram_matrix_of_the_stacked_blocks(rng):
-    rows = rng.normal(size=(17, 4))
-    R = psd.triangle([rows[:3], rows[3:3], rows[3:12], rows[12:]])
-    assert_close(R.T @ R, rows.T @ rows)
-    with pytest.raises(ValueError, match="at least one block"):
-        psd.triangle([])
-
-
 @given(SEEDS, st.floats(-7, 0))
 def test_whitening_makes_the_cost_the_identity_on_its_range(seed, decade):
     rng = np.random.default_rng(seed)
@@ -108,14 +100,6 @@ def test_whitening_makes_the_cost_the_identity_on_its_range(seed, decade):
     in_basis = inverse @ W.transform
     C = in_basis.T @ root.T @ root @ in_basis
     assert np.abs(C - np.diag([1, 1, 1, 0, 0])).max() < 1e-7 * 10 ** (-decade / 7)
-
-
-def test_rank_tolerance_decides_what_is_null():
-    T, inverse = np.eye(2), np.eye(2)
-    for ratio, rank in ((10 * psd.RANK_TOLERANCE, 2), (0.1 * psd.RANK_TOLERANCE, 1)):
-        assert psd.whiten(T, inverse, np.diag([2.0, 2.0 * ratio])).rank == rank
-    assert psd.whiten(T, inverse, np.zeros((3, 2))).rank == 0
-    assert psd.whiten(T, inverse, np.zeros((0, 2))).rank == 0
 
 
 def test_projection_slopes_are_the_derivative_of_the_projection(rng) -> None:

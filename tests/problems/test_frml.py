@@ -205,34 +205,3 @@ def test_long_streams_neither_overflow_nor_lose_their_rank():
 @pytest.mark.slow
 def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
     drift(10_000_000)
-
-
-@pytest.mark.parametrize(
-    ("call", "match"),
-    [
-        (lambda: sm.FRMLStream(3, 4), "n_components must be a positive integer and at most 3"),
-        (lambda: sm.FRMLStream(3, 2, loss="map"), "'warp' or 'auc'"),
-        (lambda: sm.FRMLStream(3, 2, gamma=0.5), "gamma must be a finite number of at least 1"),
-        (lambda: sm.FRMLStream(3, 2, init=np.ones((2, 3))), "smaller rank"),
-        (lambda: sm.FRMLStream(3, 2, init=np.eye(3)), "shape"),
-        (lambda: sm.FRMLStream(3, 2, batch_size=0), "batch_size must be a positive integer"),
-        (lambda: sm.FRMLStream(3, 2).update(np.ones(4), np.ones(3), np.ones((2, 3))), "3 features, a number that"),
-        (lambda: sm.FRMLStream(3, 2).update(np.ones(3), np.ones(3), np.ones((0, 3))), "without irrelevant items"),
-        (lambda: sm.FRMLStream(3, 2).update(np.full(3, np.inf), np.ones(3), np.ones((2, 3))), "NaN or infinity"),
-        (lambda: sm.FRMLStream(3, 2).partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),
-        (lambda: sm.FRMLStream(3, 2).partial_fit(np.eye(3), [0, 0, 1]), "has no relevant item"),
-        (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 1], 2), "query 2 has no relevant item"),
-        (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 0], 2), "query 0 has no irrelevant item"),
-        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 5), "n_components must be"),
-        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 2, queries=np.eye(4)), "given apart from X"),
-    ],
-)
-def test_bad_input_is_refused_with_a_sentence(call, match):
-    with pytest.raises(ValueError, match=match):
-        call()
-
-
-def test_a_point_that_overflows_costs_infinity():
-    X, y = labelled()
-    with np.errstate(over="ignore", invalid="ignore"):
-        assert sm.FRMLProblem(X, y, 5).certify(1e154 * np.eye(5)).objective == np.inf

@@ -53,37 +53,6 @@ def test_default_bounds_are_percentiles_of_squared_distances():
     assert_same(problem.lower, np.percentile(D, 95))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"gamma": 0.0}, "gamma must be positive"),
-        ({"gamma": -1.0}, "gamma must be a finite number"),
-        ({"gamma": np.nan}, "gamma must be a finite number"),
-        ({"upper": 7.0}, "upper must be positive and below lower"),
-        ({"upper": 8.0}, "upper must be positive and below lower"),
-        ({"upper": 0.0}, "upper must be positive"),
-        ({"prior": np.diag([1.0, 1.0, 0.0])}, "positive definite"),
-        ({"prior": np.eye(2)}, r"shape \(3, 3\)"),
-    ],
-)
-def test_bad_parameters_get_a_sentence(options, words):
-    with pytest.raises(ValueError, match=words):
-        make(**{"gamma": 0.3, **options})
-
-
-def test_bad_pairs_get_a_sentence():
-    X = make().X.copy()
-    X[6] = X[0]
-    with pytest.raises(ValueError, match=r"dissimilar pair \[0, 6\] has two equal examples"):
-        sm.ITMLProblem(X, PAIRS, SIMILAR)
-    with pytest.raises(ValueError, match="there are no pairs"):
-        sm.ITMLProblem(X, [], [])
-    with pytest.raises(ValueError, match="similar and as dissimilar"):
-        sm.ITMLProblem(X, [[0, 1], [1, 0]], [True, False])
-    with pytest.raises(ValueError, match="9 finite multipliers"):
-        make().certify(np.eye(3), dual=np.ones(3))
-
-
 @pytest.mark.parametrize("size", [1e5, 1e9])
 def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
     X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]

@@ -96,19 +96,3 @@ def test_copies_constant_features_and_small_classes():
     solution = sm.solve(sm.LFDAProblem(X, y, 2, 1))
     assert solution.status is sm.Status.OPTIMAL
     assert_close(solution.components[:, 3], np.zeros(len(solution.components)), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda X: sm.LFDAProblem(X, Y, 4), "n_components must be a positive integer and at most 3"),
-        (lambda X: sm.LFDAProblem(X, Y, 1, 0), "n_neighbors"),
-        (lambda X: sm.LFDAProblem(X, Y, ridge=-1.0), "ridge"),
-        (lambda X: sm.LFDAProblem(X[:, [0] * 3] + np.arange(N)[:, None] * np.eye(3)[1], np.arange(N)), "vary in"),
-        (lambda X: sm.LFDAProblem(X, Y, 1).certify(np.eye(3)), "rank 3, and the problem is about n_components=1"),
-        (lambda X: sm.solve(sm.LFDAProblem(X, Y), embedding="best"), "embedding must be"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
-        call(data())

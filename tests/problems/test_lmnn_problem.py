@@ -92,26 +92,6 @@ def test_rows_labels_and_origin_do_not_matter(data, rng):
     assert abs(judged(LMNNProblem.from_labels(X, y, 2, 0.3), L)[0] - expected[0]) > 1e-3
 
 
-def test_push_weight_0_is_solved_by_the_zero_metric(data):
-    X, y, L = data
-    problem = LMNNProblem.from_labels(X, y, 2, 0.0)
-    pairs = list(zip(*problem.target_pairs, strict=True))
-    assert_same(problem.objective(L), oracles.Statement(X, pairs, [], [], 0.0).objective(L.T @ L))
-    for point in (L, np.zeros((0, 4))):
-        assert problem.certify(point).lower_bound == 0.0
-    zero = problem.certify(np.zeros((0, 4)))
-    assert zero.objective == 0.0
-    assert zero.proves_optimal(0.0) is True
-
-
-def test_without_triplets_the_zero_metric_is_proven():
-    for triplets in ([], np.zeros((0, 3), dtype=int)):
-        problem = LMNNProblem.from_triplets(np.eye(4), triplets, push_weight=0.3)
-        zero = problem.certify(metric=np.zeros((4, 4)))
-        assert (zero.objective, zero.lower_bound, zero.relative_gap, zero.n_active) == (0.0, 0.0, 0.0, 0)
-        assert problem.certify(np.eye(4)).proves_optimal(1e-3)
-
-
 def test_constant_data_cannot_be_improved():
     problem = LMNNProblem.from_labels(np.ones((7, 2)), [0, 0, 0, 1, 1, 1, 1], 2, 0.3)
     for L in (np.eye(2), np.zeros((0, 2))):
@@ -129,18 +109,6 @@ def test_all_triplets_listed_state_the_same_problem(data):
             by_list = LMNNProblem.from_triplets(X, rows, None, 0.3, loss=loss, ridge=ridge)
             assert by_list.source.size == by_labels.source.size
             assert_judged_same(judged(by_list, L), judged(by_labels, L))
-
-
-def test_weight_2_is_the_triplet_listed_twice(data):
-    X, y, L = data
-    rows = np.array(oracles.all_triplets(oracles.target_neighbors(X, y, 2), y))
-    weights = np.linspace(0.1, 2.0, len(rows))
-    once = LMNNProblem.from_triplets(X, rows, 2 * weights, 0.3)
-    twice = LMNNProblem.from_triplets(X, np.concatenate([rows, rows]), np.tile(weights, 2), 0.3)
-    assert_judged_same(judged(twice, L), judged(once, L))
-    # The twin: with the pairs counted twice as well it would be another problem.
-    single = LMNNProblem.from_triplets(X, rows, weights, 0.3)
-    assert abs(2 * single.objective(L) - once.objective(L)) > 1e-3
 
 
 # -- coordinates for solvers ------------------------------------------------------------------------------------------

@@ -79,19 +79,3 @@ def test_the_identity_is_a_prior_in_the_units_of_the_data(scale):
 
     for found, expected in zip(metrics(scale * X), metrics(X), strict=True):
         np.testing.assert_allclose(scale**2 * found, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 99]]), "quadruplet"),
-        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="pca"), "prior must be"),
-        (lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
-        (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.zeros((2, 4))), "bases"),
-        (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.eye(4), 0.0), "sparsity"),
-        (lambda: sm.SCMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

@@ -40,21 +40,6 @@ def test_classes_that_collapse_altogether_are_solved():
     assert solution.lower_bound == 0.0
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda X: sm.MCMLProblem(X, [0] * 8 + [1]), "class 1 has one member;"),
-        (lambda X: sm.MCMLProblem(X, [0] * 9), "one class only"),
-        (lambda X: sm.MCMLProblem(X * np.nan, Y), "NaN"),
-        (lambda X: sm.MCMLProblem(X, Y[:-1]), "8 labels for 9 rows"),
-        (lambda X: sm.MCMLProblem(X, Y).certify(np.eye(3), dual=np.ones(9)), r"finite \(9, 9\) array"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
-        call(make().X)
-
-
 def test_programs_that_no_solver_could_hold_are_refused():
     rng = np.random.default_rng(0)
     problem = sm.MCMLProblem(rng.normal(size=(500, 2)), rng.integers(0, 2, 500))

@@ -65,20 +65,3 @@ def test_a_solve_finds_the_direction_that_tells(options):
     assert solution.objective < 0.1 * problem.value.scale
     assert solution.metric[1, 1] > 0.8 * np.trace(solution.metric)
     assert 1.0 <= solution.extras["perplexity"] <= 89.0
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda X: sm.MLKRProblem(X, np.ones(N)), "constant"),
-        (lambda X: sm.MLKRProblem(X, ["a"] * N), "one number per row"),
-        (lambda X: sm.MLKRProblem(X, np.arange(N - 1)), "12 targets for 13 rows"),
-        (lambda X: sm.MLKRProblem(X, np.r_[np.nan, np.arange(N - 1)]), "NaN or infinity"),
-        (lambda X: sm.MLKRProblem(X, np.arange(N), 4), "n_components must be"),
-        (lambda X: sm.MLKRProblem(X, np.arange(N), 2, diagonal=True), "diagonal factor has 3 rows"),
-        (lambda X: sm.MLKRProblem(X[:1], [1.0]), "one row"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
-        call(make().X)

@@ -116,18 +116,3 @@ def test_where_nothing_is_worth_its_trace_the_zero_metric_is_optimal():
     solution = sm.solve(problem)
     assert solution.status is sm.Status.OPTIMAL
     assert_same(solution.objective, problem.objective(np.zeros((1, 2))))
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: make("ndcg"), "'auc' or 'map'"),
-        (lambda: make("auc", C=0.0), "slack_weight"),
-        (lambda: make("map").triplets, "loss='auc'"),
-        (lambda: sm.MLRProblem(data(), sm.Relevance.from_labels(Y[:6])), "6 items|6 queries|rows"),
-        (lambda: make("auc").certify(np.eye(2), dual=np.ones(4)), "dual"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

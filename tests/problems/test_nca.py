@@ -176,32 +176,6 @@ def test_stochastic_solver_improves_repeats_and_takes_large_data_in_blocks():
         sm.solve(problem, solver="stochastic", candidates=0)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda X: sm.NCAProblem(X, Y, 4), "n_components must be"),
-        (lambda X: sm.NCAProblem(X, Y, 0), "n_components must be"),
-        (lambda X: sm.NCAProblem(X, Y, 2, diagonal=True), "diagonal factor has 3 rows"),
-        (lambda X: sm.NCAProblem(X, Y, objective="f"), "'probability' or 'log'"),
-        (lambda X: sm.NCAProblem(X, Y, targets="soft"), "'classes' or 'continuous'"),
-        (lambda X: sm.NCAProblem(X, Y, bandwidth=1.0), "bandwidth is for"),
-        (lambda X: sm.NCAProblem(X, Y[:-1]), "10 labels for 11 rows"),
-        (lambda X: sm.NCAProblem(X[:1], Y[:1]), "one row"),
-        (lambda X: sm.NCAProblem(X * np.nan, Y), "NaN"),
-        (lambda X: sm.NCAProblem(X, Y, targets="continuous"), "one number per row"),
-        (lambda X: sm.NCAProblem(X, np.ones(N), targets="continuous"), "constant"),
-        (lambda X: sm.NCAProblem(X, np.arange(N), targets="continuous", bandwidth=-1.0), "bandwidth must be"),
-        (lambda X: sm.NCAProblem(X, np.r_[np.inf, np.arange(N - 1)], targets="continuous"), "NaN or infinity"),
-        (lambda X: sm.NCAProblem(X, Y).certify(np.ones((2, 4))), "one column per feature"),
-        (lambda X: sm.NCAProblem(X, Y, diagonal=True).certify(np.ones((3, 3))), "must be a diagonal"),
-        (lambda X: sm.NCAProblem(X, Y, diagonal=True).certify(metric=np.ones((3, 3))), "must be a diagonal"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
-        call(make().X)
-
-
 def test_a_line_search_that_ends_far_out_is_not_the_end():
     X, y = concentric_rings(random_state=1)
     X, _, y, _ = train_test_split(X, y, test_size=0.3, random_state=2, stratify=y)

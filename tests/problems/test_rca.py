@@ -114,24 +114,3 @@ def test_labels_are_chunklets_and_the_statement_says_what_it_is():
     labelled = sm.RCAProblem.from_labels(problem.X, np.where(problem.chunks < 1, "a", "b"))
     assert labelled.describe() == "RCA (Bar-Hillel et al. 2005): 40 examples, 3 features, 2 chunklets with 40 members"
     assert labelled.fingerprint() != sm.RCAProblem.from_labels(problem.X, problem.chunks < 1, ridge=0.1).fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("chunks", "options", "sentence"),
-    [
-        ([0, 0, 1], {}, "chunks must be 4 integers"),
-        ([0.0, 0.0, 1.0, 1.0], {}, "chunks must be 4 integers"),
-        ([0, 0, -2, 1], {}, "of at least -1"),
-        ([0, 1, 2, -1], {}, "no chunklet has two different members"),
-        ([0, 1, 2, -1], {"ridge": 1.0}, "no chunklet has two different members"),
-        ([0, 0, 1, -1], {"ridge": 1.0, "sample_weight": [1.0, 0.0, 1.0, 1.0]}, "no chunklet has two different members"),
-        ([0, 0, -1, -1], {}, "vary in 1 directions in which no chunklet does"),
-        ([0, 0, 1, 1], {"ridge": -1.0}, "ridge must be a finite number"),
-    ],
-)
-def test_errors_are_sentences(chunks, options, sentence):
-    X = [[0.0, 0.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.5]]
-    with pytest.raises(ValueError, match=sentence):
-        sm.RCAProblem(X, chunks, **options)
-    if "directions" in sentence:
-        assert sm.solve(sm.RCAProblem(X, chunks, ridge=0.1)).status is sm.Status.OPTIMAL

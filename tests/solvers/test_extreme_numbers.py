@@ -33,16 +33,7 @@ def check(problem, solver="auto", **options):
     return found
 
 
-@pytest.mark.parametrize("push_weight", [1e-300])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_push_weights_of_any_size(data, push_weight, loss):
-    X, y = data
-    problem = sm.LMNNProblem.from_labels(X, y, 2, push_weight, loss=loss)
-    for solver in ("factored", "subgradient"):
-        assert check(problem, solver) is not None
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e-10, 1e100])
+@pytest.mark.parametrize("scale", [1e-150, 1e100])
 def test_scales_of_data_with_fourth_powers(data, scale):
     X, y = data
     total = terms.LogDet() + terms.Frobenius() + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2)
@@ -50,15 +41,6 @@ def test_scales_of_data_with_fourth_powers(data, scale):
     check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5), "conic")
     check(sm.MetricProblem(scale * X, total))
     check(sm.RCAProblem.from_labels(scale * X, y, 0.1), "conic")
-
-
-@pytest.mark.parametrize("weight", [1e-300, 1e300])
-def test_weights_of_terms_of_any_size(data, weight):
-    X, y = data
-    pairs = np.array([[0, 1], [2, 3], [9, 10]])
-    for loss in (terms.TripletHinge(labels=y, loss="squared_hinge"), terms.DistanceTargets(pairs, 2.0)):
-        check(sm.MetricProblem(X, terms.Trace() + weight * loss))
-        check(sm.MetricProblem(X, weight * terms.LogDet() + loss))
 
 
 class PanicException(BaseException):

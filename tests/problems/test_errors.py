@@ -1,0 +1,157 @@
+"""Arguments of statements that are out of range: a sentence names each, whatever the statement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+
+N = 9
+X = np.random.default_rng(0).normal(size=(N, 3)) * [1.0, 10.0, 0.3]
+Y = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2])
+T = np.arange(float(N))
+PAIRS = np.array([[0, 1], [2, 3], [4, 5], [0, 6], [1, 7], [2, 5], [6, 7], [3, 8], [3, 8]])
+SIMILAR = np.array([1, 1, 1, -1, -1, -1, 1, -1, -1])
+LINE, BOTH, SIGNS = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]], [True, False]
+HOLED = np.where(np.arange(N)[:, None] == 2, np.nan, X)
+EQUAL = X[[0, 1, 2, 3, 4, 5, 0, 7, 8]]
+CHUNKS = [[0.0, 0.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.5]]
+ONE, TWO = np.ones(3), np.ones((2, 3))
+
+
+def itml(**options):
+    return sm.ITMLProblem(X, PAIRS, SIMILAR, **{"upper": 1.0, "lower": 7.0, "gamma": 0.3, **options})
+
+
+def mlr(loss="auc", C=1.0):
+    return sm.MLRProblem.from_labels(X, Y, loss, C)
+
+
+def frml(rank=2, **options):
+    return sm.FRMLStream(3, rank, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        # Pairs
+        (lambda: sm.POLAProblem([[0.0], [np.nan], [1.0]], BOTH, SIGNS), "NaN"),
+        (lambda: sm.POLAProblem(LINE, [[0, 1], [0, 3]], SIGNS), "outside 0..2"),
+        (lambda: sm.POLAProblem(LINE, [[0, 1], [-1, 2]], SIGNS), "outside 0..2"),
+        (lambda: sm.POLAProblem(LINE, [[0.0, 1.0], [0.0, 2.0]], SIGNS), "integer"),
+        (lambda: sm.POLAProblem(LINE, [[0, 1], [2, 2]], SIGNS), r"pair \[2, 2\] repeats a row"),
+        (lambda: sm.POLAProblem(LINE, np.zeros((0, 2), int), []), "pairs is empty"),
+        (lambda: sm.POLAProblem(LINE, BOTH, [True]), "2 pairs"),
+        (lambda: sm.POLAProblem(LINE, BOTH, [1, 0]), r"\+1"),
+        (lambda: sm.POLAProblem(LINE, BOTH, ["yes", "no"]), "bool"),
+        (lambda: sm.POLAProblem(LINE, BOTH, [1, np.nan]), "bool"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, 0), "slack_weight must be positive"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, -1.0), "slack_weight"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, np.inf), "slack_weight"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, None, 0.9), "initial_threshold"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, None, np.nan), "initial_threshold"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS).certify(metric=[[1.0]], dual=[1.0]), "one per pair"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS).certify(metric=[[1.0]], threshold=np.nan), "threshold"),
+        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS).objective(), "exactly one"),
+        (lambda: sm.solve(sm.POLAProblem(LINE, BOTH, SIGNS, 0.3), solver="batch"), "slack_weight=None"),
+        (lambda: sm.solve(sm.POLAProblem(LINE, BOTH, SIGNS), solver="batch", beta=0.0), "beta"),
+        (lambda: sm.MMCProblem(X, [[0, 0], [1, 2]], SIGNS), r"pair \[0, 0\] repeats a row"),
+        (lambda: sm.MMCProblem(X, [[0, 1], [1, 0], [2, 3]], [True, False, False]), r"\[0, 1\] is listed both.* \(1"),
+        (lambda: sm.MMCProblem(X, [[0, 1], [1, 9]], SIGNS), "outside 0..8"),
+        (lambda: sm.MMCProblem(X, BOTH, [True, True]), "no dissimilar pairs"),
+        (lambda: sm.MMCProblem(X, BOTH, [-1, -1]), "no similar pairs"),
+        (lambda: sm.MMCProblem(X, BOTH, [1, 0]), "must be bool, or"),
+        (lambda: sm.MMCProblem(X, BOTH, [True]), "one value per pair"),
+        (lambda: sm.MMCProblem(X, [[0.0, 1.0], [1, 2]], SIGNS), "integer"),
+        (lambda: sm.MMCProblem(HOLED, PAIRS, SIMILAR), "NaN"),
+        (lambda: sm.MMCProblem([[0.0], [1.0], [0.0]], BOTH, SIGNS), "coincide"),
+        (lambda: sm.MMCProblem(X, PAIRS, SIMILAR).certify(np.eye(3), dual=np.ones(4)), "5 finite multipliers"),
+        (lambda: sm.MMCProblem.from_labels(X, Y, 0), "n_pairs"),
+        (lambda: itml(gamma=0.0), "gamma must be positive"),
+        (lambda: itml(gamma=-1.0), "gamma must be a finite number"),
+        (lambda: itml(gamma=np.nan), "gamma must be a finite number"),
+        (lambda: itml(upper=7.0), "upper must be positive and below lower"),
+        (lambda: itml(upper=0.0), "upper must be positive"),
+        (lambda: itml(prior=np.diag([1.0, 1.0, 0.0])), "positive definite"),
+        (lambda: itml(prior=np.eye(2)), r"shape \(3, 3\)"),
+        (lambda: itml().certify(np.eye(3), dual=ONE), "9 finite multipliers"),
+        (lambda: sm.ITMLProblem(EQUAL, PAIRS, SIMILAR), r"dissimilar pair \[0, 6\] has two equal examples"),
+        (lambda: sm.ITMLProblem(X, [], []), "there are no pairs"),
+        (lambda: sm.ITMLProblem(X, [[0, 1], [1, 0]], SIGNS), "similar and as dissimilar"),
+        # Labels and targets
+        (lambda: sm.MCMLProblem(X, [0] * 8 + [1]), "class 1 has one member;"),
+        (lambda: sm.MCMLProblem(X, ["a"] * 8 + ["b"]), r"class 'b' has one member;.* merge or drop"),
+        (lambda: sm.MCMLProblem(X, [0] * 9), "one class only"),
+        (lambda: sm.MCMLProblem(HOLED, Y), "NaN"),
+        (lambda: sm.MCMLProblem(X, Y[:-1]), "8 labels for 9 rows"),
+        (lambda: sm.MCMLProblem(X, Y).certify(np.eye(3), dual=np.ones(9)), r"finite \(9, 9\) array"),
+        (lambda: sm.NCAProblem(X, Y, 4), "n_components must be"),
+        (lambda: sm.NCAProblem(X, Y, 0), "n_components must be"),
+        (lambda: sm.NCAProblem(X, Y, 2, diagonal=True), "diagonal factor has 3 rows"),
+        (lambda: sm.NCAProblem(X, Y, objective="f"), "'probability' or 'log'"),
+        (lambda: sm.NCAProblem(X, Y, targets="soft"), "'classes' or 'continuous'"),
+        (lambda: sm.NCAProblem(X, Y, bandwidth=1.0), "bandwidth is for"),
+        (lambda: sm.NCAProblem(X, Y[:-1]), "8 labels for 9 rows"),
+        (lambda: sm.NCAProblem(X[:1], Y[:1]), "one row"),
+        (lambda: sm.NCAProblem(HOLED, Y), "NaN"),
+        (lambda: sm.NCAProblem(X, ["a"] * N, targets="continuous"), "one number per row"),
+        (lambda: sm.NCAProblem(X, np.ones(N), targets="continuous"), "constant"),
+        (lambda: sm.NCAProblem(X, T, targets="continuous", bandwidth=-1.0), "bandwidth must be"),
+        (lambda: sm.NCAProblem(X, np.r_[np.inf, T[1:]], targets="continuous"), "NaN or infinity"),
+        (lambda: sm.NCAProblem(X, Y).certify(np.ones((2, 4))), "one column per feature"),
+        (lambda: sm.NCAProblem(X, Y, diagonal=True).certify(np.ones((3, 3))), "must be a diagonal"),
+        (lambda: sm.NCAProblem(X, Y, diagonal=True).certify(metric=np.ones((3, 3))), "must be a diagonal"),
+        (lambda: sm.MLKRProblem(X, np.ones(N)), "constant"),
+        (lambda: sm.MLKRProblem(X, ["a"] * N), "one number per row"),
+        (lambda: sm.MLKRProblem(X, T[1:]), "8 targets for 9 rows"),
+        (lambda: sm.MLKRProblem(X, np.r_[np.nan, T[1:]]), "NaN or infinity"),
+        (lambda: sm.MLKRProblem(X, T, 4), "n_components must be"),
+        (lambda: sm.MLKRProblem(X, T, 2, diagonal=True), "diagonal factor has 3 rows"),
+        (lambda: sm.MLKRProblem(X[:1], [1.0]), "one row"),
+        (lambda: sm.LFDAProblem(X, Y, 4), "n_components must be a positive integer and at most 3"),
+        (lambda: sm.LFDAProblem(X, Y, 1, 0), "n_neighbors"),
+        (lambda: sm.LFDAProblem(X, Y, ridge=-1.0), "ridge"),
+        (lambda: sm.LFDAProblem(X, np.arange(N)), "vary in"),
+        (lambda: sm.LFDAProblem(X, Y, 1).certify(np.eye(3)), "rank 3, and the problem is about n_components=1"),
+        (lambda: sm.solve(sm.LFDAProblem(X, Y), embedding="best"), "embedding must be"),
+        # Chunklets, comparisons and rankings
+        (lambda: sm.RCAProblem(CHUNKS, [0, 0, 1]), "chunks must be 4 integers"),
+        (lambda: sm.RCAProblem(CHUNKS, [0.0, 0.0, 1.0, 1.0]), "chunks must be 4 integers"),
+        (lambda: sm.RCAProblem(CHUNKS, [0, 0, -2, 1]), "of at least -1"),
+        (lambda: sm.RCAProblem(CHUNKS, [0, 1, 2, -1]), "no chunklet has two different members"),
+        (lambda: sm.RCAProblem(CHUNKS, [0, 1, 2, -1], 1.0), "no chunklet has two different members"),
+        (lambda: sm.RCAProblem(CHUNKS, [0, 0, 1, -1], 1.0, [1.0, 0.0, 1.0, 1.0]), "no chunklet has two different"),
+        (lambda: sm.RCAProblem(CHUNKS, [0, 0, -1, -1]), "vary in 1 directions in which no chunklet does"),
+        (lambda: sm.RCAProblem(CHUNKS, [0, 0, 1, 1], -1.0), "ridge must be a finite number"),
+        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 99]]), "quadruplet"),
+        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="pca"), "prior must be"),
+        (lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
+        (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.zeros((2, 3))), "bases"),
+        (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.eye(3), 0.0), "sparsity"),
+        (lambda: sm.SCMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
+        (lambda: mlr("ndcg"), "'auc' or 'map'"),
+        (lambda: mlr(C=0.0), "slack_weight"),
+        (lambda: mlr("map").triplets, "loss='auc'"),
+        (lambda: sm.MLRProblem(X, sm.Relevance.from_labels(Y[:7])), "7 items|7 queries|rows"),
+        (lambda: mlr().certify(np.eye(3), dual=np.ones(4)), "dual"),
+        (lambda: frml(4), "n_components must be a positive integer and at most 3"),
+        (lambda: frml(loss="map"), "'warp' or 'auc'"),
+        (lambda: frml(gamma=0.5), "gamma must be a finite number of at least 1"),
+        (lambda: frml(init=TWO), "smaller rank"),
+        (lambda: frml(init=np.eye(3)), "shape"),
+        (lambda: frml(batch_size=0), "batch_size must be a positive integer"),
+        (lambda: frml().update(np.ones(4), ONE, TWO), "3 features, a number that"),
+        (lambda: frml().update(ONE, ONE, TWO[:0]), "without irrelevant items"),
+        (lambda: frml().update(np.inf * ONE, ONE, TWO), "NaN or infinity"),
+        (lambda: frml().partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),
+        (lambda: frml().partial_fit(np.eye(3), [0, 0, 1]), "has no relevant item"),
+        (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 1], 2), "query 2 has no relevant item"),
+        (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 0], 2), "query 0 has no irrelevant item"),
+        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 5), "n_components must be"),
+        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 2, queries=np.eye(4)), "given apart from X"),
+    ],
+)
+def test_bad_arguments_are_named_in_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
