@@ -40,9 +40,9 @@ def test_nca_takes_large_and_small_data():
     X, y = labelled()
     for size in (1e-150, 1e150):
         for solver in ("lbfgs", "stochastic"):
-            found = sm.solve(sm.NCAProblem(size * X, y, 1), solver=solver, max_iter=50)
+            found = sm.solve(sm.NCAProblem(size * X, y, 1), solver=solver, max_iter=20)
             assert np.isfinite(found.components).all()
-            assert found.objective < -20.0
+            assert found.objective < -15.0
 
 
 def unit(X):

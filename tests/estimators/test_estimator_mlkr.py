@@ -17,7 +17,7 @@ def data(n=80):
 
 
 def test_the_regressor_of_the_docstring_is_kernel_regression():
-    X, y = data()
+    X, y = data(30)
     model = MLKR().fit(X, y)
     Z = model.transform(X)
     left = [

@@ -11,14 +11,13 @@ from instances import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 import sdpmetric as sm
-from sdpmetric import classification, estimators
-from sdpmetric.estimators import LMNN, MLKR, MMC, NCA, MultiMetricLMNN
+from sdpmetric import estimators
+from sdpmetric.estimators import LMNN, MLKR, MMC, NCA
 
 TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier", "OrdinalEmbedding")  # learn from tuples alone
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
@@ -215,27 +214,6 @@ def test_each_pass_takes_the_neighbors_under_the_metric_before_and_is_certified(
 
 
 # -- early stopping ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("estimator", "solver"), [(LMNN, "factored"), (MultiMetricLMNN, "subgradient")])
-def test_early_stopping_keeps_the_best_metric_for_what_was_held_back(estimator, solver):
-    rng = np.random.default_rng(2)
-    y = np.repeat([0, 1, 2], [60, 40, 20])
-    X = rng.normal(size=(120, 12)) + 0.7 * np.outer(y, [1, -1, 1, *[0] * 9])  # nine features of noise
-    early = estimator(early_stopping=True, validation_fraction=0.4, solver=solver, tol=1e-6, random_state=3)
-    early.fit(X, y)
-    solution, scores = early.solution_, early.solution_.trace["score"]
-    assert early.validation_score_ == scores.max()
-    _, held = train_test_split(np.arange(120), test_size=0.4, random_state=3, stratify=y)
-    rows = np.setdiff1d(np.arange(120), held)
-    np.testing.assert_array_equal(solution.problem.X, X[rows])
-    regions = getattr(early, "regions_", None)
-    predicted = classification.knn_predict(solution.components, X[rows], y[rows], X[held], 3, regions=regions)
-    assert np.mean(predicted == y[held]) == early.validation_score_
-    assert_same(solution.objective, solution.problem.objective(solution.components))
-    assert scores.min() < scores.max()
-    assert solution.status is sm.Status.STOPPED_EARLY
-    assert early.relative_gap_ > 1e-6  # not the optimum, and it says so; without a warning, since it was asked for
 
 
 # -- company ----------------------------------------------------------------------------------------------------------
