@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from rich.progress import Progress
-from test_contract import EXAMPLES, TOLERANCES, data, entry_of, make
+from test_contract import EXAMPLES, TOLERANCES, entry_of, make
 
 import sdpmetric as sm
 from sdpmetric.cli.compilation import compilation_bar
@@ -118,20 +118,6 @@ def test_a_path_ends_at_the_solve_that_is_interrupted(monkeypatch):
     solutions = sm.path(make("lmnn"), push_weight=[0.3, 0.5, 0.7])
     assert [s.status for s in solutions] == [Status.INTERRUPTED]
     assert np.isfinite(solutions[0].objective)
-
-
-def test_a_bound_on_the_rank_ends_after_an_interruption_of_the_full_solve(monkeypatch):
-    seen = []
-
-    def interrupt(row):
-        seen.append(row)
-        raise KeyboardInterrupt
-
-    X, y = data()
-    solution = sm.solve(sm.LMNNProblem.from_labels(X, y, 2), n_components=1, callback=interrupt)
-    assert solution.status is Status.INTERRUPTED
-    assert len(solution.components) == 1
-    assert np.isfinite(solution.objective)
 
 
 def test_too_little_memory_for_a_certificate_leaves_a_point_that_has_one(monkeypatch):

@@ -89,13 +89,6 @@ def test_what_some_methods_refuse(fit, size, dtype, words):
         fit().fit((size * X).astype(dtype), y)
 
 
-def test_pola_in_batch_takes_fourth_powers_that_are_numbers():
-    X, y = labelled()
-    pairs = np.array([[0, 1], [2, 5], [3, 4], [6, 9]])
-    found = sm.solve(sm.POLAProblem(1e40 * X, pairs, y[pairs[:, 0]] == y[pairs[:, 1]], 0.3))
-    assert math.isfinite(found.objective)
-
-
 STREAMS = [lambda: sm.FRMLStream(4, 2), lambda: sm.LORETAStream(4, 2), lambda: sm.OASISStream(4)]
 
 

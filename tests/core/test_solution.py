@@ -174,16 +174,6 @@ def test_the_parametric_program_is_the_plain_one_at_every_weight(loss, several):
         assert proven.lower_bound - 1e-5 <= program.value <= proven.objective + 1e-5
 
 
-def test_the_parametric_program_is_compiled_once():
-    program = sm.to_cvxpy(make_instance("plain", 1).problem, parametric=True)
-    program.solve(solver="CLARABEL")
-    compiled = program._cache.param_prog
-    program.param_dict["push_weight"].value = 0.7
-    program.solve(solver="CLARABEL")
-    assert compiled is not None
-    assert program._cache.param_prog is compiled
-
-
 def test_an_edited_parametric_program_is_proven_at_its_weight():
     problem = make_instance("plain", 1).problem
     program = sm.to_cvxpy(problem, parametric=True)

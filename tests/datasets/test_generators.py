@@ -146,11 +146,6 @@ def test_reduce_refuses_what_is_no_number_of_components(n_components):
         datasets.reduce(np.eye(5, 3), 2, mean_norm=np.nan)
 
 
-@pytest.mark.filterwarnings("error")
-def test_equal_examples_are_reduced_to_the_origin():
-    np.testing.assert_array_equal(datasets.reduce(np.full((5, 3), 2.0), 2), np.zeros((5, 2)))
-
-
 def test_rings_begin_at_radius_1_and_norms_are_those_asked_for():
     X, ring = datasets.concentric_rings(random_state=0)
     radii = np.linalg.norm(X[:, :2], axis=1)

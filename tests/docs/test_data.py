@@ -62,12 +62,3 @@ def test_other_data_are_not_written(script, server, tmp_path, capsys):
     state(script, "letters", f"{server}/nothing.data", "read_letters")
     assert script["main"]([str(tmp_path / "out"), "letters"]) == 1
     assert "not built" in capsys.readouterr().err
-
-
-def test_hash_knows_rows_and_parts_but_not_their_order(script):
-    digests = script["digests"]
-    X, y = np.arange(12, dtype=np.uint8).reshape(6, 2), np.arange(6)
-    order = np.array([1, 0, 2, 5, 3, 4])
-    assert digests(X, y, 3) == digests(X[order], y[order], 3)
-    assert digests(X, y, 3) != digests(X[::-1], y[::-1], 3)
-    assert digests(X, y, None) != digests(X, y[order], None)

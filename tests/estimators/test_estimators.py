@@ -36,15 +36,6 @@ def fit(estimator, X, y):
     return clone(estimator).fit(X, np.searchsorted(LABELS, y) + X[:, 0] if name_of(estimator) == "MLKR" else y)
 
 
-@pytest.fixture(scope="module")
-def data():
-    """Three classes of unequal size in unequal units."""
-    rng = np.random.default_rng(11)
-    y = rng.choice(3, 60, p=[0.5, 0.3, 0.2])
-    X = (rng.normal(size=(60, 4)) + np.outer(y, [1.5, 0.0, 1.0, 0.0])) * [1.0, 10.0, 0.5, 2.0]
-    return X, LABELS[y]
-
-
 @pytest.fixture(scope="module", params=ALL, ids=name_of)
 def fitted(request, data):
     """Each estimator, fitted once."""

@@ -83,13 +83,6 @@ def test_zero_is_optimal_from_a_trace_of_1_on_and_not_below(planted, loss):
     assert below.solution_.objective < problem.with_weights(trace=0.9 * largest).objective(zero)
 
 
-def test_quadruplets_are_triplets_where_they_share_an_object(planted):
-    triplets = planted[1][:100]
-    both = [OrdinalEmbedding(trace=0.3).fit(rows) for rows in (triplets, triplets[:, [0, 1, 0, 2]])]
-    np.testing.assert_array_equal(*(squared(one.embedding_) for one in both))
-    assert [one.n_features_in_ for one in both] == [3, 4]
-
-
 def test_a_kernel_leaves_fewer_directions(planted):
     Z, seen, fresh = planted
     few = seen[:60]

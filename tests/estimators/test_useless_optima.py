@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
-from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric.cli import app
 from sdpmetric.estimators import ITML, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
 
 LOOSE = {"tol": 1e-2}
@@ -104,13 +102,3 @@ def test_the_ridge_is_what_the_docs_say(wide):
     rca = sm.RCAProblem.from_labels(X[:, :5], y, ridge="auto")
     means = np.stack([X[y == c, :5].mean(axis=0) for c in range(10)])[y]
     assert rca.ridge == pytest.approx((5 / 120) ** 2 * np.mean((X[:, :5] - means) ** 2), rel=1e-9)
-
-
-@pytest.mark.slow
-def test_the_command_line_warns_on_standard_error(wide, tmp_path):
-    np.savez(tmp_path / "wide.npz", X=wide[0], y=wide[1])
-    arguments = ["solve", str(tmp_path / "wide.npz"), "--n-neighbors", "1", "--tol", "1e-2"]
-    said = CliRunner().invoke(app, arguments)
-    assert "Warning: directions of the data that cost no pull separate 100%" in said.stderr
-    assert "--ridge auto" in said.stderr
-    assert "Warning" not in CliRunner().invoke(app, [*arguments, "--ridge", "auto"]).stderr

@@ -20,16 +20,6 @@ from sklearn.preprocessing import StandardScaler, scale
 import sdpmetric as sm
 from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, POLA, RCA, KernelLMNN, MultiMetricLMNN
 
-
-@pytest.fixture(scope="module")
-def data():
-    """Three classes of unequal size in unequal units."""
-    rng = np.random.default_rng(11)
-    y = rng.choice(3, 60, p=[0.5, 0.3, 0.2])
-    X = (rng.normal(size=(60, 4)) + np.outer(y, [1.5, 0.0, 1.0, 0.0])) * [1.0, 10.0, 0.5, 2.0]
-    return X, np.array(["ape", "bee", "cow"])[y]
-
-
 ITML_ = {"gamma": 0.3, "prior": np.diag([0.5, 0.1, 3.0, 1.0]), "upper": 0.7, "lower": 4.0}
 POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
 
