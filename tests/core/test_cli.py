@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import io
 import json
-import os
 import re
 import subprocess
 import sys
-import threading
 import warnings
 from importlib.util import find_spec
 from zipfile import ZipFile
@@ -125,32 +123,25 @@ def test_compare_prints_a_row_for_each_solver_and_one_verdict(run):
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def on_a_terminal(monkeypatch, *arguments):
     """What a command writes to a terminal of 80 columns, and its exit code."""
-    pty = pytest.importorskip("pty", reason="terminals of POSIX")
-    leader, follower = pty.openpty()
-    written = []
-
-    def read():
-        with contextlib.suppress(OSError):  # the other end is closed
-            while data := os.read(leader, 65536):
-                written.append(data)
-
-    reader = threading.Thread(target=read)
-    reader.start()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    with open(follower, "w", encoding="utf-8") as terminal, monkeypatch.context() as streams:
+    terminal = Terminal()
+    with monkeypatch.context() as streams:
         streams.setattr(sys, "stdout", terminal)
         streams.setattr(sys, "stderr", terminal)
         try:
             code = app([str(a) for a in arguments], standalone_mode=False)
         except typer.Exit as end:
             code = end.exit_code
-    reader.join()
-    os.close(leader)
-    return code, b"".join(written).decode().replace("\r\n", "\n")
+    return code, terminal.getvalue()
 
 
 @pytest.mark.parametrize(

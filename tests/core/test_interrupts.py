@@ -188,16 +188,13 @@ def test_bar_moves_once_for_each_loop_of_the_package(module, moves, monkeypatch)
     with compilation_bar("compiling", Console(file=screen, force_terminal=True)):
         loop(1)
         loop(2)
+    plain = io.StringIO()
+    with compilation_bar("compiling", Console(file=plain)):
+        pass
+    assert plain.getvalue() == "compiling ...\n"  # without a terminal
     loop(1.5)  # compiled again, but no longer watched
     assert len(advanced) == moves
     assert "compiling" in screen.getvalue()
-
-
-def test_without_a_terminal_there_is_one_line():
-    screen = io.StringIO()
-    with compilation_bar("compiling", Console(file=screen)):
-        pass
-    assert screen.getvalue() == "compiling ...\n"
 
 
 def lines(*rows, **options):

@@ -214,13 +214,3 @@ def test_a_path_of_reduced_programs_is_proven_point_by_point(monkeypatch):
     assert all(s.status is sm.Status.OPTIMAL for s in solutions)
     for solution in solutions:
         assert_sandwich(solution, sm.solve(solution.problem, solver="factored", tol=1e-4))
-
-
-def test_null_directions_may_come_and_go():
-    """Without a ridge some directions cost nothing; the program has another dimension there."""
-    problem = make_instance("pure", 1).problem
-    assert problem.coordinates.null.shape[1] > 0
-    solutions = sm.path(problem, ridge=(0.0, 0.3, 0.0), solver="conic")
-    assert all(s.status is sm.Status.OPTIMAL for s in solutions)
-    assert [s.certificate.null_dimension > 0 for s in solutions] == [True, False, True]
-    assert solutions[0].objective == pytest.approx(solutions[2].objective, rel=1e-6)

@@ -91,19 +91,6 @@ def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
     assert (datasets.deskew(images) != moved).any()
 
 
-def test_deskew_takes_rows_of_square_images_and_leaves_flat_ones_alone():
-    images = np.zeros((4, 5, 5), dtype=np.float32)
-    images[0, 2, 1:4] = 1  # in one row only
-    images[1, [1, 2, 3], [1, 2, 3]] = 1
-    images[2] = 1 + np.arange(5)
-    upright = datasets.deskew(images.reshape(4, 25))
-    assert upright.shape == (4, 25)
-    assert upright.dtype == np.float32
-    np.testing.assert_array_equal(upright[[0, 2, 3]], images.reshape(4, 25)[[0, 2, 3]])
-    np.testing.assert_array_equal(upright[1].reshape(5, 5)[1:4, 2], 1)
-    assert datasets.deskew((9 * images).astype(np.uint8)).dtype == np.float64
-
-
 @pytest.mark.parametrize(
     ("images", "sentence"),
     [

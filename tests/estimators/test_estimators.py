@@ -22,7 +22,7 @@ from sdpmetric.estimators import LMNN, MLKR, MMC, NCA
 TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier", "OrdinalEmbedding")  # learn from tuples alone
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
-SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "LFDA", "LSML", "SDML", "SCML", "KernelLMNN")
+SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "LFDA", "LSML", "SDML", "SCML", "KernelLMNN", "Adapter")
 PROVEN = [e for e in ALL if type(e).__name__ in SOLVED]
 LABELS = np.array(["ape", "bee", "cow"])
 

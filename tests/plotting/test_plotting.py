@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import datasets, plotting
+from sdpmetric import datasets
 from sdpmetric.classification import binomial_interval, knn_predict
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.estimators import LMNN, POLA, MultiMetricLMNN
@@ -110,22 +110,6 @@ def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
     assert display.ax_[0].get_xlabel() == "first feature"
     assert display.ax_[1].get_ylabel() == "second learned direction"
     assert display.figure_ is display.ax_[0].figure
-
-
-def test_what_was_learned_is_turned_to_lie_where_it_lay_but_not_distorted(wine, solved):
-    X, y = wine
-    display = EmbeddingDisplay.from_solution(solved, X, y)
-    before, after = display.before.points, display.after.points
-    plane = PCA(2).fit_transform(X @ solved.components.T)
-    distances = [np.linalg.norm(P[:, None] - P[None], axis=2) for P in (after, plane)]
-    np.testing.assert_allclose(*distances, atol=1e-9)
-    centered = before - before.mean(axis=0)
-    np.testing.assert_allclose(np.abs(centered), np.abs(PCA(2).fit_transform(X)), atol=1e-9)
-    # No turn brings it nearer: the matrix of inner products is symmetric and has no negative eigenvalue.
-    inner = (after - after.mean(axis=0)).T @ centered
-    np.testing.assert_allclose(inner, inner.T, atol=1e-8 * np.abs(inner).max())
-    assert np.linalg.eigvalsh(inner).min() >= 0
-    assert display.ax_[0].get_xlabel() == "first principal component"
 
 
 def test_embedding_of_pipelines_of_scikit_learn_and_of_one_dimension(wine):
@@ -380,14 +364,6 @@ def test_errors_along_a_path():
     assert texts(display.ax_.texts) == [str(rank) for rank in display.ranks]
     with pytest.raises(ValueError, match="with the weight 'slack_weight'"):
         PathDisplay.from_solutions(solutions, y[train], X[test], y[test], weight="slack_weight")
-
-
-def test_dark_styles_have_light_ink(lmnn):
-    with pyplot.style.context("dark_background"):
-        rings = scatters(EmbeddingDisplay.from_estimator(lmnn, X, y).ax_[0])["impostor"].get_edgecolors()
-        assert rings[0, :3].min() > 0.9
-        assert plotting.style.hues() == plotting.style.LIGHTER
-    assert plotting.style.hues() == plotting.COLORS
 
 
 # -- Convergence and active triplets: the curves are those of the trace, and the certificate ends them -----------------
