@@ -17,9 +17,9 @@ def build(tmp_path):
     (tmp_path / "letters.data").write_text(LETTERS)
     script = runpy.run_path(str(SCRIPT))
 
-    def run(*arguments, url=(tmp_path / "letters.data").as_uri(), sha256=None):
+    def run(*arguments, file="letters.data", sha256=None):
         hashes = sha256 or script["digests"](X, Y, 3)
-        recipe = script["Recipe"]((url,), script["read_letters"], "uint8", hashes, 3)
+        recipe = script["Recipe"](((tmp_path / file).as_uri(),), script["read_letters"], "uint8", hashes, 3)
         script["RECIPES"].update(dict.fromkeys(list(script["RECIPES"]), recipe))
         return script["main"]([str(tmp_path / "out"), *arguments])
 
@@ -40,5 +40,5 @@ def test_other_data_are_not_written(build, tmp_path, capsys):
     assert build("letters", sha256=("0" * 64,)) == 1
     assert "differ from those of the figures" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-    assert build("letters", url=(tmp_path / "nothing.data").as_uri()) == 1
+    assert build("letters", file="nothing.data") == 1
     assert "not built" in capsys.readouterr().err
