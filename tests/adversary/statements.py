@@ -1,7 +1,5 @@
 """A problem of each convex statement, drawn at random, beside its exact objective."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import exact

@@ -1,7 +1,5 @@
 """Energy-based classification against Eq. 15 written out, for one metric and for several."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """The command line: what it prints, where it prints it, and its exit code (0 proven, 1 not proven, 2 bad input)."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """An interruption ends a solve with a certified point, wherever it comes; a second one ends it at once."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re
@@ -141,9 +139,6 @@ def test_too_little_memory_for_a_certificate_leaves_a_point_that_has_one(monkeyp
     assert "memory" in solution.status.advice
 
 
-# -- Limits on time without timing: a clock that jumps beyond the limit, and how often it is read after that -----------
-
-
 LIMIT = 1000.0
 # Readings before the clock jumps, and how many may come after that: compiled loops read it when they begin.
 JUMPS, READINGS = (2, 40), 120
@@ -169,9 +164,6 @@ def test_every_solver_ends_soon_after_its_limit(name, solver, monkeypatch):
             solution = sm.solve(problem, solver, tol=1e-12, max_time=LIMIT)
         assert clock.readings - jump <= READINGS, f"{clock.readings - jump} readings after the limit, jump {jump}"
         assert not np.isnan(solution.objective)
-
-
-# -- What is said while a solve runs, and the bar that moves while loops are compiled ----------------------------------
 
 
 @pytest.mark.parametrize(("module", "moves"), [("sdpmetric._loops.pairs", 1), ("numba.np.linalg", 0)])

@@ -1,7 +1,5 @@
 """Solutions on disk: what is saved comes back, without pickle, and only to its own problem."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 
@@ -138,9 +136,6 @@ def test_every_status_has_its_own_word_and_advice():
     assert len(set(words)) == len(words)
     assert all(status.advice.endswith(".") and str(status) == status.word for status in Status)
     assert [status for status in Status if status.ok] == [Status.OPTIMAL]
-
-
-# -- Paths of weights: a parametric program is compiled once, and every point of a path is proven by itself ------------
 
 
 PUSH_WEIGHTS = (0.35, 0.1, 0.85)

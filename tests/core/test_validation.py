@@ -1,7 +1,5 @@
 """Bad input at the public edge: every error is a sentence that says what was wrong and what to do; odd input works."""
 
-from __future__ import annotations
-
 import datetime
 import math
 

@@ -1,7 +1,5 @@
 """The reproductions run by one command each, here in miniature, and say what they measured."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
@@ -41,9 +39,6 @@ def run(script, tmp_path):
         return (tmp_path / f"{written or name}.md").read_text()
 
     return main
-
-
-# -- LMNN -------------------------------------------------------------------------------------------------------------
 
 
 def test_table1_is_written_and_nothing_is_measured_twice(run, tmp_path):
@@ -123,9 +118,6 @@ def test_figures_of_lmnn(run, script, tmp_path, monkeypatch, number, arguments, 
         monkeypatch.setattr(stripes, "striped", lambda: drawn)
     text = run("lmnn_figures", "--figures", number, *arguments.split(), written=f"lmnn_figure{number.split(',')[-1]}")
     assert re.search(said, text), text
-
-
-# -- NCA, POLA, LEGO and FRML -----------------------------------------------------------------------------------------
 
 
 PAIRS = """| digits | test rows | {} |

@@ -1,7 +1,5 @@
 """Shared by the tests of estimators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The adapter near frozen embeddings: what is stated, how its strength is chosen, and what it transforms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Callbacks of scikit-learn, from 1.9: every step of a fit is told, and a callback can end it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

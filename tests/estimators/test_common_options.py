@@ -1,7 +1,5 @@
 """The options that estimators share, tested over all of them: components, starts, limits, weights, refusals."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import warnings

@@ -1,7 +1,5 @@
 """The classifier of least energy: what it keeps, what it refuses, and that it asks `energy` the right question."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

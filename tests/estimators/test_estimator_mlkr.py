@@ -1,7 +1,5 @@
 """MLKR as an estimator: regression in a pipeline, starts, limits; NCA for continuous targets beside it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning

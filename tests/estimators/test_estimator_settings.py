@@ -1,7 +1,5 @@
 """Every setting of an estimator arrives in its statement or its solver: none is dropped on the way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from instances import rounding
@@ -107,9 +105,6 @@ def test_the_validation_score_is_that_of_the_metric_that_was_kept():
     passes = [accuracy(solution.components) for solution in lmnn.solutions_]
     assert passes[-1] < max(passes)
     assert lmnn.validation_score_ == accuracy(lmnn.components_) == max(passes)
-
-
-# -- Early stopping in the one loop: the best score along the way is kept, with the certificate of that very metric ----
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Estimators: scikit-learn's own checks, and what this package promises beyond them."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -73,9 +71,6 @@ def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-# -- every estimator --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("estimator", "dtype"), [*((e, np.float64) for e in PROVEN), (LMNN(), np.float32), (MMC(), np.float32)]
 )
@@ -142,9 +137,6 @@ def test_frames_in_and_out(library, data):
     np.testing.assert_allclose(out.to_numpy(), data[0] @ lmnn.components_.T)
 
 
-# -- what was not proven ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("verbose", [False, True])
 def test_a_missing_proof_is_warned_of_with_advice(verbose, data):
     with pytest.warns(ConvergenceWarning, match=r"LMNN ended with status user_limit .* raise max_time or max_iter"):
@@ -152,9 +144,6 @@ def test_a_missing_proof_is_warned_of_with_advice(verbose, data):
     assert lmnn.relative_gap_ > 1e-9
     with pytest.warns(ConvergenceWarning, match="MMC ended with status user_limit"):
         MMC(max_iter=1, tol=1e-12).fit(*data)
-
-
-# -- small classes ----------------------------------------------------------------------------------------------------
 
 
 def test_small_classes_get_fewer_target_neighbors_and_a_warning(data):
@@ -180,9 +169,6 @@ def test_classes_of_one_member_each_are_refused():
         LMNN().fit(np.eye(4), ["a", "b", "c", "d"])
 
 
-# -- passes -----------------------------------------------------------------------------------------------------------
-
-
 def test_each_pass_takes_the_neighbors_under_the_metric_before_and_is_certified(data):
     X, y = data
     lmnn = LMNN(n_neighbors=2, push_weight=0.3, n_passes=3, tol=1e-4).fit(X, y)
@@ -204,9 +190,6 @@ def test_each_pass_takes_the_neighbors_under_the_metric_before_and_is_certified(
     assert lmnn.solution_.problem.fingerprint() != first.solution_.problem.fingerprint()
 
 
-# -- early stopping ---------------------------------------------------------------------------------------------------
-
-
 # -- company ----------------------------------------------------------------------------------------------------------
 
 
@@ -225,9 +208,6 @@ def test_random_states_of_every_kind(data):
     three = LMNN(early_stopping=True, random_state=np.random.default_rng(4), tol=0.5).fit(*data)
     assert len({e.solution_.problem.fingerprint() for e in (one, two, three)}) == 3
     assert LMNN(random_state=None).fit(*data).relative_gap_ == LMNN(random_state=0).fit(*data).relative_gap_
-
-
-# -- arguments that do not serve --------------------------------------------------------------------------------------
 
 
 MORE = "n_components=5 is more than the 4 features of X; ask for fewer"

@@ -1,7 +1,5 @@
 """Ordinal embedding: planted points, the path of the trace, what contradicts itself, what to ask next."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -131,9 +129,6 @@ def test_objects_beyond_the_stated_ones_are_named():
         OrdinalEmbedding(trace=0.5).fit([[0, 1, -2]])
 
 
-# -- contradictions ----------------------------------------------------------------------------------------------------
-
-
 def feasible(rows: np.ndarray, n: int) -> bool:
     """Whether some embedding satisfies triplets, by a solve of the hard ones."""
     problem = sm.MetricProblem(np.eye(n), terms.TripletHinge(rows, loss="hard") + 0.01 * terms.Trace())
@@ -178,9 +173,6 @@ def test_contradictions_that_only_a_kernel_makes():
     rows = np.array([[0, 1, 4], [0, 4, 1], [2, 0, 3]])
     assert [one.tolist() for one in OrdinalEmbedding().contradictions(rows)] == [[0, 1]]
     assert [one.tolist() for one in OrdinalEmbedding(kernel=line @ line.T).contradictions(rows[1:])] == [[0], [1]]
-
-
-# -- what to ask -------------------------------------------------------------------------------------------------------
 
 
 def test_the_most_open_question_is_the_one_that_changes_most_easily(planted, fitted):

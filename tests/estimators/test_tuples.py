@@ -1,7 +1,5 @@
 """Pairs, triplets and quadruplets as data of scikit-learn: fit, predict, scores, thresholds, cross-validation."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where an optimum fits the training data only: a default that does not, and a warning where it is asked for."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Estimators beyond labels: pairs, triplets, streams, regions, feature spaces."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -22,9 +20,6 @@ from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, POLA, RCA, KernelL
 
 ITML_ = {"gamma": 0.3, "prior": np.diag([0.5, 0.1, 3.0, 1.0]), "upper": 0.7, "lower": 4.0}
 POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
-
-
-# -- weak supervision -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -69,9 +64,6 @@ def test_triplets_state_the_problem_that_they_are_for(kind, state, settings, wei
     assert fitted.solutions_ == [fitted.solution_]
 
 
-# -- POLA, online -----------------------------------------------------------------------------------------------------
-
-
 def test_pola_takes_pairs_as_they_come(data):
     X, y = data[0] / [1, 10, 1, 1], data[1]
     pairs = np.random.default_rng(1).integers(0, 60, (200, 2))
@@ -98,9 +90,6 @@ def test_pola_takes_labelled_batches(data):
     pola = POLA(n_pairs=50).partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
     assert pola.stream_.n_pairs == 200
     assert pola.partial_fit(X[:3], ["a", "a", "a"]).stream_.n_pairs == 203
-
-
-# -- several metrics, kernels -----------------------------------------------------------------------------------------
 
 
 def test_several_metrics_classify_by_their_own_distance(data):
@@ -154,9 +143,6 @@ def test_feature_spaces_embed_new_examples(data):
     np.testing.assert_allclose(same, D, atol=1e-3 * D.max())
     pipe = make_pipeline(clone(given).set_params(tol=1e-2), KNeighborsClassifier())
     assert np.isfinite(cross_val_score(pipe, K, y, cv=2)).all()  # columns are split along with rows
-
-
-# -- LEGO and FRML as estimators, beyond what every estimator promises -------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Pictures show what they say: counts, places and limits of what is drawn, and sentences where nothing can be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib as mpl
