@@ -237,9 +237,7 @@ def stream(X, y, rng):
     problem = lego_stream(X, y, rng)
     D = partial(Distances, problem.X)
     return Case(
-        problem,
-        lambda M: exact.lego_loss(D(M=M), problem.pairs, problem.targets, problem.sides),
-        verbs=("regret",),
+        problem, lambda M: exact.lego_loss(D(M=M), problem.pairs, problem.targets, problem.sides), verbs=("regret",)
     )
 
 

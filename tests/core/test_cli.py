@@ -247,16 +247,8 @@ BAD = [
     (None, ("solve", "irsi"), r"^Error: irsi is neither a data set .* path of a file \(did you mean 'iris'\?\)\.$"),
     (None, ("solve", "iris", "--solver", "facored"), r"unknown solver 'facored' \(did you mean 'factored'\?\); choose"),
     (None, ("compare", "iris", "--solvers", "conic,auto"), r"unknown solver 'auto'"),
-    (
-        None,
-        ("solve", "iris", "--statement", "imtl"),
-        r"unknown statement 'imtl' \(did you mean 'itml'\?\); choose from",
-    ),
-    (
-        None,
-        ("solve", "iris", "--set", "loss=hinge", "--set", "n_neighbor=2"),
-        r"n_neighbor \(did you mean 'n_neighbors'",
-    ),
+    (None, ("solve", "iris", "--statement", "imtl"), r"unknown statement 'imtl' \(did you mean 'itml'\?\)"),
+    (None, ("solve", "iris", "--set", "n_neighbor=2"), r"n_neighbor \(did you mean 'n_neighbors'"),
     (None, ("solve", "iris", "--set", "ridge=[[[["), "ridge must be a number"),
     (None, ("solve", "iris", "--set", f"ridge={'[' * 100_000}"), "ridge must be a number"),
     (None, ("solve", "iris", "--seed", "-1"), "--seed must be an integer of at least 0"),

@@ -43,10 +43,7 @@ def test_warm_start_limits_and_refusals():
     assert model.set_params(max_iter=500).fit(X, y).solution_.objective <= first
     with pytest.raises(ValueError, match="4 features, and X has 3"):
         model.fit(X[:, :3], y)
-    for wrong, words in (
-        ({"init": "lda"}, "'init' parameter"),
-        ({"diagonal": True, "init": "pca"}, "diagonal"),
-    ):
+    for wrong, words in (({"init": "lda"}, "'init' parameter"), ({"diagonal": True, "init": "pca"}, "diagonal")):
         with pytest.raises(ValueError, match=words):
             MLKR(**wrong).fit(X, y)
     assert MLKR(diagonal=True).fit(X, y).components_[0, 1] == 0.0

@@ -44,10 +44,7 @@ BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
                 X, Y, 2, regions="kmeans", n_regions=2, random_state=3, **BOTH
             ),
         ),
-        (
-            NCA(2, objective="log"),
-            lambda: sm.NCAProblem(X, Y, 2, "log"),
-        ),
+        (NCA(2, objective="log"), lambda: sm.NCAProblem(X, Y, 2, "log")),
         (NCA(diagonal=True), lambda: sm.NCAProblem(X, Y, diagonal=True)),
         (
             FRML(2, loss="auc", gamma=2.5, regularization=0.03, passes=2),

@@ -30,9 +30,7 @@ def accuracy(learner, data) -> float:
 
 
 @pytest.mark.parametrize(
-    ("default", "without"),
-    [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9))],
-    ids=["LMNN", "RCA"],
+    ("default", "without"), [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9))], ids=["LMNN", "RCA"]
 )
 def test_the_default_loses_no_accuracy_where_features_are_many(default, without, wide):
     with warnings.catch_warnings():

@@ -133,9 +133,7 @@ def test_feature_spaces_embed_new_examples(data):
     X, y = data
     kernel = KernelLMNN(gamma=0.05, ridge=2.0, tol=1e-6).fit(X[:24], y[:24])
     np.testing.assert_allclose(
-        kernel.transform(X[40:]),
-        kernel.solution_.problem.transform(X[40:], kernel.solution_.components),
-        atol=1e-10,
+        kernel.transform(X[40:]), kernel.solution_.problem.transform(X[40:], kernel.solution_.components), atol=1e-10
     )
     K = np.exp(-0.05 * cdist(X, X, "sqeuclidean"))
     given = KernelLMNN(kernel="precomputed", ridge=2.0, tol=1e-6).fit(K[:24, :24], y[:24])
