@@ -1,7 +1,5 @@
 """What tests share: the repository's measure of rounding, and small instances."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Seeds of the slow tests, in blocks: ten thousand tests of their own would take seconds to collect in every run."""
 
-from __future__ import annotations
-
 
 def blocks(start: int, stop: int, size: int = 50) -> list[range]:
     """The seeds from `start` to `stop`, `size` of them for each test."""

@@ -1,7 +1,5 @@
 """What every statement promises at every verb, with every solver: one factory a statement, one test a promise."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
@@ -161,9 +159,6 @@ def test_the_optimum_does_not_depend_on_the_order_of_rows_or_the_names_of_classe
     order = np.random.default_rng(3).permutation(N)
     names = np.array(["c", "a", "b"])
     testing.check_sandwich([sm.solve(state(X, y)), sm.solve(state(X[order], names[y[order]]))])
-
-
-# -- verbs ------------------------------------------------------------------------------------------------------------
 
 
 def point(problem):

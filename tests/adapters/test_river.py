@@ -1,12 +1,9 @@
 """Streams as river's transformers: river's own checks, and what they learn."""
 
 import doctest
-import pickle
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
-from sklearn.metrics import roc_auc_score
 
 import sdpmetric as sm
 
@@ -31,31 +28,6 @@ def name_of(transformer) -> str:
 @pytest.mark.parametrize(("transformer", "check"), CASES)
 def test_passes_the_checks_of_river(transformer, check):
     check(transformer.clone())
-
-
-def learned(transformer):
-    """A pipeline that has seen three quarters of the wines, and the embedding of the others."""
-    X, y = load_wine(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    scaler, last = preprocessing.StandardScaler(), transformer.clone()
-    model = compose.Pipeline(scaler, last)
-    rows = list(stream.iter_array(X[order], y[order]))
-    for x, label in rows[:130]:
-        model.learn_one(x, label)
-    scaled = [scaler.transform_one(x) for x, _ in rows[130:]]
-    Z = [last.transform_one(x) for x in scaled]
-    return model, *(np.array([list(z.values()) for z in found]) for found in (Z, scaled)), y[order][130:]
-
-
-@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=name_of)
-def test_pairs_are_told_apart_better_than_by_standardized_features(transformer):
-    model, Z, scaled, y = learned(transformer)
-    i, j = np.triu_indices(len(y), 1)
-    areas = [roc_auc_score(y[i] != y[j], ((P[i] - P[j]) ** 2).sum(axis=1)) for P in (scaled, Z)]
-    assert areas[1] > areas[0]
-    again = pickle.loads(pickle.dumps(model))
-    x = dict(enumerate(np.ones(13)))
-    assert again[name_of(transformer)].transform_one(x) == model[name_of(transformer)].transform_one(x)
 
 
 def test_the_stream_of_the_package_takes_the_same_pairs():

@@ -5,8 +5,6 @@ objective of any known point, or above another stated objective, if a number is 
 although a known one is better by more than the tolerance.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import time

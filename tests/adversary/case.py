@@ -1,7 +1,5 @@
 """A problem beside its exact objective, and points at which the two are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Families of data that break proofs: by scale, offset, dependence, null directions, integers, float32."""
 
-from __future__ import annotations
-
 import numpy as np
 from exact import FAMILIES as COMMON
 from exact import hostile

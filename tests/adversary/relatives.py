@@ -1,7 +1,5 @@
 """Rankings, and the sums of terms that have names of their own, beside their exact objectives."""
 
-from __future__ import annotations
-
 import exact
 import numpy as np
 from exact import Distances, divergence, number, numbers

@@ -1,7 +1,5 @@
 """A problem of each convex statement, drawn at random, beside its exact objective."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import exact
@@ -239,9 +237,7 @@ def stream(X, y, rng):
     problem = lego_stream(X, y, rng)
     D = partial(Distances, problem.X)
     return Case(
-        problem,
-        lambda M: exact.lego_loss(D(M=M), problem.pairs, problem.targets, problem.sides),
-        verbs=("regret",),
+        problem, lambda M: exact.lego_loss(D(M=M), problem.pairs, problem.targets, problem.sides), verbs=("regret",)
     )
 
 

@@ -4,8 +4,6 @@ Margins go from 1e-3 to 1e3, hard constraints are tried at points scaled to thei
 of floats. Lower bounds of a restricted domain are compared with metrics that are exactly in it.
 """
 
-from __future__ import annotations
-
 import exact
 import numpy as np
 from exact import INFINITE, SCALARS, Distances, divergence, number, numbers, ratio_divergence, rational, total

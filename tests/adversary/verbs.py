@@ -1,7 +1,5 @@
 """Every verb that claims something about a problem, and the claims it makes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -23,10 +23,7 @@ PROGRAMS = {
     "linear": (cp.Problem(cp.Minimize(y[0] + y[1]), [y[0] + 2 * y[1] >= 3]), 1.5),
     "quadratic": (cp.Problem(cp.Minimize(cp.sum_squares(x)), [cp.sum(x) == 1]), 1.0 / 3.0),
     "exponential": (cp.Problem(cp.Minimize(cp.exp(x[0]) + cp.sum(x)), [x >= 1]), np.e + 3.0),
-    "power": (
-        cp.Problem(cp.Maximize(t), [cp.PowCone3D(y[0], y[1], t, 0.5), y[0] + 2 * y[1] <= 4]),
-        -np.sqrt(2.0),
-    ),
+    "power": (cp.Problem(cp.Maximize(t), [cp.PowCone3D(y[0], y[1], t, 0.5), y[0] + 2 * y[1] <= 4]), -np.sqrt(2.0)),
     "second-order": (cp.Problem(cp.Minimize(cp.norm(x - [1.0, 2.0, 3.0])), [cp.sum(x) == 1]), 5.0 / np.sqrt(3.0)),
 }
 

@@ -1,7 +1,5 @@
 """Searching neighbors of learned metrics by every algorithm."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -136,9 +134,6 @@ def test_ties_among_whole_numbers_go_to_the_first_row():
     D, R = classification.nearest_neighbors(np.eye(3), X + 5, n_neighbors=46)
     np.testing.assert_array_equal(R, np.argsort(exact, axis=1, kind="stable")[:, :46])
     np.testing.assert_allclose(D, np.take_along_axis(exact, R, axis=1))
-
-
-# -- Push bounds the leave-one-out error of nearest neighbors: Weinberger and Saul 2009, section 3.2, and our proof ----
 
 
 def push_by_example(D, y, targets):

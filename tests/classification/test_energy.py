@@ -1,7 +1,5 @@
 """Energy-based classification against Eq. 15 written out, for one metric and for several."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -74,22 +72,6 @@ def test_energies_are_equation_15(unequal, several, dtype, query_neighbors):
             about = (0.3, query, tried, 3, query_neighbors == "euclidean")
             expected = written_out(components, regions, X, label, targets, *about)
             assert seen[t, column] == pytest.approx(expected, rel=1e-9 if dtype is np.float64 else 2e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_prediction_is_the_least_energy(several):
-    rng = np.random.default_rng(5)
-    for _ in range(20):
-        label = np.concatenate([np.repeat([0, 1, 2, 3], 2), rng.integers(0, 4, size=30)])
-        X = rng.normal(size=(38, 2)) + label[:, None] * [0.7, 0.0]
-        targets = [[next(j for j in range(38) if j != i and label[j] == label[i])] for i in range(38)]
-        components = rng.normal(size=(4 if several else 1, 2, 2)) * rng.uniform(0.1, 3)
-        given = {"target_neighbors": targets, "push_weight": 0.3, "regions": label if several else None}
-        costs = classification.energies(components, X, label, X + 0.1, **given)
-        predicted = classification.energy_predict(components, X, label, X + 0.1, **given)
-        rows = np.arange(38)
-        assert np.allclose(costs[rows, predicted], costs.min(axis=1), rtol=1e-12)
-    assert len(np.unique(predicted)) > 1
 
 
 def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):

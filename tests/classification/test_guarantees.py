@@ -1,7 +1,5 @@
 """Thresholds with a guarantee: exact probabilities, ties, dependent pairs, and what the labelled pairs do not prove."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 from math import comb

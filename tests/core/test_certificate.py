@@ -19,9 +19,6 @@ from sdpmetric.triplets.triplets import Triplets
 INF, NAN = math.inf, math.nan
 
 
-# -- the gap ----------------------------------------------------------------------------------------------------------
-
-
 def made(objective, lower_bound, **rest):
     return sm.DualityCertificate(objective=objective, lower_bound=lower_bound, program="LMNN", **rest)
 
@@ -110,9 +107,6 @@ def test_every_kind_comes_back_from_its_fields_and_says_how_a_solve_ended():
         sm.Certificate.from_dict({"kind": "nonsense"})
 
 
-# -- weak duality -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("kind", "loss"), [*zip(KINDS, ["hinge", "squared_hinge"] * len(KINDS), strict=False)])
 def test_the_bound_is_tight_near_the_optimum_and_an_excess_is_noticed(kind, loss):
     """A bound of 0 would pass weak duality; a bound that is 10 percent too high must not."""
@@ -131,8 +125,6 @@ def test_a_ridge_with_fewer_examples_than_features_is_not_overrated():
         bound, best = check_weak_duality(case, np.random.default_rng(seed))
         assert bound >= 0.9 * best
 
-
-# -- hand-solved optima -----------------------------------------------------------------------------------------------
 
 LINE = np.array([[0.0], [1.0], [3.0], [4.0]])
 
@@ -194,9 +186,6 @@ def test_hand_solved_optimum_is_certified_to_rounding(case):
     assert c.primal_residual <= 1e-15
 
 
-# -- repair of multipliers --------------------------------------------------------------------------------------------
-
-
 def certify_line(mu, rows, a, m=1 / 3):
     return line(mu).certify(metric=[[m]], dual=Dual(Triplets.from_array(np.array(rows)), np.array(a, float)))
 
@@ -251,9 +240,6 @@ def test_extreme_multipliers_never_make_a_number_that_is_none(mu, size, loss):
 def test_malformed_multipliers_are_refused(rows, values, words):
     with pytest.raises(ValueError, match=words):
         certify_line(0.3, rows, values)
-
-
-# -- repair of metrics ------------------------------------------------------------------------------------------------
 
 
 def test_a_tiny_negative_eigenvalue_is_repaired_and_reported(small, rng):

@@ -1,15 +1,11 @@
 """The command line: what it prints, where it prints it, and its exit code (0 proven, 1 not proven, 2 bad input)."""
 
-from __future__ import annotations
-
-import contextlib
 import dataclasses
+import io
 import json
-import os
 import re
 import subprocess
 import sys
-import threading
 import warnings
 from importlib.util import find_spec
 from zipfile import ZipFile
@@ -125,32 +121,25 @@ def test_compare_prints_a_row_for_each_solver_and_one_verdict(run):
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def on_a_terminal(monkeypatch, *arguments):
     """What a command writes to a terminal of 80 columns, and its exit code."""
-    pty = pytest.importorskip("pty", reason="terminals of POSIX")
-    leader, follower = pty.openpty()
-    written = []
-
-    def read():
-        with contextlib.suppress(OSError):  # the other end is closed
-            while data := os.read(leader, 65536):
-                written.append(data)
-
-    reader = threading.Thread(target=read)
-    reader.start()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    with open(follower, "w", encoding="utf-8") as terminal, monkeypatch.context() as streams:
+    terminal = Terminal()
+    with monkeypatch.context() as streams:
         streams.setattr(sys, "stdout", terminal)
         streams.setattr(sys, "stderr", terminal)
         try:
             code = app([str(a) for a in arguments], standalone_mode=False)
         except typer.Exit as end:
             code = end.exit_code
-    reader.join()
-    os.close(leader)
-    return code, b"".join(written).decode().replace("\r\n", "\n")
+    return code, terminal.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -259,16 +248,8 @@ BAD = [
     (None, ("solve", "irsi"), r"^Error: irsi is neither a data set .* path of a file \(did you mean 'iris'\?\)\.$"),
     (None, ("solve", "iris", "--solver", "facored"), r"unknown solver 'facored' \(did you mean 'factored'\?\); choose"),
     (None, ("compare", "iris", "--solvers", "conic,auto"), r"unknown solver 'auto'"),
-    (
-        None,
-        ("solve", "iris", "--statement", "imtl"),
-        r"unknown statement 'imtl' \(did you mean 'itml'\?\); choose from",
-    ),
-    (
-        None,
-        ("solve", "iris", "--set", "loss=hinge", "--set", "n_neighbor=2"),
-        r"n_neighbor \(did you mean 'n_neighbors'",
-    ),
+    (None, ("solve", "iris", "--statement", "imtl"), r"unknown statement 'imtl' \(did you mean 'itml'\?\)"),
+    (None, ("solve", "iris", "--set", "n_neighbor=2"), r"n_neighbor \(did you mean 'n_neighbors'"),
     (None, ("solve", "iris", "--set", "ridge=[[[["), "ridge must be a number"),
     (None, ("solve", "iris", "--set", f"ridge={'[' * 100_000}"), "ridge must be a number"),
     (None, ("solve", "iris", "--seed", "-1"), "--seed must be an integer of at least 0"),

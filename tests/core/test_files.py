@@ -3,8 +3,6 @@
 examples/benchmarks/sabotage.py does the same more often.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """A statement owns its data: nothing that a caller does to arrays afterwards changes it."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass
 from functools import partial
 

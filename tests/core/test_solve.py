@@ -1,7 +1,5 @@
 """The verbs: solve, verify, compare; limits, interruption, and the sentences of their errors."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad input at the public edge: every error is a sentence that says what was wrong and what to do; odd input works."""
 
-from __future__ import annotations
-
 import datetime
 import math
 
@@ -307,11 +305,7 @@ BAD = {
     "inf": ([1, 2, np.inf, 4, 5, 6, 7, 8], "infinite values: replace them"),
     "complex": ([1j] * 8, "complex numbers: take real and imaginary part"),
 }
-GOOD = {
-    "flag": [True, False] * 4,
-    "count": pd.array(range(8), dtype="Int64"),
-    "rank": pd.Categorical([1, 2] * 4),
-}
+GOOD = {"flag": [True, False] * 4, "count": pd.array(range(8), dtype="Int64"), "rank": pd.Categorical([1, 2] * 4)}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -1,32 +1,19 @@
 """Data by name and from files: what is read is what was written, and what cannot be read is said in a sentence."""
 
 import codecs
-import gzip
-import hashlib
-import json
 import pickle
 from pathlib import Path
 from urllib.error import URLError
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import _openml
 from sklearn.utils import Bunch
 
 from sdpmetric import datasets
 
 TABLE = 'width,"species",height\n1.5,setosa,2\n\n-3e2, virginica ,0.25\n'
-
-
-ARFF = """@relation tiny
-@attribute width real
-@attribute kind {round, square}
-@attribute color {red, blue}
-@data
-1.5,square,red
--2,round,blue
-0.25,round,red
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -71,38 +58,6 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-@pytest.fixture
-def tiny_at_openml(home):
-    """What OpenML answers about one small data set, in the place where scikit-learn's fetcher keeps it."""
-
-    def keep(path, text):
-        file = home / "openml" / "openml.org" / f"{path}.gz"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(gzip.compress(text.encode()))
-
-    info = {"did": 61, "name": "tiny", "version": 1, "status": "active"}
-    listed = json.dumps({"data": {"dataset": [info]}})
-    about = {
-        "description": "Three things.",
-        "format": "ARFF",
-        "url": "https://www.openml.org/data/v1/download/9/tiny.arff",
-        "md5_checksum": hashlib.md5(ARFF.encode()).hexdigest(),
-    }
-    kinds = [("width", "numeric"), ("kind", "nominal"), ("color", "nominal")]
-    columns = [
-        {"index": str(at), "name": name, "data_type": kind, "is_target": str(name == "kind").lower()}
-        | {"is_ignore": "false", "is_row_identifier": "false", "number_of_missing_values": "0"}
-        for at, (name, kind) in enumerate(kinds)
-    ]
-    keep("api/v1/json/data/list/data_name/tiny/limit/2/status/active/", listed)
-    keep("api/v1/json/data/list/data_name/tiny/limit/2/data_version/1", listed)
-    keep("api/v1/json/data/61", json.dumps({"data_set_description": info | about}))
-    keep("api/v1/json/data/features/61", json.dumps({"data_features": {"feature": columns}}))
-    qualities = {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": "3"}]}}
-    keep("api/v1/json/data/qualities/61", json.dumps(qualities))
-    keep("data/v1/download/9/tiny.arff", ARFF)
-
-
 def test_csv_with_a_byte_order_mark_and_windows_line_ends(write):
     X, y = datasets.load(write("\ufeff" + TABLE.replace("\n", "\r\n")), label="species")
     assert X.shape == (2, 2)
@@ -115,11 +70,7 @@ REFUSED = [
     (TABLE, {}, r"name the label column .* width, species, height"),
     (TABLE, {"label": "kind"}, r"no column 'kind'; its columns are width, species, height"),
     ("a,a,b\n1,2,3\n", {"label": "a"}, r"more than one column 'a'"),
-    (
-        "a,y\n1,x\nfast,x\n",
-        {"label": "y"},
-        r"row 2 of .* \(line 3\), column 'a', holds 'fast'; expected a finite number",
-    ),
+    ("a,y\n1,x\nfast,x\n", {"label": "y"}, r"row 2 of .* \(line 3\), column 'a', holds 'fast'; expected a finite"),
     ("a,y,b\n1,x,\n", {"label": "y"}, r"row 1 of .* \(line 2\), column 'b', is empty"),
     ("id,y,place,b\np,x,here,1\n", {"label": "y"}, r"row 1 of .*, columns 'id', 'place', hold text such as 'p'; drop"),
     ("a,y,b\nnan,x,fast\n", {"label": "y"}, r"column 'a', holds 'nan'"),
@@ -247,19 +198,26 @@ def test_a_bad_split_is_explained(folder, name, options, sentence):
         datasets.load_split(name, **options)
 
 
-@pytest.mark.parametrize("name", ["openml:tiny", "openml:tiny/1", "openml:61"])
-def test_openml_by_scikit_learns_fetcher(tiny_at_openml, name):
-    X, y = datasets.load(name)
-    np.testing.assert_array_equal(X, [[1.5, 0], [-2, 1], [0.25, 0]])  # categories are numbered
-    assert list(y) == ["square", "round", "round"]
+def test_openml_is_asked_by_name_version_number_and_label_and_mnist_has_its_split(monkeypatch):
+    asked = []
 
+    def fetched(**given):
+        asked.append(given)
+        target = None if given["target_column"] == "none" else np.arange(60002)
+        return Bunch(data=sp.csr_array((60002, 1)), target=target, feature_names=["a"], target_names=["b"])
 
-def test_openml_with_another_label_column(tiny_at_openml):
-    X, y = datasets.load("openml:tiny", label="color")
-    assert X.shape == (3, 2)
-    assert list(y) == ["red", "blue", "red"]
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
+    assert len(datasets.load_split("openml:mnist_784/3").y_train) == 60000
+    X, y = datasets.load("openml:61", label="color")
+    assert X.shape == (60002, 1)
+    assert y[-1] == 60001
+    assert (asked[0]["name"], asked[0]["version"]) == ("mnist_784", 3)
+    assert (asked[1]["data_id"], asked[1]["target_column"]) == (61, "color")
+    assert "version" not in asked[1]
     with pytest.raises(ValueError, match="openml:tiny has no customary split"):
         datasets.load_split("openml:tiny")
+    with pytest.raises(ValueError, match="openml:tiny has no single column of labels; name one of a, b"):
+        datasets.load("openml:tiny", label="none")
 
 
 @pytest.mark.filterwarnings("ignore:A network error occurred")
@@ -306,21 +264,6 @@ def test_the_commonest_words_are_counted():
         datasets.word_counts(["1 2", "a"])
     with pytest.raises(ValueError, match="n_words must be"):
         datasets.word_counts(["aa"], 0)
-
-
-def test_a_version_of_openml_is_asked_for_and_mnist_has_its_split(monkeypatch):
-    asked = []
-
-    def fetched(**given):
-        asked.append(given)
-        return Bunch(data=np.zeros((60002, 1)), target=np.arange(60002), feature_names=["a"], target_names=["b"])
-
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
-    assert len(datasets.load_split("openml:mnist_784/3").y_train) == 60000
-    datasets.load("openml:61")
-    assert (asked[0]["name"], asked[0]["version"]) == ("mnist_784", 3)
-    assert asked[1]["data_id"] == 61
-    assert "version" not in asked[1]
 
 
 # -- tables with names ------------------------------------------------------------------------------------------------

@@ -91,19 +91,6 @@ def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
     assert (datasets.deskew(images) != moved).any()
 
 
-def test_deskew_takes_rows_of_square_images_and_leaves_flat_ones_alone():
-    images = np.zeros((4, 5, 5), dtype=np.float32)
-    images[0, 2, 1:4] = 1  # in one row only
-    images[1, [1, 2, 3], [1, 2, 3]] = 1
-    images[2] = 1 + np.arange(5)
-    upright = datasets.deskew(images.reshape(4, 25))
-    assert upright.shape == (4, 25)
-    assert upright.dtype == np.float32
-    np.testing.assert_array_equal(upright[[0, 2, 3]], images.reshape(4, 25)[[0, 2, 3]])
-    np.testing.assert_array_equal(upright[1].reshape(5, 5)[1:4, 2], 1)
-    assert datasets.deskew((9 * images).astype(np.uint8)).dtype == np.float64
-
-
 @pytest.mark.parametrize(
     ("images", "sentence"),
     [
@@ -144,11 +131,6 @@ def test_reduce_refuses_what_is_no_number_of_components(n_components):
         datasets.reduce(np.eye(5, 3), n_components)
     with pytest.raises(ValueError, match="mean_norm must be a finite number"):
         datasets.reduce(np.eye(5, 3), 2, mean_norm=np.nan)
-
-
-@pytest.mark.filterwarnings("error")
-def test_equal_examples_are_reduced_to_the_origin():
-    np.testing.assert_array_equal(datasets.reduce(np.full((5, 3), 2.0), 2), np.zeros((5, 2)))
 
 
 def test_rings_begin_at_radius_1_and_norms_are_those_asked_for():

@@ -1,7 +1,5 @@
 """Every public name has an example that runs: in its docstring, or in docs/api_examples.txt."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect
@@ -58,9 +56,6 @@ def test_stored_example_runs(code, given, monkeypatch):
 def test_example_of_a_docstring_runs(name):
     module, _, what = name.rpartition(".")
     run(docstring(name), name, vars(inspect.getmodule(getattr(importlib.import_module(module), what))))
-
-
-# -- The commands on the page about the command line print what it says ------------------------------------------------
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from sdpmetric import LMNNProblem
 
@@ -24,7 +23,7 @@ def run():
         import run
 
         yield run
-    for name in ("run", "report", "energy_cost", "busy"):
+    for name in ("run", "report"):
         sys.modules.pop(name, None)
 
 
@@ -50,16 +49,6 @@ def test_command_writes_table_figure_and_record(run, tmp_path, capsys):
         # The objectives of rounds are in the precision of the solver, which is single for such tolerances.
         assert objectives[-1] == pytest.approx(one["objective"], rel=1e-6)
         assert 0 < one["stating"] < one["seconds"]
-
-
-def test_growth_is_fitted_where_there_are_three_sizes(run):
-    import report
-
-    def one(n, d, seconds):
-        return run.Run(f"letters:{d}:{n}", (n, d), "factored", "optimal", 1.0, tol=1e-3, seconds=seconds)
-
-    runs = [one(n, 16, 1e-6 * n**1.5) for n in (1000, 2000, 5000)] + [one(1000, 8, 3.0)]
-    assert report.growth(runs) == ["- letters, d = 16, factored to 1e-03: seconds grow as n^1.50"]
 
 
 def test_objective_is_the_problems_at_the_best_multiple(run):
@@ -102,24 +91,6 @@ def test_a_peers_path_of_exchange(run, tmp_path, monkeypatch):
     assert run.peer(args, "stand_in", X, y) == "failed: AssertionError"
 
 
-@pytest.mark.slow
-def test_cost_of_energies_is_a_table(run, tmp_path, capsys, monkeypatch):
-    import energy_cost
-
-    digits = load_digits()
-    np.savez(tmp_path / "mnist.npz", X=digits.data, y=digits.target, n_train=1500)
-    monkeypatch.setenv("SDPMETRIC_DATA", "somewhere else")
-    monkeypatch.setattr(energy_cost, "LEARNED_ON", 300)
-    arguments = ["--data", str(tmp_path), "--dimension", "9", "--queries", "50", "--repeats", "1"]
-    energy_cost.main([*arguments, "--output", str(tmp_path / "out")])
-    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line[:7] == "| float"]
-    assert [row[:2] for row in rows] == [[d, n] for d in ("float64", "float32") for n in ("1", "10")]
-    for row in rows:
-        assert 1 <= int(row[2]) <= 9
-        assert float(row[6]) == pytest.approx(float(row[5]) / int(row[1]), abs=0.06)
-    assert (tmp_path / "out" / "energy_cost.npz").is_file()
-
-
 def test_settled_decisions_are_checked(run):
     import settled
 
@@ -127,17 +98,3 @@ def test_settled_decisions_are_checked(run):
     assert row[0] == "iris"
     assert checked > 100
     assert contradicted == 0
-
-
-@pytest.mark.slow
-def test_busy_machines_are_a_table(run, capsys, monkeypatch):
-    import busy
-
-    monkeypatch.setattr(busy, "first", lambda args, data: (2.0, 1.5))  # compiles everything
-    busy.main(["--data", "iris", "--repeats", "1"])
-    head, _, row = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line[:1] == "|"]
-    assert len(head) == len(row)
-    assert row[0] == "iris"
-    idle, taken, two = (float(row[i]) for i in (2, 3, 5))
-    assert min(idle, taken, two) > 0
-    assert row[-2:] == ["2.0", "1.5"]

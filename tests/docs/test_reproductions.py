@@ -1,11 +1,10 @@
 """The reproductions run by one command each, here in miniature, and say what they measured."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 
 REPRODUCTIONS = Path(__file__).parents[2] / "examples" / "reproductions"
 SMALL = "--digits digits --rows 300 --test-rows 200 --components 20"
-slow = pytest.mark.slow
+at_length = partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -41,9 +40,6 @@ def run(script, tmp_path):
         return (tmp_path / f"{written or name}.md").read_text()
 
     return main
-
-
-# -- LMNN -------------------------------------------------------------------------------------------------------------
 
 
 def test_table1_is_written_and_nothing_is_measured_twice(run, tmp_path):
@@ -91,24 +87,18 @@ def made_faces(folder):
 # Number, arguments, settings of the module that draws it, and a line of its Markdown.
 FIGURES = [
     ("2", "", {}, r"\| LMNN \| (\w+) \| \1 \|"),  # the error is lowered in the paper and here
-    pytest.param("4", "", {"faces.EIGENFACES": 20}, r"\| impostors that leave them \|", marks=slow),
-    pytest.param("5", SMALL, {}, r"\| .* \| \d+ \|", marks=slow),
-    pytest.param("6", f"{SMALL} --sets digits", {"passes.PASSES": 2}, r"\| digits \| 2 \|", marks=slow),
+    at_length("4", "", {"faces.EIGENFACES": 20}, r"\| impostors that leave them \|"),
+    at_length("5", SMALL, {}, r"\| .* \| \d+ \|"),
+    at_length("6", f"{SMALL} --sets digits", {"passes.PASSES": 2}, r"\| digits \| 2 \|"),
     (
         "7",
         "",
         {"circles.CLUSTERS": (1, 6), "circles.DIRECTIONS": (3,), "circles.DRAWN": (1, 6)},
         r"\| 1 \| .* \| 100 \| 100.0 \| 100.0 \|\n(.*\n)*\| 6 \| .* \| not printed \| 0.0 \| 0.0 \|",
     ),
-    pytest.param("8", SMALL, {}, r"\| 20 components \| a metric for each digit \|", marks=slow),
-    pytest.param("9", f"{SMALL} --sets digits", {"clusters.COUNTS": (2,)}, r"\| digits \| 2, clusters \|", marks=slow),
-    pytest.param(
-        "10,12,13",
-        f"{SMALL} --ranks 4",
-        {},
-        r"300 training rows(.*\n)*\| 4 \| not printed \| not printed \|",
-        marks=slow,
-    ),
+    at_length("8", SMALL, {}, r"\| 20 components \| a metric for each digit \|"),
+    at_length("9", f"{SMALL} --sets digits", {"clusters.COUNTS": (2,)}, r"\| digits \| 2, clusters \|"),
+    at_length("10,12,13", f"{SMALL} --ranks 4", {}, r"300 training rows(.*\n)*\| 4 \| not printed \| not printed \|"),
 ]
 
 
@@ -123,9 +113,6 @@ def test_figures_of_lmnn(run, script, tmp_path, monkeypatch, number, arguments, 
         monkeypatch.setattr(stripes, "striped", lambda: drawn)
     text = run("lmnn_figures", "--figures", number, *arguments.split(), written=f"lmnn_figure{number.split(',')[-1]}")
     assert re.search(said, text), text
-
-
-# -- NCA, POLA, LEGO and FRML -----------------------------------------------------------------------------------------
 
 
 PAIRS = """| digits | test rows | {} |
@@ -155,17 +142,15 @@ def made_inputs(folder):
 MINIATURES = [
     ("nca_fig1", "--sets iris --splits 3", r"\| iris (.*±){10}.* \| 3 \|"),
     ("nca_fig2", "--rows wine --starts 2", r"\| wine.(.* / ){5}(\d|1[01])(\.\d+)?%"),
-    pytest.param("nca_fig3", "--pairs 150 --iterations 60", r"\| network by Eq. 8 \|", marks=slow),
+    at_length("nca_fig3", "--pairs 150 --iterations 60", r"\| network by Eq. 8 \|"),
     ("pola_fig2", "", r"pattern: from the leading eigenvector of POLA's metric \| (9[6-9]|100).*% \| 0.0\d* \| 0%"),
     ("pola_fig3", "--printed pairs.txt", r"\| POLA \| 13 \| 29 \| 58 \|"),
     ("pola_fig3", "--printed pairs.txt", r"\| POLA against Euclid \| 45 of 45 below \| 2 \| 2 below, 0 equal \|"),
-    pytest.param("pola_fig3_rivals", "--every 40", r"\| RCA \| 45 of 45 \| 2 \| ", marks=slow),
-    pytest.param("pola_fig4", "--documents 120", r"\|( [1-5]?\d(\.\d+)? \|){4}$", marks=slow),
-    pytest.param("lego_patches", "", r"\| LEGO \| [\d.]+ \|", marks=slow),
-    pytest.param(
-        "lego_fig2", "--points 60 --queries 12 --constraints 40 --depth 20", r"A base of 228 patches", marks=slow
-    ),
-    pytest.param("frml_table1", "--only digits --passes 1", r"\| CAL10K \| P@1 \| 0.262 \| 0.328 \|", marks=slow),
+    at_length("pola_fig3_rivals", "--every 40", r"\| RCA \| 45 of 45 \| 2 \| "),
+    at_length("pola_fig4", "--documents 120", r"\|( [1-5]?\d(\.\d+)? \|){4}$"),
+    at_length("lego_patches", "", r"\| LEGO \| [\d.]+ \|"),
+    at_length("lego_fig2", "--points 60 --queries 12 --constraints 40 --depth 20", r"A base of 228 patches"),
+    at_length("frml_table1", "--only digits --passes 1", r"\| CAL10K \| P@1 \| 0.262 \| 0.328 \|"),
     ("frml_table2", f"{COVERTYPE} OASIS", r"\| OASIS \|"),
     ("frml_table2", f"{COVERTYPE} FRML-WARP", r"\| FRML-WARP \| .* 0.511 .* 0.811 .* 0.689 .* 0.843 \|"),
 ]

@@ -1,7 +1,5 @@
 """Callbacks of scikit-learn, from 1.9: every step of a fit is told, and a callback can end it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -13,20 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sdpmetric.estimators import ITML, LMNN, KernelLMNN, MultiMetricLMNN
 
 callback = pytest.importorskip("sklearn.callback")
-LABELS = np.array(["ape", "bee", "cow"])
 
 
 def name_of(estimator) -> str:
     return type(estimator).__name__
-
-
-@pytest.fixture(scope="module")
-def data():
-    """Three classes of unequal size in unequal units."""
-    rng = np.random.default_rng(11)
-    y = rng.choice(3, 60, p=[0.5, 0.3, 0.2])
-    X = (rng.normal(size=(60, 4)) + np.outer(y, [1.5, 0.0, 1.0, 0.0])) * [1.0, 10.0, 0.5, 2.0]
-    return X, LABELS[y]
 
 
 class Recorder:

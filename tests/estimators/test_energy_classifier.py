@@ -1,15 +1,12 @@
 """The classifier of least energy: what it keeps, what it refuses, and that it asks `energy` the right question."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine
-from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.classification import energy
@@ -64,14 +61,6 @@ def test_examples_held_back_are_left_out(wine):
     kept = {tuple(row): label for row, label in zip(X, y, strict=True)}
     assert [kept[tuple(row)] for row in classifier.X_fit_] == classifier.y_fit_.tolist()
     assert classifier.score(X_test, y_test) > 0.9
-
-
-def test_a_search_reaches_the_metric_s_settings(wine):
-    X, X_test, y, y_test = wine
-    pipeline = make_pipeline(StandardScaler(), EnergyClassifier(LMNN()))
-    search = GridSearchCV(pipeline, {"energyclassifier__estimator__push_weight": [0.2, 0.7]}, cv=2).fit(X, y)
-    assert search.best_estimator_[-1].estimator_.push_weight in (0.2, 0.7)
-    assert search.score(X_test, y_test) > 0.9
 
 
 def test_refusals_are_sentences(wine):

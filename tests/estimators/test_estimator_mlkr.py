@@ -1,7 +1,5 @@
 """MLKR as an estimator: regression in a pipeline, starts, limits; NCA for continuous targets beside it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +15,7 @@ def data(n=80):
 
 
 def test_the_regressor_of_the_docstring_is_kernel_regression():
-    X, y = data()
+    X, y = data(30)
     model = MLKR().fit(X, y)
     Z = model.transform(X)
     left = [
@@ -45,10 +43,7 @@ def test_warm_start_limits_and_refusals():
     assert model.set_params(max_iter=500).fit(X, y).solution_.objective <= first
     with pytest.raises(ValueError, match="4 features, and X has 3"):
         model.fit(X[:, :3], y)
-    for wrong, words in (
-        ({"init": "lda"}, "'init' parameter"),
-        ({"diagonal": True, "init": "pca"}, "diagonal"),
-    ):
+    for wrong, words in (({"init": "lda"}, "'init' parameter"), ({"diagonal": True, "init": "pca"}, "diagonal")):
         with pytest.raises(ValueError, match=words):
             MLKR(**wrong).fit(X, y)
     assert MLKR(diagonal=True).fit(X, y).components_[0, 1] == 0.0

@@ -1,7 +1,5 @@
 """NCA in place of scikit-learn's: the same arguments, checks, starts and paths."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every setting of an estimator arrives in its statement or its solver: none is dropped on the way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from instances import rounding
@@ -46,10 +44,7 @@ BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
                 X, Y, 2, regions="kmeans", n_regions=2, random_state=3, **BOTH
             ),
         ),
-        (
-            NCA(2, objective="log"),
-            lambda: sm.NCAProblem(X, Y, 2, "log"),
-        ),
+        (NCA(2, objective="log"), lambda: sm.NCAProblem(X, Y, 2, "log")),
         (NCA(diagonal=True), lambda: sm.NCAProblem(X, Y, diagonal=True)),
         (
             FRML(2, loss="auc", gamma=2.5, regularization=0.03, passes=2),
@@ -107,9 +102,6 @@ def test_the_validation_score_is_that_of_the_metric_that_was_kept():
     passes = [accuracy(solution.components) for solution in lmnn.solutions_]
     assert passes[-1] < max(passes)
     assert lmnn.validation_score_ == accuracy(lmnn.components_) == max(passes)
-
-
-# -- Early stopping in the one loop: the best score along the way is kept, with the certificate of that very metric ----
 
 
 @pytest.fixture(scope="module")

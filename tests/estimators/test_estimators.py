@@ -1,7 +1,5 @@
 """Estimators: scikit-learn's own checks, and what this package promises beyond them."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -11,19 +9,18 @@ from instances import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 import sdpmetric as sm
-from sdpmetric import classification, estimators
-from sdpmetric.estimators import LMNN, MLKR, MMC, NCA, MultiMetricLMNN
+from sdpmetric import estimators
+from sdpmetric.estimators import LMNN, MLKR, MMC, NCA
 
 TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier", "OrdinalEmbedding")  # learn from tuples alone
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
-SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "LFDA", "LSML", "SDML", "SCML", "KernelLMNN")
+SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "LFDA", "LSML", "SDML", "SCML", "KernelLMNN", "Adapter")
 PROVEN = [e for e in ALL if type(e).__name__ in SOLVED]
 LABELS = np.array(["ape", "bee", "cow"])
 
@@ -35,15 +32,6 @@ def name_of(estimator) -> str:
 def fit(estimator, X, y):
     """A clone, fitted to labels, or to numbers where it learns from numbers."""
     return clone(estimator).fit(X, np.searchsorted(LABELS, y) + X[:, 0] if name_of(estimator) == "MLKR" else y)
-
-
-@pytest.fixture(scope="module")
-def data():
-    """Three classes of unequal size in unequal units."""
-    rng = np.random.default_rng(11)
-    y = rng.choice(3, 60, p=[0.5, 0.3, 0.2])
-    X = (rng.normal(size=(60, 4)) + np.outer(y, [1.5, 0.0, 1.0, 0.0])) * [1.0, 10.0, 0.5, 2.0]
-    return X, LABELS[y]
 
 
 @pytest.fixture(scope="module", params=ALL, ids=name_of)
@@ -81,9 +69,6 @@ OTHERWISE = [
 @parametrize_with_checks([*EVERY, *OTHERWISE], expected_failed_checks=unlike_repeated_rows)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
-
-
-# -- every estimator --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -152,9 +137,6 @@ def test_frames_in_and_out(library, data):
     np.testing.assert_allclose(out.to_numpy(), data[0] @ lmnn.components_.T)
 
 
-# -- what was not proven ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("verbose", [False, True])
 def test_a_missing_proof_is_warned_of_with_advice(verbose, data):
     with pytest.warns(ConvergenceWarning, match=r"LMNN ended with status user_limit .* raise max_time or max_iter"):
@@ -162,9 +144,6 @@ def test_a_missing_proof_is_warned_of_with_advice(verbose, data):
     assert lmnn.relative_gap_ > 1e-9
     with pytest.warns(ConvergenceWarning, match="MMC ended with status user_limit"):
         MMC(max_iter=1, tol=1e-12).fit(*data)
-
-
-# -- small classes ----------------------------------------------------------------------------------------------------
 
 
 def test_small_classes_get_fewer_target_neighbors_and_a_warning(data):
@@ -190,9 +169,6 @@ def test_classes_of_one_member_each_are_refused():
         LMNN().fit(np.eye(4), ["a", "b", "c", "d"])
 
 
-# -- passes -----------------------------------------------------------------------------------------------------------
-
-
 def test_each_pass_takes_the_neighbors_under_the_metric_before_and_is_certified(data):
     X, y = data
     lmnn = LMNN(n_neighbors=2, push_weight=0.3, n_passes=3, tol=1e-4).fit(X, y)
@@ -214,30 +190,6 @@ def test_each_pass_takes_the_neighbors_under_the_metric_before_and_is_certified(
     assert lmnn.solution_.problem.fingerprint() != first.solution_.problem.fingerprint()
 
 
-# -- early stopping ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("estimator", "solver"), [(LMNN, "factored"), (MultiMetricLMNN, "subgradient")])
-def test_early_stopping_keeps_the_best_metric_for_what_was_held_back(estimator, solver):
-    rng = np.random.default_rng(2)
-    y = np.repeat([0, 1, 2], [60, 40, 20])
-    X = rng.normal(size=(120, 12)) + 0.7 * np.outer(y, [1, -1, 1, *[0] * 9])  # nine features of noise
-    early = estimator(early_stopping=True, validation_fraction=0.4, solver=solver, tol=1e-6, random_state=3)
-    early.fit(X, y)
-    solution, scores = early.solution_, early.solution_.trace["score"]
-    assert early.validation_score_ == scores.max()
-    _, held = train_test_split(np.arange(120), test_size=0.4, random_state=3, stratify=y)
-    rows = np.setdiff1d(np.arange(120), held)
-    np.testing.assert_array_equal(solution.problem.X, X[rows])
-    regions = getattr(early, "regions_", None)
-    predicted = classification.knn_predict(solution.components, X[rows], y[rows], X[held], 3, regions=regions)
-    assert np.mean(predicted == y[held]) == early.validation_score_
-    assert_same(solution.objective, solution.problem.objective(solution.components))
-    assert scores.min() < scores.max()
-    assert solution.status is sm.Status.STOPPED_EARLY
-    assert early.relative_gap_ > 1e-6  # not the optimum, and it says so; without a warning, since it was asked for
-
-
 # -- company ----------------------------------------------------------------------------------------------------------
 
 
@@ -256,9 +208,6 @@ def test_random_states_of_every_kind(data):
     three = LMNN(early_stopping=True, random_state=np.random.default_rng(4), tol=0.5).fit(*data)
     assert len({e.solution_.problem.fingerprint() for e in (one, two, three)}) == 3
     assert LMNN(random_state=None).fit(*data).relative_gap_ == LMNN(random_state=0).fit(*data).relative_gap_
-
-
-# -- arguments that do not serve --------------------------------------------------------------------------------------
 
 
 MORE = "n_components=5 is more than the 4 features of X; ask for fewer"

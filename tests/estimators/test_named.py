@@ -1,7 +1,5 @@
 """Priors and starts by name, constraints made from labels, and the estimators that only make sense of them."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,7 +1,5 @@
 """The tests that scikit-learn has for its own NCA, with the import changed: all pass but for wordings of messages."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Ordinal embedding: planted points, the path of the trace, what contradicts itself, what to ask next."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -83,13 +81,6 @@ def test_zero_is_optimal_from_a_trace_of_1_on_and_not_below(planted, loss):
     assert below.solution_.objective < problem.with_weights(trace=0.9 * largest).objective(zero)
 
 
-def test_quadruplets_are_triplets_where_they_share_an_object(planted):
-    triplets = planted[1][:100]
-    both = [OrdinalEmbedding(trace=0.3).fit(rows) for rows in (triplets, triplets[:, [0, 1, 0, 2]])]
-    np.testing.assert_array_equal(*(squared(one.embedding_) for one in both))
-    assert [one.n_features_in_ for one in both] == [3, 4]
-
-
 def test_a_kernel_leaves_fewer_directions(planted):
     Z, seen, fresh = planted
     few = seen[:60]
@@ -138,9 +129,6 @@ def test_objects_beyond_the_stated_ones_are_named():
         OrdinalEmbedding(trace=0.5).fit([[0, 1, -2]])
 
 
-# -- contradictions ----------------------------------------------------------------------------------------------------
-
-
 def feasible(rows: np.ndarray, n: int) -> bool:
     """Whether some embedding satisfies triplets, by a solve of the hard ones."""
     problem = sm.MetricProblem(np.eye(n), terms.TripletHinge(rows, loss="hard") + 0.01 * terms.Trace())
@@ -185,9 +173,6 @@ def test_contradictions_that_only_a_kernel_makes():
     rows = np.array([[0, 1, 4], [0, 4, 1], [2, 0, 3]])
     assert [one.tolist() for one in OrdinalEmbedding().contradictions(rows)] == [[0, 1]]
     assert [one.tolist() for one in OrdinalEmbedding(kernel=line @ line.T).contradictions(rows[1:])] == [[0], [1]]
-
-
-# -- what to ask -------------------------------------------------------------------------------------------------------
 
 
 def test_the_most_open_question_is_the_one_that_changes_most_easily(planted, fitted):

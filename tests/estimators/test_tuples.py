@@ -1,7 +1,5 @@
 """Pairs, triplets and quadruplets as data of scikit-learn: fit, predict, scores, thresholds, cross-validation."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -13,12 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, fbeta_score, roc_auc_score
-from sklearn.model_selection import (
-    GridSearchCV,
-    TunedThresholdClassifierCV,
-    cross_val_score,
-    train_test_split,
-)
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -1,17 +1,13 @@
 """Where an optimum fits the training data only: a default that does not, and a warning where it is asked for."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
-from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric.cli import app
 from sdpmetric.estimators import ITML, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
 
 LOOSE = {"tol": 1e-2}
@@ -34,9 +30,7 @@ def accuracy(learner, data) -> float:
 
 
 @pytest.mark.parametrize(
-    ("default", "without"),
-    [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9))],
-    ids=["LMNN", "RCA"],
+    ("default", "without"), [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9))], ids=["LMNN", "RCA"]
 )
 def test_the_default_loses_no_accuracy_where_features_are_many(default, without, wide):
     with warnings.catch_warnings():
@@ -53,7 +47,7 @@ def test_directions_without_pull_are_warned_of(wide):
     with pytest.warns(
         sm.UselessOptimumWarning, match=r"cost no pull separate 100% of the triplets: reduce the dimension"
     ):
-        lmnn = LMNN(n_neighbors=1, ridge=0.0).fit(wide[0][:70], wide[1][:70])
+        lmnn = LMNN(n_neighbors=1, ridge=0.0).fit(wide[0][:40], wide[1][:40])
     assert lmnn.solution_.status.ok
     assert lmnn.solution_.certificate.null_dimension > 0
     assert lmnn.solution_.objective < 1e-9
@@ -104,16 +98,6 @@ def test_the_ridge_is_what_the_docs_say(wide):
     rca = sm.RCAProblem.from_labels(X[:, :5], y, ridge="auto")
     means = np.stack([X[y == c, :5].mean(axis=0) for c in range(10)])[y]
     assert rca.ridge == pytest.approx((5 / 120) ** 2 * np.mean((X[:, :5] - means) ** 2), rel=1e-9)
-
-
-@pytest.mark.slow
-def test_the_command_line_warns_on_standard_error(wide, tmp_path):
-    np.savez(tmp_path / "wide.npz", X=wide[0], y=wide[1])
-    arguments = ["solve", str(tmp_path / "wide.npz"), "--n-neighbors", "1", "--tol", "1e-2"]
-    said = CliRunner().invoke(app, arguments)
-    assert "Warning: directions of the data that cost no pull separate 100%" in said.stderr
-    assert "--ridge auto" in said.stderr
-    assert "Warning" not in CliRunner().invoke(app, [*arguments, "--ridge", "auto"]).stderr
 
 
 def test_the_ridge_is_chosen_by_examples_held_back():

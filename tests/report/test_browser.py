@@ -129,7 +129,6 @@ def test_example_is_named_with_its_neighbors_by_keyboard_and_by_pointer(page, so
     assert page.execute_script("return report.views.embedding.data('links').length") >= 3
     find(page, "clear").click()
     assert "Point at an example" in find(page, "info").text
-
     actions = pytest.importorskip("selenium.webdriver").ActionChains(page)
     canvas = page.find_element("css selector", "#embedding canvas")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)

@@ -17,7 +17,6 @@ import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
 from sdpmetric.core.certificate import digits
-from sdpmetric.core.run import MOST, NUMBERS, Recorder
 from sdpmetric.plotting import EmbeddingDisplay
 from sdpmetric.report import contents as report
 from sdpmetric.report.contents import page_data
@@ -208,20 +207,6 @@ def test_solutions_without_a_problem_or_with_several_metrics_have_no_page(soluti
     several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(*datasets.load("iris")), tol=1e-1)
     with pytest.raises(ValueError, match="one metric, and this solution has 3"):
         several.report(tmp_path / "page.html")
-
-
-def test_recorder_keeps_few_points_evenly():
-    recorder = Recorder()
-    for row in range(1000):
-        recorder.see(np.full((2, 3), row))
-    rows = [frame.row for frame in recorder.frames]
-    assert MOST / 2 <= len(rows) <= MOST
-    assert rows[0] == 0
-    assert len(set(np.diff(rows))) == 1
-    large = Recorder()
-    for _ in range(10):
-        large.see(np.broadcast_to(0.0, (1, NUMBERS)))
-    assert len(large.frames) == 1
 
 
 def test_command_line_writes_the_page(tmp_path):
