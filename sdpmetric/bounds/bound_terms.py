@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous import RIGORS, TINY, Images, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
@@ -181,7 +181,7 @@ class BoundTerms:
 
     def distances(self, components: FloatArray) -> FloatArray:
         """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
-        return distances(self.centered @ components.T, self.pairs[:, 0], self.pairs[:, 1])
+        return distances(times(self.centered, components.T), self.pairs[:, 0], self.pairs[:, 1])
 
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
         """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""

@@ -19,6 +19,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.linalg.rigorous import TINY, Form, Images, gamma
 from sdpmetric.terms.base import ROUNDINGS, Regularizer
+from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.log_det import LogDet
 
 FloatArray = NDArray[np.float64]
@@ -212,12 +213,28 @@ class Slack:
 
     @cached_property
     def descent_coordinates(self) -> FloatArray:
-        """Coordinates (k, p) for solvers: linear costs are whitened, other directions have unit variance."""
+        """Coordinates (k, p) for solvers: linear costs are whitened, other directions have unit variance.
+
+        Where a metric is to be near another one, small directions are not stretched beyond what that allows.
+        """
         logdet = next((term for term in self.total.regularizers if isinstance(term, LogDet)), None)
         costs = self.total.pair_weights([np.zeros(loss.size) for loss in self.total.losses])
         white, null = self.coordinates(costs, logdet)
         if not self.domain.diagonal:
-            return np.concatenate([white, null], axis=1)
+            T, B = np.concatenate([white, null], axis=1), self.domain.basis
+            near = sum(
+                term.weight * float(np.linalg.norm(B @ term.target @ B.T)) / math.sqrt(len(B))
+                for term in self.total.regularizers
+                if isinstance(term, Frobenius)
+            )
+            if not near or T.shape[0] != T.shape[1]:
+                return T
+            try:
+                inverse = np.linalg.inv(T)
+                root = np.linalg.cholesky(inverse.T @ inverse + near * np.eye(len(T)))
+            except np.linalg.LinAlgError:
+                return T
+            return np.asarray(scipy.linalg.solve_triangular(root, np.eye(len(T)), lower=True).T)
         return np.diag(np.sum(np.abs(white), axis=1) + np.sum(np.abs(null), axis=1))
 
     def share(self, S: FloatArray, end: FloatArray, V: FloatArray) -> float:

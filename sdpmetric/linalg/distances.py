@@ -81,6 +81,14 @@ def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArr
     return out
 
 
+def times(X: FloatArray, T: FloatArray) -> FloatArray:
+    """``X T``; where T has at most one entry in each column, as maps of weights of features have, without a product."""
+    if len(T) and (np.count_nonzero(T, axis=0) <= 1).all():
+        rows = np.argmax(T != 0.0, axis=0)
+        return np.asarray(np.take(X, rows, axis=1) * T[rows, np.arange(T.shape[1])])
+    return np.asarray(X @ T)
+
+
 def mean_squared_distance(X: NDArray[np.floating]) -> float:
     """The mean squared Euclidean distance between two different rows, in float64."""
     return 2.0 * float(np.var(X, axis=0, dtype=np.float64).sum()) * len(X) / max(1, len(X) - 1)

@@ -225,8 +225,16 @@ class MetricProblem(Problem):
         return StrongConvexity(modulus, components if near is None else near[0])
 
     def easier(self) -> str:
-        """See `Problem.easier`: the same with losses without kinks, near a given metric."""
-        if type(self) is not MetricProblem or not any(loss.kinked and not loss.hard for loss in self.total.losses):
+        """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
+        if type(self) is not MetricProblem:
+            return ""
+        steep = any(isinstance(loss, MarginLoss) and loss.scalar.steep for loss in self.total.losses)
+        if steep and not (self.total.regularizers or self.total.ridge or self.total.costs[1].any()):
+            return (
+                "A logistic loss alone has no minimum where a metric satisfies all comparisons: it falls without end "
+                "as that grows. Add terms.Trace() or terms.Frobenius(to=M0), or take loss='hinge'."
+            )
+        if not any(loss.kinked and not loss.hard for loss in self.total.losses):
             return ""
         return (
             "Losses without kinks and one Frobenius term, such as terms.TripletHinge(triplets, loss='logistic') + "

@@ -121,3 +121,14 @@ def test_what_no_program_of_weights_is_goes_to_another_solver():
     for problem in (softmax, bases, roots, sm.MetricProblem(X, terms.TripletHinge([[0, 1, 2]]) + terms.Trace())):
         assert "weights" not in [entry.name for entry in sm.solvers_of(problem)]
         assert sm.solve(problem, tol=1e-3).status.word == "optimal"
+
+
+def test_a_logistic_loss_alone_says_that_it_has_no_minimum():
+    total = terms.TripletHinge([[0, 1, 2], [1, 0, 2]], loss="logistic")
+    X = [[0.0, 0.0], [1.0, 0.0], [0.0, 9.0]]
+    solution = sm.solve(sm.MetricProblem(X, total, diagonal=True), tol=1e-6)
+    assert solution.relative_gap > 1e-6
+    assert "no minimum" in solution.advice
+    proven = sm.solve(sm.MetricProblem(X, total + terms.Trace(weight=0.01), diagonal=True), tol=1e-6)
+    assert proven.relative_gap <= 1e-6
+    assert "no minimum" not in proven.advice

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.linalg.distances import Blocks, laplacian_form
+from sdpmetric.linalg.distances import Blocks, laplacian_form, times
 from sdpmetric.linalg.rigorous.directed import (
     TINY,
     U,
@@ -169,7 +169,7 @@ class Images:
     @cached_property
     def points(self) -> FloatArray:
         """The images, (n, r)."""
-        return np.ascontiguousarray(self.centered @ self.map)
+        return np.ascontiguousarray(times(self.centered, self.map))
 
     @cached_property
     def errors(self) -> FloatArray:
@@ -181,7 +181,7 @@ class Images:
         T = self._entry_errors
         for first in range(0, len(errors), ROWS_AT_ONCE):
             rows = np.abs(self.centered[first : first + ROWS_AT_ONCE])
-            errors[first : first + ROWS_AT_ONCE] = norms_above(rows @ T)
+            errors[first : first + ROWS_AT_ONCE] = norms_above(times(rows, T))
         errors *= 1.0 + gamma(d + 6)
         T = np.abs(self.map) if self.map_errors is None else np.abs(self.map) + self.map_errors
         if self.slack.any():
