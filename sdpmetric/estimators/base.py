@@ -76,6 +76,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     components_: Data
     solution_: Solution
     relative_gap_: float
+    ridge_: float
     validation_score_: float
     n_iter_: int
     n_features_in_: int
@@ -150,10 +151,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         sample_weight : (n,) array, optional
             Nonnegative weights of the examples; the statement's ``from_labels`` says what they mean. Examples of weight
             0 are left out.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -299,7 +296,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """The attributes that `transform` and similar methods need, by name."""
         if components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
             components = np.asarray(np.linalg.qr(components, mode="r"))
-        return {"components_": self._padded(components)}
+        ridge = {} if (used := getattr(problem, "ridge", None)) is None else {"ridge_": used}
+        return {"components_": self._padded(components), **ridge}
 
     def _padded(self, components: Data) -> Data:
         """Components with rows of zeros if there are fewer than asked for; another fit has as many."""
@@ -357,12 +355,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         Parameters
         ----------
         X : (n, n_features_in_) array or sparse matrix
-            Sparse rows are not made dense.
-
-        Returns
-        -------
-        Z : (n, r) array
-            ``X @ components_.T``, float32 if X is.
+            Sparse rows are not made dense. ``X @ components_.T``, (n, r), is float32 if X is.
 
         Raises
         ------
@@ -382,17 +375,14 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """How well an example's class, or target, is told by its nearest neighbors among the others.
 
+        Accuracy of ``n_neighbors`` neighbors, or of 3 where there is no such parameter. For continuous targets R^2 of
+        kernel regression with weights ``exp(-d^2)``.
+
         Parameters
         ----------
         X : (n, n_features_in_) array or sparse matrix
             Best examples that were not learned from.
         y : (n,) array
-
-        Returns
-        -------
-        score : float
-            Accuracy of ``n_neighbors`` neighbors, or of 3 if there is no such parameter. For continuous targets
-            R^2 of kernel regression with weights ``exp(-d^2)``.
         """
         check_is_fitted(self)
         data, labels = checked_data_and_labels(self, X, y, reset=False, n_min=2)
@@ -404,17 +394,13 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return float(np.mean(knn_predict(np.eye(Z.shape[1]), Z, y, None, votes) == y))
 
     def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
-        """Learned distances of pairs of examples; not squared, as scikit-learn's are not.
+        """Learned distances of pairs of examples, (p,); not squared, as scikit-learn's are not.
 
         Parameters
         ----------
         X : (n, n_features_in_) array or sparse matrix
         pairs : (p, 2) integer array
             Row numbers of X.
-
-        Returns
-        -------
-        distances : (p,) array
         """
         check_is_fitted(self)
         data = rows_to_embed(self, X)
@@ -423,12 +409,9 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return np.sqrt(distances(np.ascontiguousarray(Z), rows[:, 0], rows[:, 1]))
 
     def get_metric(self) -> Callable[..., float]:
-        """The learned distance of two examples as a function, for scikit-learn's ``metric=``.
+        """The learned distance as a function, for scikit-learn's ``metric=``; a later fit does not change it.
 
-        Returns
-        -------
-        metric : callable
-            ``metric(u, v, squared=False)`` of two (n_features_in_,) arrays. A later fit does not change it.
+        It is ``metric(u, v, squared=False)`` of two (n_features_in_,) arrays.
         """
         check_is_fitted(self)
         return copy(self)._distance

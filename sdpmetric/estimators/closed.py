@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import field
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,9 +34,7 @@ class Covariance(MetricEstimator):
 
     Attributes
     ----------
-    ridge_ : float
-        The ridge that was used.
-    components_, metric_, solution_, relative_gap_, n_iter_, n_features_in_, feature_names_in_
+    components_, metric_, solution_, relative_gap_, ridge_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
 
     Warns
@@ -51,12 +49,9 @@ class Covariance(MetricEstimator):
     --------
     RCA : Whitens within classes or chunklets.
 
-    Notes
-    -----
-    The statement and what is proven: docs/statements.md.
-
     References
     ----------
+    The statement and what is proven: docs/statements.md.
     [M1936] P. C. Mahalanobis. On the generalised distance in statistics. Proceedings of the National Institute of
         Sciences of India 2:49-55, 1936.
 
@@ -70,7 +65,6 @@ class Covariance(MetricEstimator):
     """
 
     ridge: Ridge = field(default=0.0, kw_only=False)
-    ridge_: float = field(init=False)
     statement = RCAProblem
 
     @with_callbacks
@@ -83,10 +77,6 @@ class Covariance(MetricEstimator):
         y : ignored
         sample_weight : (n,) array, optional
             Nonnegative: an example counts so many times.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -105,9 +95,6 @@ class Covariance(MetricEstimator):
                 stacklevel=3,
             )
         return self._learn(problem, data)
-
-    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        return super()._fitted(problem, components) | {"ridge_": cast(RCAProblem, problem).ridge}
 
     def __sklearn_tags__(self) -> Tags:
         """No labels are needed."""
@@ -142,12 +129,9 @@ class RCA(MetricEstimator):
     LFDA : Looks at the scatter between classes, too.
     ITML : Learns from dissimilar pairs, too.
 
-    Notes
-    -----
-    The statement and what is proven: docs/statements.md.
-
     References
     ----------
+    The statement and what is proven: docs/statements.md.
     [BHSW2005] A. Bar-Hillel, T. Hertz, N. Shental and D. Weinshall. Learning a Mahalanobis metric from equivalence
         constraints. Journal of Machine Learning Research 6:937-965, 2005.
 
@@ -170,9 +154,6 @@ class RCA(MetricEstimator):
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
         return self._state(RCAProblem.from_pairs, X, tuples, about)
 
-    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        return super()._fitted(problem, components) | {"ridge_": cast(RCAProblem, problem).ridge}
-
     @with_callbacks
     def fit_chunks(self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from chunklets, examples that are known to belong together.
@@ -184,10 +165,6 @@ class RCA(MetricEstimator):
             Number of each example's chunklet, -1: of none.
         sample_weight : (n,) array, optional
             Nonnegative: an example counts so many times.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -213,23 +190,20 @@ class LFDA(MetricEstimator):
         span, or the eigenvectors.
     ridge : float or "auto", default "auto"
         Added to the diagonal of the local scatter within classes. "auto": ``(r / n)^2`` times the mean of that scatter
-        over directions, for n examples that vary in r features; see docs/useless_optima.md. `solution_` has it.
+        over directions, for n examples that vary in r features; see docs/useless_optima.md.
 
     Attributes
     ----------
-    components_, metric_, solution_, relative_gap_, n_iter_, n_features_in_, feature_names_in_
+    components_, metric_, solution_, relative_gap_, ridge_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`; the gap is that to the sum of the largest eigenvalues.
 
     See Also
     --------
     RCA : Whitens within classes or chunklets.
 
-    Notes
-    -----
-    The statement and what is proven: docs/lfda.md.
-
     References
     ----------
+    The statement and what is proven: docs/lfda.md.
     [S2007] M. Sugiyama. Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis.
         Journal of Machine Learning Research 8:1027-1061, 2007.
 

@@ -54,12 +54,9 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     --------
     MultiMetricLMNN : Predicts by nearest neighbors.
 
-    Notes
-    -----
-    The statement and what is proven: docs/classification.md.
-
     References
     ----------
+    The statement and what is proven: docs/classification.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 
@@ -83,10 +80,6 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X, y
             As in `LMNN.fit`.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -113,15 +106,11 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The label of least energy; the first of equal ones.
+        """The label of least energy, (n,); the first of equal ones.
 
         Parameters
         ----------
         X : (n, n_features_in_) array
-
-        Returns
-        -------
-        labels : (n,) array
         """
         return self._evaluated(energy_predict, X)
 

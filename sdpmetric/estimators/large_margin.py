@@ -51,7 +51,6 @@ class LargeMarginEstimator(SolvedEstimator):
     n_neighbors: int
     n_passes: int = 1
     solutions_: list[Solution]
-    ridge_: float
 
     def _problem(
         self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **about: object
@@ -65,9 +64,6 @@ class LargeMarginEstimator(SolvedEstimator):
     def _coordinates(self, X: Data) -> FloatArray:
         """The coordinates in which target neighbors are nearest before the first pass."""
         return np.asarray(X, dtype=np.float64)
-
-    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        return super()._fitted(problem, components) | {"ridge_": cast(LargeMarginProblem, problem).ridge}
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
         super()._keep(problem, solution, score)
@@ -172,8 +168,9 @@ class LMNN(LargeMarginEstimator):
     warm_start : bool, default False
         Start from the components of the last fit.
     early_stopping, validation_fraction, n_iter_no_change : default False, 0.1 and 10
-        Keep a share of the examples or triplets out of the fit, and end it after so many steps without a better score
-        on them, the accuracy of nearest neighbors, or the share of triplets in order; the best metric is taken.
+        Keep a share of the examples, pairs or comparisons out of the fit, and end it after so many steps without a
+        better score on them: the accuracy of nearest neighbors, the area under the ROC curve of pairs, the share of
+        comparisons in order, or the mean average precision of queries. The best metric is taken.
 
     Attributes
     ----------
@@ -200,12 +197,9 @@ class LMNN(LargeMarginEstimator):
     KernelLMNN : In the feature space of a kernel.
     EnergyClassifier : Predicts labels by the objective of LMNN.
 
-    Notes
-    -----
-    The statement and what is proven: docs/statements.md.
-
     References
     ----------
+    The statement and what is proven: docs/statements.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 
@@ -308,12 +302,9 @@ class KernelLMNN(LargeMarginEstimator):
     --------
     LMNN : Without a kernel.
 
-    Notes
-    -----
-    The statement and what is proven: docs/kernel.md.
-
     References
     ----------
+    The statement and what is proven: docs/kernel.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 
@@ -425,12 +416,9 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     LMNN : One metric, which has an embedding.
     EnergyClassifier : Predicts labels by the objective.
 
-    Notes
-    -----
-    The statement and what is proven: docs/multi_metric.md.
-
     References
     ----------
+    The statement and what is proven: docs/multi_metric.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 
@@ -469,10 +457,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         regions : (n,) array, optional
             Region of each example, instead of the constructor's. Request it with ``set_fit_request(regions=True)`` to
             have a pipeline or a search pass it on.
-
-        Returns
-        -------
-        self
         """
         data, labels = self._checked_labels(X, y)
         given = np.zeros(len(data)) if regions is None else np.asarray(regions)
@@ -524,15 +508,11 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         raise AttributeError("there are several metrics; take one of metrics_.")
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """Majority vote of the nearest training examples; ties shrink the neighborhood until they break.
+        """Majority vote of the nearest training examples, (n,); ties shrink the neighborhood until they break.
 
         Parameters
         ----------
         X : (n, n_features_in_) array
-
-        Returns
-        -------
-        labels : (n,) array
         """
         check_is_fitted(self)
         data = checked_data(self, X)

@@ -129,10 +129,6 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
             Answers to measure the path by, in place of a share of X; they are not learned from. Keep random ones apart
             where the answers in X were asked for by `ask`, which are not a fair sample.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -222,7 +218,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         return float(np.mean(self.predict(X) == 1))
 
     def ask(self, X: ArrayLike, n: int = 1) -> IndexArray:
-        """Choose the comparisons to ask next, the most open ones, in either order, (n,).
+        """Choose the comparisons to ask next, in either order: row numbers of X, (n,), the most open one first.
 
         Those for which the smaller of the multipliers that the two answers would have is largest: the two distances
         differ least, relative to how much a move of the metric changes their difference.
@@ -232,11 +228,6 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         X : (t, 3) or (t, 4) integer array
             What may be asked.
         n : int, default 1
-
-        Returns
-        -------
-        (n,) array
-            Row numbers of X, the most open one first.
         """
         check_is_fitted(self)
         rows, points = self._rows(X, len(self.embedding_)), self._points(len(self.embedding_))

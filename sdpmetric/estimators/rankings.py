@@ -18,6 +18,7 @@ from sdpmetric.core.named import Init
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
+from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator, P, SolvedEstimator, weighted
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
@@ -53,10 +54,6 @@ class RankingEstimator(MetricEstimator):
             One list or row for each query.
         queries : (m, d) array, optional
             Default: the items, each left out of its own ranking.
-
-        Returns
-        -------
-        self
         """
         data = self._checked(X)
         asked = None if queries is None else checked_data(self, queries)
@@ -99,8 +96,7 @@ class MLR(RankingEstimator, SolvedEstimator):
     verbose, random_state, init, warm_start
         As in `LMNN`.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples or queries is kept out; the score is the accuracy of nearest neighbors, or
-        the mean average precision of queries.
+        As in `LMNN`.
 
     Attributes
     ----------
@@ -111,12 +107,9 @@ class MLR(RankingEstimator, SolvedEstimator):
     --------
     FRML : Rankings, too, by stochastic steps at a fixed rank.
 
-    Notes
-    -----
-    The statement and what is proven: docs/mlr.md.
-
     References
     ----------
+    The statement and what is proven: docs/mlr.md.
     [ML2010] B. McFee and G. Lanckriet. Metric learning to rank. Proceedings of the 27th International Conference on
         Machine Learning, 2010.
 
@@ -144,8 +137,9 @@ RANK = 30
 class FRML(RankingEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
-    Stochastic steps on matrices of fixed rank, stopped where the mean average precision of validation queries stops
-    rising. Optimality is not proven: the certificate is of kind "stationarity".
+    Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Stochastic steps on matrices
+    of fixed rank end where the mean average precision of validation queries stops rising.
+    Optimality is not proven: the certificate is of kind "stationarity".
 
     Parameters
     ----------
@@ -164,15 +158,8 @@ class FRML(RankingEstimator):
         The share of queries that is set aside for validation; 0: none, the metric after the last pass is taken.
     n_iter_no_change : int, default 5
         Passes without a better ranking of the validation queries, after which the run ends.
-    max_iter, max_time : int and float, optional
-        Limits on evaluated distances and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Seed of all draws; None is 0.
-    init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (n_components, d) array, default "auto"
-        As in `LMNN`; "auto" is "pca".
-    warm_start : bool, default False
-        Start from the components of the last fit.
+    max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `max_iter` limits evaluated distances, `random_state` is that of all draws, and "auto" is "pca".
 
     Attributes
     ----------
@@ -188,12 +175,9 @@ class FRML(RankingEstimator):
     --------
     MLR : Rankings, too, by a convex program of any rank.
 
-    Notes
-    -----
-    The statement and what is proven: docs/frml.md.
-
     References
     ----------
+    The statement and what is proven: docs/frml.md.
     [LL2014] D. Lim and G. Lanckriet. Efficient learning of Mahalanobis metrics for ranking. Proceedings of the 31st
         International Conference on Machine Learning, 2014.
 
@@ -224,22 +208,7 @@ class FRML(RankingEstimator):
     init: Matrix | Init = "auto"
     warm_start: bool = False
     statement = FRMLProblem
-
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from labels: items of a query's own class are relevant to it.
-
-        Parameters
-        ----------
-        X : (n, d) array or sparse matrix
-        y : (n,) array
-            Class labels of any kind; at least two classes.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(*self._checked_labels(X, y))
+    fit = routes.fit_unweighted
 
     def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
         return super()._state(make, *given, n_components=self._rows(self.n_features_in_), **named)

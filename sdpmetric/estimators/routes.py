@@ -15,6 +15,19 @@ E = TypeVar("E", bound=MetricEstimator)
 
 
 @with_callbacks
+def fit_unweighted(self: E, X: ArrayLike, y: ArrayLike) -> E:
+    """Learn from labels; errors and warnings are those of `LMNN.fit`.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    y : (n,) array
+        Class labels of any kind; at least two classes.
+    """
+    return self._fit(*self._checked_labels(X, y))
+
+
+@with_callbacks
 def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> E:
     """Learn from similar and dissimilar pairs; errors and warnings are those of `fit`.
 
@@ -25,10 +38,6 @@ def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> E:
         Row numbers of X.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
-
-    Returns
-    -------
-    self
     """
     return self._fit_tuples(self._checked(X), pairs, similar)
 
@@ -44,10 +53,6 @@ def fit_triplets(self: E, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike 
         Row numbers of X: an anchor, an example that is to be near it, and one that should be farther away.
     weights : (t,) array, optional
         Nonnegative weights; default 1.
-
-    Returns
-    -------
-    self
     """
     return self._fit_tuples(self._checked(X), rows_of("triplets", triplets, 3), weights)
 
@@ -63,10 +68,6 @@ def fit_quadruplets(self: E, X: ArrayLike, quadruplets: ArrayLike, weights: Arra
         Row numbers of X: the near pair, then the far one.
     weights : (t,) array, optional
         Nonnegative weights; default 1.
-
-    Returns
-    -------
-    self
     """
     return self._fit_tuples(self._checked(X), rows_of("quadruplets", quadruplets, 4), weights)
 

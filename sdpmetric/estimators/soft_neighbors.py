@@ -22,7 +22,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators.base import MetricEstimator, SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Rows, Weights
-from sdpmetric.estimators.options import Count, NotNegative, Positive, Seed, Share, Verbosity, estimator
+from sdpmetric.estimators.options import Count, NotNegative, Verbosity, estimator
 from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.nca import NCAProblem, Objective, Targets
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
@@ -150,24 +150,14 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
         Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
         "stochastic" for very many examples; see `sdpmetric.solve`.
-    max_time : float, optional
-        Limit on seconds.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.1 and 10
-        Keep a share of the examples out of the fit, and end it after so many steps without a better score on them, the
-        accuracy of nearest neighbors, or R^2 of kernel regression with weights ``exp(-d^2)`` for continuous targets;
-        the best metric is taken.
+    max_time, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`; for continuous targets the score is R^2 of kernel regression with weights ``exp(-d^2)``.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    validation_score_ : float
-        With early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Iterations, as scikit-learn counts them: one more than those of L-BFGS-B, or batches of the stochastic solver;
-        features, and their names where the data have any.
+    components_, metric_, solution_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; `n_iter_` counts as scikit-learn's: one more than the iterations of L-BFGS-B, or batches of the
+        stochastic solver.
     random_state_ : RandomState
 
     See Also
@@ -175,12 +165,9 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     MLKR : For numbers that are to be predicted.
     MCML : A convex relative.
 
-    Notes
-    -----
-    The statement and what is proven: docs/nca.md.
-
     References
     ----------
+    The statement and what is proven: docs/nca.md.
     [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighbourhood components analysis. Advances
         in Neural Information Processing Systems 17, 2005.
 
@@ -247,7 +234,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
 
 @estimator
-class MLKR(SoftNeighborEstimator):
+class MLKR(SoftNeighborEstimator, SolvedEstimator):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
     For continuous targets: y are numbers. A transformer, to put before a regressor that goes by distances, as
@@ -261,19 +248,13 @@ class MLKR(SoftNeighborEstimator):
     init : {"auto", "pca", "identity", "covariance", "random"} or (r, d) array, default "auto"
         Where to begin; "auto" is "pca" where ``n_components < min(d, n)``, else "identity". Components are scaled so
         that neither the nearest neighbor alone counts nor all alike; an array is taken as it is.
-    warm_start : bool, default False
-        Start from the components of the last fit and ignore `n_components` and `init`.
-    diagonal : bool, default False
-        One weight for each feature.
+    warm_start, diagonal, random_state
+        As in `NCA`.
     tol : float or None, default 1e-3
         `stationarity` of the certificate to reach; None: the default of the solver.
     max_iter, max_time : int and float, default 1000 and None
         Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        For ``init="random"`` and "pca", where None takes NumPy's global state as scikit-learn does, and for what early
-        stopping sets aside, where None is 0.
-    early_stopping, validation_fraction, n_iter_no_change
+    solver, verbose, early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`; the score is R^2 of kernel regression with weights ``exp(-d^2)``.
 
     Attributes
@@ -291,12 +272,9 @@ class MLKR(SoftNeighborEstimator):
     --------
     NCA : For classes; ``targets="continuous"`` matches numbers softly.
 
-    Notes
-    -----
-    The statement and what is proven: docs/mlkr.md.
-
     References
     ----------
+    The statement and what is proven: docs/mlkr.md.
     [WT2007] K. Q. Weinberger and G. Tesauro. Metric learning for kernel regression. Proceedings of the 11th
         International Conference on Artificial Intelligence and Statistics, 2007.
 
@@ -311,16 +289,8 @@ class MLKR(SoftNeighborEstimator):
 
     n_components: Count | None = field(default=None, kw_only=False)
     init: Literal["auto", "pca", "identity", "covariance", "random"] | FloatArray = "auto"
-    warm_start: bool = False
     diagonal: bool = False
-    tol: Positive | None = 1e-3
     max_iter: Count | None = 1000
-    max_time: Positive | None = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    early_stopping: bool = False
-    validation_fraction: Share = 0.1
-    n_iter_no_change: Count = 10
     statement = MLKRProblem
 
     def _continuous(self) -> bool:

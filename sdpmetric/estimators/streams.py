@@ -41,10 +41,6 @@ class StreamingEstimator(MetricEstimator):
         y : (n,) array
             Class labels of any kind; one class is enough.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -67,10 +63,6 @@ class StreamingEstimator(MetricEstimator):
         ----------
         X, pairs, similar
             As in `fit_pairs`.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -128,9 +120,8 @@ class POLA(StreamingEstimator):
     solver : {"auto", "dual", "conic", "batch"}, default "auto"
         "batch" is for the hard margin; see `sdpmetric.solve`.
     tol, max_iter, max_time, verbose, random_state
-        As in `LMNN`; `random_state` is also that of pairs.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `MMC`.
+        As in `LMNN`; `random_state` is also that of pairs.
 
     Attributes
     ----------
@@ -146,12 +137,9 @@ class POLA(StreamingEstimator):
     PairClassifier : Tells pairs apart, by the threshold of POLA.
     LEGO : Pairs one after another, with bounds on their distances.
 
-    Notes
-    -----
-    The statement and what is proven: docs/pola.md.
-
     References
     ----------
+    The statement and what is proven: docs/pola.md.
     [SSN2004] S. Shalev-Shwartz, Y. Singer and A. Y. Ng. Online and batch learning of pseudo-metrics. Proceedings of
         the 21st International Conference on Machine Learning, 2004.
 
@@ -182,17 +170,13 @@ class POLA(StreamingEstimator):
     fit_pairs = routes.fit_pairs
 
     def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
-        """Say which pairs are similar: those whose squared distance is below the threshold.
+        """Say which pairs are similar, (p,): those whose squared distance is below the threshold.
 
         Parameters
         ----------
         X : (n, n_features_in_) array
         pairs : (p, 2) integer array
             Row numbers of X.
-
-        Returns
-        -------
-        similar : (p,) bool array
         """
         check_is_fitted(self)
         return np.asarray(self.pair_distance(X, pairs) ** 2 < self.threshold_)
@@ -243,11 +227,8 @@ class LEGO(StreamingEstimator):
         As in `ITML`; the stream begins there. Online, "covariance" is that of the first batch.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
-    max_iter, max_time : int and float, optional
-        Limits on pairs and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Seed of the pairs and their order; None is 0.
+    max_iter, max_time, verbose, random_state
+        As in `LMNN`; `max_iter` limits pairs, and `random_state` is that of the pairs and their order.
 
     Attributes
     ----------
@@ -255,26 +236,17 @@ class LEGO(StreamingEstimator):
         The values used; the last two for similar and dissimilar pairs.
     stream_ : LEGOStream
         Online only: the learner, with its counts and its cumulative loss.
-    components_ : (r, n_features_in_) array
-        The factor L, in the dtype of the data; at least one row.
-    metric_ : (n_features_in_, n_features_in_) array
-        ``L.T @ L``.
-    solution_ : Solution
-        Solution of one pass, with its certificate; there is none online. A pickle carries it without the data.
-    n_iter_, n_features_in_, feature_names_in_
-        Pairs taken; features, and their names where the data have any.
+    components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; `n_iter_` counts the pairs taken, and online there is no ``solution_``.
 
     See Also
     --------
     ITML : The whole of the pairs at once, solved to a proof.
     POLA : Pairs one after another, with a threshold.
 
-    Notes
-    -----
-    The statement and what is proven: docs/lego.md.
-
     References
     ----------
+    The statement and what is proven: docs/lego.md.
     [JKDG2008] P. Jain, B. Kulis, I. S. Dhillon and K. Grauman. Online metric learning and fast similarity search.
         Advances in Neural Information Processing Systems 21, 2008.
 
@@ -298,25 +270,9 @@ class LEGO(StreamingEstimator):
     random_state: Seed = None
     stream_: LEGOStream = field(init=False)
     statement = LEGOProblem
-    fit_pairs = routes.fit_pairs
+    fit, fit_pairs = routes.fit_unweighted, routes.fit_pairs
 
     # -- in one pass --------------------------------------------------------------------------------------------------
-
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from labels, by one pass over pairs that are drawn from them.
-
-        Parameters
-        ----------
-        X : (n, d) array or sparse matrix
-        y : (n,) array
-            Class labels of any kind; at least two classes.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(*self._checked_labels(X, y))
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> LEGOProblem:
         self._forget()
@@ -340,10 +296,6 @@ class LEGO(StreamingEstimator):
             Squared distances, at least 0.
         sides : (p,) array or int, optional
             0: the distance is to be the target (default); 1: at most; -1: at least.
-
-        Returns
-        -------
-        self
         """
         data = self._checked(X)
         return self._learn(self._stated(data, check_targets(data, pairs, targets, sides)), data)
@@ -363,10 +315,6 @@ class LEGO(StreamingEstimator):
         ----------
         X, pairs, targets, sides
             As in `fit_targets`.
-
-        Returns
-        -------
-        self
         """
         data = self._checked(X, reset=not self._streaming(), n_min=1)
         return self._take(data, check_targets(data, pairs, targets, sides))

@@ -43,10 +43,8 @@ class LSML(SolvedEstimator):
         Drawn from labels.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`; `random_state` is also that of quadruplets.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples or comparisons is kept out; the score is the accuracy of nearest
-        neighbors, or the share of comparisons in order.
+        As in `LMNN`; `random_state` is also that of quadruplets.
 
     Attributes
     ----------
@@ -58,12 +56,9 @@ class LSML(SolvedEstimator):
     SCML : Comparisons, too; the metric is a combination of given directions.
     QuadrupletClassifier : Tells by the metric which pair is nearer.
 
-    Notes
-    -----
-    The statement and what is proven: docs/relatives.md.
-
     References
     ----------
+    The statement and what is proven: docs/relatives.md.
     [LGZJW2012] E. Y. Liu, Z. Guo, X. Zhang, V. Jojic and W. Wang. Metric learning from relative comparisons by
         minimizing squared residual. Proceedings of the 12th IEEE International Conference on Data Mining, 2012.
 
@@ -103,10 +98,8 @@ class SDML(SolvedEstimator):
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`; `random_state` is also that of pairs.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples or pairs is kept out; the score is the accuracy of nearest neighbors, or
-        the area under the ROC curve of pairs.
+        As in `LMNN`; `random_state` is also that of pairs.
 
     Attributes
     ----------
@@ -118,12 +111,9 @@ class SDML(SolvedEstimator):
     ITML : Bounds on the distances of pairs, without sparsity.
     PairClassifier : Tells pairs apart by the metric and a threshold.
 
-    Notes
-    -----
-    The statement and what is proven: docs/relatives.md.
-
     References
     ----------
+    The statement and what is proven: docs/relatives.md.
     [QTZCZ2009] G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua and H.-J. Zhang. An efficient sparse metric learning in
         high-dimensional space via l1-penalized log-determinant regularization. ICML, 2009.
 
@@ -162,10 +152,8 @@ class SCML(SolvedEstimator):
         The nearest members of the class, and of other classes, that make an example's triplets.
     solver : {"auto", "weights", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`; `random_state` is also that of the examples of local discriminants.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples or comparisons is kept out; the score is the accuracy of nearest
-        neighbors, or the share of comparisons in order.
+        As in `LMNN`; `random_state` is also that of the examples of local discriminants.
 
     Attributes
     ----------
@@ -177,12 +165,9 @@ class SCML(SolvedEstimator):
     LSML : Comparisons, too; the metric stays near a prior.
     TripletClassifier : Tells by the metric which of two examples is nearer.
 
-    Notes
-    -----
-    The statement and what is proven: docs/relatives.md.
-
     References
     ----------
+    The statement and what is proven: docs/relatives.md.
     [SBS2014] Y. Shi, A. Bellet and F. Sha. Sparse compositional metric learning. Proceedings of the 28th AAAI
         Conference on Artificial Intelligence, 2014.
 
@@ -214,10 +199,6 @@ class SCML(SolvedEstimator):
             As in `LMNN.fit_triplets`.
         y : (n,) array, optional
             Labels to make local discriminants of, where `bases` are not given.
-
-        Returns
-        -------
-        self
         """
         return self._fit_with_bases(X, rows_of("triplets", triplets, 3), weights, y)
 
@@ -233,10 +214,6 @@ class SCML(SolvedEstimator):
             As in `LSML.fit_quadruplets`.
         y : (n,) array, optional
             As in `fit_triplets`.
-
-        Returns
-        -------
-        self
         """
         return self._fit_with_bases(X, rows_of("quadruplets", quadruplets, 4), weights, y)
 
@@ -263,10 +240,8 @@ class MMC(SolvedEstimator):
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`; `random_state` is also that of pairs.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples or pairs is kept out; the score is the accuracy of nearest neighbors, or
-        the area under the ROC curve of pairs.
+        As in `LMNN`; `random_state` is also that of pairs.
 
     Attributes
     ----------
@@ -278,12 +253,9 @@ class MMC(SolvedEstimator):
     ITML : Stays near a prior, and its optimum keeps all directions.
     PairClassifier : Tells pairs apart by the metric and a threshold.
 
-    Notes
-    -----
-    The statement and what is proven: docs/mmc.md.
-
     References
     ----------
+    The statement and what is proven: docs/mmc.md.
     [XNJR2002] E. P. Xing, A. Y. Ng, M. I. Jordan and S. Russell. Distance metric learning, with application to
         clustering with side-information. Advances in Neural Information Processing Systems 15, 2002.
 
@@ -321,10 +293,8 @@ class ITML(SolvedEstimator):
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "bregman", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`; `random_state` is also that of pairs.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples or pairs is kept out; the score is the accuracy of nearest neighbors, or
-        the area under the ROC curve of pairs.
+        As in `LMNN`; `random_state` is also that of pairs.
 
     Attributes
     ----------
@@ -336,12 +306,9 @@ class ITML(SolvedEstimator):
     LEGO : The same divergence, one pair after another.
     PairClassifier : Tells pairs apart by the metric and a threshold.
 
-    Notes
-    -----
-    The statement and what is proven: docs/itml.md.
-
     References
     ----------
+    The statement and what is proven: docs/itml.md.
     [DKJSD2007] J. V. Davis, B. Kulis, P. Jain, S. Sra and I. S. Dhillon. Information-theoretic metric learning.
         Proceedings of the 24th International Conference on Machine Learning, 2007.
 
@@ -373,9 +340,8 @@ class MCML(SolvedEstimator):
     ----------
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples is kept out; the score is the accuracy of nearest neighbors.
+        As in `LMNN`.
 
     Attributes
     ----------
@@ -386,12 +352,9 @@ class MCML(SolvedEstimator):
     --------
     NCA : The same neighbors, where only one of the class has to be near; not convex.
 
-    Notes
-    -----
-    The statement and what is proven: docs/mcml.md.
-
     References
     ----------
+    The statement and what is proven: docs/mcml.md.
     [GR2006] A. Globerson and S. Roweis. Metric learning by collapsing classes. Advances in Neural Information
         Processing Systems 18, 2006.
 

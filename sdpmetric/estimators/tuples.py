@@ -148,10 +148,6 @@ class ComparisonEstimator(TupleEstimator):
         sample_weight : (p,) array, optional
             Nonnegative weights of the tuples, for a learner from tuples; default 1.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -219,21 +215,13 @@ class TripletClassifier(ComparisonEstimator):
 
     Parameters
     ----------
-    estimator : transformer, or a pipeline of them
-        Learns from the triplets if it can, as LMNN does; else from ``fit(.., labels=)``, or, as PCA, from the examples;
-        ``FrozenEstimator(fitted)`` is taken as it is.
-    examples : (n, d) array or frame, or callable, optional
-        What row numbers in triplets mean; a callable gets an array of different row numbers or names and returns their
-        examples. Default: triplets are given as examples.
+    estimator, examples
+        As in `PairClassifier`; the learner learns from the triplets if it has ``fit_triplets``, as LMNN.
 
     Attributes
     ----------
-    estimator_ : estimator
-        The fitted clone of `estimator`.
-    classes_ : (2,) array
-        -1 and 1, what `predict` says.
-    n_features_in_ : int
-        Number of features of the examples.
+    estimator_, classes_, n_features_in_
+        As in `PairClassifier`; `classes_` are -1 and 1, what `predict` says.
 
     See Also
     --------
@@ -261,21 +249,13 @@ class QuadrupletClassifier(ComparisonEstimator):
 
     Parameters
     ----------
-    estimator : transformer, or a pipeline of them
-        Learns from the quadruplets if it has ``fit_quadruplets``, as LSML does; else from ``fit(.., labels=)``, or, as
-        PCA, from the examples; ``FrozenEstimator(fitted)`` is taken as it is.
-    examples : (n, d) array or frame, or callable, optional
-        What row numbers in quadruplets mean; a callable gets an array of different row numbers or names and returns
-        their examples. Default: quadruplets are given as examples.
+    estimator, examples
+        As in `PairClassifier`; the learner learns from the quadruplets if it has ``fit_quadruplets``, as LSML.
 
     Attributes
     ----------
-    estimator_ : estimator
-        The fitted clone of `estimator`.
-    classes_ : (2,) array
-        -1 and 1, what `predict` says.
-    n_features_in_ : int
-        Number of features of the examples.
+    estimator_, classes_, n_features_in_
+        As in `PairClassifier`; `classes_` are -1 and 1, what `predict` says.
 
     See Also
     --------
@@ -458,10 +438,6 @@ class PairClassifier(TupleEstimator):
             Classes of all examples: the metric is learned from those of the examples in pairs, and only the threshold
             from y.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -548,10 +524,6 @@ class PairClassifier(TupleEstimator):
         groups : (p,) or (p, g) array, optional
             As in `guaranteed_threshold`; default: the two examples of each pair.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -585,10 +557,6 @@ class PairClassifier(TupleEstimator):
         Parameters
         ----------
         threshold : float
-
-        Returns
-        -------
-        self
         """
         check_is_fitted(self)
         self.threshold_, self.guarantee_ = validation.check_number("threshold", threshold, -np.inf), None
