@@ -61,7 +61,7 @@ MORE = {
     "mlr's triplets": lambda: FACTORIES["mlr, auc"](X, Y).triplets,
     "contradicting pairs": lambda: sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False], None),
 }
-WITHOUT = {"lego", "nca", "lfda", "mlkr", "mlr", "mlr, auc", "frml"}
+WITHOUT = {"lego", "nca", "lfda", "mlkr", "mlr", "mlr, auc", "frml", "queries", "queries, hinge"}
 CASES = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT} | MORE
 CONTRADICTIONS = ("contradiction", "contradicting pairs")
 CHANGED = ("lmnn", "rca", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "scml", "tasks")
