@@ -23,11 +23,10 @@ FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]
 
 # Parts of multipliers added where constraints pull together, so a proof of a contradiction bears rounding.
-MORE = (1e-9, 1e-6, 1e-3)
+MORE = (0.0, 1e-9, 1e-6, 1e-3)
 # Below this share counts as nearly zero there: multipliers, and eigenvalues of the slack matrix, which are brought to
 # these; Newton steps, and the most entries of their equations.
 NEARLY, GOALS, ROUNDS, LARGEST = 1e-4, (1e-6, 1e-9, 0.0), 12, 10**6
-SMALLEST = 1e-300
 # Multipliers below this share of the largest are left out of the list of constraints that contradict each other.
 NEGLIGIBLE = 1e-6
 # Weights of the trace that is gained, in coordinates of moderate size, where proofs are searched for.
@@ -87,7 +86,7 @@ def _near(own: FenchelDual, a: Lists, size: float) -> Iterator[Lists]:
     total, domain, flat = own.total, own.slack.domain, np.concatenate(a) / size
     ends = np.cumsum([len(part) for part in a[:-1]])
     pulls = np.concatenate([loss.anchor(np.ones(loss.size)) > 0.0 for loss in total.losses])
-    if pulls.any() or all((part == np.round(part)).all() for part in a):
+    if size < EXACT and all((part == np.round(part)).all() for part in a):
         yield a
     for more in MORE if pulls.any() else ():
         yield np.split(np.where(flat > 0.0, flat + more * pulls, 0.0), ends)
@@ -103,7 +102,7 @@ def _near(own: FenchelDual, a: Lists, size: float) -> Iterator[Lists]:
     _, sigma, Vt = np.linalg.svd(np.sqrt(count)[:, None] * V, full_matrices=False)
     sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
     U = V @ (Vt[sizable].T / sigma[sizable])  # in which the slack matrix is between -I and I
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if np.isfinite(U).all() else 0):
         values, vectors = np.linalg.eigh(psd.symmetrize((U * (K.T @ x)[:, None]).T @ U))
         nearly = values < NEARLY
         if (values < -NEARLY).any():
@@ -119,10 +118,12 @@ def _near(own: FenchelDual, a: Lists, size: float) -> Iterator[Lists]:
         for goal in GOALS:
             missing = np.append(goal * (row == column) - products @ x, 0.0)
             moved = np.maximum(x * (1.0 + np.linalg.lstsq(system, missing, rcond=1e-12)[0]), 0.0)
-            proof[used] = moved / max(float(moved.max()), SMALLEST)
+            if not 0.0 < float(moved.sum()) < math.inf:
+                return
+            proof[used] = moved / float(moved.max())
             if goal:
                 yield np.split(proof.copy(), ends)
-        x = moved / max(float(moved.sum()), SMALLEST)
+        x = moved / float(moved.sum())
 
 
 def _whole(total: BoundTerms, a: Lists, hard: Lists) -> Lists:
