@@ -1,4 +1,4 @@
-"""Two hundred problems of the adversary's suite: all statements, families and verbs.
+"""A hundred and thirty problems of the adversary's suite: all statements, families and verbs.
 
 examples/benchmarks/rigor.py tries more, with other seeds.
 """
@@ -11,8 +11,8 @@ from adversary.verbs import VERBS
 from flint import arb, ctx
 
 # Problems that take half a second or more.
-LONG = {0, 18, 27, 35, 44, 48, 49, 53, 66, 73, 97, 98, 101, 138, 149, 162, 168, 171}
-SEEDS = [seed for seed in range(192) if seed not in LONG]
+LONG = {0, 18, 27, 35, 44, 48, 49, 53, 66, 73, 97, 98, 101, 138}
+SEEDS = [seed for seed in range(144) if seed not in LONG]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_every_statement_family_and_verb_is_tried(outcomes):
     assert {outcome.statement for outcome in outcomes} == set(STATEMENTS)
     assert {outcome.family for outcome in outcomes} == set(FAMILIES)
     assert {verb for outcome in outcomes for verb in outcome.verbs} == set(VERBS)
-    assert sum(outcome.claims for outcome in outcomes) >= 900
+    assert sum(outcome.claims for outcome in outcomes) >= 700
     assert sum(outcome.undecided for outcome in outcomes) == 0
 
 

@@ -13,6 +13,7 @@ checks, compose, preprocessing, stream = (
 )
 adapter = pytest.importorskip("sdpmetric.adapters.river")
 
+LONG = [("ImageSegments", 1000), ("Phishing", 400)]
 TRANSFORMERS = [adapter.POLATransformer(seed=1), adapter.LEGOTransformer(seed=1)]
 CASES = [
     pytest.param(transformer, check, id=f"{type(transformer).__name__}-{getattr(check, '__name__', check)}")
@@ -49,8 +50,13 @@ def test_the_docstring_shows_what_happens():
     assert not found.failed
 
 
-@pytest.mark.parametrize(("data", "n"), [("ImageSegments", 1000), ("Phishing", 400)])
-@pytest.mark.parametrize("transformer", [pytest.param(TRANSFORMERS[0], marks=pytest.mark.slow), TRANSFORMERS[1]])
+@pytest.mark.parametrize(
+    ("transformer", "data", "n"),
+    [
+        (TRANSFORMERS[1], "ImageSegments", 200),
+        *(pytest.param(each, *data, marks=pytest.mark.slow) for each in TRANSFORMERS for data in LONG),
+    ],
+)
 def test_what_follows_in_a_pipeline_learns_and_predicts_in_one_embedding(transformer, data, n):
     """Accuracy of a nearest neighbors classifier behind the transformer, at least 90 % of that without it."""
     datasets, neighbors = (pytest.importorskip(f"river.{name}") for name in ("datasets", "neighbors"))
