@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric.cli import app
-from sdpmetric.estimators import ITML, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import ITML, LFDA, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
 
 LOOSE = {"tol": 1e-2}
 
@@ -35,8 +35,8 @@ def accuracy(learner, data) -> float:
 
 @pytest.mark.parametrize(
     ("default", "without"),
-    [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9))],
-    ids=["LMNN", "RCA"],
+    [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9)), (LFDA(), LFDA(ridge=1e-9))],
+    ids=["LMNN", "RCA", "LFDA"],
 )
 def test_the_default_loses_no_accuracy_where_features_are_many(default, without, wide):
     with warnings.catch_warnings():

@@ -176,6 +176,11 @@ def test_average_precision_is_proven_and_rankings_get_better(C):
         assert after.map > before.map
 
 
+def test_classes_that_are_told_apart_already_get_a_short_metric_with_a_proof():
+    X = np.random.default_rng(0).normal(size=(30, 2)) * 0.1 + np.repeat([[-1.0], [1.0]], 15, axis=0)
+    assert sm.solve(sm.MLRProblem.from_labels(X, np.repeat([0, 1], 15), slack_weight=10.0)).relative_gap <= 1e-2
+
+
 @pytest.mark.parametrize("loss", ["auc", "map"])
 def test_any_multipliers_prove_something_true(loss):
     problem, rng = make(loss, 3, C=20.0, d=3), np.random.default_rng(0)
