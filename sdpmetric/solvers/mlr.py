@@ -32,7 +32,7 @@ LONGER, SHORTER, STALLED = 0.5, 2.0, 12
 # Cuts that are kept, and multipliers below which one may be dropped.
 MOST_CUTS, UNUSED = 120, 1e-10
 # Newton steps for the master problem, lengths that are tried, and the rise of its dual that ends it.
-NEWTON, LENGTHS, ACCURACY = 20, (1.0, 0.5, 0.25, 0.1, 0.03, 0.01), 1e-13
+NEWTON, LENGTHS, ACCURACY = 20, (1.0, 0.5, 0.25, *np.geomspace(0.1, 1e-12, 12)), 1e-13
 # Steps between two certificates; after so many in which the gap does not shrink by so much, floats prove no more.
 CERTIFY_EVERY, PATIENCE, SMALLER = 5, 200, 0.99
 

@@ -49,7 +49,7 @@ def unlike_repeated_rows(estimator) -> dict[str, str]:
     reason = "the embedding is turned" if name_of(estimator) in counted else "neighbors are chosen without weights"
     checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
     failed = dict.fromkeys(checks, reason) if has_fit_parameter(estimator, "sample_weight") else {}
-    if name_of(estimator) in ("MMC", "LFDA"):  # on the data of these checks:
+    if name_of(estimator) == "MMC":  # on the data of these checks:
         names = ("check_sample_weights_shape", "check_sample_weights_not_overwritten")
         failed |= dict.fromkeys(names, "no finite maximum, said by an error")
     return failed

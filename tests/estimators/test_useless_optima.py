@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 import sdpmetric as sm
-from sdpmetric.estimators import ITML, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import ITML, LFDA, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
 
 LOOSE = {"tol": 1e-2}
 
@@ -30,7 +30,9 @@ def accuracy(learner, data) -> float:
 
 
 @pytest.mark.parametrize(
-    ("default", "without"), [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9))], ids=["LMNN", "RCA"]
+    ("default", "without"),
+    [(LMNN(**LOOSE), LMNN(ridge=0.0, **LOOSE)), (RCA(), RCA(ridge=1e-9)), (LFDA(), LFDA(ridge=1e-9))],
+    ids=["LMNN", "RCA", "LFDA"],
 )
 def test_the_default_loses_no_accuracy_where_features_are_many(default, without, wide):
     with warnings.catch_warnings():

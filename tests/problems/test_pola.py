@@ -297,3 +297,9 @@ def test_a_pair_of_both_kinds_among_many_features_is_named(rng) -> None:
     solution = sm.solve(sm.POLAProblem(X, pairs, similar), max_time=5)
     assert solution.status is sm.Status.INFEASIBLE
     assert solution.certificate.contradiction == (2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(("n", "weight"), [(50, 0.01), (200, 0.01), (800, 0.0025)])
+def test_slacks_of_many_pairs_weigh_as_much_together_as_those_of_200(n, weight) -> None:
+    X, pairs = np.random.default_rng(0).normal(size=(9, 2)), np.tile([[0, 1], [2, 3]], (n // 2, 1))
+    assert sm.POLAProblem(X, pairs, np.arange(n) % 2 == 0, "auto").slack_weight == pytest.approx(weight)
