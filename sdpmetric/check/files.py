@@ -169,7 +169,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
         ]
         needed, domain = {name for data, *_ in kinds for name in data.split()}, said[0]["domain"]
         fits = needed <= members <= {*DATA} and (domain == "cones") == (len(said) == 1)
-        fits &= ("pairs" in members) == ("similar" in members)
+        fits &= ("pairs" in members) == ("similar" in members) and {*about["data"]} == {"members", "sha256"}
         if not fits or not all(stated) or (domain == "threshold" and needed != {"X"}):
             raise ValueError(f"it says {about!r}, of which something is missing, foreign or of other programs")
         data, sizes = read_data(data_path, members)
