@@ -164,13 +164,11 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
         if about["format"] != FORMAT or {*about} != {"format", "objective", "lower_bound", "data", "domain", "terms"}:
             raise ValueError(f"it is not of format {FORMAT}, which this checker reads; save it again")
         kinds = [(TERMS if k else DOMAINS)[own["term" if k else "domain"]] for k, own in enumerate(said)]
-        stated = [
-            {*own} - {"term", "domain"} == {*words.split()} for own, (_, words, _) in zip(said, kinds, strict=True)
-        ]
+        keys = [{"term" if k else "domain", *words.split()} for k, (_, words, _) in enumerate(kinds)]
         needed, domain = {name for data, *_ in kinds for name in data.split()}, said[0]["domain"]
         fits = needed <= members <= {*DATA} and (domain == "cones") == (len(said) == 1)
         fits &= ("pairs" in members) == ("similar" in members) and {*about["data"]} == {"members", "sha256"}
-        if not fits or not all(stated) or (domain == "threshold" and needed != {"X"}):
+        if not fits or keys != [{*own} for own in said] or (domain == "threshold" and needed != {"X"}):
             raise ValueError(f"it says {about!r}, of which something is missing, foreign or of other programs")
         data, sizes = read_data(data_path, members)
         if domain == "threshold":  # One more feature, and row.

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric import datasets
+from sdpmetric.classification import knn_predict
 from sdpmetric.cli import app
 from sdpmetric.core.certificate import digits
 from sdpmetric.core.run import MOST, NUMBERS, Recorder
@@ -133,6 +134,38 @@ def test_verdict_needs_more_than_chance(gained, lost, word):
     assert replace(found, held_out=False).verdict.startswith("Not known:")
 
 
+def test_several_metrics_are_shown_one_after_the_other(tmp_path):
+    """Impostors, accuracy and weights are those of the distances to the second example's region."""
+    X, y = datasets.load("iris")
+    y = np.array(["setosa", "versicolor", "virginica"])[y]
+    solution = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y), tol=1e-1)
+    data = page_data(solution, y, *[None] * 4)
+    n, problem = len(X), solution.problem
+    captions = [frame["caption"] for frame in data["frames"]]
+    assert captions[1:] == [f"after: the metric of region {name}" for name in problem.region_names]
+    points = unpack(data["points"], "<f4", 4, n, 2)
+    assert np.isfinite(points).all()
+    assert np.ptp(points, axis=1).min() > 0
+    counts, targets = unpack(data["counts"], "<i2", 4, n), unpack(data["targets"], "<i2", n, -1).astype(int)
+    D = np.empty((n, n))
+    for i in range(n):
+        D[i] = [float((X[i] - X[l]) @ solution.metrics[problem.regions[l]] @ (X[i] - X[l])) for l in range(n)]
+    for i in range(n):
+        reach = max(D[i, j] for j in targets[i] if j >= 0)
+        assert abs(counts[1, i] - np.count_nonzero((D[i] <= reach) & (y != y[i]))) <= 1  # ties
+    assert (counts[1:] == counts[1]).all()
+    predicted = knn_predict(solution.components, X, y, n_neighbors=3, regions=problem.regions)
+    assert data["scores"]["right"][1] == np.count_nonzero(predicted == y)
+    name = f"feature 2, region {problem.region_names[1]}"
+    assert {row["name"]: row["weight"] for row in data["weights"]}[name] == pytest.approx(
+        np.sqrt(solution.metrics[1, 2, 2])
+    )
+    assert data["support"]["total"] == len(sm.explain(solution).support)
+    assert "There are 3 metrics" in " ".join(data["words"])
+    solution.report(tmp_path / "page.html", y, held_out=(X[::3] + 0.01, y[::3]))
+    assert "region virginica" in (tmp_path / "page.html").read_text()
+
+
 def test_many_classes_list_their_confusions():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 2)), np.repeat(np.array([f"c{i}" for i in range(20)], dtype=object), 5)
@@ -202,10 +235,6 @@ def test_bad_arguments_are_refused(solution, tmp_path):
         solution.report(tmp_path / "page.html", feature_names=["a"])
     with pytest.raises(ValueError, match="y must have a label for each of the 178"):
         solution.report(tmp_path / "page.html", [0, 1])
-    X, y = datasets.load("iris")
-    several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y), tol=1e-1)
-    with pytest.raises(ValueError, match="one metric, and this solution has 3"):
-        several.report(tmp_path / "page.html")
     problem = solution.problem
     with pytest.raises(ValueError, match="learned from these very examples"):
         solution.report(tmp_path / "page.html", held_out=(problem.X, problem.row_labels))
