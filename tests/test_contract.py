@@ -76,7 +76,7 @@ FACTORIES = {
 WORKS = {
     "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
     "path": {*FACTORIES} - {"mmc", "mcml", "lego", "nca", "mlkr"},
-    "explain": {*FACTORIES} - {"rca", "lego", "nca", "lfda", "mlkr", "mlr", "mlr, auc", "frml"},
+    "explain": {*FACTORIES} - {"rca", "lego", "nca", "lfda", "mlkr", "frml"},
     "to_cvxpy": {*FACTORIES} - {"nca", "mlkr", "mlr", "mlr, auc"},
 }
 EXAMPLES = [(name, entry.name) for name, make in FACTORIES.items() for entry in sm.solvers_of(make(*data()))]
