@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -369,11 +369,35 @@ def test_multipliers_of_sums_are_in_the_intervals_of_a_worse_solution(name: str,
     assert "multiplier" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("loss", ["auc", "map"])
+def test_queries_of_mlr(loss: Literal["auc", "map"], tmp_path: Path) -> None:
+    """Contributions add up to the trace, losses and trace to the objective; a better solve is in the intervals."""
+    problem = sm.MLRProblem.from_labels(X, y, loss, 5.0, sample_weight=1.0 + np.arange(len(X)) % 3)
+    rough, exact = (sm.explain(sm.solve(problem, tol=tol)) for tol in (1e-2, 1e-6))
+    for found in (rough, exact):
+        at, gap = found.slacks.sums, found.certificate.gap
+        assert at["trace"] + 5.0 * at["slack"] == pytest.approx(found.certificate.objective, rel=1e-7)
+        assert found.slacks.losses.sum() == pytest.approx(5.0 * at["slack"])
+        assert found.influence.contribution.sum() == pytest.approx(at["trace"], abs=2.0 * gap + 1e-9)
+        assert (found.support.multipliers <= found.support.ceilings).all()
+        assert "queries" in str(found.support)
+    own = found.certificate
+    assert own.lower_bound == problem.certify(exact.sensitivity.components, dual=exact.dual).lower_bound
+    known = dict(zip(exact.support.columns["query"].tolist(), exact.support.multipliers.tolist(), strict=True))
+    ends = zip(rough.support.columns["query"].tolist(), rough.support.lower, rough.support.upper, strict=True)
+    for query, low, high in ends:
+        assert low - 1e-4 <= known.get(query, 0.0) <= high + 1e-4
+    asked = sm.solve(sm.MLRProblem(X, sm.Relevance.from_labels(y, y), loss, 5.0, queries=X + 0.1), tol=1e-3)
+    found = sm.explain(asked)
+    assert (found.influence.total == 0.0).all()
+    assert {*found.support.columns["query"].tolist()} <= {*range(len(X))}
+    asked.report(tmp_path / "page.html")
+
+
 REFUSED: dict[str, tuple[Callable[[], sm.Problem], str]] = {
     "rca": (lambda: sm.RCAProblem(X, y), "state them as an ITMLProblem"),
     "nca": (lambda: sm.NCAProblem(X, y), "stationary"),
     "lfda": (lambda: sm.LFDAProblem(X, y), "state the same labels as an LMNNProblem"),
-    "mlr": (lambda: sm.MLRProblem.from_labels(X, y), "explain.solve.problem.triplets"),
     "mlkr": (lambda: sm.MLKRProblem(X, X[:, 0]), "stationary"),
     "frml": (lambda: sm.FRMLProblem.from_labels(X, y, 2), "explained by explain"),
     "lego": (lambda: sm.LEGOProblem(X, PAIRS, TARGETS), "LEGOBatchProblem"),

@@ -71,7 +71,8 @@ STATEMENTS = {
     ),
 }
 KINDS = ("hard", *STATEMENTS)
-LOSSES = ("hinge", "squared hinge", "smooth hinge", "logistic", "hard", "linear", "half square")
+LOSSES = ("hinge", "squared hinge", "smooth hinge", "logistic", "hard", "linear", "log ratio", "minus a root")
+SOFTMAX = ("divergence", "cross entropy")
 # What a mutation raises that does not fit the types that another one left.
 UNFIT = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 SPECIAL = (0.0, -0.0, 5e-324, 1e-310, 5.4e-162, 1e-30, 0.5, 1.0, 2.0**53, 1e154, 1e300, 1.7e308, -1.0, np.nan, np.inf)
@@ -112,7 +113,7 @@ def triplets(y):
 def hashed(data):
     """The data as they are hashed."""
     arrays = {name: np.asarray(array, dtype=np.float64) for name, array in data.items()}
-    for name in {"y", "tasks"} & set(data):
+    for name in {"y", "tasks", "regions"} & set(data):
         seen = {}
         arrays[name] = np.array([seen.setdefault(label, len(seen)) for label in np.ravel(data[name]).tolist()])
     return arrays | ({"similar": arrays["similar"] > 0} if "similar" in data else {})
@@ -219,10 +220,12 @@ def mutate_statement(files, rng):
         value[int(rng.integers(len(value)))] *= factor(rng)
     elif how < 0.45 and isinstance(value, float):
         said[name] = float(value * (factor(rng) if rng.random() < 0.6 else 2.0 ** int(rng.integers(-900, 900))))
+    elif how < 0.6 and name == "loss" and value in SOFTMAX:
+        said[name] = str(rng.choice(SOFTMAX))
     elif how < 0.6 and name == "loss":
         said[name] = str(rng.choice(LOSSES))
     elif how < 0.6 and name == "domain":
-        said[name] = str(rng.choice(["all", "diagonal", "threshold", "bases", "regions", "tasks"]))
+        said[name] = str(rng.choice(["all", "diagonal", "threshold", "cones"]))
     elif how < 0.8:
         others = (True, False, None, "1", [], {}, 10**400, 2**60, -1, 0, 1, 2, 99, 1e-300, 1e300, *SPECIAL)
         said[name] = others[int(rng.integers(len(others)))]

@@ -27,12 +27,9 @@ class Program:
         self.y = np.unique(np.ravel(files.data["y"]), return_inverse=True)[1] if "y" in files.data else None
         if kind == "threshold":
             self.X = np.block([[self.X, np.zeros((self.n, 1))], [self.X[:1], np.ones((1, 1))]])
-        groups = np.asarray(files.arrays.get("0.groups", np.zeros(len(self.X)))).astype(int)
-        self.shares = [[ZERO + int(g == b) for b in range(groups.max() + 1)] for g in groups]
-        if kind == "tasks":
-            self.shares = [[number(files.about["domain"]["sharing"]), *row] for row in self.shares]
-        self.P = rational(files.arrays["0.map"]) if "0.map" in files.arrays else None
-        self.diagonal = kind in ("diagonal", "bases")
+        self.shares = [[number(x) for x in row] for row in np.asarray(files.arrays["0.shares"], dtype=np.float64)]
+        self.P = rational(np.asarray(files.arrays["0.map"], dtype=np.float64))
+        self.diagonal = kind == "diagonal"
         self.terms = [
             (term, {name.split(".")[1]: A for name, A in files.arrays.items() if name.split(".")[0] == str(k)})
             for k, term in enumerate(files.about["terms"], 1)
@@ -40,14 +37,13 @@ class Program:
 
     def metrics(self, L) -> list[fmpq_mat]:
         found = [metric(np.asarray(own, dtype=np.float64)) for own in L]
-        return found if self.P is None else [self.P * M * self.P.transpose() for M in found]
+        return [self.P * M * self.P.transpose() for M in found]
 
     def pairs_of(self, term, arrays) -> Iterator[tuple[list[tuple[fmpq, int, int]], fmpq, fmpq, fmpq]]:
         """Of each row of a term: entries, offset, weight and multiplier."""
-        E = np.asarray(arrays["entries"], dtype=np.float64)
         own = [[] for _ in arrays["offsets"]]
-        for k, i, j, x in E.tolist():
-            own[int(k)].append((number(x), int(i), int(j)))
+        for k, (i, j), x in zip(*(np.asarray(arrays[n]) for n in ("places", "pairs", "factors")), strict=True):
+            own[int(k)].append((number(float(x)), int(i), int(j)))
         both = weight(term), [numbers(arrays[name]) for name in ("offsets", "weights", "multipliers")]
         for entries, c, w, a in zip(own, *both[1], strict=True):
             a = both[0] * w if term["loss"] == "linear" else a
@@ -74,15 +70,12 @@ class Program:
                 parts += [weight(term, "pull") * w[i] * D(i, j) for i, j in pairs]
                 parts += [mu * w[i] * w[l] * loss(c + D(i, j) - D(i, l)) for i, j, l in triplets]
             elif kind == "rows":
-                sides, bounds = (
-                    numbers(arrays.get(name, np.ones(len(arrays["offsets"])))) for name in ("sides", "bounds")
-                )
-                for (entries, c, w, _), s, b in zip(self.pairs_of(term, arrays), sides, bounds, strict=True):
+                for entries, c, w, _ in self.pairs_of(term, arrays):
                     u = c + sum((x * D(i, j) for x, i, j in entries), ZERO)
                     if term["loss"] == "hard" and w > 0 and u > 0:
                         return None
-                    parts.append(w * scalar(term["loss"], u, s, b) if w > 0 else 0)
-            elif kind in ("collapse", "softmax"):
+                    parts.append(w * scalar(term["loss"], u, c) if w > 0 else 0)
+            elif kind == "softmax":
                 parts += [x * value for x, value in self.divergences(term, arrays, D)]
             else:
                 whole = blocks(M)
@@ -94,33 +87,36 @@ class Program:
                     parts.append(-mu * arb(whole.det()).log() if whole.det() > 0 else arb("inf"))
                 elif kind == "frobenius":
                     parts.append(mu * squared(whole - rational(to)) / 2)
+                elif kind == "covariance":
+                    C = self.covariance(arrays)
+                    parts.append(mu * sum((a * b for a, b in zip(C.entries(), whole.entries(), strict=True)), ZERO))
                 else:
                     parts.append(mu * (traced(whole) if kind == "trace" else sum(off, ZERO)))
         return summed(parts)
 
+    def covariance(self, arrays):
+        """That of chunks around their means, in rationals: a sum over pairs of members."""
+        chunks, w = np.asarray(self.data["chunks"]).astype(int), numbers(arrays["weights"])
+        groups = [[i for i in np.flatnonzero(chunks == c).tolist() if w[i] > 0] for c in {*chunks.tolist()} - {-1}]
+        X, d = rational(self.X).tolist(), self.X.shape[1]
+        C, mass = fmpq_mat(d, d), sum((w[i] for own in groups if len(own) > 1 for i in own), ZERO)
+        for own in groups:
+            for i, j in combinations(own, 2):
+                v = fmpq_mat([[a - b for a, b in zip(X[i], X[j], strict=True)]])
+                C += (w[i] * w[j] / sum((w[i] for i in own), ZERO) / mass) * (v.transpose() * v)
+        return C
+
     def groups(self, term, arrays):
         """Weight, pairs, ideal distribution and entropy of each group of a softmax."""
-        if term["term"] == "collapse":
-            for g, w in enumerate(numbers(arrays["weights"])):
-                others = [int(j) for j in arrays["neighbors"][g]]
-                same = [int(self.y[j] == self.y[g]) for j in others]
-                size = max(1, sum(same))
-                p = [fmpq(own, size) for own in same]
-                yield (
-                    weight(term) * w,
-                    [(g, j) for j in others],
-                    p,
-                    arb(size).log(),
-                    numbers(arrays["distributions"][g]),
-                )
-        else:
-            every = list(combinations(range(self.n), 2))
-            each = dict.fromkeys(every, ZERO)
-            for i, j, x in np.asarray(arrays["pairs"], dtype=np.float64).tolist():
-                each[int(min(i, j)), int(max(i, j))] += number(x)
-            whole = sum(each.values(), ZERO)
-            p = [each[pair] / whole for pair in every]
-            yield weight(term) * whole, every, p, -arb(2).log(), numbers(arrays["distributions"])
+        listed, ideal, Q = (np.asarray(arrays[name], dtype=np.float64) for name in ("pairs", "ideal", "distributions"))
+        for g, w in enumerate(numbers(arrays["weights"])):
+            r = numbers(ideal[g])
+            whole = sum(r, ZERO)
+            if w > 0 and whole > 0:
+                p, divergence = [x / whole for x in r], term["loss"] == "divergence"
+                h = -summed(arb(x) * arb(x).log() for x in p if x) if divergence else arb(0)
+                w *= weight(term) * (1 if divergence else whole)
+                yield w, [(int(i), int(j)) for i, j in listed[g]], p, h, numbers(Q[g])
 
     def divergences(self, term, arrays, D):
         for x, pairs, p, h, _ in self.groups(term, arrays):
@@ -141,12 +137,14 @@ class Program:
                     pairs += [(-a, i, l), (a, i, j)]
             elif term["term"] == "rows":
                 pairs += [(a * x, i, j) for entries, _, _, a in self.pairs_of(term, arrays) for x, i, j in entries]
-            elif term["term"] in ("collapse", "softmax"):
+            elif term["term"] == "softmax":
                 for x, both, p, _, q in self.groups(term, arrays):
                     if x > 0:
                         pairs += [(x * (a - b / sum(q, ZERO)), *pair) for pair, a, b in zip(both, p, q, strict=True)]
             elif term["term"] == "trace":
                 U += weight(term) * rational(np.eye(d * count))
+            elif term["term"] == "covariance":
+                U += weight(term) * self.covariance(arrays)
             else:
                 U += rational(arrays["slope"])
         X = rational(self.X).tolist()
@@ -171,15 +169,13 @@ def weight(term, name="weight") -> fmpq:
     return sum((number(x) for x in (said if isinstance(said, list) else [said])), ZERO)
 
 
-def scalar(loss, u, s, b):
+def scalar(loss, u, c):
     """A loss of one number."""
     if loss in ("linear", "hard"):
         return u if loss == "linear" else ZERO
     if loss == "minus a root":
         return arb("inf") if u > 0 else -arb(plus(-u)).sqrt()
-    if loss == "half square":
-        return (abs(u) if s == 0 else plus(s * u)) ** 2 / 2
-    return ratio_divergence(1 + s * plus(u) / b) if loss == "log ratio" else SCALARS[loss.replace(" ", "_")](u)
+    return ratio_divergence(1 - plus(u) / c) if loss == "log ratio" else SCALARS[loss.replace(" ", "_")](u)
 
 
 def blocks(parts) -> fmpq_mat:
@@ -220,9 +216,9 @@ def untrue(text, files, base):
         wrong += [] if weighed(term) in text else [f"{term} is not stated"]
         if term["term"] == "labels" and text.count("over all target") == 1:
             targets = np.asarray(arrays["targets"]).astype(int)
-            chosen, k = "the file's own choice, not" in text, targets.shape[1]
-            origin = "not proven" in text or chosen != are_nearest(program.X, program.y, targets)
-            wrong += [] if origin and f" {k} nearest" in text else ["other neighbors"]
+            chosen, k = "target pairs: the file's own choice" in text, targets.shape[1]
+            origin = chosen != are_nearest(program.X, program.y, targets)
+            wrong += [] if origin and (chosen or f" {k} nearest" in text) else ["other neighbors"]
     said = CLAIM.search(text)
     costs = [program.cost(L) for L in candidates(files, base)]
     if said is None:
@@ -236,8 +232,9 @@ def weighed(term) -> str:
     """What the sentence says of a term, for certain."""
     said = term["weight"] if isinstance(term["weight"], list) else [term["weight"]]
     words = " + ".join(repr(float(x)) for x in said).replace("+ -", "- ")
-    kinds = {"labels": f"{term.get('loss')} of {float(term.get('offset', 0)):}", "rows": f"{term.get('loss')} over "}
-    kinds |= {"trace": "the trace", "collapse": "collapse", "softmax": "softmax"}
+    (c,) = np.ravel(term.get("offset", 0)).tolist()
+    kinds = {"labels": f"{term.get('loss')} of {float(c):}", "rows": f"{term.get('loss')} over "}
+    kinds |= {"trace": "the trace", "covariance": "<C, M> for the covariance", "softmax": f"softmax {term.get('loss')}"}
     kinds |= {
         "frobenius": "half the squared",
         "log_det": "the LogDet",
@@ -248,15 +245,10 @@ def weighed(term) -> str:
 
 
 def are_nearest(X, y, targets):
-    """Whether all targets are the nearest of the class, ties (to a relative 1e-9) by lowest row: in rationals."""
-    D, tie = Distances(X, np.eye(X.shape[1])), number(1e-9)
+    """Whether all targets are nearest in the class, ties (to a relative 1e-8) in any order: in rationals."""
+    D = Distances(X, np.eye(X.shape[1]))
     for i, row in enumerate(targets.tolist()):
-        mates = [j for j in range(len(X)) if j != i and y[j] == y[i]]
-        if len(mates) < len(row):
-            return False
-        kth = sorted(D(i, j) for j in mates)[len(row) - 1]
-        near = [j for j in mates if D(i, j) < kth * (1 - tie)]
-        tied = [j for j in mates if kth * (1 - tie) <= D(i, j) <= kth * (1 + tie)]
-        if set((near + tied)[: len(row)]) != set(row):
+        others = [j for j in range(len(X)) if j != i and y[j] == y[i] and j not in row]
+        if min(row) < 0 or any(D(i, l) < D(i, j) * number(1 - 1e-8) for j in row for l in others):
             return False
     return True

@@ -18,13 +18,12 @@ AGREEMENT = 1e-9
 
 def check(data_path: Path, proof_path: Path) -> str:
     """Prove what the file claims, or raise `Refused`; returns what was proven, as a sentence."""
-    data, (said, domain, *terms) = read(data_path, proof_path)
-    program, names = domain.about["domain"] == "cones", ("objective", "lower_bound")
-    point = any(said.about[name] is not None for name in names)
+    claims, data, (domain, *terms) = read(data_path, proof_path)
+    program, point = domain.kind == "cones", claims != [None, None]
+    if not point and any(term.loss != "hard" for term in terms):
+        raise BadInput("a proof of a contradiction has hard constraints and no other terms.")
     with np.errstate(all="ignore"):
-        ball, least, words = (
-            cones.prove(data, domain, point) if program else statements.prove(data, domain, terms, point)
-        )
+        ball, least, words = cones.prove(data, domain, point) if program else statements.prove(data, domain, terms)
     if not point:
         if not least > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
@@ -32,8 +31,8 @@ def check(data_path: Path, proof_path: Path) -> str:
     high, low = ends(ball)[1], max(0.0, ends(least)[0]) if least >= 0 else ends(least)[0]
     if not (math.isfinite(high) and math.isfinite(low)) or low > high:
         raise Refused(f"bounds: {high!r} and {low!r} {'contradict each other' if low > high else 'are not finite'}")
-    for name, proven, better in zip(names, (high, low), (-1.0, 1.0), strict=True):
-        claimed = number(name, said.about[name])
+    for name, claim, proven, better in zip(("objective", "lower_bound"), claims, (high, low), (-1.0, 1.0), strict=True):
+        claimed = number(name, claim)
         if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
     first, second = digits(low, high)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import math
 import struct
 import sys
 import tokenize
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from io import BytesIO
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
@@ -22,49 +22,36 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
-Arrays = dict[str, NDArray[np.generic]]
+Arrays = dict[str, NDArray[Any]]
 
-# The format that is read, and at most: members, bytes of an array, pairs or triplets.
-FORMAT, MEMBERS, BYTES, LISTED = 4, 128, 2**30, 2**24
-# Of terms and domains: what the text says, and arrays; of some losses, more of these.
-PARTS = {
-    "labels": ("loss offset pull weight", "multipliers targets triplets weights"),
-    "rows": ("loss weight", "entries multipliers offsets weights"),
-    "collapse": ("weight", "distributions neighbors weights"),
-    "softmax": ("weight", "distributions pairs"),
-    "trace": ("weight", ""),
-    **dict.fromkeys(("frobenius", "log_det"), ("weight", "slope to")),
-    **dict.fromkeys(("off_diagonal", "volume"), ("weight", "slope")),
-    **dict.fromkeys(("all", "diagonal", "threshold"), ("", "components")),
-    "bases": ("", "components map"),
-    "regions": ("", "components groups"),
-    "tasks": ("sharing", "components groups"),
-    "cones": ("exp nonneg power psd soc zero", "columns multipliers point rows"),
+# The format that is read, and at most: members, bytes, and triplets that are enumerated.
+FORMAT, MEMBERS, BYTES, LISTED = 4, 128, 2**30, 2**22
+# Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
+NAMES = ("y", "tasks", "regions")  # Names of groups, of which only equality matters.
+DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "chunks": "n: -1 n", "pairs": "p 2: 0 n", "similar": "p"}
+DATA |= {"triplets": "u 3: 0 n", "quadruplets": "o 4: 0 n", "b": "m", "c": "v"}
+DATA |= {"A": "a", "A_rows": "a: 0 m", "A_columns": "a: 0 v", "P": "x", "P_rows": "x: 0 v", "P_columns": "x: 0 v"}
+CONES = {"multipliers": "w", "point": "v", "free_multipliers": "f: 0 w", "free_point": "g: 0 v"}
+CONES |= {"sizes": "3: 0 w", "soc": "s: 0 w", "psd": "k: 0 w", "power": "l: 0"}
+ROWS = {"offsets": "r", "weights": "r: 0", "multipliers": "r", "places": "e: 0 r", "pairs": "e 2: 0 n", "factors": "e"}
+LABELS = {"targets": "n k: -1 n", "weights": "n: 0", "multipliers": "t", "triplets": "t 3: 0 n"}
+SOFTMAX = {"pairs": "g h 2: 0 n", "ideal": "g h: 0", "weights": "g: 0", "distributions": "g h: 0"}
+# Domains and terms: the data that they need, what the text says of them, and arrays.
+METRICS = ("X", "", {"components": "B K Q", "map": "d Q", "shares": "n B: 0"})
+DOMAINS = dict.fromkeys(("all", "diagonal", "threshold"), METRICS)
+DOMAINS |= {"cones": ("A A_rows A_columns P P_rows P_columns b c", "", CONES)}
+TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "labels": ("y", "loss weight pull offset", LABELS),
+    "rows": ("", "loss weight", ROWS),
+    "softmax": ("", "loss weight", SOFTMAX),
+    "trace": ("", "weight", {}),
+    "covariance": ("chunks", "weight", {"weights": "n: 0"}),
+    **dict.fromkeys(("frobenius", "log_det"), ("", "weight", {"slope": "D D", "to": "D D"})),
+    **dict.fromkeys(("off_diagonal", "volume"), ("", "weight", {"slope": "D D"})),
 }
-MORE = {"half square": " sides", "log ratio": " bounds sides"}
-# What data may hold: names of groups, of which only equality matters, and numbers, with so many columns.
-NAMES, WHOLE = ("y", "tasks", "regions"), ("pairs", "triplets", "quadruplets")
-DATA = {"X": (BYTES, BYTES), "pairs": (LISTED, 2), "similar": (LISTED,), "triplets": (LISTED, 3)}
-DATA |= {"quadruplets": (LISTED, 4), "A": (LISTED, 3), "P": (LISTED, 3), "b": (LISTED,), "c": (LISTED,)}
 # What zipfile, zlib, NumPy and what reads JSON raise where a file is damaged, or was made to do harm.
-PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError)
-ODD = (TypeError, AttributeError, SyntaxError, tokenize.TokenError)
-DAMAGED = (*PYTHON, *ODD, csv.Error, struct.error, BadZipFile, zlib.error)
-
-
-def digits(low: float, high: float) -> tuple[str, str]:
-    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
-    for count in range(8, 18):
-        first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
-        if low == high or float(second) - float(first) <= 2.0 * (high - low):
-            break
-    return first, second
-
-
-def _rounded(value: float, count: int, rounding: str) -> str:
-    if count > 15 or not math.isfinite(value):
-        return f"{value!r}"
-    return f"{float(Context(prec=count, rounding=rounding).create_decimal(repr(value))):.{count}g}"
+PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError, TypeError)
+DAMAGED = (*PYTHON, AttributeError, SyntaxError, tokenize.TokenError, csv.Error, struct.error, BadZipFile, zlib.error)
 
 
 class BadInput(Exception):
@@ -75,59 +62,24 @@ class Refused(Exception):
     """What the proof does not prove: the step that fails, and why."""
 
 
-def read_npz(path: Path, needed: tuple[str, ...], others: bool = False) -> Arrays:
-    """Arrays of an NPZ file, numbers or text, in all at most BYTES; with `others` it may hold more, not read."""
-    try:
-        with ZipFile(path) as file:
-            names = [entry.filename.removesuffix(".npy") for entry in file.infolist()]
-            missing, foreign = set(needed) - set(names), [] if others else sorted(set(names) - set(needed))
-            if len(names) > MEMBERS or len(set(names)) < len(names) or missing or foreign:
-                raise ValueError(f"it holds {', '.join(names[:MEMBERS])}; expected {', '.join(needed)}, each once")
-            infos = {name: file.getinfo(name + ".npy") for name in needed}
-            if sum(info.file_size for info in infos.values()) > BYTES:
-                raise ValueError(f"its arrays have more than {BYTES} bytes")
-            return {name: _array(file, info) for name, info in infos.items()}
-    except DAMAGED as error:
-        raise BadInput(f"{path} is not an NPZ file of this kind: {error}.") from error
-
-
-def _array(file: ZipFile, info: ZipInfo) -> NDArray[np.generic]:
-    """An array whose header is compared with the size of the member before anything is allocated."""
-    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        raise ValueError(f"{info.filename!r} is compressed by a method that NumPy does not use")
-    with file.open(info) as member:
-        reader = npy.read_array_header_1_0 if npy.read_magic(member) == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = reader(member)
-        size = math.prod(shape) * dtype.itemsize
-        if dtype.kind not in "fiubUS" or info.file_size != member.tell() + size:
-            raise ValueError(f"{info.filename!r} holds {dtype}, or is not as long as its header says")
-        array = np.frombuffer(member.read(size), dtype=dtype).reshape(shape, order="F" if fortran else "C")
-    if dtype.kind == "U":
-        if (array.reshape(-1).view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
-            raise ValueError(f"{info.filename!r} holds what is no text")
-        str(array.tolist()).encode()  # refuses halves of characters
-    return array
-
-
-def numbers(name: str, array: NDArray[np.generic], *most: int) -> FloatArray:
-    """The array in float64, if all numbers are finite float64, and no dimension is larger than `most`."""
-    exact = most[0] == LISTED  # rows of exactly so many numbers
-    fits = array.ndim == len(most) and all(has <= may for has, may in zip(array.shape, most, strict=True))
-    if array.dtype.kind not in "fiub" or not fits or (exact and array.shape[1:] != most[1:]):
-        what = f"{name!r} is of type {array.dtype} and shape {array.shape}"
-        raise BadInput(f"{what}; expected numbers, and a shape of at most {most}.")
-    found = array.astype(np.float64)
-    if not np.isfinite(found).all() or (array.dtype.kind in "iu" and (np.abs(found) >= 2.0**53).any()):
-        raise BadInput(f"{name!r} holds numbers that are not finite, or integers from 2^53.")
-    return found
-
-
 @dataclass(frozen=True)
 class Said:
-    """A part of what a proof says, its claims, its domain or a term: numbers and words, and arrays."""
+    """A domain or a term: its kind, its loss, numbers, each the exact sum of some floats, and arrays."""
 
-    about: dict[str, object]
-    arrays: dict[str, FloatArray]
+    kind: str
+    loss: str
+    numbers: dict[str, list[float]]
+    arrays: Arrays
+
+
+def digits(low: float, high: float) -> tuple[str, str]:
+    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
+    for count in range(8, 16):
+        both = zip((low, high), (ROUND_FLOOR, ROUND_CEILING), strict=True)
+        near = [float(Context(prec=count, rounding=way).create_decimal(repr(x))) for x, way in both]
+        if low == high or near[1] - near[0] <= 2.0 * (high - low):
+            return f"{near[0]:.{count}g}", f"{near[1]:.{count}g}"
+    return repr(low), repr(high)
 
 
 def number(name: str, value: object) -> float:
@@ -137,104 +89,137 @@ def number(name: str, value: object) -> float:
     return float(value)
 
 
-def indices(name: str, array: FloatArray, least: int, end: int) -> IndexArray:
-    """Whole numbers from `least`, below `end`."""
-    if ((array < least) | (array >= end) | (array != np.floor(array))).any():
-        raise BadInput(f"{name!r} holds what is not a whole number from {least} to {end - 1}.")
-    return array.astype(np.int64)
+def checked(name: str, given: NDArray[Any], wanted: str, sizes: dict[str, int]) -> NDArray[Any]:
+    """The array, if its numbers and sizes are as wanted; sizes are those of other arrays, which this one adds to."""
+    shape, _, limits = wanted.partition(":")
+    fits = given.dtype.kind in "fiub" and given.ndim == len(shape.split())
+    for key, size in zip(shape.split(), given.shape, strict=False):
+        fits = fits and size == (int(key) if key.isdigit() else sizes.setdefault(key, size))
+    if not fits:
+        known = ", ".join(f"{key} = {sizes[key]}" for key in shape.split() if key in sizes)
+        raise BadInput(
+            f"{name!r} is of type {given.dtype} and shape {given.shape}; expected numbers, {shape} ({known})."
+        )
+    found, (least, *end) = given.astype(np.float64), limits.split() or ["-inf"]
+    odd = ~np.isfinite(found) | (found < float(least)) | ((given.dtype.kind in "iu") & (np.abs(found) >= 2.0**53))
+    if end:
+        odd |= (found >= sizes[end[0]]) | (found != np.floor(found))
+    if odd.any():
+        whole = f", or no whole numbers below {sizes[end[0]]}" if end else ""
+        raise BadInput(f"{name!r} holds numbers that are not finite, below {least}, integers from 2^53{whole}.")
+    return found.astype(np.int64) if end else found
+
+
+def numbered(names: list[Any]) -> IndexArray:
+    """Names become 0, 1, ... as they appear."""
+    if any(name != name for name in names):
+        raise BadInput("a label is not a number.")
+    seen: dict[object, int] = {}
+    return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.int64)
 
 
 def digest(arrays: Arrays, text: str = "") -> str:
     """SHA-256 of a text and of arrays in the order of their names: shapes, and numbers as 8-byte floats."""
     state = hashlib.sha256(text.encode())
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name], dtype="<f8")
-        state.update(f"{name}{array.shape}".encode() + array.tobytes())
+        state.update(f"{name}{arrays[name].shape}".encode() + np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
     return state.hexdigest()
 
 
-def read(data_path: Path, proof_path: Path) -> tuple[Arrays, list[Said]]:
-    """Data, and the claims, the domain and the terms of a proof about them whose seal is unbroken."""
-    text, seal = (str(array) for array in read_npz(proof_path, ("about", "seal"), others=True).values())
+def read_npz(path: Path, needed: list[str], others: bool = False) -> Arrays:
+    """Arrays of an NPZ file, numbers or text, in all at most BYTES; with `others` it may hold more, not read."""
+    with ZipFile(path) as file:
+        infos = {entry.filename.removesuffix(".npy"): entry for entry in file.infolist()}
+        fits = len(infos) == len(file.infolist()) <= MEMBERS and {*needed} <= {*infos}
+        if not fits or not (others or len(infos) == len(needed)):
+            raise ValueError(f"it holds {', '.join([*infos][:MEMBERS])}; expected {', '.join(needed)}, each once")
+        used = {name: file.getinfo(infos[name].filename.removesuffix(".npy") + ".npy") for name in needed}
+        if any(info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for info in used.values()):
+            raise ValueError("it is compressed by a method that NumPy does not use")
+        if sum(info.file_size for info in used.values()) > BYTES:
+            raise ValueError(f"its arrays have more than {BYTES} bytes")
+        return {name: _array(BytesIO(file.read(info))) for name, info in used.items()}
+
+
+def _array(member: BytesIO) -> NDArray[Any]:
+    """An array of NumPy's format: nothing is allocated for its header."""
+    reader = npy.read_array_header_1_0 if npy.read_magic(member) == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = reader(member)
+    if dtype.kind not in "fiubUS":
+        raise ValueError(f"it holds {dtype}, which are no numbers and no text")
+    found = np.frombuffer(member.read(), dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    if dtype.kind == "U":
+        if (found.reshape(-1).view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
+            raise ValueError("it holds what is no text")
+        str(found.tolist()).encode()  # refuses halves of characters
+    return found
+
+
+def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Said]]:
+    """The claims, the data, and the domain and the terms of a proof about them whose seal is unbroken."""
     try:
+        text, seal = (str(each) for each in read_npz(proof_path, ["about", "seal"], others=True).values())
         about = json.loads(text)
+        said, members = [about["domain"], *about["terms"]], {*about["data"]["members"]}
         if about["format"] != FORMAT or {*about} != {"format", "objective", "lower_bound", "data", "domain", "terms"}:
             raise ValueError(f"it is not of format {FORMAT}, which this checker reads; save it again")
-        names, texts = list[str](), [about["domain"], *about["terms"]]
-        for k, said in enumerate(texts):
-            kind = "term" if k else "domain"
-            parameters, own = PARTS[said[kind]]
-            if set(said) != {kind, *parameters.split()} or ("weight" in parameters) != (k > 0):
-                raise ValueError(f"it says {said!r}; expected {kind} {parameters}")
-            names += [f"{k}.{name}" for name in (own + MORE.get(str(said.get("loss")), "")).split()]
-        members, cones = tuple(about["data"]["members"]), about["domain"]["domain"] == "cones"
-        fits = set(members) == {*"APbc"} and len(texts) == 1 if cones else "X" in members and len(texts) > 1
-        if set(about["data"]) != {"members", "sha256"} or not fits:
-            raise ValueError(f"it says of its data {about['data']!r}, or has no terms")
-        data = read_data(data_path, members)
+        kinds = [(TERMS if k else DOMAINS)[own["term" if k else "domain"]] for k, own in enumerate(said)]
+        keys = [{"term" if k else "domain", *words.split()} for k, (_, words, _) in enumerate(kinds)]
+        needed, domain = {name for data, *_ in kinds for name in data.split()}, said[0]["domain"]
+        fits = needed <= members <= {*DATA} and (domain == "cones") == (len(said) == 1)
+        fits &= ("pairs" in members) == ("similar" in members) and {*about["data"]} == {"members", "sha256"}
+        if not fits or keys != [{*own} for own in said] or (domain == "threshold" and needed != {"X"}):
+            raise ValueError(f"it says {about!r}, of which something is missing, foreign or of other programs")
+        data, sizes = read_data(data_path, members)
+        if domain == "threshold":  # One more feature, and row.
+            sizes |= {"n": sizes["n"] + 1, "d": sizes["d"] + 1}
+        names = [f"{k}.{name}" for k, (*_, arrays) in enumerate(kinds) for name in arrays]
+        held = read_npz(proof_path, [*names, "about", "seal"])
+        broken = seal != digest({name: held[name].astype("<f8", casting="same_kind") for name in names}, text)
     except DAMAGED as error:
         raise BadInput(f"{proof_path} is not a proof, or {data_path} not its data: {error}.") from error
     if digest(data) != about["data"]["sha256"]:
         raise Refused("data: these are not the data that the proof is about: their hashes differ")
-    held, (n, d) = read_npz(proof_path, (*names, "about", "seal")), (0, 0) if cones else data["X"].shape
-    d += about["domain"]["domain"] == "threshold"
-    q = held["0.map"].shape[-1] if "0.map" in held else d
-    most = {"components": (n, n * q + n, q), "map": (d, q), "targets": (n, n - 1), "triplets": (LISTED, 3)}
-    most |= {"entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n), "neighbors": (n, n - 1)}
-    most |= dict.fromkeys(("slope", "to"), (n * d, n * d))
-    arrays = {name: numbers(name, held[name], *most.get(name.split(".")[1], (LISTED,))) for name in names}
-    if not cones and (arrays["0.components"].shape[2] != q or len(arrays.get("0.map", np.empty(d))) != d):
-        raise BadInput(f"components or map in {proof_path} have other sizes; expected {q} columns.")
-    if seal != digest({**arrays}, text):
+    if broken:
         raise Refused("seal: the file was changed after it was written")
-    parts: list[dict[str, FloatArray]] = [{} for _ in texts]
-    for name, array in arrays.items():
-        parts[int(name.split(".")[0])][name.split(".")[1]] = array
-    return data, [Said(about, {}), *map(Said, texts, parts)]
+    parts = list[Said]()
+    for k, (own, (_, words, arrays)) in enumerate(zip(said, kinds, strict=True)):
+        known = dict(sizes)
+        found = {name: checked(name, held[f"{k}.{name}"], wanted, known) for name, wanted in arrays.items()}
+        numbers = {name: own[name] for name in {*words.split()} - {"loss"}}
+        exact = {
+            name: [number(name, x) for x in (each if each and isinstance(each, list) else [each])]
+            for name, each in numbers.items()
+        }
+        parts.append(Said(str(own["term" if k else "domain"]), str(own.get("loss")), exact, found))
+        sizes |= {"B": known.get("B", 0), "D": known.get("B", 0) * known.get("d", 0)}
+    return [about["objective"], about["lower_bound"]], data, parts
 
 
-def read_data(path: Path, names: tuple[str, ...]) -> Arrays:
-    """X or a cone program, and what the proof says that it needs beside it."""
-    if path.suffix.lower() == ".csv" and set(names) == {"X", "y"}:
-        return read_csv(path)
-    found, data = read_npz(path, names, others=True), Arrays()
-    for name, array in found.items():
-        data[name] = numbered(array.ravel().tolist()) if name in NAMES else numbers(name, array, *DATA[name])
-    if "X" not in data:
-        return data
-    n, d = data["X"].shape
-    for name in set(WHOLE) & set(data):
-        data[name] = indices(name, np.asarray(data[name], dtype=np.float64), 0, n)
-    if "similar" in data:
-        data["similar"] = np.asarray(data["similar"], dtype=np.float64) > 0
-    fit = all(len(data[name]) == n for name in NAMES if name in data)
-    if n < 2 or not d or not fit or len(data.get("similar", ())) != len(data.get("pairs", ())):
-        raise BadInput(f"{path} has X of shape {(n, d)}, too small, or not as many names or pairs as expected.")
-    return data
+def read_data(path: Path, members: set[str]) -> tuple[Arrays, dict[str, int]]:
+    """What the proof says that it needs of a file, and its sizes."""
+    found, sizes = (
+        read_csv(path) if path.suffix.lower() == ".csv" else read_npz(path, [*members], True),
+        dict[str, int](),
+    )
+    for name, wanted in DATA.items():
+        if name in members:
+            each = numbered(found[name].ravel().tolist()) if name in NAMES else found[name]
+            found[name] = checked(name, each, wanted, sizes)
+    if sizes.get("n", 2) < 2 or not sizes.get("d", 1):
+        raise BadInput(f"{path} has X of shape {found['X'].shape}, too small.")
+    return {name: found[name] > 0 if name == "similar" else found[name] for name in members}, sizes
 
 
 def read_csv(path: Path) -> Arrays:
     """Features and, in the last column, labels; a first line that does not begin with a number is a header."""
     if path.stat().st_size > BYTES:
-        raise ValueError(f"{path} has more than {BYTES} bytes")
+        raise ValueError(f"it has more than {BYTES} bytes")
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = [cells for row in csv.reader(file) if any(cells := [cell.strip() for cell in row])]
-    rows = rows[isinstance(_parsed(rows[0][:1])[0], str) :]
-    X = np.array([[float(cell) for cell in row[:-1]] for row in rows], dtype=np.float64)
-    return {"X": numbers("X", X, BYTES, BYTES), "y": numbered(_parsed([row[-1] for row in rows]))}
-
-
-def _parsed(cells: list[str]) -> list[object]:
-    """The cells as whole numbers, else as numbers, else as they are."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return [kind(cell) for cell in cells]
-    return [*cells]
-
-
-def numbered(names: list[object]) -> IndexArray:
-    """Names become 0, 1, ... as they appear."""
-    if any(name != name for name in names):
-        raise BadInput("a label is not a number.")
-    seen: dict[object, int] = {}
-    return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.int64)
+    try:
+        float(rows[0][0])
+    except ValueError:
+        del rows[0]
+    X = np.array([row[:-1] for row in rows], dtype=np.float64)
+    return {"X": X, "y": np.array([row[-1] for row in rows])}

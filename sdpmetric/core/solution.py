@@ -212,7 +212,8 @@ class Solution:
         It says whether the metric helps: accuracy of three nearest neighbors with and without it, with the exact
         interval of [CP1934] and an exact sign test, and impostors before and after. It shows the examples moving from
         the Euclidean metric to the learned one, which classes are confused, the most influential examples, the interval
-        that contains the optimum, the weights of the features, the spectrum, and how to check the certificate.
+        that contains the optimum, the weights of the features, the spectrum, and how to check the certificate. Several
+        metrics are shown one after the other.
 
         Parameters
         ----------
@@ -233,7 +234,7 @@ class Solution:
         Raises
         ------
         ValueError
-            If the solution was loaded without its problem, has several metrics, or the arguments do not fit the data.
+            If the solution was loaded without its problem, or the arguments do not fit the data.
 
         Examples
         --------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.problem import Problem, check_problem, refuse
 from sdpmetric.core.registry import formulation_of
 from sdpmetric.lazy import cvxpy as cp
@@ -28,12 +29,12 @@ class Point:
     ----------
     metric : (d, d) array
         Symmetric, PSD up to the backend's accuracy.
-    dual : (p,) array or None
-        Multipliers in the order of the problem's constraints.
+    dual : Multipliers or None
+        Multipliers of triplets, or in the order of the problem's constraints.
     """
 
     metric: FloatArray
-    dual: FloatArray | None = None
+    dual: Multipliers | None = None
 
 
 @dataclass(frozen=True, eq=False)

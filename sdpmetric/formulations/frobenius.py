@@ -6,7 +6,7 @@ import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
-from sdpmetric.formulations.lmnn import lmnn_program
+from sdpmetric.formulations.lmnn import chosen_triplets, dual_of, lmnn_program
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.triplets.triplets import Triplets
@@ -25,4 +25,5 @@ def frobenius_program(problem: FrobeniusLMNNProblem, triplets: Triplets | None =
 def state(problem: FrobeniusLMNNProblem, *, triplets: Triplets | None = None) -> ExactProgram:
     """The same program, for `sdpmetric.to_cvxpy`."""
     program = frobenius_program(problem, triplets)
-    return ExactProgram(program, lambda: Point(np.asarray(named(program)["M"].value)))
+    chosen = chosen_triplets(problem.base, triplets)
+    return ExactProgram(program, lambda: Point(np.asarray(named(program)["M"].value), dual_of(program, chosen)))

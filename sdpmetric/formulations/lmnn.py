@@ -53,10 +53,19 @@ def _names(problem: LargeMarginProblem) -> list[str]:
 def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
     """The same program, for `sdpmetric.to_cvxpy`."""
     program = lmnn_program(problem, triplets, parametric)
-    found = named(program)
-    return ExactProgram(
-        program, lambda: Point(problem.squeeze(np.stack([found[name].value for name in _names(problem)])))
-    )
+    chosen = chosen_triplets(problem, triplets)
+
+    def read() -> Point:
+        metrics = np.stack([named(program)[name].value for name in _names(problem)])
+        return Point(problem.squeeze(metrics), dual_of(program, chosen))
+
+    return ExactProgram(program, read)
+
+
+def dual_of(program: cp.Problem, triplets: Triplets) -> Dual | None:
+    """The multipliers of a solved program's margins."""
+    margins = named(program).get(MARGINS)
+    return None if margins is None else Dual(triplets, np.ravel(margins.dual_value))
 
 
 def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> Triplets:

@@ -109,7 +109,7 @@ def state_mmc(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
 
     def read() -> Point:
         point = stated.read()
-        a = np.zeros(0) if point.dual is None else point.dual
+        a = np.asarray(point.dual)
         return Point(
             problem.best_scale(psd.factor(point.metric)) ** 2 * point.metric,
             problem.state_dual(problem.budgeted.total.split(a)[:1]),

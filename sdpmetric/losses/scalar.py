@@ -563,7 +563,7 @@ class Weighted:
 
 
 # Those that proof files may hold.
-CHECKED = (Hinge, Linear, SquaredHinge, SmoothHinge, Logistic, Hard, NegativeRoot, HalfSquare, LogRatio)
+CHECKED = (Hinge, Linear, SquaredHinge, SmoothHinge, Logistic, Hard, NegativeRoot, LogRatio)
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,8 +90,8 @@ class LFDAProblem(Problem):
     weights: ClassVar[tuple[str, ...]] = ("ridge",)
     refusals: ClassVar[Mapping[str, str]] = {
         "explain": (
-            "it is an eigenproblem without constraints that a metric could violate; for multipliers of triplets state "
-            "the same labels as an LMNNProblem."
+            "its multipliers are a matrix and a number for the eigenvalues and the rank of a projection, of no example "
+            "or pair; for multipliers of triplets state the same labels as an LMNNProblem."
         ),
         "save_proof": (
             "its bound encloses eigenvectors of matrices that sum over all pairs, and has no multipliers; for a proof "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from sdpmetric._loops import mlr as loops
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_multipliers
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.interface import check_last, is_late
@@ -32,6 +33,7 @@ from sdpmetric.linalg.rigorous import (
     trace_above,
 )
 from sdpmetric.linalg.rigorous.forms import UNDERFLOW
+from sdpmetric.losses import Hinge, Weighted
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
@@ -70,6 +72,16 @@ class Cut:
     def slope(self) -> FloatArray:
         """A in floating point, (d, d)."""
         return self.form.matrix
+
+
+class Ranked(NamedTuple):
+    """The most violated rankings of some queries."""
+
+    some: slice
+    losses: FloatArray  # What the rankings lose, 0 where the right one is the most violated
+    changes: FloatArray  # What the distances add to that
+    slopes: FloatArray  # By the distances of the items, (queries, n)
+    room: FloatArray  # Rounding
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -111,10 +123,6 @@ class MLRProblem(Problem):
     statement: ClassVar[str] = "mlr"
     weights: ClassVar[tuple[str, ...]] = ("slack_weight",)
     refusals: ClassVar[Mapping[str, str]] = {
-        "explain": (
-            "its multipliers belong to rankings of all items by all queries at once; those of the same statement over "
-            "triplets are explained by explain(solve(problem.triplets)), for the AUC."
-        ),
         "save_proof": (
             "a multiplier belongs to a ranking of all items, and the checker ranks none; for the AUC save that of "
             "solve(problem.triplets), the same statement over triplets."
@@ -259,7 +267,9 @@ class MLRProblem(Problem):
         objective, violated = self._highest(L, validation.given_metric(metric, primal_residual))
         own: tuple[FloatArray, list[FloatArray]] = (np.zeros(0), []) if is_late() else (np.ones(1), [L])
         shares, factors = own if dual is None else self._cuts_of(dual)
-        bound, residual = self._bound(shares, [self.separate(factor) for factor in factors])
+        cuts = [self.separate(factor) for factor in factors]
+        a, residual = self._feasible(shares, cuts)
+        bound = below(float(a @ [cut.offset for cut in cuts]), len(cuts) + 4)
         return DualityCertificate(
             objective=objective,
             lower_bound=bound,
@@ -272,17 +282,55 @@ class MLRProblem(Problem):
             rigor="float",
         )
 
-    def _bound(self, shares: FloatArray, cuts: list[Cut]) -> tuple[float, float]:
-        """What multipliers of cuts prove, and how far they were from dual feasible."""
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
+        """Queries; see `Constrained.constraints`. The multiplier of one is the sum of those of its wrong rankings.
+
+        Every cut has a ranking of each query, so a query has its share of the multipliers of all cuts in which it is
+        violated. What it costs is its loss times C and its share.
+        """
+        L, asked = components, self.relevance.queries
+        every, _, rows = self._points
+        places = asked if self.queries is None else np.full(len(asked), -1)  # of queries apart there is no row of X
+        shares, factors = (np.ones(1), [L]) if dual is None else self._cuts_of(dual)
+        a, _ = self._feasible(shares, [self.separate(factor) for factor in factors])
+        multipliers, slopes = np.zeros(len(asked)), np.zeros((len(asked), len(self.X)))
+        for one, factor in zip(a.tolist(), factors, strict=True):
+            for ranked in self._ranked(self._images(factor)):
+                weight = one * self._shares[ranked.some]
+                multipliers[ranked.some] += weight * (ranked.losses > 0.0)
+                slopes[ranked.some] += weight[:, None] * ranked.slopes
+        parts = self._ranked(self._images(L))
+        excess = np.maximum(np.concatenate([part.losses + part.changes for part in parts]), 0.0)
+        slopes /= np.where(multipliers > 0.0, multipliers, 1.0)[:, None]
+        Z, n = every @ L.T, len(self.X)
+        stretch = [
+            (places, np.full(len(asked), j), -slopes[:, j] * np.sum((Z[rows] - z) ** 2, axis=1))
+            for j, z in enumerate(Z[:n])
+        ]
+        slack = float(self._shares @ excess)
+        return Constraints(
+            dual=self.multipliers(shares, factors) if dual is None else dual,
+            roles={"query": places},
+            columns={"query": asked},
+            multipliers=multipliers,
+            excess=excess,
+            loss=Weighted(Hinge(), self.slack_weight * self._shares),
+            stretch=stretch,
+            sums={"trace": float(np.sum(L * L)), "slack": slack},
+            slopes={"slack_weight": slack},
+        )
+
+    def _feasible(self, shares: FloatArray, cuts: list[Cut]) -> tuple[FloatArray, float]:
+        """Multipliers of cuts that are dual feasible, and how far the given ones were from that."""
         a = np.maximum(shares, 0.0)
         a = np.nextafter(a / total, 0.0) if (total := sum_above(a)) > 1.0 else a
         form = sum((cut.form.times(one) for one, cut in zip(a.tolist(), cuts, strict=True)), Form.zero(self.X.shape[1]))
         least = form.least
         if not least > -math.inf:
-            return 0.0, math.inf
-        offset, C = below(float(a @ [cut.offset for cut in cuts]), len(cuts) + 2), self.slack_weight
+            return 0.0 * a, math.inf
+        C = self.slack_weight
         scale = C if least >= 0.0 else min(C, below(1.0 / -least, 2))
-        return below(scale * offset, 2), max(0.0, -C * least - 1.0)
+        return a * below(scale, 2), max(0.0, -C * least - 1.0)
 
     def _cuts_of(self, dual: Multipliers) -> tuple[FloatArray, list[FloatArray]]:
         d = self.X.shape[1]
@@ -328,37 +376,15 @@ class MLRProblem(Problem):
         return (objective if objective < math.inf else math.inf), cut.n_violated
 
     def _evaluate(self, L: FloatArray, metric: FloatArray | None = None, *, with_slope: bool) -> tuple[float, Cut]:
-        """A float not below the mean loss, and the cut of the rankings that are most violated.
-
-        Rankings depend on differences of distances only: ``|z|^2 - 2 <z, q>`` stands for the distance of item z and
-        query q, which may be far away. Relevant items count as far, irrelevant ones as near as rounding allows; that of
-        the choice of a ranking and of its value is added, and what a metric near ``L^T L`` may change.
-        """
-        related, (every, centered, rows), n = self.relevance, self._points, len(self.X)
-        images, X, long = Images.of(every, centered, L.T, metric=metric), centered[:n], norms_above(centered)
-        P, errors, sizes = images.points, images.errors, norms_above(images.points)
-        Z, e, z, g = P[:n], errors[:n], sizes[:n], gamma(P.shape[1] + 12)
-        own, coordinates = g * z * z + e * (2.0 * z + e), np.abs(centered)
-        if metric is not None:
-            moved = coordinates[:n] @ (images.off * (1.0 + gamma(2 * len(metric) + 16)))
-            own += np.einsum("ij,ij->i", moved, coordinates[:n])
+        """A float not below the mean loss, and the cut of the rankings that are most violated."""
+        every, centered, rows = self._points
+        X, long, n = centered[: len(self.X)], norms_above(centered), len(self.X)
         most, offset, size, violated = 0.0, 0.0, 0.0, 0
         slope, weight_of = np.zeros((X.shape[1],) * 2), np.zeros(n)
-        for first in range(0, len(rows), height := max(1, SCORES_AT_ONCE // n)):
-            check_last()
-            part, block = rows[first : first + height], related.queries[first : first + height]
-            shares, members = self._shares[first : first + height], related.mask(block)
-            off = own + np.outer(sizes[part], 2.0 * (g * z + e)) + np.outer(errors[part], 2.0 * (z + e)) + SMALLEST
-            if metric is not None:
-                off += 2.0 * coordinates[part] @ moved.T
-            scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[part] @ Z.T)
-            scores += np.where(members, off, -off)
-            slopes, order = np.empty_like(scores), np.argsort(scores, axis=1, kind="stable")
-            left_out = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
-            losses = loops.most_violated(scores, order, members, left_out, self.loss == "map", slopes)
-            room = 4.0 * gamma(n + 32) * (related.n_irrelevant[block] + 8.0 * np.abs(scores).max(axis=1))
-            most += float(shares @ (losses + np.einsum("ij,ij->i", slopes, scores) + room))
-            offset, violated = offset + float(shares @ losses), violated + int(np.count_nonzero(losses))
+        for ranked in self._ranked(self._images(L, metric)):
+            part, shares, slopes = rows[ranked.some], self._shares[ranked.some], ranked.slopes
+            most += float(shares @ (ranked.losses + ranked.changes + ranked.room))
+            offset, violated = offset + float(shares @ ranked.losses), violated + int(np.count_nonzero(ranked.losses))
             if with_slope:  # the slopes of a query add up to 0
                 slopes *= shares[:, None]
                 weight_of += slopes.sum(axis=0)
@@ -371,3 +397,37 @@ class MLRProblem(Problem):
         form = Form(0.5 * (slope + slope.T), above(gamma(len(every) + n + 48) * size) + UNDERFLOW, size + UNDERFLOW)
         known = below(offset, len(rows) + n + 32) if offset > SMALLEST else 0.0
         return above(most, len(rows) + 16), Cut(known, form, violated)
+
+    def _images(self, L: FloatArray, metric: FloatArray | None = None) -> Images:
+        every, centered, _ = self._points
+        return Images.of(every, centered, L.T, metric=metric)
+
+    def _ranked(self, images: Images) -> Iterator[Ranked]:
+        """The most violated rankings of some queries after the other.
+
+        Rankings depend on differences of distances only: ``|z|^2 - 2 <z, q>`` stands for the distance of item z and
+        query q, which may be far away. Relevant items count as far, irrelevant ones as near as rounding allows; that of
+        the choice of a ranking and of its value is added, and what a metric near ``L^T L`` may change.
+        """
+        related, (_, centered, rows), n, metric = self.relevance, self._points, len(self.X), images.metric
+        P, errors, sizes = images.points, images.errors, norms_above(images.points)
+        Z, e, z, g = P[:n], errors[:n], sizes[:n], gamma(P.shape[1] + 12)
+        own, coordinates = g * z * z + e * (2.0 * z + e), np.abs(centered)
+        if metric is not None:
+            moved = coordinates[:n] @ (images.off * (1.0 + gamma(2 * len(metric) + 16)))
+            own += np.einsum("ij,ij->i", moved, coordinates[:n])
+        for first in range(0, len(rows), height := max(1, SCORES_AT_ONCE // n)):
+            check_last()
+            some = slice(first, first + height)
+            part, block = rows[some], related.queries[some]
+            members = related.mask(block)
+            off = own + np.outer(sizes[part], 2.0 * (g * z + e)) + np.outer(errors[part], 2.0 * (z + e)) + SMALLEST
+            if metric is not None:
+                off += 2.0 * coordinates[part] @ moved.T
+            scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[part] @ Z.T)
+            scores += np.where(members, off, -off)
+            slopes, order = np.empty_like(scores), np.argsort(scores, axis=1, kind="stable")
+            left_out = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
+            losses = loops.most_violated(scores, order, members, left_out, self.loss == "map", slopes)
+            room = 4.0 * gamma(n + 32) * (related.n_irrelevant[block] + 8.0 * np.abs(scores).max(axis=1))
+            yield Ranked(some, losses, np.einsum("ij,ij->i", slopes, scores), slopes, room)

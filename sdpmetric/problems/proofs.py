@@ -48,7 +48,6 @@ def of_sum(problem: MetricProblem, components: FloatArray, proven: Proven, data:
     ]
     bound = proven.value - lost - ROUNDING * abs(proven.value)
     objective = problem.certify(components, dual=problem.state_dual(proven.multipliers)).objective
-    bound = bound if not all(term.nonnegative for term in problem.terms) else max(0.0, bound)
     arrays = {"components": _point(problem.domain, components)}
     return _proof(problem, (objective, bound), parts, arrays, data)
 
@@ -71,14 +70,15 @@ def _proof(
     arrays: Lists,
     data: Lists | None,
 ) -> Proof:
-    domain, more = problem.domain, dict[str, NDArray[np.generic]]()
-    about: dict[str, object] = {"domain": "diagonal" if domain.diagonal else "all"}
+    domain = problem.domain
+    about, shares = {"domain": "diagonal" if domain.diagonal else "all"}, np.ones((len(problem.X), 1))
+    P = np.eye(np.shape(arrays["components"])[2])
     held: dict[str, NDArray[np.generic]] = {"X": problem.X, **({} if data is None else data)}
     if domain.blocks and domain.tasks is not None:
-        about, more = {"domain": "tasks", "sharing": domain.sharing}, {"groups": domain.tasks}
+        shares = np.insert(np.eye(len(domain.blocks) - 1)[domain.tasks], 0, domain.sharing, axis=1)
         held |= {"X": problem.X[:, : len(domain.blocks[0])], "tasks": as_they_appear(domain.tasks)}
     elif not domain.plain:
-        about, more = {"domain": "bases"}, {"map": domain.basis.T}
+        P = domain.basis.T
     for name in ("y", "pairs", "similar", "triplets", "quadruplets"):
         lists = [part.data[name] for part in parts if name in part.data]
         alike = all(np.array_equal(lists[0], other) for other in lists)
@@ -88,7 +88,7 @@ def _proof(
             held[name] = as_they_appear(lists[0]) if name == "y" else lists[0]
     if "pairs" not in held or "similar" not in held:
         held = {name: array for name, array in held.items() if name not in ("pairs", "similar")}
-    return _finite(Proof(*claims, about, parts, held, {**arrays, **more}))
+    return _finite(Proof(*claims, about, parts, held, {**arrays, "shares": shares, "map": P}))
 
 
 def _finite(proof: Proof) -> Proof:
@@ -163,7 +163,7 @@ def large_margin(problem: LargeMarginProblem, components: FloatArray, dual: Mult
     feasible, squared = problem.feasible_dual(_triplets(dual)), problem.squared
     parts, a, w = _push(problem, feasible, ROOM)
     lost = above(sum_above(a**2 / w) / (4.0 * problem.push_weight), 4) if squared and len(a) else 0.0
-    claims = problem.certify(components, dual=dual).objective, max(0.0, sum_below(a) - lost)
+    claims = problem.certify(components, dual=dual).objective, sum_below(a) - lost
     return _labelled(problem, claims, parts, problem.stack(components))
 
 
@@ -178,7 +178,7 @@ def frobenius_lmnn(problem: FrobeniusLMNNProblem, components: FloatArray, dual: 
     U, _ = frobenius_slope(S, term, np.eye(len(S)), lambda A: A)
     bound = sum_below(a) - (1.0 + 1e-11) * float(np.sum(U * U)) / (2.0 * weight)
     parts.append(term.part(U))
-    claims = problem.certify(components, dual=dual).objective, max(0.0, bound - ROUNDING * abs(bound))
+    claims = problem.certify(components, dual=dual).objective, bound - ROUNDING * abs(bound)
     return _labelled(base, claims, parts, components[None])
 
 
@@ -225,10 +225,9 @@ def _labelled(
     data: dict[str, NDArray[np.generic]] = {"X": problem.X}
     for part in parts:
         data |= part.data
-    arrays = {"components": components}
-    if problem.n_regions == 1:
-        return _finite(Proof(*claims, {"domain": "all"}, parts, data, arrays))
-    return _finite(Proof(*claims, {"domain": "regions"}, parts, data, arrays | {"groups": problem.push.regions}))
+    shares = np.eye(problem.n_regions)[problem.push.regions] if problem.n_regions > 1 else np.ones((len(problem.X), 1))
+    arrays = {"components": components, "shares": shares, "map": np.eye(components.shape[2])}
+    return _finite(Proof(*claims, {"domain": "all"}, parts, data, arrays))
 
 
 def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
@@ -268,14 +267,12 @@ def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -
 
 
 def rca(problem: RCAProblem, components: FloatArray) -> Proof:
-    """``<C, M> - log det M`` with C as a sum over the pairs of chunklets; the statement is less by ``log det C``.
+    """``<C, M> - log det M`` with the covariance C of the chunklets; the statement is less by ``log det C``.
 
     The only slope with which nothing is lost is C itself; a little less leaves room for its rounding.
     """
-    members, number, shares = problem.members
-    groups = [np.flatnonzero(number == k) for k in range(number.max() + 1)]
-    firsts, seconds = (np.concatenate([own[np.triu_indices(len(own), 1)[k]] for own in groups]) for k in (0, 1))
-    weights = shares[firsts] * shares[seconds] / np.bincount(number, shares)[number[firsts]]
+    chunks, n = np.unique(problem.chunks, return_inverse=True)[1] - int(problem.chunks.min() < 0), len(problem.X)
+    weights = np.ones(n) if problem.sample_weight is None else problem.sample_weight
     C = psd.symmetrize(problem.root.T @ problem.root)
     values, d = np.linalg.eigvalsh(C), len(C)
     if problem.coordinates.rank < d or not values[0] > 1e-9 * values[-1]:
@@ -286,10 +283,11 @@ def rca(problem: RCAProblem, components: FloatArray) -> Proof:
     room = 1e-14 * d * float(values[-1] / values[0])
     size = float(np.linalg.slogdet(C)[1])
     parts = [
-        pull_part(np.column_stack([members[firsts], members[seconds]]), weights, 1.0),
+        Part({"term": "covariance", "weight": 1.0}, {"weights": weights}),
         Part({"term": "volume", "weight": 1.0}, {"slope": -(1.0 - room) * C}),
-        *([Trace(weight=problem.ridge).part(weights)] if problem.ridge else []),
+        *([Trace(weight=problem.ridge).part(C)] if problem.ridge else []),
     ]
     low = d + size - 2.0 * d * room
     claims = problem.certify(components).objective + size, low - ROUNDING * (abs(low) + d)
-    return _finite(Proof(*claims, {"domain": "all"}, parts, {"X": problem.X}, {"components": components[None]}))
+    arrays = {"components": components[None], "shares": np.ones((n, 1)), "map": np.eye(d)}
+    return _finite(Proof(*claims, {"domain": "all"}, parts, {"X": problem.X, "chunks": chunks}, arrays))

@@ -87,8 +87,8 @@ class RCAProblem(Problem):
     statement: ClassVar[str] = "rca"
     refusals: ClassVar[Mapping[str, str]] = {
         "explain": (
-            "its optimum is the inverse of a covariance, without constraints or multipliers; for multipliers of single "
-            "pairs state them as an ITMLProblem or a POLAProblem."
+            "it has no constraints, and its optimum is the number of directions in which the data vary, whatever the "
+            "examples; for multipliers of single pairs state them as an ITMLProblem or a POLAProblem."
         )
     }
     weights: ClassVar[tuple[str, ...]] = ("ridge",)

@@ -268,14 +268,16 @@ class Evidence:
             raise ValueError("equations of the program depend on each other; leave out those that follow from others.")
         y = np.ldexp(z[:-n], self.units.rows + self.units.size_c)
         arrays = {"point": self.units.point(self.point), "multipliers": np.append(y, self.units.point(z[-n:]))}
-        domain = {"domain": "cones"} | {k: getattr(cones, k) for k in ("zero", "nonneg", "soc", "psd", "exp", "power")}
-        A, P = self.program.A.tocoo(), self.program.P.tocoo()
-        held = {"A": np.column_stack([A.row, A.col, A.data]), "P": np.column_stack([P.row, P.col, P.data])}
-        held |= {"b": self.program.b, "c": self.program.c}
+        arrays |= {"sizes": np.array([cones.zero, cones.nonneg, cones.exp])}
+        arrays |= {name: np.array(getattr(cones, name), dtype=np.float64) for name in ("soc", "psd", "power")}
+        held = {"b": self.program.b, "c": self.program.c}
+        for name, M in (("A", self.program.A.tocoo()), ("P", self.program.P.tocoo())):
+            held |= {name: M.data, f"{name}_rows": M.row, f"{name}_columns": M.col}
         own = -float(p.b @ z[:-n]) - 0.5 * float(z[-n:] @ (p.P @ z[-n:]))  # of these multipliers
         low = min(self.claims[1], float(np.ldexp(own, self.units.objective)))
         claims = (self.claims[0], low) if feasible else (None, None)
-        Proof(claims[0], claims[1], domain, (), held, arrays | {"rows": rows, "columns": columns}).write(path, data)
+        arrays |= {"free_multipliers": rows, "free_point": columns}
+        Proof(claims[0], claims[1], {"domain": "cones"}, (), held, arrays).write(path, data)
 
 
 @dataclass

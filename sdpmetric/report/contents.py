@@ -36,6 +36,7 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 POINTS, IMPOSTORS, TARGETS, FEATURES, SUPPORT = 3000, 3, 5, 24, 12
 # What counts on this page do not say.
 LEARNED_FROM = "The examples shown are those that the metric was learned from: how they lie says little about others."
+SEVERAL = "There are {} metrics; a pair of examples is measured by that of the second one's region."
 # Frames between the first and the last one; a frame nearer than this to the one before is left out.
 FRAMES, SAME = 6, 1e-3
 # So many different lower bounds make a curve; fewer are drawn as one interval.
@@ -51,6 +52,19 @@ class WithLabels(Protocol):
     @property
     def row_labels(self) -> NDArray[np.generic] | None:
         """The label of each example, (n,)."""
+
+
+@runtime_checkable
+class WithRegions(Protocol):
+    """A statement of several metrics: a pair is measured by that of its second example's region."""
+
+    @property
+    def regions(self) -> IndexArray:
+        """The region of each example, (n,)."""
+
+    @property
+    def region_names(self) -> NDArray[np.generic]:
+        """What the regions are called, one for each metric."""
 
 
 @runtime_checkable
@@ -74,24 +88,22 @@ def page_data(
     problem = solution.problem
     if problem is None:
         raise ValueError("the solution was loaded without its problem; load it with Solution.load(path, problem).")
-    if solution.components.ndim > 2:
-        raise ValueError(
-            f"a report shows one metric, and this solution has {len(solution.components)}; solve a problem with one."
-        )
     X = np.asarray(problem.X, dtype=np.float64)
     labels = _labels(problem, y)
     features = _names(feature_names, X.shape[1], "feature_names", "feature")
     names = _names(example_names, len(X), "example_names", "example")
     rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), POINTS)).round().astype(np.int64))
-    factors, frames = _frames(solution)
+    regions, metrics = _regions(problem)
+    factors, frames = _frames(solution, metrics)
     embedded = [X[rows] if L is None else X[rows] @ L.T for L in factors]
     classes, index = _classes(labels, rows)
     targets = _targets(problem, len(X), rows)
     if targets is None and classes:
         targets = _nearest(X[rows], index)
-    found, counts, invading = _impostors(embedded, index, targets) if classes else (None, None, None)
+    measured = [embedded[:1], *[embedded[1:]] * len(metrics)] if metrics else [[Z] for Z in embedded]
+    found, counts, invading = _impostors(measured, regions[rows], index, targets) if classes else (None, None, None)
     certificate = solution.certificate
-    scores = score(solution.components, X, rows, labels, held_out) if classes and labels is not None else None
+    scores = score(solution.components, X, rows, labels, held_out, regions) if classes and labels is not None else None
     size = f"{len(X):,} examples, {X.shape[1]:,} features" + (f", {len(classes):,} classes" if classes else "")
     size += f"; {scores.n:,} more were held out" if scores is not None and scores.held_out else ""
     return {
@@ -107,7 +119,7 @@ def page_data(
         "objective": _number(certificate.objective),
         "lower_bound": _number(certificate.lower_bound),
         "relative_gap": _number(certificate.relative_gap),
-        "words": [*sentences(certificate), LEARNED_FROM],
+        "words": [*sentences(certificate), *([SEVERAL.format(len(metrics))] if metrics else []), LEARNED_FROM],
         "ends": list(digits(certificate.lower_bound, certificate.objective)),
         "checks": [dict(way) for way in checks(solution)],
         "fingerprint": problem.fingerprint(),
@@ -124,7 +136,7 @@ def page_data(
         "counts": None if counts is None else _packed(counts),
         "trace": _trace(solution),
         "spectrum": _spectrum(solution, features),
-        "weights": _weights(solution, features, X),
+        "weights": _weights(solution, features, metrics, X),
         "support": _support(solution, names, labels if classes else None),
     }
 
@@ -207,12 +219,26 @@ def _classes(labels: NDArray[np.generic] | None, rows: NDArray[np.int64]) -> tup
     return [str(c) for c in classes], np.asarray(index[rows], dtype=np.int32)
 
 
-def _frames(solution: Solution) -> tuple[list[FloatArray | None], list[Json]]:
-    """Factors and captions: the Euclidean metric (no factor), points of the solve, and the solution."""
+def _regions(problem: Problem) -> tuple[IndexArray, list[str]]:
+    """The metric of each example, and what several metrics are called; of one metric, no names."""
+    stated: object = problem
+    if not isinstance(stated, WithRegions):
+        return np.zeros(len(problem.X), dtype=np.int64), []
+    return stated.regions, [str(name) for name in stated.region_names]
+
+
+def _frames(solution: Solution, metrics: Sequence[str]) -> tuple[list[FloatArray | None], list[Json]]:
+    """Factors and captions: the Euclidean metric (no factor), points of the solve, and the solution.
+
+    Several metrics are shown one after the other, without points of the solve.
+    """
     passed = solution.frames[:: max(1, -(-len(solution.frames) // FRAMES))]
     factors: list[FloatArray | None] = [None]
     last = np.asarray(solution.components, dtype=np.float64)
     captions: list[Json] = [{"caption": "before: the Euclidean metric", "iteration": None}]
+    if metrics:
+        captions += [{"caption": f"after: the metric of region {name}", "iteration": None} for name in metrics]
+        return [None, *last], captions
     for frame in passed:
         if frame.components.ndim == 2 and frame.components.size and np.any(frame.components):
             row, L = solution.trace[frame.row], np.asarray(frame.components, dtype=np.float64)
@@ -257,23 +283,25 @@ def _nearest(X: FloatArray, index: IndexArray) -> IndexArray | None:
 
 
 def _impostors(
-    embedded: Sequence[FloatArray], index: IndexArray, targets: IndexArray | None
+    measured: Sequence[Sequence[FloatArray]], regions: IndexArray, index: IndexArray, targets: IndexArray | None
 ) -> tuple[IndexArray | None, IndexArray | None, NDArray[np.bool_] | None]:
     """Nearest impostors in each frame, (f, m, IMPOSTORS), how many there are, and who is one of anybody, both (f, m).
 
     An impostor is no farther than the furthest target neighbor; without the margin, which means nothing before
-    learning.
+    learning. A frame has an embedding for each metric, and distances are those in the second example's region.
     """
     if targets is None:
         return None, None, None
     m = len(index)
-    found = np.full((len(embedded), m, IMPOSTORS), -1, dtype=np.int16)
-    counts = np.zeros((len(embedded), m), dtype=np.int16)
-    invading = np.zeros((len(embedded), m), dtype=bool)
-    for f, Z in enumerate(embedded):
+    found = np.full((len(measured), m, IMPOSTORS), -1, dtype=np.int16)
+    counts = np.zeros((len(measured), m), dtype=np.int16)
+    invading = np.zeros((len(measured), m), dtype=bool)
+    for f, each in enumerate(measured):
         for begin in range(0, m, 512):
             part = slice(begin, min(begin + 512, m))
-            D = cdist(Z[part], Z, "sqeuclidean")
+            D = cdist(each[0][part], each[0], "sqeuclidean")
+            for b, Z in enumerate(each[1:], 1):
+                D[:, regions == b] = cdist(Z[part], Z[regions == b], "sqeuclidean")
             near = np.where(targets[part] >= 0, np.take_along_axis(D, np.maximum(targets[part], 0), axis=1), -np.inf)
             D[(index[part, None] == index) | (near.max(axis=1, keepdims=True) < D)] = np.inf
             counts[f, part] = np.isfinite(D).sum(axis=1)
@@ -340,19 +368,21 @@ def _trace(solution: Solution) -> dict[str, Json]:
 
 
 def _spectrum(solution: Solution, features: Sequence[str]) -> list[Json]:
-    values = np.zeros(len(features))
-    singular = np.linalg.svd(np.asarray(solution.components, dtype=np.float64), compute_uv=False)
-    values[: len(singular)] = np.square(singular)
-    return [float(value) for value in values[:200]]
+    """The eigenvalues, of several metrics of all together."""
+    values = np.sort(np.linalg.eigvalsh(solution.metrics).ravel())[::-1]
+    return [float(value) for value in np.maximum(values, 0.0)[:200]]
 
 
-def _weights(solution: Solution, features: Sequence[str], X: FloatArray) -> list[Json]:
+def _weights(solution: Solution, features: Sequence[str], metrics: Sequence[str], X: FloatArray) -> list[Json]:
     """The largest learned lengths of one unit of a feature, and the features that take them back."""
-    L = np.asarray(solution.components, dtype=np.float64)
-    lengths, partners = np.sqrt(np.square(L).sum(axis=0)), cancelling(L, X)
-    order = np.argsort(-lengths, kind="stable")[:FEATURES]
-    cancels = [features[j] if j >= 0 else None for j in partners]
-    return [{"name": features[i], "weight": float(lengths[i]), "cancels": cancels[i]} for i in order]
+    rows: list[tuple[float, str, str | None]] = []
+    components = np.asarray(solution.components, dtype=np.float64)
+    for b, L in enumerate(components if metrics else [components]):
+        names = [f"{name}, region {metrics[b]}" for name in features] if metrics else features
+        cancels = [names[j] if j >= 0 else None for j in cancelling(L, X)]
+        rows += zip(np.sqrt(np.square(L).sum(axis=0)).tolist(), names, cancels, strict=True)
+    rows.sort(key=lambda row: -row[0])
+    return [{"name": name, "weight": weight, "cancels": cancels} for weight, name, cancels in rows[:FEATURES]]
 
 
 def _support(solution: Solution, names: Sequence[str], labels: NDArray[np.generic] | None) -> dict[str, Json] | None:

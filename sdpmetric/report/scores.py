@@ -67,18 +67,22 @@ def score(
     rows: NDArray[np.int64],
     y: NDArray[np.generic],
     held_out: tuple[ArrayLike, ArrayLike] | None,
+    regions: NDArray[np.integer] | None = None,
 ) -> Scores:
     """Score held-out examples by neighbors among all of X; without them, some rows of X by neighbors among these."""
     L, same = np.asarray(components, dtype=np.float64), np.eye(X.shape[1])
     seen = 0
     if held_out is None:
         truth = y[rows]
-        before, after = (knn_predict(M, X[rows], truth, n_neighbors=NEIGHBORS) for M in (same, L))
+        here, own = (X[rows], truth), None if regions is None else regions[rows]
+        before = knn_predict(same, *here, n_neighbors=NEIGHBORS)
+        after = knn_predict(L, *here, n_neighbors=NEIGHBORS, regions=own)
     else:
         queries, truth = _checked(X, *held_out)
         known = {row.tobytes() for row in np.ascontiguousarray(X)}
         seen = sum(row.tobytes() in known for row in np.ascontiguousarray(queries))
-        before, after = (knn_predict(M, X, y, queries, NEIGHBORS) for M in (same, L))
+        before = knn_predict(same, X, y, queries, NEIGHBORS)
+        after = knn_predict(L, X, y, queries, NEIGHBORS, regions=regions)
     was, right = before == truth, after == truth
     wrong = Counter(zip(truth[~right].astype(str).tolist(), after[~right].astype(str).tolist(), strict=True))
     classes = np.union1d(y, truth)

@@ -15,6 +15,7 @@ from sdpmetric.formulations import formulate
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.backend import Backend, BackendOptions
+from sdpmetric.solvers.edited import solved
 
 
 @solver(has_exact_program, "conic", tol=1e-6)
@@ -24,10 +25,15 @@ def steps(
     tol: float,
     *,
     backend: str = "CLARABEL",
+    program: cp.Problem | None = None,
     backend_options: BackendOptions | None = None,
+    radius: float | None = None,
 ) -> Iterator[Step]:
-    """Solve the exact program of a statement as a whole."""
+    """Solve the exact program of a statement as a whole, or one with constraints of a user's own."""
     chosen = Backend.of(backend, backend_options)
+    if program is not None:
+        yield solved(problem, program, chosen, budget, radius)
+        return
     exact = formulate(problem, scaled=True)
     programs, answered = [exact] if exact.infeasibility is None else [exact, exact.infeasibility], False
     for settings in chosen.settings:

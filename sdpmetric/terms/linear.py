@@ -110,6 +110,6 @@ class Pull(Term):
 def pull_part(pairs: NDArray[np.integer], weights: FloatArray, weight: float | list[float]) -> Part:
     """A weighted sum of distances, for a proof file; a list of weights stands for its exact sum."""
     nothing, each = np.zeros(len(pairs)), np.ones(len(pairs))
-    entries = np.column_stack([np.arange(len(pairs)), pairs, each])
-    arrays = {"entries": entries, "offsets": nothing, "weights": weights, "multipliers": nothing}
+    arrays = {"places": np.arange(len(pairs)), "pairs": pairs, "factors": each}
+    arrays |= {"offsets": nothing, "weights": weights, "multipliers": nothing}
     return Part({"term": "rows", "loss": "linear", "weight": weight}, arrays)

@@ -257,18 +257,20 @@ class MarginLoss(Loss):
 
     def part(self, a: FloatArray) -> Part:
         """See `Term.part`; multipliers are an ulp below their upper limits, which are rounded."""
-        if not isinstance(self.scalar, CHECKED):
+        own = self.scalar.parameters  # of ratios, which are of the offsets
+        if not isinstance(self.scalar, CHECKED) or (own and (own["sides"] * own["bounds"] + self.offset).any()):
             raise ValueError(f"proof files know the losses of this package; that of {self.name} is none of them.")
         K, rows, (lowest, highest) = self.combination.tocoo(), self.distance_pairs(), self.box
         free = lowest < highest  # slopes of linear losses are their weights
         arrays = {
-            "entries": np.column_stack([K.row, rows[K.col], K.data]),
+            "places": K.row,
+            "pairs": rows[K.col],
+            "factors": K.data,
             "offsets": self.offset,
             "weights": np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64),
             "multipliers": np.clip(a, lowest, highest - 4e-16 * np.where(np.isfinite(highest), highest, 0.0)) * free,
         }
-        about = {"term": "rows", "loss": self.scalar.name, "weight": self.weight}
-        return Part(about, arrays | self.scalar.parameters, self.listed)
+        return Part({"term": "rows", "loss": self.scalar.name, "weight": self.weight}, arrays, self.listed)
 
     @property
     def listed(self) -> Mapping[str, NDArray[np.generic]]:

@@ -16,6 +16,7 @@ from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.pairs import check_similar
+from sdpmetric.core.proof import Part
 from sdpmetric.losses import (
     LOSSES,
     HalfSquare,
@@ -236,6 +237,19 @@ class DistanceTargets(MarginLoss):
         stretch = [(first, second, -sign[rows] * D[rows])]
         roles = {"first": first, "second": second}
         return Listed(roles, np.maximum(sign * a, 0.0)[rows], (sign * u)[rows], cost, stretch)
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`: half the square of a hinge for each side on which a pair costs."""
+        sides, targets, w = (np.asarray(given, dtype=np.float64) for given in (self.sides, self.targets, self.weights))
+        every = np.concatenate([np.flatnonzero(sides >= 0.0), np.flatnonzero(sides <= 0.0)])
+        s = np.repeat([1.0, -1.0], [np.count_nonzero(sides >= 0.0), np.count_nonzero(sides <= 0.0)])
+        arrays = {"places": np.arange(len(s)), "pairs": np.asarray(self.pairs)[every], "factors": s}
+        arrays |= {
+            "offsets": -s * targets[every],
+            "weights": 0.5 * w[every],
+            "multipliers": np.maximum(s * a[every], 0.0),
+        }
+        return Part({"term": "rows", "loss": "squared hinge", "weight": self.weight}, arrays)
 
     @cached_property
     def rows(self) -> Rows:

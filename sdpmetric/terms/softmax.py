@@ -293,9 +293,10 @@ class Collapse(_Softmax):
 
     def part(self, a: FloatArray) -> Part:
         """See `Term.part`: the distributions."""
-        near = self.listed.astype(np.float64)
-        arrays = {"distributions": self.probabilities(a), "neighbors": near, "weights": self._used}
-        return Part({"term": self.name, "weight": self.weight}, arrays, {"y": self._classes})
+        pairs = self.ordered_pairs().reshape(*self.listed.shape, 2)
+        arrays: dict[str, NDArray[np.generic]] = {"pairs": pairs, "weights": self._used, "ideal": self._mates}
+        arrays |= {"distributions": self.probabilities(a)}
+        return Part({"term": "softmax", "loss": "divergence", "weight": self.weight}, arrays, {"y": self._classes})
 
     def ordered_pairs(self) -> IndexArray:
         """Each example with its neighbors."""
@@ -367,9 +368,11 @@ class PairSoftmax(_Softmax):
 
     def part(self, a: FloatArray) -> Part:
         """See `Term.part`."""
-        pairs = np.column_stack([np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64)])
-        arrays = {"distributions": self.probabilities(a), "pairs": pairs}
-        return Part({"term": "softmax", "weight": self.weight}, arrays)
+        first, second = np.triu_indices(self.n, 1)
+        pairs = np.stack([np.append(first, second), np.append(second, first)], axis=1)[None]
+        ideal = np.append(np.asarray(self.shares) * self.total, np.zeros(len(first)))[None]
+        arrays = {"distributions": np.tile(self.probabilities(a), 2), "pairs": pairs, "weights": np.ones(1)}
+        return Part({"term": "softmax", "loss": "cross entropy", "weight": self.weight}, arrays | {"ideal": ideal})
 
     @property
     def row_weights(self) -> FloatArray:

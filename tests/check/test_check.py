@@ -210,11 +210,12 @@ def test_bounds_of_distances_hold_far_from_the_origin():
     """Floats that select triplets: exact distances are within their bounds, and the bounds are near each other."""
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(40, 3)) + 1e4
-    ((_, low, high),) = arithmetic.apart(Z)
-    exact = [[float(sum((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(p, q, strict=True))) for q in Z] for p in Z]
-    assert (low <= np.nextafter(exact, np.inf)).all()
-    assert (np.nextafter(exact, -np.inf) <= high).all()
-    assert (high - low).max() < 1e-9
+    for i, p in enumerate(Z):
+        low, high = arithmetic.apart(Z, i, np.ones(Z.shape))
+        exact = [float(sum((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(p, q, strict=True))) for q in Z]
+        assert (low <= np.nextafter(exact, np.inf)).all()
+        assert (np.nextafter(exact, -np.inf) <= high).all()
+        assert (high - low).max() < 1e-9
 
 
 def test_images_that_cancel_select_every_triplet():
@@ -222,7 +223,7 @@ def test_images_that_cancel_select_every_triplet():
     assert [arithmetic.rounded(arb(x)) for x in (0, 0.1, -3)] == [0.0, 0.1, -3.0]
     lost = arb(1e200) + 1 - arb(1e200)
     assert np.isnan(arithmetic.rounded(lost))
-    (_, low, high) = next(arithmetic.apart(np.array([[arithmetic.rounded(lost)], [0.0], [5.0]])))
+    low, high = arithmetic.apart(np.array([[arithmetic.rounded(lost)], [0.0], [5.0]]), 0, np.ones((3, 1)))
     assert not (low > 0.0).any()
     assert not (high < np.inf).any()
 

@@ -76,16 +76,17 @@ def test_a_changed_claim_point_or_program_is_refused(files):
         (arrays, about | {"objective": about["objective"] - 1e-3}, 1),
         (arrays, about | {"lower_bound": about["lower_bound"] + 1e-3}, 1),
         (arrays, about | {"format": 3}, 2),
-        (arrays, about | {"domain": about["domain"] | {"nonneg": about["domain"]["nonneg"] + 1}}, 2),
-        (arrays, about | {"domain": about["domain"] | {"zero": True}}, 2),
-        (arrays, about | {"domain": about["domain"] | {"psd": 3}}, 2),
-        (arrays, about | {"domain": about["domain"] | {"power": [1.5]}}, 2),
+        (arrays | {"0.sizes": arrays["0.sizes"] + [0, 1, 0]}, about, 2),
+        (arrays | {"0.sizes": arrays["0.sizes"] - 0.5}, about, 2),
+        (arrays | {"0.psd": np.array(3.0)}, about, 2),
+        (arrays | {"0.psd": np.array([1e9])}, about, 2),
+        (arrays | {"0.power": np.array([1.5])}, about, 2),
         (arrays, about | {"objective": None, "lower_bound": None}, 1),
         (arrays, about | {"objective": None}, 2),
         (arrays, about | {"terms": [{"term": "trace", "weight": 1.0}]}, 2),
         (arrays | {"0.multipliers": -arrays["0.multipliers"]}, about, 1),
-        (arrays | {"0.rows": arrays["0.rows"][:-1]}, about, 2),
-        (arrays | {"0.rows": np.full_like(arrays["0.rows"], arrays["0.rows"][0])}, about, 2),
+        (arrays | {"0.free_multipliers": arrays["0.free_multipliers"][:-1]}, about, 2),
+        (arrays | {"0.free_multipliers": 0.0 * arrays["0.free_multipliers"]}, about, 2),
         (arrays | {"0.point": np.append(arrays["0.point"], 0.0)}, about, 2),
         (arrays | {"0.point": np.full_like(arrays["0.point"], np.nan)}, about, 2),
         (arrays | {"extra": np.zeros(1)}, about, 2),
@@ -111,9 +112,7 @@ def test_what_is_accepted_of_changed_files_is_true(files):
         if changed.size:
             at = rng.random(changed.shape) < rng.choice([0.2, 1.0])
             shift = rng.choice([1e-12, 1e-6, 1e-2, 1.0]) * rng.normal(size=changed.shape)
-            changed = np.where(
-                at, rng.permutation(changed) if name in ("0.rows", "0.columns") else changed + shift, changed
-            )
+            changed = np.where(at, rng.permutation(changed) if name.startswith("0.free") else changed + shift, changed)
         sealed(folder, arrays | {name: changed}, about)
         code, text = checked(folder)
         codes.append(code)
@@ -152,12 +151,14 @@ def test_infeasible_programs_are_proven_to_be(constraints, tmp_path):
 )
 def test_quadratic_objectives_are_convex(P, code, tmp_path):
     """``x^2 - 2x`` on the line is at least -1, of a file without any rounding."""
-    data = {"A": np.zeros((0, 3)), "P": np.array(P), "b": np.zeros(0), "c": np.array([-2.0, 0.0])}
+    nothing = np.zeros(0)
+    data = {"A": nothing, "A_rows": nothing, "A_columns": nothing, "b": nothing, "c": np.array([-2.0, 0.0])}
+    data |= dict(zip(("P_rows", "P_columns", "P"), np.array(P).T, strict=True))
     np.savez(tmp_path / "data.npz", **data)
-    about = {"domain": "cones", "zero": 0, "nonneg": 0, "soc": [], "psd": [], "exp": 0, "power": []}
-    about = {"format": 4, "objective": -1.0, "lower_bound": -1.0, "domain": about, "terms": []}
+    about = {"format": 4, "objective": -1.0, "lower_bound": -1.0, "domain": {"domain": "cones"}, "terms": []}
     arrays = {"0.point": np.array([1.0, 5.0]), "0.multipliers": np.array([1.0, 0.0])}
-    arrays |= {"0.rows": np.zeros(0), "0.columns": np.zeros(0)}
+    arrays |= {f"0.{name}": nothing for name in ("free_multipliers", "free_point", "soc", "psd", "power")}
+    arrays |= {"0.sizes": np.zeros(3)}
     sealed(tmp_path, arrays, about | {"data": {"members": [*data], "sha256": digest(data)}})
     assert checked(tmp_path)[0] == code
     about |= {"data": {"members": [*data], "sha256": digest(data)}}

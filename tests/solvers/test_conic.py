@@ -8,6 +8,8 @@ import pytest
 import scipy.optimize
 from instances import make_instance, rounding
 
+import sdpmetric as sm
+from sdpmetric import bound
 from sdpmetric.core import run as base
 from sdpmetric.core.status import Status
 from sdpmetric.formulations import named, to_cvxpy
@@ -282,6 +284,55 @@ def test_programs_that_are_something_else_are_refused(small):
 def test_a_program_of_fewer_triplets_bounds_from_below(small):
     every = all_triplets(small.problem)
     program = to_cvxpy(small.problem, every[::3])
-    solution = solve(small.problem, program=program)
-    assert solution.lower_bound <= solve(small.problem).objective
+    assert bound(program).lower_bound <= solve(small.problem).objective
+    with pytest.raises(ValueError, match=r"program lacks the variable xi, \("):
+        solve(small.problem, program=program)
     assert named(program)[MARGINS].size == len(every[::3])
+
+
+LABELLED = make_instance("plain", 1, mu=0.4)
+STATED = {
+    "itml": lambda X, y: sm.ITMLProblem.from_labels(X, y, 20),
+    "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y, 20),
+    "pola": lambda X, y: sm.POLAProblem.from_labels(X, y, 20),
+    "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 10),
+    "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 20),
+    "mcml": lambda X, y: sm.MCMLProblem(X, np.roll(y, 3)),
+    "rca": lambda X, y: sm.RCAProblem.from_labels(X, y, 0.1),
+    "frobenius": lambda X, y: sm.FrobeniusLMNNProblem.from_labels(X, y, 1, 0.5, 0.1),
+    "diagonal": lambda X, y: sm.MetricProblem(
+        X, sm.terms.Frobenius() + sm.terms.TripletHinge(labels=y, n_neighbors=1), diagonal=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_constraints_of_a_users_own_in_every_program(name):
+    """The bound is the edited program's own, above that of the statement without the constraint."""
+    problem = STATED[name](LABELLED.problem.X, LABELLED.y)
+    program = to_cvxpy(problem)
+    own = program.var_dict
+    free = sm.solve(problem, tol=1e-6)
+    if name == "diagonal":
+        further = own["w"][0] <= 0.5 * free.metric[0, 0]
+    else:
+        M = own.get("M", own.get("A"))
+        further = M[0, 0] <= 0.5 * free.metric[0, 0]
+    edited = cp.Problem(program.objective, [*program.constraints, further])
+    solution = sm.solve(problem, "conic", program=edited, tol=1e-4)
+    certificate, between = solution.certificate, bound(edited)
+    assert solution.status in (Status.OPTIMAL, Status.OPTIMAL_INACCURATE)
+    assert certificate.program.endswith(" with 1 further constraint")
+    assert certificate.rigor == "rounding"
+    assert certificate.lower_bound > free.lower_bound
+    assert certificate.lower_bound <= between.upper_bound + rounding(between.upper_bound)
+    assert certificate.objective >= between.lower_bound - 1e-6 * abs(between.lower_bound)
+    assert solution.metric[0, 0] <= 0.5 * free.metric[0, 0] + certificate.primal_residual + 1e-9
+    with pytest.raises(ValueError, match="objective of program is not the problem's"):
+        sm.solve(problem, "conic", program=cp.Problem(cp.Minimize(program.objective.expr * 2), edited.constraints))
+
+
+def test_programs_that_are_not_about_a_metric_are_not_solved():
+    problem = sm.LFDAProblem(LABELLED.problem.X, LABELLED.y)
+    with pytest.raises(ValueError, match="about something else than a metric"):
+        sm.solve(problem, "conic", program=to_cvxpy(problem))

@@ -13,9 +13,9 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
+from sdpmetric.solvers.edited import solved
 from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
-from sdpmetric.solvers.lmnn.edited import EditedProgram
 from sdpmetric.solvers.lmnn.factored import solved_by_zero
 from sdpmetric.solvers.lmnn.refinement import refined_dual
 
@@ -38,9 +38,7 @@ def steps(
     if program is not None:
         if problem.tied is not problem:
             raise ValueError("program= takes a program of one metric; state an LMNNProblem, or leave program= out.")
-        edited = EditedProgram.of(problem.tied, program)
-        budget.spend()
-        yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]), radius)
+        yield solved(problem, program, chosen, budget, radius)
         return
     first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if init is None else init
     if (trivial := solved_by_zero(problem, tol)) is not None:
