@@ -69,7 +69,7 @@ class Adapter(SolvedEstimator):
         ``q^T W x``. Minimizes the mean of ``log(1 + exp(q^T W (z - x)))`` and ``50 strength / sqrt(n d) |W / 2s -
         I|^2`` over triplets of a query q, an item x that is more similar to it, and z; of labels over the nearest 3 of
         the class and 10 others. `transform` maps queries; `score` counts the most similar. There are no distances.
-    n_candidates : int, default 100
+    n_candidates : int, default 30
         With labels: how many examples each one is compared with, those nearest to it, at most a quarter of its class.
     solver : {"auto", "projected", "factored", "dual", "conic"}, default "auto"
         With `side="query"`: "auto", "projected" or "dual".
@@ -115,7 +115,7 @@ class Adapter(SolvedEstimator):
     metric: Literal["euclidean", "cosine"] = "euclidean"
     prior: Matrix | Literal["identity"] = "identity"
     side: Literal["both", "query"] = "both"
-    n_candidates: Count = 100
+    n_candidates: Count = 30
     strength_: float = field(init=False)
     strengths_: FloatArray = field(init=False)
     scores_: FloatArray = field(init=False)
