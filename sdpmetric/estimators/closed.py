@@ -49,9 +49,12 @@ class Covariance(MetricEstimator):
     --------
     RCA : Whitens within classes or chunklets.
 
+    Notes
+    -----
+    The statement and what is proven: docs/statements.md.
+
     References
     ----------
-    The statement and what is proven: docs/statements.md.
     [M1936] P. C. Mahalanobis. On the generalised distance in statistics. Proceedings of the National Institute of
         Sciences of India 2:49-55, 1936.
 
@@ -129,9 +132,12 @@ class RCA(MetricEstimator):
     LFDA : Looks at the scatter between classes, too.
     ITML : Learns from dissimilar pairs, too.
 
+    Notes
+    -----
+    The statement and what is proven: docs/statements.md.
+
     References
     ----------
-    The statement and what is proven: docs/statements.md.
     [BHSW2005] A. Bar-Hillel, T. Hertz, N. Shental and D. Weinshall. Learning a Mahalanobis metric from equivalence
         constraints. Journal of Machine Learning Research 6:937-965, 2005.
 
@@ -201,9 +207,12 @@ class LFDA(MetricEstimator):
     --------
     RCA : Whitens within classes or chunklets.
 
+    Notes
+    -----
+    The statement and what is proven: docs/lfda.md.
+
     References
     ----------
-    The statement and what is proven: docs/lfda.md.
     [S2007] M. Sugiyama. Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis.
         Journal of Machine Learning Research 8:1027-1061, 2007.
 

@@ -54,9 +54,12 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     --------
     MultiMetricLMNN : Predicts by nearest neighbors.
 
+    Notes
+    -----
+    The statement and what is proven: docs/classification.md.
+
     References
     ----------
-    The statement and what is proven: docs/classification.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 

@@ -197,9 +197,12 @@ class LMNN(LargeMarginEstimator):
     KernelLMNN : In the feature space of a kernel.
     EnergyClassifier : Predicts labels by the objective of LMNN.
 
+    Notes
+    -----
+    The statement and what is proven: docs/statements.md.
+
     References
     ----------
-    The statement and what is proven: docs/statements.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 
@@ -302,9 +305,12 @@ class KernelLMNN(LargeMarginEstimator):
     --------
     LMNN : Without a kernel.
 
+    Notes
+    -----
+    The statement and what is proven: docs/kernel.md.
+
     References
     ----------
-    The statement and what is proven: docs/kernel.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 
@@ -416,9 +422,12 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     LMNN : One metric, which has an embedding.
     EnergyClassifier : Predicts labels by the objective.
 
+    Notes
+    -----
+    The statement and what is proven: docs/multi_metric.md.
+
     References
     ----------
-    The statement and what is proven: docs/multi_metric.md.
     [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
         classification. Journal of Machine Learning Research 10:207-244, 2009.
 

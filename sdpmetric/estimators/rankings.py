@@ -107,9 +107,12 @@ class MLR(RankingEstimator, SolvedEstimator):
     --------
     FRML : Rankings, too, by stochastic steps at a fixed rank.
 
+    Notes
+    -----
+    The statement and what is proven: docs/mlr.md.
+
     References
     ----------
-    The statement and what is proven: docs/mlr.md.
     [ML2010] B. McFee and G. Lanckriet. Metric learning to rank. Proceedings of the 27th International Conference on
         Machine Learning, 2010.
 
@@ -175,9 +178,12 @@ class FRML(RankingEstimator):
     --------
     MLR : Rankings, too, by a convex program of any rank.
 
+    Notes
+    -----
+    The statement and what is proven: docs/frml.md.
+
     References
     ----------
-    The statement and what is proven: docs/frml.md.
     [LL2014] D. Lim and G. Lanckriet. Efficient learning of Mahalanobis metrics for ranking. Proceedings of the 31st
         International Conference on Machine Learning, 2014.
 

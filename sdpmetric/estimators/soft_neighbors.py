@@ -165,9 +165,12 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     MLKR : For numbers that are to be predicted.
     MCML : A convex relative.
 
+    Notes
+    -----
+    The statement and what is proven: docs/nca.md.
+
     References
     ----------
-    The statement and what is proven: docs/nca.md.
     [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighbourhood components analysis. Advances
         in Neural Information Processing Systems 17, 2005.
 
@@ -272,9 +275,12 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     --------
     NCA : For classes; ``targets="continuous"`` matches numbers softly.
 
+    Notes
+    -----
+    The statement and what is proven: docs/mlkr.md.
+
     References
     ----------
-    The statement and what is proven: docs/mlkr.md.
     [WT2007] K. Q. Weinberger and G. Tesauro. Metric learning for kernel regression. Proceedings of the 11th
         International Conference on Artificial Intelligence and Statistics, 2007.
 

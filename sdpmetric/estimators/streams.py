@@ -137,9 +137,12 @@ class POLA(StreamingEstimator):
     PairClassifier : Tells pairs apart, by the threshold of POLA.
     LEGO : Pairs one after another, with bounds on their distances.
 
+    Notes
+    -----
+    The statement and what is proven: docs/pola.md.
+
     References
     ----------
-    The statement and what is proven: docs/pola.md.
     [SSN2004] S. Shalev-Shwartz, Y. Singer and A. Y. Ng. Online and batch learning of pseudo-metrics. Proceedings of
         the 21st International Conference on Machine Learning, 2004.
 
@@ -244,9 +247,12 @@ class LEGO(StreamingEstimator):
     ITML : The whole of the pairs at once, solved to a proof.
     POLA : Pairs one after another, with a threshold.
 
+    Notes
+    -----
+    The statement and what is proven: docs/lego.md.
+
     References
     ----------
-    The statement and what is proven: docs/lego.md.
     [JKDG2008] P. Jain, B. Kulis, I. S. Dhillon and K. Grauman. Online metric learning and fast similarity search.
         Advances in Neural Information Processing Systems 21, 2008.
 

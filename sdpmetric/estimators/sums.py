@@ -56,9 +56,12 @@ class LSML(SolvedEstimator):
     SCML : Comparisons, too; the metric is a combination of given directions.
     QuadrupletClassifier : Tells by the metric which pair is nearer.
 
+    Notes
+    -----
+    The statement and what is proven: docs/relatives.md.
+
     References
     ----------
-    The statement and what is proven: docs/relatives.md.
     [LGZJW2012] E. Y. Liu, Z. Guo, X. Zhang, V. Jojic and W. Wang. Metric learning from relative comparisons by
         minimizing squared residual. Proceedings of the 12th IEEE International Conference on Data Mining, 2012.
 
@@ -111,9 +114,12 @@ class SDML(SolvedEstimator):
     ITML : Bounds on the distances of pairs, without sparsity.
     PairClassifier : Tells pairs apart by the metric and a threshold.
 
+    Notes
+    -----
+    The statement and what is proven: docs/relatives.md.
+
     References
     ----------
-    The statement and what is proven: docs/relatives.md.
     [QTZCZ2009] G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua and H.-J. Zhang. An efficient sparse metric learning in
         high-dimensional space via l1-penalized log-determinant regularization. ICML, 2009.
 
@@ -165,9 +171,12 @@ class SCML(SolvedEstimator):
     LSML : Comparisons, too; the metric stays near a prior.
     TripletClassifier : Tells by the metric which of two examples is nearer.
 
+    Notes
+    -----
+    The statement and what is proven: docs/relatives.md.
+
     References
     ----------
-    The statement and what is proven: docs/relatives.md.
     [SBS2014] Y. Shi, A. Bellet and F. Sha. Sparse compositional metric learning. Proceedings of the 28th AAAI
         Conference on Artificial Intelligence, 2014.
 
@@ -253,9 +262,12 @@ class MMC(SolvedEstimator):
     ITML : Stays near a prior, and its optimum keeps all directions.
     PairClassifier : Tells pairs apart by the metric and a threshold.
 
+    Notes
+    -----
+    The statement and what is proven: docs/mmc.md.
+
     References
     ----------
-    The statement and what is proven: docs/mmc.md.
     [XNJR2002] E. P. Xing, A. Y. Ng, M. I. Jordan and S. Russell. Distance metric learning, with application to
         clustering with side-information. Advances in Neural Information Processing Systems 15, 2002.
 
@@ -306,9 +318,12 @@ class ITML(SolvedEstimator):
     LEGO : The same divergence, one pair after another.
     PairClassifier : Tells pairs apart by the metric and a threshold.
 
+    Notes
+    -----
+    The statement and what is proven: docs/itml.md.
+
     References
     ----------
-    The statement and what is proven: docs/itml.md.
     [DKJSD2007] J. V. Davis, B. Kulis, P. Jain, S. Sra and I. S. Dhillon. Information-theoretic metric learning.
         Proceedings of the 24th International Conference on Machine Learning, 2007.
 
@@ -352,9 +367,12 @@ class MCML(SolvedEstimator):
     --------
     NCA : The same neighbors, where only one of the class has to be near; not convex.
 
+    Notes
+    -----
+    The statement and what is proven: docs/mcml.md.
+
     References
     ----------
-    The statement and what is proven: docs/mcml.md.
     [GR2006] A. Globerson and S. Roweis. Metric learning by collapsing classes. Advances in Neural Information
         Processing Systems 18, 2006.
 
