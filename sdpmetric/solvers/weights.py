@@ -42,7 +42,8 @@ ROOM = 1e-12
 WORK, FEW_LOSSES, FEW_WEIGHTS = 1e10, 2048, 256
 # Rounds after which those that do not matter are left out again.
 ROUNDS = 10
-# Iterations of a path at most, and after how many without a bound or a better gap it proves what it can.
+# Iterations of a path at most, and after how many without a bound or a better gap, while slacks of weights that are no
+# slacks yet do not get better either, it proves what it can.
 ITERATIONS, PATIENCE = 200, 12
 # How far a step goes toward the boundary; of the gap that is requested, the share on the path at the end, and the one
 # at which it is proven. Values below the last share of the first one count as 0.
@@ -271,7 +272,7 @@ class Path:
     def follow(self, enough: float, budget: Budget) -> Iterator[tuple[FloatArray, FloatArray]]:
         """All weights and multipliers, where their gap is small enough, or where multipliers may prove something."""
         at, g, T = self._start(), self.program.log, self.T
-        high, low, best, idle, first = math.inf, -math.inf, 3 * (math.inf,), 0, math.inf
+        high, low, best, idle, first = math.inf, -math.inf, [math.inf] * 4, 0, math.inf
         exact = self.program.lazy[self.rows].all() and not self.cost.any()  # then losses end at 0
         nothing = 0.0 if exact else NOTHING
         most, least = at.w, at.a
@@ -285,18 +286,18 @@ class Path:
             first = abs(high) if math.isinf(first) else first
             gap = relative_gap(high, min(low, high))
             average = self._average(at)
-            measures = (gap, average, high)
+            off = slack + self.curvature * at.w - at.z, self.offset + T @ at.w - slopes - at.p + at.q
+            measures = [gap, average, high, float(np.abs(off[0]).max(initial=NOTHING))]
             if any(
                 new < old - 0.1 * abs(old) or new < old == math.inf for new, old in zip(measures, best, strict=True)
             ):
-                idle, best = 0, (min(gap, best[0]), min(average, best[1]), min(high, best[2]))
+                idle, best = 0, list(map(min, measures, best))
             else:
                 idle += 1
             if gap <= enough or idle >= PATIENCE or abs(high) <= nothing * first < math.inf:
                 break
             if iteration % PATIENCE == PATIENCE - 1 and not math.isfinite(gap):
                 yield self.weights(most), self.multipliers(at.a)
-            off = slack + self.curvature * at.w - at.z, self.offset + T @ at.w - slopes - at.p + at.q
             solve = self._system(bends + at.p / h + at.q / b, self.curvature + at.z / at.w)
             affine = self._way(at, off, solve, (g - at.w * at.z, -at.p * h, -at.q * b))
             there, average = at.plus(affine, *self._lengths(at, affine)), max(average, 1e-300)
