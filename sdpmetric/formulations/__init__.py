@@ -1,6 +1,6 @@
 """Statements as CVXPY programs, the papers' equations next to each line; each registers its program."""
 
-from sdpmetric.formulations import frobenius, lfda, lmnn, pola, rca, terms
+from sdpmetric.formulations import frobenius, lfda, lmnn, pola, query, rca, terms
 from sdpmetric.formulations.exact_program import ExactProgram, Point, formulate, named, to_cvxpy
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "lmnn",
     "named",
     "pola",
+    "query",
     "rca",
     "terms",
     "to_cvxpy",

@@ -15,8 +15,10 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_multipliers
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg.rigorous import TINY, above, all_above, gamma, product_above, squares_above, sum_above, sum_below
+from sdpmetric.losses import Weighted
 from sdpmetric.terms.base import ROUNDINGS
 from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
@@ -68,8 +70,8 @@ class QueryProblem(Problem):
 
     weights: ClassVar[tuple[str, ...]] = ("frobenius",)
     refusals: ClassVar[Mapping[str, str]] = {
+        "report": "its point is no metric, and the page is about distances.",
         "save_proof": "its point is no metric; sdpmetric.certify proves the same again from solution.dual.",
-        "explain": "its multipliers, solution.dual, are those of the triplets in their order.",
     }
 
     X: NDArray[np.floating]
@@ -168,10 +170,7 @@ class QueryProblem(Problem):
         """
         L, _ = self.check_point(components, metric)
         loss, u = self.terms[0], self.margin - self.more_similar(L)
-        if dual is None:
-            given = [loss.smoothed(u, width)[1] for width in (WIDTHS if loss.kinked else WIDTHS[:1])]
-        else:
-            given = [check_multipliers(dual, loss.size, "multipliers of the triplets")]
+        given = self._tries(u, dual)
         proven, a = max(((self.proven(loss.clip(one)), loss.clip(one)) for one in given), key=lambda pair: pair[0])
         size = max((float(np.abs(one).max(initial=0.0)) for one in given), default=0.0)
         moved = float(np.abs(a - given[0]).max(initial=0.0)) if dual is not None else 0.0
@@ -185,6 +184,32 @@ class QueryProblem(Problem):
             dual_residual=moved / size if size else 0.0,
             complementarity=max(0.0, objective - bound) / max(1.0, abs(objective)),
             n_active=int(np.count_nonzero(a)),
+        )
+
+    def _tries(self, u: FloatArray, dual: Multipliers | None) -> list[FloatArray]:
+        """Given multipliers, or slopes of the losses at some excess."""
+        loss = self.terms[0]
+        if dual is not None:
+            return [check_multipliers(dual, loss.size, "multipliers of the triplets")]
+        return [loss.smoothed(u, width)[1] for width in (WIDTHS if loss.kinked else WIDTHS[:1])]
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
+        """All triplets, each about two similarities; see `Constrained.constraints`."""
+        loss, (query, better, worse), X = self.terms[0], self.triplets.T, np.asarray(self.X, dtype=np.float64)
+        u = self.margin - self.more_similar(components)
+        a = max((loss.clip(one) for one in self._tries(u, dual)), key=self.proven)
+        maps = X[query] @ components.T
+        similar = [np.einsum("ij,ij->i", maps, X[items]) for items in (better, worse)]
+        sums = {"loss": loss.value(u), "frobenius": 0.5 * float(np.sum((components - self.to.T) ** 2))}
+        return Constraints(
+            dual=a,
+            roles={"query": query, "better": better, "worse": worse},
+            multipliers=a,
+            excess=u,
+            loss=Weighted(loss.scalar, loss.item_weights),
+            stretch=[(query, better, similar[0]), (query, worse, -similar[1])],
+            sums=sums,
+            slopes={"frobenius": sums["frobenius"]},
         )
 
     def _highest(self, L: FloatArray, u: FloatArray) -> float:

@@ -22,7 +22,7 @@ from sdpmetric.core.certificate import (
     digits,
 )
 from sdpmetric.core.explanation import explain
-from sdpmetric.core.problem import Constrained, Problem
+from sdpmetric.core.problem import Constrained, Problem, refuse
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.solution import Solution
 from sdpmetric.report.scores import UNKNOWN, Scores, score
@@ -88,6 +88,8 @@ def page_data(
     problem = solution.problem
     if problem is None:
         raise ValueError("the solution was loaded without its problem; load it with Solution.load(path, problem).")
+    if "report" in problem.refusals:
+        raise refuse(problem, "report", "")
     X = np.asarray(problem.X, dtype=np.float64)
     labels = _labels(problem, y)
     features = _names(feature_names, X.shape[1], "feature_names", "feature")

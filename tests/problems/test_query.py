@@ -134,3 +134,18 @@ def test_what_is_wrong_is_said():
         sm.certify(problem, np.ones((2, 3)))
     with pytest.raises(ValueError, match="no metric"):
         sm.solve(problem).save_proof("nowhere.npz")
+    with pytest.raises(TypeError, match="no metric"):
+        sm.solve(problem).report("nowhere.html")
+
+
+def test_explanations_add_up_and_the_program_is_bounded_by_itself():
+    X, triplets = data(6)
+    problem = sm.QueryProblem(X, triplets, 0.2, margin=1.0)
+    solution = sm.solve(problem, tol=1e-6)
+    found = sm.explain(solution)
+    sums = found.slacks.sums
+    assert 0.2 * sums["frobenius"] + sums["loss"] == pytest.approx(solution.objective)
+    assert list(found.support.columns) == ["query", "better", "worse"]
+    between = sm.bound(sm.to_cvxpy(problem))
+    assert between.lower_bound <= solution.objective
+    assert solution.lower_bound <= between.upper_bound
