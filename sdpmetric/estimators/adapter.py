@@ -272,7 +272,7 @@ class Adapter(SolvedEstimator):
                 solve(
                     problem.with_weights(frobenius=strength * problem.terms[1].weight),
                     tol=max(self.tol or ROUGH, ROUGH),
-                    max_time=self.max_time,
+                    max_time=self._share_of_time(ROUNDS * len(STRENGTHS)),
                     init=start,
                 ).components
                 for problem, start in zip(problems, starts, strict=True)

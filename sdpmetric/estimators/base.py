@@ -217,6 +217,11 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         task.end({})
         return self
 
+    def _share_of_time(self, n: int) -> float | None:
+        """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
+        most: float | None = getattr(self, "max_time", None)
+        return None if most is None else 0.5 * most / n
+
     def _solve(
         self, problem: Problem, task: Task, measure: Score | None, **options: object
     ) -> tuple[Solution, float | None]:

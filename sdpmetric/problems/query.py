@@ -100,7 +100,11 @@ class QueryProblem(Problem):
         if loss == "hard":
             raise ValueError("loss='hard' is for metrics; take 'hinge' with a small weight frobenius=.")
         weight = validation.check_number("frobenius", frobenius, np.finfo(np.float64).tiny)
-        bound = TripletHinge(triplets, margin=margin, loss=loss, weights=triplet_weights).bind(data)
+        try:
+            bound = TripletHinge(triplets, margin=margin, loss=loss, weights=triplet_weights).bind(data)
+        except ValueError as error:
+            words = str(error).removeprefix("triplet_hinge: ").replace("anchor, target, impostor", "query, item, other")
+            raise ValueError(words.replace("anchor, target and impostor", "query and items")) from error
         self._assign(
             X=data,
             triplets=np.asarray(bound.triplets, dtype=np.int32),
