@@ -22,7 +22,7 @@ from sdpmetric.bounds.spans import DIMENSIONS, ENTRIES, differing, forest, null_
 from sdpmetric.bounds.well_posed import SampleSize
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import exact, psd
-from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
+from sdpmetric.linalg.distances import adjoint, weighted_differences
 from sdpmetric.linalg.rigorous import (
     Form,
     Images,
@@ -82,11 +82,6 @@ class PullCost:
         check_deadline()
         return psd.whiten(basis, inverse, root)
 
-    def value(self, components: FloatArray, Z: FloatArray) -> float:
-        """``<C, M>`` for a factor of M, (r, d), and the points ``X @ components.T``, (n, r)."""
-        pull = float(distances(Z, self.first, self.second) @ self.scales)
-        return pull + self.ridge * float(np.sum(components**2))
-
     def bound(self, components: FloatArray, images: Images) -> float:
         """A float not below ``<C, M>`` at exact components, or the metric, whose images of the data are given."""
         _, highest = images.distances(self.first, self.second)
@@ -98,11 +93,6 @@ class PullCost:
         """``C``, (d, d), in the data's own coordinates."""
         pull = adjoint(self.X, self.first, self.second, self.scales)
         return pull + self.ridge * np.eye(len(pull))
-
-    @cached_property
-    def points(self) -> FloatArray:
-        """The data in the range of the cost, whitened, (n, rank): there the cost is ``trace(M)``."""
-        return np.ascontiguousarray(self.X @ self.coordinates.range)
 
     @cached_property
     def null_groups(self) -> IndexArray:
@@ -139,7 +129,7 @@ class PullCost:
         return rows
 
     def whitened(self, components: FloatArray) -> FloatArray:
-        """The part of components that acts on `points`, (r, rank)."""
+        """The part of components that acts on the whitened data, (r, rank)."""
         return components @ self.coordinates.inverse[: self.coordinates.rank].T
 
 

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, RelaxationCertificate, relative_gap
+from sdpmetric.core.certificate import (
+    Certificate,
+    Dual,
+    DualityCertificate,
+    Multipliers,
+    RelaxationCertificate,
+    relative_gap,
+)
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -98,7 +105,10 @@ class Step:
         dual: Multipliers | None = None,
         step: float = math.nan,
     ) -> Self:
-        """A step with the problem's certificate of its point and multipliers."""
+        """A step with the problem's certificate of its point and multipliers, which must be finite."""
+        given = [components, *([] if dual is None or isinstance(dual, Dual) else [dual])]
+        if not all(np.isfinite(part).all() for part in given):
+            raise OverflowError("components or multipliers are too large for floats")
         made = problem.certify(components, dual=dual)
         frozen = None if dual is None else lambda: dual
         return cls(components, made.objective, made.lower_bound, frozen, made, step, made.n_active)

@@ -53,6 +53,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "lsml": relatives.lsml,
     "sdml": relatives.sdml,
     "scml": relatives.scml,
+    "queries": relatives.queries,
 }
 
 

@@ -98,6 +98,15 @@ def test_the_optimum_is_that_of_a_general_solver(loss):
         assert sm.verify(problem, solution.components + 0.1).lower_bound <= best * (1 + 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_maps_that_are_too_large_for_floats_end_with_a_status():
+    X, triplets = data()
+    for entry in sm.solvers_of(problem := sm.QueryProblem(1e150 * X, triplets, 1e-300, loss="smooth_hinge")):
+        solution = sm.solve(problem, entry.name, max_iter=50)
+        assert solution.status.word != "optimal"
+        assert not arb(solution.objective) < exact(problem, solution.components)
+
+
 def test_many_triplets_need_no_table(monkeypatch):
     X, triplets = data(4)
     problem = sm.QueryProblem(X, triplets, 0.2, loss="hinge", margin=1.0)

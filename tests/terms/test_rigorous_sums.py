@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cases import data, one_of_each
-from exact import Distances, number
+from exact import Distances, divergence, metric, number
 from flint import arb, ctx
 
 import sdpmetric as sm
@@ -99,6 +99,20 @@ def test_sums_of_entries_bound_every_factor_within_given_errors():
     X, L, errors = np.eye(2), np.array([[0.0, 1.0]]), np.array([[1e-3, 1e-12]])
     total = BoundTerms(X - X.mean(axis=0), (terms.OffDiagonal().bind(X),))
     assert total.highest(X, L, errors) >= total.value(L + errors)[0] > 1e-3
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+@pytest.mark.parametrize("share", [1e-15, 1e-6, 1e-2])
+def test_divergences_bound_every_factor_within_given_errors(rows, share):
+    A = rng.normal(size=(3, 3))
+    term = terms.LogDet(to=A.T @ A + 0.1 * np.eye(3), weight=0.7).bind(np.eye(3))
+    for size in (1e-40, 1.0, 1e40):
+        L = size * rng.normal(size=(rows, 3))
+        errors = share * size * rng.random((rows, 3))
+        bound = term.highest(L, errors)
+        corners = [L + sign * errors * rng.choice([-1.0, 1.0], L.shape) for sign in [0.0, *20 * (1.0,)]]
+        assert not any(arb(bound) < number(0.7) * divergence(metric(F), term.target) for F in corners)
+        assert share > 1e-6 or bound <= term.highest(L) * (1.0 + 1e-3) + 1e-3
 
 
 def test_the_conjugate_of_a_frobenius_term_of_one_feature_is_rounded_upwards():

@@ -63,15 +63,11 @@ class Form:
         return cls(np.eye(r), 0.0, float(r))
 
     @classmethod
-    def congruent(cls, A: FloatArray, V: FloatArray, map_errors: FloatArray | None = None) -> Form:
+    def congruent(cls, A: FloatArray, V: FloatArray) -> Form:
         """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most."""
         moved, sizes = V.T @ A @ V, np.abs(V)
         size = above(norm_above(sizes.T @ np.abs(A) @ sizes), 2 * len(V) + 8)
         error = above(gamma(2 * len(V) + 10) * size, 2)
-        if map_errors is not None:
-            off = norm_above(map_errors)
-            more = above((2.0 * norm_above(V) + off) * off * norm_above(A), 6)
-            error, size = above(error + more), above(size + more)
         return cls(0.5 * (moved + moved.T), error + UNDERFLOW, size + UNDERFLOW)
 
     def __add__(self, other: Form) -> Form:
