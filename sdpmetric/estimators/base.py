@@ -38,7 +38,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
-from sdpmetric.core.problem import Labelled, Problem
+from sdpmetric.core.problem import Labeled, Problem
 from sdpmetric.core.registry import find_solver, rank_bound_of, solvers_of
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
@@ -130,7 +130,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         """State the problem of labeled data."""
-        return self._state(cast(type[Labelled], self.statement).from_labels, X, y, **weighted(weights))
+        return self._state(cast(type[Labeled], self.statement).from_labels, X, y, **weighted(weights))
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
         """State the problem of pairs that are similar or not, or of triplets or quadruplets with weights."""

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.named import Prior, named_prior
-from sdpmetric.core.pairs import check_labelled_pairs, check_targets, pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators import routes
@@ -287,7 +287,7 @@ class LEGO(StreamingEstimator):
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
         self._forget()
-        return self._stated(X, self._bounded(X, *check_labelled_pairs(tuples, cast(ArrayLike, about), len(X))))
+        return self._stated(X, self._bounded(X, *check_labeled_pairs(tuples, cast(ArrayLike, about), len(X))))
 
     @with_callbacks
     def fit_targets(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
@@ -326,7 +326,7 @@ class LEGO(StreamingEstimator):
         return self._take(data, check_targets(data, pairs, targets, sides))
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        return self._take(X, self._bounded(X, *check_labelled_pairs(pairs, similar, len(X))))
+        return self._take(X, self._bounded(X, *check_labeled_pairs(pairs, similar, len(X))))
 
     def _taken(self) -> int:
         return self.stream_.n_items

@@ -15,7 +15,7 @@ from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.named import named_prior
-from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
@@ -110,7 +110,7 @@ class ITMLProblem(MetricProblem):
         pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
-        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        rows, flags = check_labeled_pairs(pairs, similar, len(data))
         if not len(rows):
             raise ValueError("there are no pairs; ITML needs at least one.")
         same = (data[rows[:, 0]] == data[rows[:, 1]]).all(axis=1) & ~flags

@@ -23,7 +23,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
@@ -93,7 +93,7 @@ class MMCProblem(MetricProblem):
         diagonal: bool = False,
     ) -> None:
         data = validation.check_examples(X)
-        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        rows, flags = check_labeled_pairs(pairs, similar, len(data))
         weights = check_pair_weights(pair_weights, len(rows))
         for kind, none in (("similar", not flags.any()), ("dissimilar", flags.all())):
             if none:

@@ -167,7 +167,7 @@ class QueryProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Certify any map: its objective rounded upwards, and the dual value of multipliers rounded downwards.
+        """Certify any map: its objective rounded upward, and the dual value of multipliers rounded downward.
 
         With multipliers a between 0 and the weights and ``S = sum_t a_t q_t (x_t - z_t)^T`` no map has less than
         ``margin sum a - sum l*(a) - <S, W0> - ||S||_F^2 / (2 frobenius)``. Default: slopes of the losses at the point.
@@ -229,7 +229,7 @@ class QueryProblem(Problem):
             return sum_above(np.array([self.terms[0].highest(u - off, u + off), square]))
 
     def proven(self, a: FloatArray) -> float:
-        """A lower bound from multipliers in their box, rounded downwards."""
+        """A lower bound from multipliers in their box, rounded downward."""
         q, apart = self.pairs
         with np.errstate(over="ignore", invalid="ignore"):
             weighted = a[:, None] * q

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import terms
 from sdpmetric.core import validation
 from sdpmetric.core.named import named_prior
-from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.problems.metric_problem import MetricProblem
 
@@ -67,7 +67,7 @@ class SDMLProblem(MetricProblem):
         pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
-        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        rows, flags = check_labeled_pairs(pairs, similar, len(data))
         given = check_pair_weights(pair_weights, len(rows))
         w = np.ones(len(rows)) if given is None else given
         share = validation.check_number("distance_weight", distance_weight, 0.0) / float(w.sum())
