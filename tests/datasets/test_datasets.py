@@ -270,7 +270,7 @@ def test_the_commonest_words_are_counted():
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_recognised_or_given(write, delimiter):
+def test_the_delimiter_is_recognized_or_given(write, delimiter):
     path = write(TABLE.replace(",", delimiter))
     for given in (None, delimiter):
         table = datasets.load_table(path, datasets.Columns("species", delimiter=given))

@@ -209,7 +209,7 @@ STRATEGIES = [
 
 
 def rate(y, predicted, kind, low):
-    """The share of one kind that is recognised, or -1 where less than `low` of the other kind is."""
+    """The share of one kind that is recognized, or -1 where less than `low` of the other kind is."""
     own, other = (np.mean(predicted[y == k] == k) for k in (kind, -kind))
     return own if other >= low else -1.0
 
