@@ -117,7 +117,7 @@ class MetricProblem(Problem):
         domain = Domain.of(data.shape[1], diagonal, bases)
         if tasks is not None:
             if diagonal or bases is not None:
-                raise ValueError("tasks= excludes diagonal= and bases=; pass one of them at most.")
+                raise ValueError("tasks= excludes diagonal= and bases=; pass at most one of them.")
             data, index, domain = lift_tasks(data, tasks, sharing)
         if not isinstance(terms, Term | Sum):
             raise TypeError(
@@ -147,9 +147,9 @@ class MetricProblem(Problem):
         """Refuse sums without a minimum, and domains in which a term is infinite everywhere."""
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
-                f"the sum has no minimum: {', '.join(t.name for t in self.terms if not t.nonnegative)} gains without "
-                f"end in {unbounded} directions in which no other term costs anything; add terms.Trace(), or a Budget "
-                "over pairs that differ there, or reduce the dimension first, for example by PCA."
+                f"the sum has no minimum: {', '.join(t.name for t in self.terms if not t.nonnegative)} falls without "
+                f"bound in {unbounded} directions in which no other term costs anything; add terms.Trace(), or a "
+                "Budget over pairs that differ there, or reduce the dimension first, for example by PCA."
             )
         if self.domain.plain or not self.total.barrier:
             return

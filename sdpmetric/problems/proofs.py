@@ -93,7 +93,7 @@ def _proof(
 
 def _finite(proof: Proof) -> Proof:
     if any(claim is not None and not math.isfinite(claim) for claim in (proof.objective, proof.lower_bound)):
-        raise ValueError("objective or lower bound of this solution are infinite: a proof file would say nothing.")
+        raise ValueError("objective or lower bound of this solution are infinite: a proof file would prove nothing.")
     return proof
 
 

@@ -73,9 +73,9 @@ class RCAProblem(Problem):
         Added to the diagonal of C. "auto": ``(r / n)^2`` times the mean variance of a direction, for n members of
         chunklets that vary in r directions. With a ridge ``log det`` is of the r largest eigenvalues of ``C M``, for
         data that vary in r directions by more than 1e-10 of the most, in units of their standard deviations; r is in
-        `describe` where it is less than the number of features that vary.
+        `describe` if it is less than the number of features that vary.
     sample_weight : (n,) array, optional
-        Nonnegative: an example counts so many times, in the means too. So whole weights are repeated rows. Default 1.
+        Nonnegative: how often each example counts, in the means too, so whole weights are repeated rows. Default 1.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Hinges over triplets and quadruplets: one distance is to be smaller than another one by a margin."""
+"""Hinges over triplets and quadruplets: one distance should be smaller than another one by a margin."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class _Comparison(MarginLoss):
 class TripletHinge(_Comparison):
     """``sum_t w_t l(margin + D(i, j) - D(i, l))`` over triplets (i, j, l), the push term of LMNN [WS2009].
 
-    With the squared hinge it is that of Schultz and Joachims's and of many later methods. A triplet says "i
-    is nearer to j than to l"; it may come from any source.
+    Schultz and Joachims [SJ2003] and many later methods learn from such triplets. A triplet states "i is nearer to j
+    than to l"; it may come from any source.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class TripletHinge(_Comparison):
     Attributes
     ----------
     index : (n,) int32 array or None
-        Of a bound term of labels without weights, the class of each example.
+        The class of each example, for a bound term of labels without weights.
     chosen : (n, k) int32 array or None
-        And the target neighbors; its triplets are listed when they are asked for.
+        Its target neighbors; its triplets are listed only on request.
     """
 
     triplets: ArrayLike | Triplets | None = None
@@ -258,14 +258,14 @@ def ranked(rankings: ArrayLike, *, all_pairs: bool = False) -> NDArray[np.int64]
     Parameters
     ----------
     rankings : (t, k + 1) integer array
-        Row numbers of the query, then of k objects from the nearest to the furthest.
+        Row numbers of the query, then of k objects from the nearest to the farthest.
     all_pairs : bool, default False
         Nearer than to every later one: t k (k - 1) / 2 triplets, which one wrong place violates more often.
 
     Raises
     ------
     ValueError
-        If the array has less than three columns.
+        If the array has fewer than three columns.
 
     Examples
     --------
