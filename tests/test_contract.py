@@ -36,7 +36,7 @@ def pairs_of(y):
 
 
 BASES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, -1, 0], [0, 1, 1], [0, 1, -1], [1, 0, 1]])
-# One line adds a statement: how to make one of labelled data.
+# One line adds a statement: how to make one of labeled data.
 FACTORIES = {
     "lmnn": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3),
     "kernel-lmnn": lambda X, y: sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="poly", degree=2, ridge=0.01),

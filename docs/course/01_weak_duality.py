@@ -49,7 +49,8 @@ for m in (0.0, 0.5, 1.0):
     print(f"m = {m}: objective {objective(m):.3f}")
 
 # %%
-# The objective is piecewise linear in m. Its kinks are where a hinge becomes zero, and the minimum is at a kink.
+# The objective is piecewise linear in m. Its kinks are where a hinge becomes zero, and the minimum is at 0 or at a
+# kink.
 
 kinks = (1 / (far - near[:, None]))[far > near[:, None]]
 best = min([0.0, *kinks], key=objective)
@@ -87,8 +88,8 @@ a = np.where(hinges > 1e-9, 0.5, 0.0)
 print("multipliers of active triplets only:", bound(a))
 
 # %%
-# That is a bound, but not a tight one: S is positive, and there is room. The triplet whose hinge is exactly zero may
-# have any multiplier between 0 and 1/2. We raise it until S is zero.
+# That is a bound, but not a tight one: S is positive. The triplet whose hinge is exactly zero may have any multiplier
+# between 0 and 1/2. We raise it until S is zero.
 
 tight = np.argmin(np.abs(hinges))
 room = 0.5 * near.sum() - (a * (far - near[:, None])).sum()
@@ -115,11 +116,11 @@ axis.set(xlabel="metric m", ylim=(0, 6))
 axis.legend()
 
 # %%
-# They are equal: the proof is complete. No metric is better, and nobody has to trust our search.
+# Bound and objective are equal, so the proof is complete. No metric is better, and nobody has to trust our search.
 assert np.isclose(bound(a), objective(best))
 
 # %%
-# The package does the same, for matrices: S(a) becomes a matrix that has to be positive semidefinite.
+# The package does the same, for matrices: S(a) becomes a matrix that must be positive semidefinite.
 
 solution = sm.solve(problem, tol=1e-8)
 print(solution.certificate)
@@ -129,8 +130,8 @@ assert solution.lower_bound <= objective(best) + 1e-9 <= solution.objective + 2e
 # Exercise 1
 # ----------
 #
-# Take the multipliers of the previous cell and multiply them by 1.1. Why is there no bound? What must be done to get
-# one again, and how good is it?
+# Multiply the best multipliers by 1.1. Why do they prove nothing? How can you repair them, and how good is the bound
+# then?
 #
 # .. raw:: html
 #
@@ -149,7 +150,7 @@ assert np.isclose(bound(scale * 1.1 * a), bound(a))
 # Exercise 2
 # ----------
 #
-# Certify the metric m = 1 by the package. How far is it from the optimum, at most, and in truth?
+# Certify the metric m = 1 with the package. How far from optimal can it be by the certificate, and how far is it?
 #
 # .. raw:: html
 #
@@ -168,8 +169,8 @@ assert certificate.lower_bound <= objective(best) * (1 + 1e-12)
 # Exercise 3: derive a conjugate
 # ------------------------------
 #
-# The squared hinge :math:`\tfrac12 [u]_+^2` has lines below it, too. Show that :math:`\tfrac12 [u]_+^2 \ge a u -
-# \tfrac12 a^2` for every :math:`a \ge 0`, and that equality holds for :math:`a = [u]_+`.
+# Lines lie below the squared hinge :math:`\tfrac12 [u]_+^2`, too. Show that :math:`\tfrac12 [u]_+^2 \ge a u - \tfrac12
+# a^2` for every :math:`a \ge 0`, and that equality holds for :math:`a = [u]_+`.
 #
 # .. raw:: html
 #

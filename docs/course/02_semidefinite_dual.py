@@ -1,16 +1,16 @@
 r"""2. The semidefinite program, its dual, and Slater's condition
 =================================================================
 
-LMNN is a semidefinite program (SDP). We write it and its dual in CVXPY, see that their values agree, ask why, and see
-an SDP whose values do not. Then we compare with the fast solver.
+LMNN is a semidefinite program (SDP). We write it and its dual in CVXPY, see that their values agree, ask why, and meet
+an SDP for which they do not. Then we compare with the fast solver.
 """
 
 # %%
 # The program
 # -----------
 #
-# The hinge :math:`[u]_+` is the smallest slack :math:`\xi \ge 0` with :math:`\xi \ge u`. Thus LMNN is linear in the
-# metric M and the slacks, with the constraint that M is positive semidefinite: a semidefinite program.
+# The hinge :math:`[u]_+` is the smallest slack :math:`\xi \ge 0` with :math:`\xi \ge u`. With slacks, LMNN is linear in
+# M and in them, and M must be positive semidefinite: that is a semidefinite program.
 
 import cvxpy as cp
 import numpy as np
@@ -52,7 +52,7 @@ print(f"dual value {dual.value:.6f}")
 assert abs(dual.value - program.value) < 1e-4 * program.value
 
 # %%
-# Along the multiples of these multipliers the bound grows until S leaves the cone: the best multiple is 1.
+# If we scale these multipliers up, the bound grows, until S leaves the cone: the best multiple is 1.
 
 import matplotlib.pyplot as plt
 
@@ -66,8 +66,8 @@ axis.set(xlabel="multiple of the best multipliers", xlim=(0, 1.25))
 axis.legend()
 
 # %%
-# Primal: M and the slacks; dual: a and S. In the notation of Boyd and Vandenberghe, M is the variable of a conic
-# program with data :math:`C` and :math:`B_t`, and S is the multiplier of :math:`M \succeq 0`.
+# The primal variables are M and the slacks, the dual ones a and S. In the notation of Boyd and Vandenberghe, M is the
+# variable of a conic program with data :math:`C` and :math:`B_t`, and S is the multiplier of :math:`M \succeq 0`.
 #
 # The values agree: *strong duality*. Slater's condition is enough for it: some point satisfies all constraints
 # strictly. Here :math:`M = I` with large slacks does, and so does a small multiple of any :math:`a > 0` in the dual, if
@@ -81,7 +81,8 @@ assert np.linalg.eigvalsh(C)[0] > 0
 # .. math:: \begin{pmatrix} 0 & x & 0 \\ x & z & 0 \\ 0 & 0 & 1 + x \end{pmatrix} \succeq 0 .
 #
 # A zero on the diagonal forces its row to vanish: x = 0 is the only feasible value, and no feasible matrix is positive
-# definite. In the dual the same zeros force the multiplier of the corner to 1, and the bound to -1: the gap is 1.
+# definite. In the dual, z is free, so the middle row of the multiplier must vanish. Then its last entry must be 1, and
+# the bound is -1: the gap is 1.
 
 for x in (-0.1, 0.0, 0.1):
     matrix = np.array([[0, x, 0], [x, 5, 0], [0, 0, 1 + x]])
@@ -110,8 +111,8 @@ assert fast.lower_bound <= certificate.objective * (1 + 1e-9)
 # %%
 # Each lower bound is below the other's objective, and both intervals are short: an error would have to occur in both.
 #
-# The exact layer of the package does better than our program. It starts with few triplets and adds those that are
-# violated (constraint generation), and never builds the whole list.
+# The exact layer of the package needs less memory than our program: it starts with few triplets and adds those that are
+# violated (constraint generation), so it never builds the whole list.
 
 exact = sm.solve(problem, solver="conic")
 print(sm.compare(fast, exact))
@@ -121,8 +122,8 @@ assert exact.relative_gap <= 1e-6
 # What the dual value of a solver proves
 # --------------------------------------
 #
-# A conic solver also reports a dual value. It is not a proof, because its multipliers are feasible up to a tolerance
-# only. The certificate clips and scales them until they are dual feasible.
+# A conic solver also reports a dual value. It is not a proof, because its multipliers are feasible only up to a
+# tolerance. The certificate clips and scales them until they are dual feasible.
 
 print("proven by the backend's own multipliers:", exact.certificate.backend_lower_bound)
 
@@ -130,8 +131,8 @@ print("proven by the backend's own multipliers:", exact.certificate.backend_lowe
 # Exercise 1
 # ----------
 #
-# Add a constraint to the program: the metric must be diagonal. Solve it. Must the value rise or fall? Check by
-# `sm.verify` that the diagonal metric is not optimal for the problem without the constraint.
+# Add a constraint to the program: the metric must be diagonal. Can the value fall? Use ``sm.verify`` to check that the
+# diagonal metric is not optimal for the problem without the constraint.
 #
 # .. raw:: html
 #
@@ -153,7 +154,7 @@ assert certificate.relative_gap > exact.relative_gap
 # Exercise 2
 # ----------
 #
-# Find a strictly feasible point of the dual above, by hand: which multiple of a = (1, ..., 1) will do?
+# Find a strictly feasible point of the dual above by hand: which multiples of a = (1, ..., 1) will do?
 #
 # .. raw:: html
 #
@@ -179,7 +180,7 @@ print(f"a = {scale:.4f} for every triplet proves {scale * len(triplets):.3f}, th
 #
 #    <details><summary>Solution</summary>
 
-program.solve(solver="CLARABEL")  # again: the constraints were part of another program since
+program.solve(solver="CLARABEL")  # again: the constraints have been in another program
 own = program.constraints[0].dual_value
 print(f"sum {own.sum():.6f}, dual value {dual.value:.6f}")
 slack_matrix = C - (stacked * own[:, None, None]).sum(axis=0)

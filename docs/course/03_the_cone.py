@@ -1,8 +1,8 @@
 r"""3. The cone, drawn
 ==================
 
-Metrics of two features are three numbers, so their cone can be drawn. We see what scaling multipliers to feasibility
-does, and why any multipliers prove something.
+A metric of two features has three numbers, so the cone of metrics can be drawn. We see what scaling multipliers to
+feasibility does, and why any multipliers prove something.
 """
 
 # %%
@@ -35,8 +35,8 @@ for _ in range(1000):
 # A problem in this cone
 # ----------------------
 #
-# Two classes differ in the second feature. The cost C lies inside the cone. The active triplets pull the slack
-# :math:`S(\tau a) = C - \tau \sum_t a_t B_t` along a straight line, out of it.
+# Two classes differ in the second feature. The cost C lies inside the cone. As :math:`\tau` grows, the slack
+# :math:`S(\tau a) = C - \tau \sum_t a_t B_t` moves along a straight line, and out of it.
 
 y = np.repeat([0, 1], 10)
 X = np.column_stack([rng.normal(size=20), y + 0.3 * rng.normal(size=20)])
@@ -93,7 +93,7 @@ axis.legend()
 # Better multipliers
 # ------------------
 #
-# Multipliers of a better metric point in a better direction. Any of them prove a bound; none can prove a wrong one.
+# Multipliers of a better metric point in a better direction. Any of them proves a bound; none can prove a false one.
 
 for name, M in (
     ("Euclidean", np.eye(2)),
@@ -109,7 +109,7 @@ assert all(scaled(multipliers(np.diag(d)))[1] <= optimum.objective for d in rng.
 # Exercise 1
 # ----------
 #
-# Which matrices are on the boundary of the cone? What metrics are they?
+# Which matrices are on the boundary of the cone? What kind of metrics are they?
 #
 # .. raw:: html
 #
@@ -117,7 +117,7 @@ assert all(scaled(multipliers(np.diag(d)))[1] <= optimum.objective for d in rng.
 
 v = rng.normal(size=2)
 across, q, up = coordinates(np.outer(v, v))
-assert np.isclose(up, np.hypot(across, q))  # rank one: a metric that looks at one direction only
+assert np.isclose(up, np.hypot(across, q))  # rank one (or 0): a metric that sees one direction only
 
 # %%
 # .. raw:: html
@@ -165,7 +165,7 @@ assert np.allclose(np.linalg.eigvalsh(A), [up - np.hypot(across, q), up + np.hyp
 # ---------------------
 #
 # The cone is its own dual: S is in it exactly if :math:`\langle S, M \rangle \ge 0` for all M in it. For an S outside
-# find an M that shows it.
+# the cone, find an M that shows it.
 #
 # .. raw:: html
 #

@@ -1,7 +1,7 @@
 r"""4. Optimality conditions, and any metric judged
 ===================================================
 
-The four conditions of Karush, Kuhn and Tucker (KKT) for LMNN, on numbers: complementary slackness, and what it says
+We check the four conditions of Karush, Kuhn and Tucker (KKT) on numbers, and see what complementary slackness says
 about ranks. Then we certify metrics that solve other problems.
 """
 
@@ -16,7 +16,8 @@ about ranks. Then we certify metrics that solve other problems.
 # 3. :math:`a_t = 1/2` for violated triplets, 0 for those beyond the margin (complementary slackness of the hinges),
 # 4. :math:`\langle S, M \rangle = 0` (complementary slackness of the cone).
 #
-# Objective minus bound is the sum of what the last two lack, so a gap of 0 is all four at once.
+# If 1 and 2 hold, objective minus bound is the sum of the violations of 3 and 4, so a gap of 0 means that all four
+# hold.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -82,9 +83,9 @@ for name, L in candidates.items():
     assert certificate.lower_bound <= certificate.objective
 
 # %%
-# The lower bound is the same for all metrics, since it belongs to the problem. A large gap says that the metric is not
-# a solution of *this* program; it does not say that the metric is bad: LDA has a small error here and is not optimal
-# for LMNN. A small gap says that the program is solved, not that it suits your purpose.
+# A lower bound is about the problem, so it holds for every metric. A large gap means that the metric does not solve
+# *this* program, not that it is bad: LDA has a small error here and is not optimal for LMNN. A small gap means that the
+# program is solved, not that it suits your purpose.
 #
 # The embeddings
 # --------------
@@ -145,7 +146,7 @@ except ValueError as error:
 # Exercise 3: where the gap sits
 # ------------------------------
 #
-# Split objective minus bound into what the hinges lack and what the cone lacks.
+# Split objective minus bound into the violations of conditions 3 (hinges) and 4 (cone).
 #
 # .. raw:: html
 #
@@ -172,7 +173,8 @@ assert np.isclose(hinges + cone, exact.objective - a.sum(), atol=1e-6 * exact.ob
 
 doubled = problem.certify(np.sqrt(2) * exact.components, dual=exact.dual)
 print(doubled)
-# 1, 2 and 4 hold still: the cone does not notice. Condition 3 fails: other triplets are violated now. The bound stays.
+# 1, 2 and 4 still hold, since none depends on the scale of M. Condition 3 fails: other triplets are violated now. The
+# bound stays.
 assert np.isclose(doubled.lower_bound, exact.lower_bound, rtol=1e-6)
 assert doubled.objective > exact.objective
 

@@ -1,8 +1,8 @@
 r"""5. Conjugates: one inequality, many methods
 ===============================================
 
-Every bound of this package is one inequality, that of Fenchel and Young. We check it for some losses, and then build
-problems from terms: the package derives the exact program, a fast solver, the dual and the certificate from it.
+Nearly every bound in this package follows from one inequality, that of Fenchel and Young. We check it for some losses,
+and then build problems from terms: the package derives the exact program, a fast solver, the dual and the certificate.
 """
 
 # %%
@@ -10,10 +10,9 @@ problems from terms: the package derives the exact program, a fast solver, the d
 # -----------------
 #
 # The conjugate of a loss is :math:`\ell^*(a) = \sup_u \{a u - \ell(u)\}`, so :math:`\ell(u) \ge a u - \ell^*(a)` for
-# all u and a. With u linear in the metric the right side is linear, and what is left is a minimum over the cone that is
-# known:
-#
-# - nothing else: :math:`\min_M \langle S, M \rangle = 0` if :math:`S \succeq 0` (LMNN, MCML);
+# all u and a. If u is linear in the metric, so is the right side. What is left is to minimize a linear function plus
+# any other term over the cone, and these minima are known:
+# - no other term: :math:`\min_M \langle S, M \rangle = 0` if :math:`S \succeq 0` (LMNN, MCML);
 # - a Frobenius term: :math:`-\tfrac12 \lVert [-S]_+ \rVert^2` (POLA);
 # - LogDet: :math:`\log\det(I + S)` (ITML, LEGO).
 
@@ -33,7 +32,7 @@ for name, (loss, conjugate) in LOSS.items():
     assert gaps.min() >= -1e-12
 
 # %%
-# In a picture: each slope a gives a line that touches the loss from below, and its height at 0 is :math:`-\ell^*(a)`.
+# In a picture: for each slope a, a line touches the loss from below, and its height at 0 is :math:`-\ell^*(a)`.
 
 import matplotlib.pyplot as plt
 
@@ -69,8 +68,8 @@ problem = sm.MetricProblem(X_few, 0.5 * near + 0.5 * apart + 1.0 * terms.LogDet(
 print(problem.describe())
 
 # %%
-# Every function works
-# --------------------
+# Solve it twice
+# --------------
 
 fast = sm.solve(problem, tol=1e-4)
 exact = sm.solve(problem, solver="conic")
@@ -79,8 +78,8 @@ assert sm.compare(fast, exact).consistent
 assert fast.relative_gap <= 1e-4
 
 # %%
-# How much should we trust the few labels? A path over the weight of one term shows it. Accuracy is that of the other
-# 120 flowers, each by its three nearest among the 30.
+# How much should we trust the few labels? We vary the weight of one term, and classify the other 120 flowers by their
+# three nearest neighbors among the 30.
 
 rest = np.setdiff1d(np.arange(150), few)
 weights = [0.01, 1.0, 100.0]
@@ -93,9 +92,9 @@ for weight, solution in zip(weights, sm.path(problem, log_det=weights), strict=T
 # A term of your own
 # ------------------
 #
-# Suppose that certain pairs must be at least 1 apart. The loss of a pair is a hinge, :math:`[1 - D_p]_+`. A term says
-# on which pairs it depends and how its numbers :math:`u = c + K D` come from their distances; the loss has a
-# conjugate, from which the dual and the certificate are computed.
+# Suppose that certain pairs must be at least 1 apart. The loss of a pair is a hinge, :math:`[1 - D_p]_+`. A term names
+# the pairs it depends on, and states how its numbers :math:`u = c + K D` come from their distances. The dual and the
+# certificate are computed from the conjugate of the loss.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,9 +124,9 @@ print(sm.compare(fast, exact).verdict)
 assert sm.compare(fast, exact).consistent
 
 # %%
-# The bound is proven by the same theorem as for the terms of the package: Fenchel and Young for each loss, and a
-# matrix that must be positive semidefinite. A wrong conjugate would show here, as a lower bound above the objective
-# of the other solver.
+# The bound is proven by the same theorem as for the terms of the package: Fenchel and Young for each loss, and a matrix
+# that must be positive semidefinite. A conjugate that is too small would show here, as a lower bound above the
+# objective of the other solver.
 #
 # Exercise 1
 # ----------
@@ -214,7 +213,7 @@ assert penalized(1.1 * best) > penalized(best) < penalized(0.9 * best)
 # Exercise 4: the minimum over the cone, with a Frobenius term
 # ------------------------------------------------------------
 #
-# The same for :math:`\tfrac12 \lVert M \rVert^2 + \langle S, M \rangle`. Which M attains it?
+# What is the minimum of :math:`\tfrac12 \lVert M \rVert^2 + \langle S, M \rangle`, and which M attains it?
 #
 # .. raw:: html
 #

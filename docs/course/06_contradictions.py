@@ -9,8 +9,9 @@ them by hand, and see that one of two certificates always exists.
 # Three points
 # ------------
 #
-# POLA asks for a metric A and a threshold b: squared distances of similar pairs at most b - 1, of dissimilar ones at
-# least b + 1. Take points at 0, 1 and 2 on a line: the outer two are similar, and 0 and 1 are not.
+# POLA asks for a metric A and a threshold :math:`b \ge 1`: squared distances of similar pairs should be at most b - 1,
+# those of dissimilar ones at least b + 1. Take points at 0, 1 and 2 on a line: the outer two are similar, and 0 and 1
+# are not.
 
 import numpy as np
 
@@ -22,20 +23,20 @@ solution = sm.solve(problem)
 print(solution.status, solution.certificate.contradiction)
 
 # %%
-# On a line the reason is plain: 4 m must be at most b - 1, and m at least b + 1. Multiply the demands by :math:`a_1,
-# a_2 \ge 0` and add them up. If everything that depends on the metric has the wrong sign, no metric is left:
+# On a line the reason is plain: 4 m must be at most b - 1, and m at least b + 1. In general, multiply the demands by
+# :math:`a_t \ge 0` that are not all 0, and add them up. Any metric that meets the demands satisfies
 #
 # .. math:: \sum_t a_t \le b \sum_t a_t y_t - \Bigl\langle \sum_t a_t y_t V_t, A \Bigr\rangle ,
 #
-# where :math:`y_t = \pm 1`. It is false for all A and b if :math:`\sum_t a_t y_t V_t \succeq 0` and :math:`\sum_t a_t
-# y_t \le 0`.
+# where :math:`y_t = \pm 1`. But the left side is positive, and the right side is not, for any A and b, if :math:`\sum_t
+# a_t y_t V_t \succeq 0` and :math:`\sum_t a_t y_t \le 0`.
 
 a, signs, squares = np.array([1.0, 1.0]), np.array([1, -1]), np.array([4.0, 1.0])
 print("matrix:", (a * signs * squares).sum(), "threshold:", (a * signs).sum())
 assert (a * signs * squares).sum() >= 0 >= (a * signs).sum()
 
 # %%
-# The demands are half planes of metrics m and thresholds b. They do not meet where m is at least 0:
+# Each demand is a half plane of metrics m and thresholds b. The two do not meet where m is at least 0:
 
 import matplotlib.pyplot as plt
 
@@ -52,8 +53,8 @@ axis.legend(loc="lower right")
 # -------------------------
 #
 # Farkas' lemma says that there is no third case: either a metric meets all demands, or such multipliers exist. For
-# matrices this needs that the set of all sums is closed, which the `docs <../../pola.html>`_ show. Random pairs in five
-# dimensions: a few can always be met, many cannot.
+# matrices this needs that the set of all sums is closed, which the `docs <../../pola.html>`_ show. We try random pairs
+# in five dimensions: the demands of a few can be met, those of many cannot.
 
 rng = np.random.default_rng(0)
 for count in (5, 20, 80):
@@ -81,7 +82,7 @@ assert np.sum(a * sign) <= 1e-9 * a.sum()
 # Exercise 1
 # ----------
 #
-# Leave one of the contradicting pairs out. Is the rest feasible?
+# Leave out one of the contradicting pairs. Are the others feasible?
 #
 # .. raw:: html
 #
@@ -141,7 +142,7 @@ assert found_a.fun < 0
 # Exercise 4: design a contradiction
 # ----------------------------------
 #
-# Build two pairs in the plane that no metric satisfies, as short as possible.
+# Build two pairs in the plane that no metric satisfies. Use as few points as you can.
 #
 # .. raw:: html
 #

@@ -1,16 +1,16 @@
 r"""7. Why Algorithm 1 stalls and Polyak's step does not
 ======================================================
 
-The paper of LMNN descends by subgradients and adapts its step: times 1.01 after a success, times 0.5 after a failure.
-We implement this rule, observe that it stops above the optimum, explain why, and replace it.
+The LMNN paper uses subgradient descent and adapts the step: times 1.01 after a success, times 0.5 after a failure. We
+implement this rule, observe that it stops above the optimum, explain why, and replace it.
 """
 
 # %%
 # A function with a kink
 # ----------------------
 #
-# The objective of LMNN is a sum of hinges, so it has kinks. Two dimensions are enough to see what they do: a narrow
-# valley with a sharp bottom.
+# The objective of LMNN contains hinges, so it has kinks. A narrow valley with a sharp bottom, in two dimensions, shows
+# what they do.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -57,9 +57,9 @@ assert values[-1] > 1
 assert lengths[-1] < 1e-6
 
 # %%
-# The steps across the valley overshoot the kink. Each failure halves the step, and it takes 70 successes to make up
-# for one failure, since :math:`1.01^{70} \approx 2`. Near the kink failures are at least that frequent, and the step
-# lengths decrease geometrically. Their sum is finite, so the total distance is bounded. The method stops, and its
+# The steps across the valley overshoot the kink. Each failure halves the step, and it takes 70 successes to make up for
+# one failure, since :math:`1.01^{70} \approx 2`. Near the kink failures are more frequent than that, so the step
+# lengths decrease geometrically. Their sum is finite, and so is the distance that the method can go. It stops, and its
 # objective looks as if it had converged.
 #
 # Polyak's rule
@@ -95,8 +95,8 @@ axes[0].legend()
 # On LMNN
 # -------
 #
-# The certificate has a lower bound, and so Polyak's rule can be used without knowing the optimum. ``step="paper"`` is
-# Algorithm 1 as it is printed.
+# A certificate contains a lower bound, so Polyak's rule works without knowing the optimum. ``step="paper"`` is
+# Algorithm 1 as printed.
 
 import sdpmetric as sm
 from sdpmetric import datasets
@@ -110,14 +110,15 @@ for name, solution in (("Algorithm 1", stalls), ("Polyak", proves)):
 assert proves.relative_gap <= 1e-2 < stalls.relative_gap
 
 # %%
-# The objective does not show it, but the certificate does: Algorithm 1 has stopped, and its gap is large.
+# The objective does not show that Algorithm 1 stopped too early, but the certificate does: its gap is large.
 #
 # The factor: Burer and Monteiro
 # ------------------------------
 #
 # The default solver descends in a factor L of :math:`M = L^\top L` instead. That is not convex, but the certificate
 # does not care: a point whose gradient :math:`2 L S` vanishes is a global optimum if S is positive semidefinite. A
-# factor of too few rows can be stationary without that; a direction in which S is negative is then the way out.
+# factor of too few rows can be stationary without that; then a new row along a direction in which S is negative leads
+# down.
 
 flat = sm.solve(problem, n_components=1)
 full = sm.solve(problem, tol=1e-3)
@@ -146,8 +147,7 @@ def faster(step, value, best):
 other, _ = descend(faster)
 print(f"best value {other[-1]:.2e}, against {values[-1]:.2e}")
 # It still stalls: on the kink fewer than every second step succeeds. Any two factors fail in some valley, since the
-# share of successes depends on the angle of the kink, which the rule does not use. A lower bound on the optimum avoids
-# the problem.
+# share of successes depends on the angle of the kink, which the rule does not know. Polyak's step needs no factors.
 assert other[-1] > 1
 
 # %%
@@ -165,7 +165,7 @@ assert other[-1] > 1
 #    <details><summary>Solution</summary>
 
 print(f"total {lengths.sum():.2f}, distance to the minimum {np.hypot(1, 3):.2f}")
-assert lengths.sum() < np.hypot(1, 3)  # it cannot, in whatever direction it goes
+assert lengths.sum() < np.hypot(1, 3)  # it cannot, whatever the directions
 
 # %%
 # .. raw:: html
@@ -198,7 +198,7 @@ print(f"distance after 50 steps {np.linalg.norm(x - target):.1e}")
 # --------------------------------
 #
 # Minimize :math:`m^2 - m` over :math:`m \ge 0` by :math:`m = l^2`. Where is the factor stationary without being
-# optimal, and what does the slack say there?
+# optimal, and what is the slack there?
 #
 # .. raw:: html
 #

@@ -1,8 +1,8 @@
 r"""8. Floating point: a false bound
 ================================
 
-The theorem of lesson 1 is true, and a program that evaluates it can still print a number that is no lower bound. Nine
-points are enough. We compute such a number, refute it by exact arithmetic, and see what rounding outward costs.
+The theorem of lesson 1 is true, yet a program that evaluates it can print a number that is no lower bound. Nine points
+are enough. We compute such a number, refute it by exact arithmetic, and see what rounding outward costs.
 """
 
 # %%
@@ -32,7 +32,7 @@ def nine_points(seed):
 # The bound as a textbook computes it
 # -----------------------------------
 #
-# Whiten by the cost, take the largest eigenvalue, scale the multipliers. All of it in float64, without a thought about
+# Whiten by the cost, take the largest eigenvalue, scale the multipliers: all in float64, without a thought about
 # rounding.
 
 
@@ -50,8 +50,8 @@ def textbook_bound(X, pairs, triplets, a):
 # The objective in exact arithmetic
 # ---------------------------------
 #
-# Floats are rational numbers, and the objective needs sums and products only: Python's fractions give it without any
-# rounding.
+# Floats are rational numbers, and the objective needs only sums, products and comparisons, so Python's fractions
+# compute it without rounding.
 
 
 def exact_objective(X, y, pairs, L):
@@ -90,8 +90,8 @@ print(f"{false} of 3 'bounds' exceed a value that is attained")
 
 # %%
 # A "bound" above an attained value is no bound. The difference is small, some :math:`10^{-8}`: a test with a tolerance
-# of :math:`10^{-7}` does not notice. Whitening stretched one direction by :math:`10^9`, and the rounding of the data's
-# differences with it.
+# of :math:`10^{-7}` does not notice it. Whitening stretched one direction by :math:`10^9`, and with it the rounding
+# errors of the data's differences.
 
 import matplotlib.pyplot as plt
 
@@ -107,8 +107,8 @@ axis.legend(loc="lower left", fontsize="small")
 
 # %%
 # The certificate rounds every step outward: sums, products, eigenvalues (by Cholesky's method with a proven error) and
-# the whitening, whose inverse is never needed. Its bounds hold, and cost some digits on such data, and almost none on
-# others.
+# the whitening, whose inverse is never needed. Its bounds hold. They lose some digits on data like these, and almost
+# none on others.
 
 X, y = sm.datasets.load("iris")
 problem = sm.LMNNProblem.from_labels(X, y)
@@ -118,7 +118,7 @@ print(f"iris: proven relative gap {sm.solve(problem, solver='conic').relative_ga
 # Exercise 1
 # ----------
 #
-# Choose the perturbation 1e-3 instead of 1e-9. Are there still false bounds?
+# Perturb by 1e-3 instead of 1e-9. Are there still false bounds?
 #
 # .. raw:: html
 #
@@ -165,9 +165,8 @@ assert proven <= sm.solve(problem, solver="conic").objective < claimed
 # .. raw:: html
 #
 #    </details>
-#
-# Exercise 3: homework: forge proof files
-# ---------------------------------------
+# Exercise 3 (homework): forge proof files
+# ----------------------------------------
 #
 # Write an honest proof file. Then claim more, remove the triplets behind the multipliers, or change the data, and let
 # the independent checker judge each file. A seal protects files against accidents only, so forge it, too.

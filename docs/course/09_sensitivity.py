@@ -1,16 +1,16 @@
 r"""9. Sensitivity and screening
 ============================
 
-Multipliers are prices: they say which triplets hold the metric in place, and what the optimum would be with other
-weights. A small gap also proves which triplets never matter.
+Multipliers are prices: they show which triplets hold the metric in place, and bound the optimum under other weights. A
+small gap also proves that some triplets cannot matter.
 """
 
 # %%
 # Prices
 # ------
 #
-# The optimum of LMNN as a function of the push weight is the smallest of many linear functions, one for each metric. So
-# it is concave, and any metric gives an upper bound on *all* of it: its own line.
+# For a fixed metric, LMNN's objective is a linear function of the push weight. The optimum is the smallest of these
+# functions, one for each metric. So it is concave, and each metric's line is above it at *every* weight.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +41,7 @@ assert all(optimum <= line * (1 + 1e-3) for optimum, line in zip(optima, lines, 
 # Who holds the metric in place?
 # ------------------------------
 #
-# Only triplets with a positive multiplier do. They are few among 45,000, and belong to few flowers.
+# Only triplets with a positive multiplier do: few of the 45,000.
 
 positive = len(found.support)
 print(f"{positive} of 45,000 triplets; {np.sum(np.asarray(found.influence.contribution) != 0)} of 150 flowers")
@@ -51,8 +51,8 @@ assert positive < 2000
 # Safe screening
 # --------------
 #
-# With a Frobenius term the problem is strongly convex: a proven gap bounds the *distance* to the optimal metric. Every
-# triplet whose hinge has the same sign in the whole ball is decided, before the optimum is known.
+# With a Frobenius term the problem is strongly convex: a proven gap bounds the *distance* to the optimal metric. If a
+# triplet is active in the whole ball, or inactive in all of it, then so it is at the optimum, which need not be known.
 
 strong = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
 for tol in (1e-2, 1e-4, 1e-6):
@@ -63,14 +63,14 @@ for tol in (1e-2, 1e-4, 1e-6):
 # Exercise 1
 # ----------
 #
-# Remove all triplets that the last screening decided to be inactive. Does the optimum change?
+# If we remove all triplets that the last screening proved to be inactive, does the optimum change?
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-# No: their multipliers are 0 in every optimal dual point, and their hinges are 0 at the optimum. It is a theorem about
-# the optimum, not an observation about the solver, which is why it is called safe.
+# No: their hinges are 0 at the optimum, and their multipliers are 0 in every dual optimum. This is a theorem about the
+# optimum, not an observation about a solver, so the screening is called safe. The optimum lies in the interval:
 exact = sm.solve(strong, solver="conic")
 print(f"{rough.lower_bound:.6f} <= {exact.objective:.6f} <= {rough.objective:.6f}")
 assert rough.lower_bound <= exact.objective * (1 + 1e-9)
@@ -83,7 +83,7 @@ assert rough.lower_bound <= exact.objective * (1 + 1e-9)
 # Exercise 2
 # ----------
 #
-# What does the optimum gain if flower 106 is left out? Bound it before you solve.
+# By how much does the optimum fall if flower 106 is left out? Estimate it before you solve.
 #
 # .. raw:: html
 #
@@ -121,7 +121,7 @@ assert np.isclose(raised, 1.1 * solution.lower_bound, rtol=1e-6)
 # Exercise 4: concavity, measured
 # -------------------------------
 #
-# Check on the optima of the picture that the optimum is a concave function of the push weight.
+# Do the optima in the picture show that the optimum is a concave function of the push weight?
 #
 # .. raw:: html
 #
@@ -139,8 +139,9 @@ assert (bends <= 1e-3 * np.max(optima)).all()  # up to the gaps
 # Exercise 5: derive the ball
 # ---------------------------
 #
-# A function that is strongly convex with modulus :math:`\lambda` grows at least by :math:`\tfrac{\lambda}{2} \lVert M -
-# M^* \rVert^2`. What does a gap g prove about the distance? Compare with the truth.
+# A function that is strongly convex with modulus :math:`\lambda` exceeds its minimum by at least
+# :math:`\tfrac{\lambda}{2} \lVert M - M^* \rVert^2`. What does an absolute gap g prove about the distance of M from the
+# optimal metric? Compare with the true distance.
 #
 # .. raw:: html
 #

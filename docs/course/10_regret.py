@@ -1,16 +1,16 @@
 r"""10. Online learning, regret, and a false theorem
 ==================================================
 
-Pairs arrive one after another, and each of them updates the metric. What can be proven about such a learner? We define
-regret, compare an online learner with the best fixed metric, and refute a published theorem with one pair.
+Pairs arrive one after another, and each updates the metric. What can be proven about such a learner? We define regret,
+compare an online learner with the best fixed metric, and refute a published theorem with one pair.
 """
 
 # %%
 # A stream of pairs
 # -----------------
 #
-# LEGO takes pairs with target distances: similar ones should be near, dissimilar ones far. Only the first of three
-# features matters here.
+# LEGO learns from pairs with target distances: similar ones should be near, dissimilar ones far. In this example only
+# the first of three features matters.
 
 import math
 
@@ -43,8 +43,8 @@ assert np.argmax(np.diag(stream.metric)) == 0
 # ------
 #
 # Is that loss large? The fair comparison is with the best metric *in hindsight*, which sees all pairs at once but may
-# not change. The difference of the cumulative losses is the *regret*. The best fixed metric is a convex problem, so
-# it can be bounded from below, with a proof.
+# not change. The difference between the cumulative losses is the *regret*. Finding the best fixed metric is a convex
+# problem, so duality bounds its loss from below.
 
 problem = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=0.05)
 certificate = sm.regret(problem, sm.solve(problem))
@@ -56,28 +56,29 @@ import matplotlib.pyplot as plt
 
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axis.plot(np.cumsum(losses), label="loss of the stream")
-axis.axhline(certificate.lower_bound, color="tab:red", linestyle="--", label="no fixed metric loses less, in all")
+axis.axhline(certificate.lower_bound, color="tab:red", linestyle="--", label="every fixed metric loses at least this")
 axis.set(xlabel="pairs", ylabel="cumulative loss", ylim=(0, None))
 axis.legend()
 
 # %%
-# Three numbers: the loss of the stream, a lower bound on the loss of every fixed metric, and the bound of the theorem.
-# The theorem holds here, with room to spare.
+# The certificate has three numbers: the loss of the stream, a lower bound on the loss of every fixed metric, and an
+# upper bound on the stream's loss by a theorem that holds for every stream. Here there is much room between loss and
+# bound.
 #
 # A theorem that is false
 # -----------------------
 #
-# The paper of LEGO bounds the loss with constants that contain R, where all *points* have a squared norm of at most
-# R. One pair is a counterexample. The two points are opposite, with :math:`\lVert u \rVert^2 = 10 = R`,
-# so their squared distance is 40 and not 10. With the target 1 the first step costs
+# The theorem of the LEGO paper bounds the loss by constants that contain R, where all *points* have a squared norm of
+# at most R. One pair is a counterexample. Its two points are opposite, with :math:`\lVert u \rVert^2 = 10 = R`, so
+# their squared distance is 40, not 10. With the target 1, the first step costs
 
 u, target, eta = math.sqrt(10), 1.0, 1.0
 online = 0.5 * (4 * u**2 - target) ** 2
 print("loss of the online learner:", online)
 
 # %%
-# The comparator is the metric 1/40, which meets the target exactly: its loss is 0, and the bound of
-# the theorem is a multiple of its LogDet divergence from the first metric.
+# We compare with the fixed metric 1/40, which meets the target exactly. Its loss is 0, so the theorem's bound is a
+# multiple of its LogDet divergence from the initial metric.
 
 comparator = target / (4 * u**2)
 divergence = comparator - math.log(comparator) - 1
@@ -87,8 +88,9 @@ print(f"the printed theorem allows {allowed:.1f}")
 assert online > allowed
 
 # %%
-# The proof bounds *differences* of points, and predictions under metrics that may grow, by R. With R the largest of the
-# predictions and targets that occur, the theorem holds; the package computes that bound (see the errata).
+# The paper's proof uses R as a bound on the squared *differences* of points, and on predictions under metrics that may
+# grow. If R is the largest of the predictions and targets that occur, the theorem holds (see the errata), and the
+# package computes the corrected bound.
 
 pair = np.array([[u], [-u]])
 once = sm.LEGOProblem(pair, np.array([[0, 1]]), np.array([target]), learning_rate=eta)
@@ -100,8 +102,8 @@ assert corrected.objective <= corrected.regret_bound
 # Exercise 1
 # ----------
 #
-# The learning rate trades two terms of the bound. Run the stream with rates from 0.001 to 1 and find the one with the
-# smallest loss. Does the lower bound depend on the rate? Why not?
+# Run the stream with learning rates from 0.001 to 1 and find the one with the smallest loss. Does the lower bound for
+# fixed metrics depend on the rate? Why, or why not?
 #
 # .. raw:: html
 #
@@ -124,7 +126,7 @@ assert np.allclose(bounds, bounds[0], rtol=1e-3)
 # Exercise 2: where the printed theorem breaks
 # --------------------------------------------
 #
-# For which R does the counterexample contradict the printed bound?
+# For which of the values 0.25, 0.5, 1, 2, 5 and 10 of R does the counterexample contradict the printed bound?
 #
 # .. raw:: html
 #
@@ -136,7 +138,8 @@ for R in (0.25, 0.5, 1.0, 2.0, 5.0, 10.0):
     root = R / 2 + math.sqrt(R**2 / 4 + 1 / eta)
     divergence = target / predicted - math.log(target / predicted) - 1
     print(f"R = {R}: loss {loss:.2f}, allowed {(1 / eta + root**2) * divergence:.2f}")
-# At R = 1/4 the prediction meets the target; from R = 1 on the loss exceeds what is allowed.
+# At R = 1/4 the prediction meets the target; for R = 1 to 10 the loss exceeds what is allowed. Not for every R: the
+# divergence grows, too, and from R = 2,200 on it allows the loss again.
 assert loss > (1 / eta + root**2) * divergence
 
 # %%
@@ -157,7 +160,7 @@ order = np.random.default_rng(1).permutation(len(pairs))
 shuffled = sm.LEGOProblem(X, pairs[order], targets[order], sides[order], learning_rate=0.05)
 mixed = sm.regret(shuffled, sm.solve(shuffled))
 print(f"loss {certificate.objective:.2f} and {mixed.objective:.2f}; fixed {mixed.lower_bound:.2f}")
-assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)  # a sum does not know the order
+assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)  # a sum has no order
 
 # %%
 # .. raw:: html
@@ -167,8 +170,8 @@ assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)  # a su
 # Exercise 4: an optimum that is useless
 # --------------------------------------
 #
-# Optimal is not useful. Learn a metric for 40 examples of 60 features of which only the first two matter. What do
-# neighbors of new examples say?
+# An optimal metric need not be useful. Learn a metric from 40 examples with 60 features, only the first two of which
+# matter. How well do nearest neighbors classify new examples?
 #
 # .. raw:: html
 #
@@ -184,7 +187,7 @@ for name, L in (("Euclidean", np.eye(60)), ("learned", solved.components)):
     seen = np.mean(classification.knn_predict(L, A, a, n_neighbors=3) == a)
     new = np.mean(classification.knn_predict(L, A, a, B, 3) == b)
     print(f"{name}: training examples {seen:.0%}, new ones {new:.0%}")
-print(f"objective {solved.objective:.1e}: the optimum, 0, separates the training set in directions of no cost")
+print(f"objective {solved.objective:.1e}: the optimum, 0, separates the training set along directions of no cost")
 assert solved.status.ok
 assert np.mean(classification.knn_predict(solved.components, A, a, B, 3) == b) < 0.9
 

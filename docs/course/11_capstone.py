@@ -43,7 +43,7 @@ def score(path):
 
 
 def submit(dual, name):
-    """Write multipliers as a proof file, with whatever metric they come with."""
+    """Write multipliers as a proof file, with the Euclidean metric: only the bound is scored."""
     path = folder / name
     problem.proof(np.eye(4), dual).write(path)
     return path
@@ -53,7 +53,8 @@ def submit(dual, name):
 # A first submission
 # ------------------
 #
-# The same multiplier for every triplet, as in lesson 2. The class writes a file that claims what is proven.
+# The same multiplier for every triplet, as in lesson 2. ``problem.proof`` makes a file that claims only what they
+# prove.
 
 i, j = problem.target_pairs
 triplets = np.array([(a, b, c) for a, b in zip(i, j, strict=True) for c in np.flatnonzero(y != y[a])], dtype=np.int32)
@@ -80,7 +81,7 @@ axis.invert_yaxis()
 assert 0.99 < score(folder / "mine.npz") <= 1
 
 # %%
-# Cheating does not pay: a claim that the multipliers do not prove scores 0, with a valid seal, too.
+# Cheating does not pay: a claim that the multipliers do not prove scores 0, even with a valid seal.
 
 with np.load(folder / "mine.npz") as stored:
     arrays = {name: stored[name] for name in stored.files}
@@ -97,14 +98,14 @@ assert score(folder / "cheat.npz") == 0
 # -----------------
 #
 # - *Bronze*: 90 % of the optimum without any solver of this package: a subgradient method of your own (lesson 7).
-# - *Silver*: 99 % with as few multipliers as you can that are not 0. Which triplets are needed (lesson 9)?
-# - *Gold*: a file that the checker accepts although its bound is false (lesson 8). Nobody has one; if you do, please
-#   report it.
+# - *Silver*: 99 % with as few nonzero multipliers as you can. Which triplets are needed (lesson 9)?
+# - *Gold*: a file that the checker accepts although its bound is false (lesson 8). Nobody has found one; if you do,
+#   please report it.
 #
 # Exercise: silver
 # ----------------
 #
-# How many multipliers does 99 % need, if the smallest are dropped?
+# Set the smallest multipliers of an optimal solution to 0. How many must stay to prove 99 %?
 #
 # .. raw:: html
 #

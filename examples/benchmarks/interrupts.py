@@ -29,8 +29,8 @@ from sdpmetric.core.solution import Solution
 
 ROWS, FEATURES = 120, 4
 # Estimators that learn from labels.
-LABELLED = ("LMNN", "KernelLMNN", "MultiMetricLMNN", "POLA", "MMC", "MCML", "ITML", "RCA", "NCA", "LFDA", "LSML")
-LABELLED += ("SDML", "SCML", "MLR", "FRML")
+LABELED = ("LMNN", "KernelLMNN", "MultiMetricLMNN", "POLA", "MMC", "MCML", "ITML", "RCA", "NCA", "LFDA", "LSML")
+LABELED += ("SDML", "SCML", "MLR", "FRML")
 # Of an interrupt that came too late.
 ENDED = "the call had ended"
 Call = Callable[[], Solution | None]
@@ -71,7 +71,7 @@ def calls() -> dict[str, Call]:
         for entry in sm.solvers_of(state()):
             name = f"{type(state()).__name__}, {entry.name}"
             found[name] = lambda state=state, solver=entry.name: sm.solve(state(), solver, tol=1e-2, max_time=10)
-    for name in (*LABELLED, "MLKR"):
+    for name in (*LABELED, "MLKR"):
         targets = y + 0.3 * X[:, 0] if name == "MLKR" else y
         found[name] = lambda name=name, targets=targets: getattr(estimators, name)().fit(X, targets).solution_
     return found

@@ -20,7 +20,7 @@ from sdpmetric import datasets
 from sdpmetric.cli.options import BAD_INPUT, DEFAULT, LimitOptions, ProblemOptions, TableOptions, names, note
 from sdpmetric.core import files, validation
 from sdpmetric.core.files import FOREIGN, read_json
-from sdpmetric.core.problem import Labelled, Problem, statements
+from sdpmetric.core.problem import Labeled, Problem, statements
 from sdpmetric.core.run import Budget, check_tolerance
 from sdpmetric.core.solution import Solution
 from sdpmetric.datasets.named import in_folder
@@ -193,7 +193,7 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
 
 def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
     """State a problem by name for labeled data."""
-    known = {name: kind for name, kind in statements().items() if issubclass(kind, Labelled)}
+    known = {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
     check_names("statement", [name], tuple(known))
     kind = known[name]
     takes = [parameter for parameter in inspect.signature(kind.from_labels).parameters if parameter not in ("X", "y")]

@@ -29,9 +29,9 @@ def _data_sets(incomplete: str) -> list[str]:
 def _statements(incomplete: str) -> list[str]:
     """Completion of the name of a statement."""
     from sdpmetric import api as api  # which registers all statements
-    from sdpmetric.core.problem import Labelled, statements
+    from sdpmetric.core.problem import Labeled, statements
 
-    return [name for name, kind in statements().items() if issubclass(kind, Labelled) and name.startswith(incomplete)]
+    return [name for name, kind in statements().items() if issubclass(kind, Labeled) and name.startswith(incomplete)]
 
 
 DATA_HELP = (

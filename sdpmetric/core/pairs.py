@@ -14,7 +14,7 @@ from sdpmetric.core.validation import unmasked
 LISTED = 2000
 
 
-def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
+def check_labeled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
     """Pairs of two different rows below n, none of them both similar and dissimilar."""
     rows = _different_rows(pairs, n)
     flags = check_similar(similar, len(rows))

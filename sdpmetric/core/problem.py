@@ -259,7 +259,7 @@ class Problem(ABC):
 
 
 @runtime_checkable
-class Labelled(Protocol):
+class Labeled(Protocol):
     """A statement that labeled data make; the command line states those with a name."""
 
     @classmethod

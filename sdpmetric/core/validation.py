@@ -24,7 +24,7 @@ from sdpmetric.triplets.triplets import Triplets
 # one it may be PSD, and the negative eigenvalue one of rounding.
 PSD_TOLERANCE, ROUNDED = 1e-6, 1e-12
 # What to do with examples without a label.
-UNLABELLED = (
+UNLABELED = (
     "drop those rows or give them a label. If few rows have labels, learn from pairs that are known to be similar or "
     "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
 )
@@ -93,10 +93,10 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
 def check_names(name: str, labels: NDArray[np.generic]) -> None:
     """Refuse labels of examples of which some are missing, or that cannot be sorted."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"{name} contains NaN or infinity; {UNLABELLED}")
+        raise ValueError(f"{name} contains NaN or infinity; {UNLABELED}")
     if labels.dtype.kind == "O":
         if any(_is_missing(label) for label in labels):
-            raise ValueError(f"{name} contains missing labels; {UNLABELLED}")
+            raise ValueError(f"{name} contains missing labels; {UNLABELED}")
         try:
             np.sort(labels)
         except TypeError as error:

@@ -51,15 +51,15 @@ class Adapter(SolvedEstimator):
     Minimizes the mean of the losses plus ``strength / (2 sqrt(n d)) |M / s - I|^2``, where n examples or comparisons
     have d features, and the squared distance of two examples is 10 on average under ``s I``. From labels the loss is
     that of MCML [GR2006] among the nearest examples, ``-mean_j log p(j | i)`` over those of i's class up to a constant;
-    from comparisons it is ``log(1 + exp(D(near) - D(far)))``; from pairs the same of D and a threshold, half way
+    from comparisons it is ``log(1 + exp(D(near) - D(far)))``; from pairs it is the same for D and a threshold halfway
     between the mean distances of similar and of dissimilar pairs.
 
     Parameters
     ----------
     strength : float or "cv", default 1
         How near the metric stays to the prior. "cv" chooses among 100, 30, 10, 3, 1, 0.3 and 0.1 by the accuracy of
-        nearest neighbors, the area under the ROC curve, or the share of comparisons in order, on a random quarter that
-        is held back, three times; each solve starts from the one before.
+        nearest neighbors, the area under the ROC curve, or the share of comparisons in order, on three random quarters
+        that are held out in turn; each solve starts from the one before.
     metric : {"euclidean", "cosine"}, default "euclidean"
         "cosine" divides each row by its length, in `transform` as well.
     prior : "identity" or (d, d) array, default "identity"
@@ -67,16 +67,17 @@ class Adapter(SolvedEstimator):
     side : {"both", "query"}, default "both"
         "query": a map W of queries alone, without a metric: items stay as they are, and their similarity to a query is
         ``q^T W x``. Minimizes the mean of ``log(1 + exp(q^T W (z - x)))`` and ``50 strength / sqrt(n d) |W / 2s -
-        I|^2`` over triplets of a query q, an item x that is more similar to it, and z; of labels over the nearest 3 of
-        the class and 10 others. `transform` maps queries; `score` counts the most similar. There are no distances.
+        I|^2`` over triplets of a query q, an item x that is more similar to it, and an item z that is less; with
+        labels, over the nearest 3 of the class and 10 others. `transform` maps queries; `score` is the share of queries
+        whose most similar example has their label. There are no distances.
     n_candidates : int, default 30
-        With labels: how many examples each one is compared with, those nearest to it, at most a quarter of its class.
+        With labels: how many of the nearest examples each one is compared with, at most a quarter of them of its class.
     solver : {"auto", "projected", "factored", "dual", "conic"}, default "auto"
         With `side="query"`: "auto", "projected" or "dual".
     tol, max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`; `random_state` is also that of what is held back.
+        As in `LMNN`; `random_state` also seeds what "cv" holds out.
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`: a share of the examples, pairs or comparisons is kept out.
+        As in `LMNN`.
 
     Attributes
     ----------
@@ -85,16 +86,16 @@ class Adapter(SolvedEstimator):
     strength_ : float
         The value that was chosen or given.
     strengths_, scores_ : (p,) arrays
-        Of "cv": the values that were tried, and their mean scores; else empty.
+        With "cv", the values that were tried and their mean scores; else empty.
 
     See Also
     --------
-    LMNN : Large margins from labels or triplets; stays near nothing, and needs more data.
-    ITML : Bounds on distances of pairs, near a prior.
+    LMNN : Large margins from labels or triplets; has no prior, and needs more data. ITML : Bounds on distances of
+    pairs, near a prior.
 
     Notes
     -----
-    Which data it is for, and measurements: docs/adapters.md.
+    Uses and measurements: docs/adapters.md.
 
     References
     ----------

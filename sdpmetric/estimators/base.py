@@ -4,12 +4,12 @@ How to add an estimator: one module here, with a class that
 
 - derives from `SolvedEstimator`, whose fields are the options of what is solved to a proof, or from `MetricEstimator`;
 - is decorated with `sdpmetric.estimators.options.estimator`: its parameters are its fields, with defaults, and their
-  types say what each may be. Those that have the names of arguments of `sdpmetric.solve` or of the statement are handed
-  there;
+  types determine what each may be. Those named like arguments of `sdpmetric.solve` or of the statement are passed on to
+  it;
 - names its ``statement``, and what it learns from besides labels: ``fit_pairs = routes.fit_pairs``;
 - has a docstring that describes all its parameters and attributes.
 
-Everything else is inherited. Export it in ``__init__.py``, from which the tests take it.
+Everything else is inherited. Export it in ``__init__.py``, where the tests find it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
-from sdpmetric.core.problem import Labelled, Problem
+from sdpmetric.core.problem import Labeled, Problem
 from sdpmetric.core.registry import find_solver, rank_bound_of, solvers_of
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
@@ -130,7 +130,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         """State the problem of labeled data."""
-        return self._state(cast(type[Labelled], self.statement).from_labels, X, y, **weighted(weights))
+        return self._state(cast(type[Labeled], self.statement).from_labels, X, y, **weighted(weights))
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
         """State the problem of pairs that are similar or not, or of triplets or quadruplets with weights."""
@@ -257,7 +257,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
                 entry = next((other for other in solvers_of(problem) if "init" in other.options), entry)
             if "init" not in entry.options:
                 raise ValueError(
-                    f"solver={entry.name!r} does not start from components; leave warm_start and init out, or take "
+                    f"solver={entry.name!r} does not start from components; leave warm_start and init out, or choose "
                     "another solver."
                 )
         if self.warm_start and hasattr(self, "solution_"):
@@ -378,15 +378,15 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return embedded
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """How well an example's class, or target, is told by its nearest neighbors among the others.
+        """How well its nearest neighbors among the others predict an example's class or target.
 
-        Accuracy of ``n_neighbors`` neighbors, or of 3 where there is no such parameter. For continuous targets R^2 of
+        The accuracy of ``n_neighbors`` neighbors, or of 3 if there is no such parameter. For continuous targets, R^2 of
         kernel regression with weights ``exp(-d^2)``.
 
         Parameters
         ----------
         X : (n, n_features_in_) array or sparse matrix
-            Best examples that were not learned from.
+            Preferably examples that were not learned from.
         y : (n,) array
         """
         check_is_fitted(self)
@@ -394,7 +394,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return self._told(np.asarray(self._embed(data), dtype=np.float64), labels)
 
     def _told(self, Z: FloatArray, y: Labels) -> float:
-        """The score of embedded examples, each told by the others."""
+        """The score of embedded examples, each predicted by the others."""
         votes = min(getattr(self, "n_neighbors", 3), len(y) - 1)
         return float(np.mean(knn_predict(np.eye(Z.shape[1]), Z, y, None, votes) == y))
 

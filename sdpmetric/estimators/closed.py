@@ -24,7 +24,7 @@ from sdpmetric.problems.rca import RCAProblem
 class Covariance(MetricEstimator):
     """The Mahalanobis distance of the data [M1936]: the inverse of their covariance, a baseline without labels.
 
-    RCA of a single chunklet that has all examples; the covariance is the mean square, divided by n.
+    This is RCA with a single chunklet of all examples; the covariance is divided by n.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Covariance(MetricEstimator):
     Warns
     -----
     UserWarning
-        If the examples vary in fewer directions than there are features: the metric is a pseudo-inverse then, and
+        If the examples vary in fewer directions than there are features: then the metric is a pseudo-inverse, and
         differences along the other directions do not count.
     UselessOptimumWarning
         If the examples are too few for the directions in which they vary.
@@ -51,7 +51,7 @@ class Covariance(MetricEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/statements.md.
+    The program, and what is proven: docs/statements.md.
 
     References
     ----------
@@ -79,7 +79,7 @@ class Covariance(MetricEstimator):
         X : (n, d) array or sparse matrix
         y : ignored
         sample_weight : (n,) array, optional
-            Nonnegative: an example counts so many times.
+            Nonnegative: how often each example counts.
 
         Raises
         ------
@@ -116,11 +116,11 @@ class RCA(MetricEstimator):
         Added to the diagonal of the covariance within chunklets. "auto": ``(r / n)^2`` times the mean variance of a
         direction, for n members of chunklets that vary in r directions; see docs/useless_optima.md.
     n_chunks : int, optional
-        With labels: chunklets that are drawn within classes; default: every class is one.
+        With labels: how many chunklets are drawn within classes; default: every class is one.
     chunk_size : int, default 2
         Examples of each chunklet that is drawn.
     random_state : int, RandomState, Generator or None, default None
-        Of the draw; None is 0.
+        Seed of the draw; None is 0.
 
     Attributes
     ----------
@@ -129,12 +129,11 @@ class RCA(MetricEstimator):
 
     See Also
     --------
-    LFDA : Looks at the scatter between classes, too.
-    ITML : Learns from dissimilar pairs, too.
+    LFDA : Also uses the scatter between classes. ITML : Also learns from dissimilar pairs.
 
     Notes
     -----
-    The statement and what is proven: docs/statements.md.
+    The program, and what is proven: docs/statements.md.
 
     References
     ----------
@@ -168,9 +167,9 @@ class RCA(MetricEstimator):
         ----------
         X : (n, d) array
         chunks : (n,) integer array
-            Number of each example's chunklet, -1: of none.
+            Number of each example's chunklet; -1 for none.
         sample_weight : (n,) array, optional
-            Nonnegative: an example counts so many times.
+            Nonnegative: how often each example counts.
 
         Raises
         ------
@@ -188,9 +187,9 @@ class LFDA(MetricEstimator):
     Parameters
     ----------
     n_components : int, optional
-        Default the number of features; components that no positive eigenvalue belongs to are 0.
+        Default: the number of features; components without a positive eigenvalue are 0.
     n_neighbors : int, default 7
-        The distance to which of the neighbors in its class is an example's scale.
+        An example's scale is its distance to the neighbor of this rank in its class.
     embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"
         Scale of the components: eigenvectors times the roots of their eigenvalues, an orthonormal basis of their
         span, or the eigenvectors.
@@ -209,7 +208,7 @@ class LFDA(MetricEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/lfda.md.
+    The program, and what is proven: docs/lfda.md.
 
     References
     ----------

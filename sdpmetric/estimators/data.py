@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.core.validation import UNLABELLED, columns_in_errors, unmasked
+from sdpmetric.core.validation import UNLABELED, columns_in_errors, unmasked
 from sdpmetric.linalg.distances import distances
 
 Data = NDArray[np.floating]
@@ -47,7 +47,7 @@ def checked_data_and_labels(
     except ValueError as error:
         if "y contains NaN" not in str(error):
             raise
-        raise ValueError(f"Input y contains NaN; {UNLABELLED}") from error
+        raise ValueError(f"Input y contains NaN; {UNLABELED}") from error
     return _dense(estimator, data), labels
 
 

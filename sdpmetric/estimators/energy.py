@@ -56,7 +56,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/classification.md.
+    The program, and what is proven: docs/classification.md.
 
     References
     ----------

@@ -42,7 +42,7 @@ LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 
 
 class LargeMarginEstimator(SolvedEstimator):
-    """An estimator with target neighbors, of which it may choose new ones in several passes.
+    """An estimator with target neighbors, which several passes may choose again.
 
     A class with ``n_neighbors`` or fewer members, which the problem classes reject, gets a warning and fewer target
     neighbors: each member has all the others, and a class of one member serves as impostors only. So a
@@ -144,17 +144,16 @@ class LMNN(LargeMarginEstimator):
         Target neighbors per example.
     push_weight : float, default 0.5
         ``mu`` in ``(1 - mu) pull + mu push``.
-    ridge : float, "auto" or "cv", default "auto"
-        Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that vary
-        in r directions: next to nothing where examples are many. "cv", for few labels: 30, 10, 3, 1 or 0.3 times that,
-        whichever tells most examples by their nearest neighbor when each fifth of them is held back; each solve starts
-        from the one before. 0: the paper's program; see docs/useless_optima.md.
+    ridge : float, "auto" or "cv", default "auto" Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost
+    of a direction, for n examples that vary in r directions: next to nothing if there are many examples. "cv", for few
+    labels: 30, 10, 3, 1 or 0.3 times that, by the accuracy of the nearest neighbor in five-fold cross-validation; each
+    solve starts from the one before. 0: the paper's program; see docs/useless_optima.md.
     loss : {"hinge", "squared_hinge"}, default "hinge"
     search : {"auto", "brute", "ball_tree"}, default "auto"
         Impostor search, exact in every case.
     n_passes : int, default 1
-        Passes (section 5.1): each takes the target neighbors that are nearest under the metric of the pass before.
-        Limits of time and iterations are those of one pass.
+        Passes (section 5.1): the target neighbors of each are the nearest under the metric of the pass before. Limits
+        of time and iterations apply to each pass.
     solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
     tol : float or None, default 1e-3
         Relative gap to prove; None: the default of the solver.
@@ -164,14 +163,14 @@ class LMNN(LargeMarginEstimator):
     random_state : int, RandomState, Generator or None, default None
         Seed of what early stopping sets aside; None is 0.
     init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (r, d) array, default "auto"
-        Components to start from; the optimum is the same. "auto": the solver's own start; else the identity, what
-        whitens the data, random numbers, principal components, linear discriminants, or a given array.
+        Components to start from; the optimum is the same. "auto": the solver's own start; else the identity, whitening
+        components, random numbers, principal components, linear discriminants, or a given array.
     warm_start : bool, default False
         Start from the components of the last fit.
     early_stopping, validation_fraction, n_iter_no_change : default False, 0.1 and 10
-        Keep a share of the examples, pairs or comparisons out of the fit, and end it after so many steps without a
+        Hold a share of the examples, pairs or comparisons out, and end the fit after `n_iter_no_change` steps without a
         better score on them: the accuracy of nearest neighbors, the area under the ROC curve of pairs, the share of
-        comparisons in order, or the mean average precision of queries. The best metric is taken.
+        comparisons in order, or the mean average precision of queries. The best metric is kept.
 
     Attributes
     ----------
@@ -186,11 +185,11 @@ class LMNN(LargeMarginEstimator):
     ridge_ : float
         The ridge that was used.
     ridges_, scores_ : (p,) arrays
-        Of "cv": the values that were tried, and the shares of examples that they told; else empty.
+        With "cv", the values that were tried and their accuracies; else empty.
     validation_score_ : float
-        With early stopping, the score on what was kept out.
+        With early stopping, the score on the data that were held out.
     n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+        Evaluations of objective and gradient; features, and their names if the data have any.
 
     See Also
     --------
@@ -200,7 +199,7 @@ class LMNN(LargeMarginEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/statements.md.
+    The program, and what is proven: docs/statements.md.
 
     References
     ----------
@@ -273,7 +272,7 @@ class KernelLMNN(LargeMarginEstimator):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
 
     Time is cubic and memory quadratic in the number of training examples. Target neighbors are nearest in the feature
-    space. With a precomputed kernel `fit` does not stop early, and `fit_triplets` takes the kernel matrix, too.
+    space. With a precomputed kernel `fit` cannot stop early, and `fit_triplets` also expects the kernel matrix.
 
     Parameters
     ----------
@@ -293,7 +292,7 @@ class KernelLMNN(LargeMarginEstimator):
     tol, max_iter, max_time, verbose, random_state
         As in `LMNN`.
     init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (r', r) array, default "auto"
-        As in `LMNN`, of the coordinates in the feature space.
+        As in `LMNN`, for the coordinates in the feature space.
     warm_start, early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`.
 
@@ -314,7 +313,7 @@ class KernelLMNN(LargeMarginEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/kernel.md.
+    The program, and what is proven: docs/kernel.md.
 
     References
     ----------
@@ -357,8 +356,8 @@ class KernelLMNN(LargeMarginEstimator):
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
         if self.early_stopping and self.kernel == "precomputed":
             raise ValueError(
-                "early_stopping holds examples back from the feature space, and a precomputed kernel has all of them "
-                "in it; name the kernel, or leave early_stopping out."
+                "early_stopping holds examples out of the feature space, but a precomputed kernel contains all of "
+                "them; name the kernel, or leave early_stopping out."
             )
         return super()._fit(X, y, weights)
 
@@ -390,13 +389,13 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     Parameters
     ----------
     regions : {"class", "kmeans", "spectral"}, default "class"
-        One metric for each class, or for each cluster. `fit` also takes an array of regions.
+        One metric for each class, or for each cluster. `fit` also accepts an array of regions.
     n_regions : int, optional
         Number of clusters; default: as many as classes.
     n_neighbors : int, default 3
         Target neighbors per example, and neighbors that vote.
     ridge : float or "auto", default "auto"
-        Weight of the sum of the traces; "auto" as in `LMNN`, the largest of the metrics'.
+        Weight of the sum of the traces; "auto": the largest of the values that `LMNN` would use for each metric.
     push_weight, loss, solver
         As in `LMNN`.
     tol, max_iter, max_time, verbose, random_state
@@ -431,7 +430,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/multi_metric.md.
+    The program, and what is proven: docs/multi_metric.md.
 
     References
     ----------
@@ -562,7 +561,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
 
     def get_metric(self) -> NoReturn:
-        """Not defined, as `pair_distance` is not."""
+        """Not defined, for the same reason as `pair_distance`."""
         raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
 
     def _embed(self, X: Data | sp.csr_array) -> Data:

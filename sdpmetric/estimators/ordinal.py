@@ -1,4 +1,4 @@
-"""Points for objects of which only comparisons are known: ordinal embedding, its dimension by the trace."""
+"""Ordinal embedding: points for objects that are known only by comparisons, their dimension chosen by the trace."""
 
 from __future__ import annotations
 
@@ -44,22 +44,21 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
     """Embed objects from comparisons alone, or from comparisons and a kernel, solved to a proof.
 
     Minimizes ``mean_t l(m + D(near) - D(far)) + trace c tr G`` over the Gram matrices G of points, or over metrics in
-    the feature space of the kernel, c being the least weight at which all points coincide. With the logistic loss and
-    m = 0 it is stochastic triplet embedding [MW2012] in a convex form; with hinges and m = 1 generalized non-metric
-    scaling [AWCLKB2007].
-    The trace keeps the dimension low. It is chosen along a path, each value started from the one before, by the error
-    on answers that are held out; then all answers are learned from.
+    the feature space of the kernel, where c is the least weight at which all points coincide. With the logistic loss
+    and m = 0 it is stochastic triplet embedding [MW2012] in a convex form; with hinges and m = 1 generalized non-metric
+    scaling [AWCLKB2007]. The trace keeps the dimension low. It is chosen along a path, each value started from the one
+    before, by the error on answers that are held out; then all answers are learned from.
 
     Parameters
     ----------
     kernel : (n, n) array, optional
-        Similarities of the objects, symmetric and PSD, such as ``F @ F.T`` of features. Default: nothing is known.
+        Similarities of the objects, symmetric and PSD, such as ``F @ F.T`` of features. Default: none.
     n_objects : int, optional
-        Default: as many as the largest row number says. A kernel has one row for each object.
+        Default: the largest row number plus one. A kernel has one row for each object.
     trace : float, optional
         Between 0 and 1; at 1 all points coincide. Default: the path chooses.
     n_traces, least_trace : int and float, default 12 and 0.01
-        Values of the path, from 1 downward; it ends where three in a row do not lower the error.
+        Values of the path, from 1 downward; it ends when three in a row do not lower the error.
     loss : {"logistic", "hinge", "squared_hinge", "smooth_hinge"}, default "logistic"
     validation_fraction : float, default 0.2
         Share of the answers that the path holds out, at random.
@@ -76,7 +75,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         The value that was chosen or given.
     traces_, errors_, dimensions_ : (p,) arrays
         The path: values, the share of wrong held-out answers, and directions with at least 1e-3 of the largest
-        variance; empty where `trace` is given.
+        variance; empty if `trace` is given.
     solution_ : Solution
         Solution for all answers, with certificate and multipliers.
     relative_gap_ : float
@@ -126,13 +125,13 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         y : None
             Ignored.
         validation : (v, 3) or (v, 4) integer array, optional
-            Answers to measure the path by, in place of a share of X; they are not learned from. Keep random ones apart
-            where the answers in X were asked for by `ask`, which are not a fair sample.
+            Answers that score the path, in place of a share of X; they are not learned from. Pass random answers if
+            those in X were chosen by `ask`, since these are not a fair sample.
 
         Raises
         ------
         ValueError
-            If comparisons are not as described, name objects that do not exist, or outweigh each other so that no
+            If comparisons are not as described, name objects that do not exist, or balance each other: then no
             embedding is better than none.
 
         Warns
@@ -220,8 +219,8 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
     def ask(self, X: ArrayLike, n: int = 1) -> IndexArray:
         """Choose the comparisons to ask next, in either order: row numbers of X, (n,), the most open one first.
 
-        Those for which the smaller of the multipliers that the two answers would have is largest: the two distances
-        differ least, relative to how much a move of the metric changes their difference.
+        For these the smaller of the multipliers that the two answers would have is largest: the two distances differ
+        least, relative to how much a change of the metric changes their difference.
 
         Parameters
         ----------
@@ -239,15 +238,15 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
     def contradictions(self, X: ArrayLike, most: int = 10) -> list[IndexArray]:
         """Sets of answers that no embedding satisfies, each with a proof of infeasibility; needs no fit.
 
-        Without a kernel a set contradicts itself exactly if it goes round in a circle, and a shortest circle is a
-        smallest set; where no circle is left, the other answers have an embedding. With a kernel of low rank there are
-        further contradictions; those sets are smallest as far as `InfeasibilityCertificate` says.
+        Without a kernel a set contradicts itself exactly if it contains a cycle, and a shortest cycle is a smallest
+        set; if no cycle is left, the other answers have an embedding. A kernel of low rank causes further
+        contradictions; whether those sets are smallest, see `InfeasibilityCertificate`.
 
         Parameters
         ----------
         X : (t, 3) or (t, 4) integer array
         most : int, default 10
-            Sets to name at most; no two have an answer in common.
+            The largest number of sets; no two have an answer in common.
 
         Returns
         -------
@@ -309,7 +308,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         weights, (first, second) = total.pair_weights(total.slopes(problem.zero)), total.pairs.T
         largest = -smallest_eigenvalue(adjoint(problem.centered, first, second, weights))
         if not largest > 1e-12 * float(np.abs(weights).max(initial=0.0)):
-            raise ValueError("the comparisons in X outweigh each other: no embedding is better than none.")
+            raise ValueError("the comparisons in X balance each other: no embedding is better than none.")
         return problem, largest
 
     def _solved(self, problem: MetricProblem, weight: float, start: Data | None, tol: float) -> Solution:

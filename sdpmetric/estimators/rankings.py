@@ -79,13 +79,13 @@ class RankingEstimator(MetricEstimator):
 class MLR(RankingEstimator, SolvedEstimator):
     """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
 
-    Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Each evaluation ranks all
-    items for all queries: time is quadratic in the number of examples.
+    Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Each evaluation ranks all
+    items for all queries, so time is quadratic in the number of examples.
 
     Parameters
     ----------
     loss : {"auc", "map"}, default "auc"
-        What rankings lose: 1 minus the area under the curve, or 1 minus the average precision.
+        The loss of a ranking: 1 minus the area under the ROC curve, or 1 minus the average precision.
     slack_weight : float, default 10
         Weight of the mean loss relative to the trace of the metric, ``C``.
     solver : {"auto", "cutting_planes"}, default "auto"
@@ -109,7 +109,7 @@ class MLR(RankingEstimator, SolvedEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/mlr.md.
+    The program, and what is proven: docs/mlr.md.
 
     References
     ----------
@@ -140,14 +140,14 @@ RANK = 30
 class FRML(RankingEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
-    Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Stochastic steps on matrices
-    of fixed rank end where the mean average precision of validation queries stops rising.
-    Optimality is not proven: the certificate is of kind "stationarity".
+    Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Stochastic steps on
+    matrices of fixed rank end when the mean average precision of validation queries stops rising. Optimality is not
+    proven: the certificate is of kind "stationarity".
 
     Parameters
     ----------
     n_components : int, optional
-        The rank; default 30, or the number of features where that is less.
+        The rank; default 30, or the number of features if that is less.
     loss : {"warp", "auc"}, default "warp"
     gamma : float, default 1
         At least 1: relevant items of larger rank are not pushed further up, and fewer items are drawn.
@@ -158,11 +158,11 @@ class FRML(RankingEstimator):
     batch_size, passes : int, default 5 and 50
         Queries per step, and the largest number of passes.
     validation_fraction : float, default 0.1
-        The share of queries that is set aside for validation; 0: none, the metric after the last pass is taken.
+        The share of queries that is held out for validation; 0: none, and the metric after the last pass is kept.
     n_iter_no_change : int, default 5
-        Passes without a better ranking of the validation queries, after which the run ends.
+        The run ends after this many passes without a better ranking of the validation queries.
     max_iter, max_time, verbose, random_state, init, warm_start
-        As in `LMNN`; `max_iter` limits evaluated distances, `random_state` is that of all draws, and "auto" is "pca".
+        As in `LMNN`; `max_iter` limits evaluated distances, `random_state` seeds all draws, and "auto" is "pca".
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class FRML(RankingEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/frml.md.
+    The program, and what is proven: docs/frml.md.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""NCA and MLKR as estimators: where they begin, and how early stopping scores numbers."""
+"""NCA and MLKR as estimators: initial components, and how early stopping scores continuous targets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEADER = f"{'Iteration':>10} {'Objective Value':>20} {'Time(s)':>10}"
 
 
 class SoftNeighborEstimator(MetricEstimator):
-    """An estimator that descends from components, given or by name; it ends with as many rows as it begins with."""
+    """An estimator that starts from components, given or by name, and keeps their number of rows."""
 
     init: Init | FloatArray
     diagonal: bool
@@ -115,20 +115,19 @@ def _regressed(squared: FloatArray, y: Labels, truth: Labels) -> float:
 class NCA(SoftNeighborEstimator, SolvedEstimator):
     """Neighborhood components analysis (Goldberger et al. 2005) [GRHS2005], a drop-in replacement for scikit-learn's.
 
-    Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so changing the
-    import is enough; from the same start it takes the same path, several times faster, and in memory that grows with
-    n and not with its square. Two things differ: float32 data give float32 components, and a fit that did not converge
-    always warns. Parameters from ``objective`` on are new. NCA is not convex, and optimality is not proven: the
-    certificate is of kind "stationarity".
+    All arguments of scikit-learn's ``NeighborhoodComponentsAnalysis`` mean the same here, so changing the import is
+    enough; from the same start it takes the same path, faster, and in memory that is linear in n. Two things differ:
+    float32 data give float32 components, and a fit that did not converge always warns. Parameters from ``objective`` on
+    are new. NCA is not convex, and optimality is not proven: the certificate is of kind "stationarity".
 
     Parameters
     ----------
     n_components : int, optional
         Rows of the components; default the number of features.
     init : {"auto", "pca", "lda", "identity", "covariance", "random"} or (r, d) array, default "auto"
-        Where to begin. "auto": "lda" where ``n_components <= min(d, classes - 1)``, else "pca" where
-        ``n_components < min(d, n)``, else "identity". Where distances are so large that the gradient vanishes there
-        and scikit-learn stops at once, the same components at a smaller scale. An array is taken as it is.
+        Where to start. "auto": "lda" if ``n_components <= min(d, classes - 1)``, else "pca" if ``n_components < min(d,
+        n)``, else "identity". If distances are so large that the gradient vanishes there and scikit-learn stops at
+        once, the same components at a smaller scale. An array is used as it is.
     warm_start : bool, default False
         Start from the components of the last fit and ignore ``n_components`` and ``init``.
     max_iter : int, default 50
@@ -140,12 +139,12 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     verbose : int, default 0
         Above 0, print each iteration.
     random_state : int, RandomState, Generator or None, default None
-        For ``init="random"`` and "pca", where None takes NumPy's global state as scikit-learn does; for the stochastic
-        solver and for what early stopping sets aside, where None is 0.
+        For ``init="random"`` and "pca", for which None is NumPy's global state as in scikit-learn; for the stochastic
+        solver and for what early stopping holds out, for which None is 0.
     objective : {"probability", "log"}, default "probability"
         Maximize the sum of ``p_i``, as scikit-learn does, or of ``log p_i``.
     diagonal : bool, default False
-        One weight for each feature: "auto" is "identity" then, and "pca" and "lda" raise errors.
+        Learn one weight for each feature: then "auto" is "identity", and "pca" and "lda" raise errors.
     targets : {"classes", "continuous"}, default "classes"
         Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
@@ -162,12 +161,11 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     See Also
     --------
-    MLKR : For numbers that are to be predicted.
-    MCML : A convex relative.
+    MLKR : Predicts numbers. MCML : A convex relative.
 
     Notes
     -----
-    The statement and what is proven: docs/nca.md.
+    The program, and what is proven: docs/nca.md.
 
     References
     ----------
@@ -240,17 +238,17 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 class MLKR(SoftNeighborEstimator, SolvedEstimator):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
-    For continuous targets: y are numbers. A transformer, to put before a regressor that goes by distances, as
-    ``KNeighborsRegressor``; with weights ``exp(-d^2)`` that is the paper's own kernel regression (``docs/mlkr.md``).
-    MLKR is not convex, and optimality is not proven: the certificate is of kind "stationarity".
+    For continuous targets y. It is a transformer for use before a regressor that depends on distances, such as
+    ``KNeighborsRegressor``, which with weights ``exp(-d^2)`` is the paper's kernel regression (``docs/mlkr.md``). MLKR
+    is not convex, and optimality is not proven: the certificate is of kind "stationarity".
 
     Parameters
     ----------
     n_components : int, optional
         Rows of the components; default the number of features.
     init : {"auto", "pca", "identity", "covariance", "random"} or (r, d) array, default "auto"
-        Where to begin; "auto" is "pca" where ``n_components < min(d, n)``, else "identity". Components are scaled so
-        that neither the nearest neighbor alone counts nor all alike; an array is taken as it is.
+        Where to start; "auto" is "pca" if ``n_components < min(d, n)``, else "identity". Components are scaled so that
+        neither the nearest neighbor alone counts nor all alike; an array is used as it is.
     warm_start, diagonal, random_state
         As in `NCA`.
     tol : float or None, default 1e-3
@@ -277,7 +275,7 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
 
     Notes
     -----
-    The statement and what is proven: docs/mlkr.md.
+    The program, and what is proven: docs/mlkr.md.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""POLA and LEGO as estimators, which take pairs as a stream, too."""
+"""POLA and LEGO as estimators, which also learn from streams of pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.named import Prior, named_prior
-from sdpmetric.core.pairs import check_labelled_pairs, check_targets, pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators import routes
@@ -45,7 +45,7 @@ class StreamingEstimator(MetricEstimator):
         ------
         ValueError
             If X has other features than the batches before, or numbers that are not finite, or the first batch has no
-            pairs; later ones may have none.
+            pairs (later ones may have none).
         """
         data, labels = self._checked_labels(X, y, reset=not self._streaming(), n_min=1)
         _, index = validation.check_labels(labels, len(data), n_classes=1)
@@ -67,7 +67,7 @@ class StreamingEstimator(MetricEstimator):
         Raises
         ------
         ValueError
-            As `partial_fit`, or if a pair is out of range or repeats a row; then no pair was taken.
+            As `partial_fit`, or if a pair is out of range or repeats a row; then no pair is learned from.
         """
         return self._take_pairs(self._checked(X, reset=not self._streaming(), n_min=1), pairs, similar)
 
@@ -76,7 +76,7 @@ class StreamingEstimator(MetricEstimator):
         raise NotImplementedError
 
     def _taken(self) -> int:
-        """Pairs that the stream has taken."""
+        """How many pairs the stream has processed."""
         raise NotImplementedError
 
     def _streaming(self) -> bool:
@@ -102,44 +102,44 @@ class POLA(StreamingEstimator):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
-    online algorithm: they take pairs one after another, continue where the last call ended, and start again after a
+    online algorithm: they process pairs one after another, continue where the last call ended, and start again after a
     `fit`. Nothing is proven about their metric, and there is no ``solution_``.
 
     Parameters
     ----------
     slack_weight : float, "auto" or None, default "auto"
-        Weight of a pair's slack. "auto": 0.01 up to 200 pairs, and 2 over their number where there are more, since
-        thousands of pairs would outweigh the norm of the metric; `solution_` has it. None: hard margins, which are
-        feasible for few data sets. If many pairs contradict each other, larger weights take longer.
+        Weight of a pair's slack. "auto": 0.01 up to 200 pairs, and 2 divided by their number if there are more, since
+        thousands of pairs would outweigh the norm of the metric. None: hard margins, which are feasible for few data
+        sets. If many pairs contradict each other, larger weights take longer.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
     gamma : float, optional
-        Online only, for pairs that no metric separates: steps are shortened by it; see `sdpmetric.POLAStream`.
-    n_pairs : int or None, default 10000
-        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+        Online only, for pairs that no metric separates: it shortens the steps; see `sdpmetric.POLAStream`. n_pairs :
+        int or None, default 10000 With labels: the largest number of pairs of each kind that are drawn (online: from
+        each batch); None: all pairs.
     solver : {"auto", "dual", "conic", "batch"}, default "auto"
         "batch" is for the hard margin; see `sdpmetric.solve`.
     tol, max_iter, max_time, verbose, random_state
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; `random_state` is also that of pairs.
+        As in `LMNN`; `random_state` also seeds the draw of pairs.
 
     Attributes
     ----------
     threshold_ : float
-        Squared distances below it mean similar.
+        Pairs with a smaller squared distance are similar.
     stream_ : POLAStream
         Online only: the learner, with counts of updates and mistakes and its cumulative loss.
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`; online `n_iter_` counts the pairs taken.
+        As in `LMNN`; online `n_iter_` counts the pairs.
 
     See Also
     --------
-    PairClassifier : Tells pairs apart, by the threshold of POLA.
-    LEGO : Pairs one after another, with bounds on their distances.
+    PairClassifier : Classifies pairs, by the threshold of POLA. LEGO : Pairs one after another, with bounds on their
+    distances.
 
     Notes
     -----
-    The statement and what is proven: docs/pola.md.
+    The program, and what is proven: docs/pola.md.
 
     References
     ----------
@@ -215,8 +215,8 @@ Targets = tuple[NDArray[np.int32], FloatArray, FloatArray]
 class LEGO(StreamingEstimator):
     """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
-    Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
-    `fit_pairs` take every pair once; `fit_targets` takes targets of any kind. `partial_fit`, `partial_fit_pairs` and
+    Similar pairs should be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
+    `fit_pairs` process every pair once; `fit_targets` accepts any targets. `partial_fit`, `partial_fit_pairs` and
     `partial_fit_targets` continue where the last call ended, and start again after a fit; their first batch determines
     defaults. Nothing is proven about the last metric: the certificate is of kind "regret".
 
@@ -227,11 +227,11 @@ class LEGO(StreamingEstimator):
     upper, lower : float, optional
         Default: the 5th and 95th percentile of the pairs' squared distances under the prior.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
-        As in `ITML`; the stream begins there. Online, "covariance" is that of the first batch.
-    n_pairs : int or None, default 10000
-        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+        The initial metric, as in `ITML`. Online, "covariance" is that of the first batch. n_pairs : int or None,
+        default 10000 With labels: the largest number of pairs of each kind that are drawn (online: from each batch);
+        None: all pairs.
     max_iter, max_time, verbose, random_state
-        As in `LMNN`; `max_iter` limits pairs, and `random_state` is that of the pairs and their order.
+        As in `LMNN`; `max_iter` limits pairs, and `random_state` seeds the draw of pairs and their order.
 
     Attributes
     ----------
@@ -240,16 +240,15 @@ class LEGO(StreamingEstimator):
     stream_ : LEGOStream
         Online only: the learner, with its counts and its cumulative loss.
     components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`; `n_iter_` counts the pairs taken, and online there is no ``solution_``.
+        As in `LMNN`; `n_iter_` counts the pairs, and online there is no ``solution_``.
 
     See Also
     --------
-    ITML : The whole of the pairs at once, solved to a proof.
-    POLA : Pairs one after another, with a threshold.
+    ITML : All pairs at once, solved to a proof. POLA : Pairs one after another, with a threshold.
 
     Notes
     -----
-    The statement and what is proven: docs/lego.md.
+    The program, and what is proven: docs/lego.md.
 
     References
     ----------
@@ -287,7 +286,7 @@ class LEGO(StreamingEstimator):
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
         self._forget()
-        return self._stated(X, self._bounded(X, *check_labelled_pairs(tuples, cast(ArrayLike, about), len(X))))
+        return self._stated(X, self._bounded(X, *check_labeled_pairs(tuples, cast(ArrayLike, about), len(X))))
 
     @with_callbacks
     def fit_targets(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
@@ -301,7 +300,7 @@ class LEGO(StreamingEstimator):
         targets : (p,) array or float
             Squared distances, at least 0.
         sides : (p,) array or int, optional
-            0: the distance is to be the target (default); 1: at most; -1: at least.
+            0: the distance should be the target (default); 1: at most; -1: at least.
         """
         data = self._checked(X)
         return self._learn(self._stated(data, check_targets(data, pairs, targets, sides)), data)
@@ -315,7 +314,7 @@ class LEGO(StreamingEstimator):
     def partial_fit_targets(
         self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None
     ) -> Self:
-        """Go on with pairs with target distances, in their order.
+        """Continue with pairs with target distances, in their order.
 
         Parameters
         ----------
@@ -326,7 +325,7 @@ class LEGO(StreamingEstimator):
         return self._take(data, check_targets(data, pairs, targets, sides))
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        return self._take(X, self._bounded(X, *check_labelled_pairs(pairs, similar, len(X))))
+        return self._take(X, self._bounded(X, *check_labeled_pairs(pairs, similar, len(X))))
 
     def _taken(self) -> int:
         return self.stream_.n_items

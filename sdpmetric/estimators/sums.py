@@ -1,4 +1,4 @@
-"""MMC, ITML, MCML, LSML, SDML and SCML as estimators: a statement and its parameters each."""
+"""MMC, ITML, MCML, LSML, SDML and SCML as estimators: each a statement with its parameters."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from sdpmetric.problems.sdml import SDMLProblem
 class LSML(SolvedEstimator):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
-    Learns from quadruplets, which say that one pair is nearer than another, from triplets, the quadruplets whose pairs
-    share an example, or from labels, from which quadruplets are drawn.
+    Learns from quadruplets, each of which states that one pair is nearer than another; from triplets, quadruplets whose
+    pairs share an example; or from labels, from which quadruplets are drawn.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class LSML(SolvedEstimator):
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; `random_state` is also that of quadruplets.
+        As in `LMNN`; `random_state` also seeds the draw of quadruplets.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class LSML(SolvedEstimator):
 
     See Also
     --------
-    SCML : Comparisons, too; the metric is a combination of given directions.
-    QuadrupletClassifier : Tells by the metric which pair is nearer.
+    SCML : Also from comparisons; the metric is a combination of given directions. QuadrupletClassifier : Predicts by
+    the metric which pair is nearer.
 
     Notes
     -----
-    The statement and what is proven: docs/relatives.md.
+    The program, and what is proven: docs/relatives.md.
 
     References
     ----------
@@ -98,11 +98,11 @@ class SDML(SolvedEstimator):
     sparsity : float, default 0.01
         Weight of the absolute entries off the diagonal.
     n_pairs : int or None, default 10000
-        With labels: pairs of each kind that are drawn at most; None: all of them.
+        With labels: the largest number of pairs of each kind that are drawn; None: all pairs.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; `random_state` is also that of pairs.
+        As in `LMNN`; `random_state` also seeds the draw of pairs.
 
     Attributes
     ----------
@@ -112,11 +112,11 @@ class SDML(SolvedEstimator):
     See Also
     --------
     ITML : Bounds on the distances of pairs, without sparsity.
-    PairClassifier : Tells pairs apart by the metric and a threshold.
+    PairClassifier : Classifies pairs by the metric and a threshold.
 
     Notes
     -----
-    The statement and what is proven: docs/relatives.md.
+    The program, and what is proven: docs/relatives.md.
 
     References
     ----------
@@ -153,13 +153,13 @@ class SCML(SolvedEstimator):
     bases : (k, d) array, optional
         The directions; default: local discriminants of the labels.
     n_bases : int, optional
-        About so many local discriminants; default 20 d, or fewer if there are few examples.
+        About how many local discriminants; default 20 d, or fewer if there are few examples.
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
     solver : {"auto", "weights", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; `random_state` is also that of the examples of local discriminants.
+        As in `LMNN`; `random_state` also seeds the choice of examples for local discriminants.
 
     Attributes
     ----------
@@ -168,12 +168,12 @@ class SCML(SolvedEstimator):
 
     See Also
     --------
-    LSML : Comparisons, too; the metric stays near a prior.
-    TripletClassifier : Tells by the metric which of two examples is nearer.
+    LSML : Also from comparisons; the metric stays near a prior. TripletClassifier : Predicts by the metric which of two
+    examples is nearer.
 
     Notes
     -----
-    The statement and what is proven: docs/relatives.md.
+    The program, and what is proven: docs/relatives.md.
 
     References
     ----------
@@ -207,7 +207,7 @@ class SCML(SolvedEstimator):
         X, triplets, weights
             As in `LMNN.fit_triplets`.
         y : (n,) array, optional
-            Labels to make local discriminants of, where `bases` are not given.
+            Labels to make local discriminants of, if `bases` are not given.
         """
         return self._fit_with_bases(X, rows_of("triplets", triplets, 3), weights, y)
 
@@ -246,11 +246,11 @@ class MMC(SolvedEstimator):
     diagonal : bool, default False
         One weight for each feature.
     n_pairs : int or None, default 10000
-        With labels: pairs of each kind that are drawn at most; None: all of them.
+        With labels: the largest number of pairs of each kind that are drawn; None: all pairs.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; `random_state` is also that of pairs.
+        As in `LMNN`; `random_state` also seeds the draw of pairs.
 
     Attributes
     ----------
@@ -260,11 +260,11 @@ class MMC(SolvedEstimator):
     See Also
     --------
     ITML : Stays near a prior, and its optimum keeps all directions.
-    PairClassifier : Tells pairs apart by the metric and a threshold.
+    PairClassifier : Classifies pairs by the metric and a threshold.
 
     Notes
     -----
-    The statement and what is proven: docs/mmc.md.
+    The program, and what is proven: docs/mmc.md.
 
     References
     ----------
@@ -296,17 +296,17 @@ class ITML(SolvedEstimator):
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
     gamma : float or "auto", default "auto"
-        Weight of a pair's slack against the divergence from the prior. "auto": 1 up to 100 pairs, and 100 over their
-        number if there are more, since thousands of pairs would leave nothing of the prior. `solution_` has it.
+        Weight of a pair's slack against the divergence from the prior. "auto": 1 up to 100 pairs, and 100 divided by
+        their number if there are more, since thousands of pairs would outweigh the prior.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of
         the mean variance added, a random matrix, or a given one.
     n_pairs : int or None, default 10000
-        With labels: pairs of each kind that are drawn at most; None: all of them.
+        With labels: the largest number of pairs of each kind that are drawn; None: all pairs.
     solver : {"auto", "factored", "bregman", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; `random_state` is also that of pairs.
+        As in `LMNN`; `random_state` also seeds the draw of pairs.
 
     Attributes
     ----------
@@ -316,11 +316,11 @@ class ITML(SolvedEstimator):
     See Also
     --------
     LEGO : The same divergence, one pair after another.
-    PairClassifier : Tells pairs apart by the metric and a threshold.
+    PairClassifier : Classifies pairs by the metric and a threshold.
 
     Notes
     -----
-    The statement and what is proven: docs/itml.md.
+    The program, and what is proven: docs/itml.md.
 
     References
     ----------
@@ -365,11 +365,11 @@ class MCML(SolvedEstimator):
 
     See Also
     --------
-    NCA : The same neighbors, where only one of the class has to be near; not convex.
+    NCA : The same random neighbors, but one of the own class is enough; not convex.
 
     Notes
     -----
-    The statement and what is proven: docs/mcml.md.
+    The program, and what is proven: docs/mcml.md.
 
     References
     ----------

@@ -32,7 +32,7 @@ Examples = Annotated[ArrayLike | Lookup, "array-like", "sparse matrix", callable
 
 @options.estimator
 class TupleEstimator(ClassifierMixin, BaseEstimator):
-    """The base of estimators whose samples are tuples of examples, told apart by the distances of a metric learner.
+    """The base of estimators whose samples are tuples of examples, classified by the distances of a metric learner.
 
     Tuples are row numbers of `examples`, (p, k), or the examples themselves, (p, k, d).
     """
@@ -68,8 +68,8 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
         n = np.shape(examples)[0]
         if names[0] < 0 or names[-1] >= n:
             raise ValueError(
-                f"X holds row numbers from {names[0]} to {names[-1]}, and examples has {n} rows. A cross-validation "
-                "divides whatever has as many rows as there are samples: pass examples to the constructor then."
+                f"X holds row numbers from {names[0]} to {names[-1]}, and examples has {n} rows. In a "
+                "cross-validation, pass examples to the constructor: as metadata they would be split like samples."
             )
         return _safe_indexing(sp.csr_array(examples) if sp.issparse(examples) else examples, names), index, names
 
@@ -94,7 +94,7 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
         elif from_tuples is not None:
             from_tuples(X, *tuples)
         elif self.size > 2 and len(tuples) > 1:
-            raise ValueError(f"sample_weight is that of {self.name}, from which {type(last).__name__} does not learn.")
+            raise ValueError(f"sample_weight is for {self.name}, but {type(last).__name__} does not learn from them.")
         elif not get_tags(last).target_tags.required:
             last.fit(X)
         else:
@@ -161,7 +161,7 @@ class ComparisonEstimator(TupleEstimator):
         return self
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """The second distance of each tuple minus the first, (p,); positive where the tuple is as it should be.
+        """The second distance of each tuple minus the first, (p,); positive if the first pair is the nearer one.
 
         Parameters
         ----------
@@ -296,9 +296,9 @@ def best_threshold(
     min_rate: float | None = None,
     beta: float = 1.0,
 ) -> float:
-    """The threshold that serves labeled pairs best; pairs at most so far apart are called similar.
+    """The best threshold for labeled pairs; pairs at most this far apart are called similar.
 
-    Half way between two distances, of equally good ones the smallest. Errors are those of
+    It is halfway between two distances, and the smallest if several are equally good. Errors are those of
     `PairClassifier.calibrate_threshold`.
     """
     positive, negative = _counts(similar, strategy, min_rate, beta)
@@ -358,8 +358,8 @@ class PairClassifier(TupleEstimator):
     Parameters
     ----------
     estimator : transformer, or a pipeline of them
-        Learns from the pairs if it can, as ITML does; else from ``fit(.., labels=)``, or, as PCA, from the examples;
-        ``FrozenEstimator(fitted)`` is taken as it is.
+        Learns from the pairs if it can, as ITML does; else from the labels of ``fit(.., labels=)``, or, as PCA does,
+        from the examples alone. ``FrozenEstimator(fitted)`` is used as it is.
     examples : (n, d) array or frame, or callable, optional
         What row numbers in pairs mean; a callable gets an array of different row numbers or names and returns their
         examples. Default: pairs are given as examples.
@@ -369,21 +369,21 @@ class PairClassifier(TupleEstimator):
     min_rate, beta : float
         As in `calibrate_threshold`.
     guarantee : {"false_matches", "false_non_matches", "precision"}, optional
-        What is bounded by `alpha` with confidence ``1 - delta``, as in `guaranteed_threshold`, on pairs that `fit`
-        holds back: no two of them, and no pair that is learned from, share an example. `strategy` is not used then.
+        What `alpha` bounds with confidence ``1 - delta``, as in `guaranteed_threshold`, on pairs that `fit` holds out.
+        These share no example with each other or with a pair that is learned from. `strategy` is then not used.
     alpha, delta : float, default 0.01 and 0.05
         The largest share of errors, and one minus the confidence.
     validation_fraction : float, default 0.5
-        Share that is held back of the pairs that can be, if there is a guarantee.
+        With a guarantee, the share of the eligible pairs that is held out.
     random_state : int, RandomState, Generator or None, default None
-        Seed of the pairs that are held back; None is 0.
+        Seed of the pairs that are held out; None is 0.
 
     Attributes
     ----------
     threshold_ : float
         Pairs at most this distance apart are similar; not squared.
     guarantee_ : GuaranteedThreshold or None
-        With counts and bounds, where the threshold was chosen with a guarantee.
+        With counts and bounds, if the threshold was chosen with a guarantee.
     estimator_ : estimator
         The fitted clone of `estimator`.
     classes_ : (2,) array
@@ -435,14 +435,14 @@ class PairClassifier(TupleEstimator):
         examples : (n, d) array or frame, or callable, optional
             Instead of those of the constructor.
         labels : (n,) array, optional
-            Classes of all examples: the metric is learned from those of the examples in pairs, and only the threshold
-            from y.
+            Classes of all examples: the metric is then learned from the classes of the examples in pairs, and only the
+            threshold from y.
 
         Raises
         ------
         ValueError
             As the learner raises it; or if pairs, labels or the strategy are not as described; or if the pairs do not
-            suffice for the guarantee: how many are missing.
+            suffice for the guarantee (the message says how many are missing).
         TypeError
             If the estimator is no transformer, or learns from labels and gets none.
         """
@@ -513,8 +513,8 @@ class PairClassifier(TupleEstimator):
         X : (p, 2) integers, or (p, 2, d) array
         y : (p,) array
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default "accuracy"
-            What is largest: the accuracy; the F-beta score of the similar pairs; the share of similar pairs that are
-            recognised, where at least `min_rate` of the dissimilar ones are; the reverse.
+            What to maximize: the accuracy; the F-beta score of the similar pairs; the share of similar pairs that are
+            recognized while at least `min_rate` of the dissimilar ones are; or the reverse.
         min_rate : float, optional
             Between 0 and 1.
         beta : float, default 1
@@ -528,7 +528,7 @@ class PairClassifier(TupleEstimator):
         ------
         ValueError
             If an argument is out of range, the strategy needs pairs of both kinds, or the pairs do not suffice for the
-            guarantee: the sentence says how many are missing.
+            guarantee (the message says how many are missing).
         """
         (apart,) = self._distances(X, examples)
         _, similar = _similar(y, len(apart))

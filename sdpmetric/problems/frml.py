@@ -38,8 +38,8 @@ class FRMLProblem(Problem):
 
         sum_q 1 / |X+| sum_{x+}  ( E(v) / v * sum of the v positive h  +  lam * d(q, x+) )
 
-    For "auc" ``E(v) = v``: all positive h are added up. For "warp" E is what the sampling truncated by gamma makes of
-    ``L(v) = 1 + 1/2 + .. + 1/v`` on average, see `sdpmetric.ranking.expected_weights`. The problem is not convex, and
+    For "auc" ``E(v) = v``: all positive h are added up. For "warp" E is the average over the sampling, truncated by
+    gamma, of ``L(v) = 1 + 1/2 + .. + 1/v``; see `sdpmetric.ranking.expected_weights`. The problem is not convex, and
     for "warp" not even continuous, as v jumps; the solver follows the gradient that the sampling has on average.
 
     Parameters
@@ -47,7 +47,7 @@ class FRMLProblem(Problem):
     X : (n, d) array
         The items; finite, float32 stays float32, everything else becomes float64.
     relevance : Relevance, (n,) array of labels, n lists of row numbers, or sparse matrix
-        Who is relevant to whom.
+        Which items are relevant to which queries.
     n_components : int
         Bound on the rank, at most d.
     loss : {"warp", "auc"}, default "warp"
@@ -185,12 +185,12 @@ class FRMLProblem(Problem):
     ) -> Certificate:
         """Certify any point.
 
-        The objective is never negative, and that is all that is known from below: the certificate's kind is
-        "stationarity", with ``||K||_F ||dF/dK||_F / F``, K the factor and F the objective: by how much, in shares of
-        itself, the objective would change at first order if K were changed by all of its length. For "auc" multipliers
-        of the `relaxation`, the same program without the bound on the rank, prove a lower bound, and the kind is
-        "relaxation". If its rank is too large, the leading part is certified, and `primal_residual` says what was
-        dropped. See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
+        The only lower bound known is 0, so the certificate's kind is "stationarity", with ``||K||_F ||dF/dK||_F / F``,
+        K the factor and F the objective: the relative change of the objective, to first order, if K changes by its own
+        length. For "auc", multipliers of the `relaxation`, the same program without the bound on the rank, prove a
+        lower bound, and the kind is "relaxation". If the rank of a point is too large, its leading part is certified,
+        and `primal_residual` is the largest eigenvalue that was dropped, relative to the largest one. See
+        `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
         given, residual = validation.check_point(components, metric, self.X.shape[1])
         L = given
@@ -230,7 +230,7 @@ class FRMLProblem(Problem):
     def relaxation(self) -> LMNNProblem:
         """FRML-AUC without the bound on the rank: a convex program, LMNN over all triplets (section 4.1 of the paper).
 
-        Its objective at any metric is this problem's, but for the rounding of weights, which `certify` allows for.
+        Its objective at any metric is this problem's, up to the rounding of weights, which `certify` allows for.
 
         Raises
         ------

@@ -27,7 +27,7 @@ def relaxed(
     asked = related.queries
     count = int((related.n_relevant[asked] * related.n_irrelevant[asked]).sum())
     if count > LISTED:
-        raise ValueError(f"the relaxation lists {count:,} triplets, more than {LISTED:,}; take fewer queries.")
+        raise ValueError(f"the relaxation lists {count:,} triplets, more than {LISTED:,}; use fewer queries.")
     first = 0 if queries is None else len(X)
     rows = X if queries is None else np.concatenate([X, np.asarray(queries, dtype=np.float64)])
     triplets = []

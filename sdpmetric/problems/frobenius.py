@@ -1,6 +1,6 @@
 """LMNN with a Frobenius term: the statement, its certificate, and what it proves about single triplets.
 
-As a sum, which lists all triplets, it takes 1.3 to 12 times as long (docs/benchmarks.md), and screens none.
+As a sum of terms it would list all triplets, take longer, and screen none.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class FrobeniusLMNNProblem(Problem):
             +  ridge trace(M)  +  lam / 2 ||M||_F^2
 
     With ``mu = 1`` and ``ridge = 0`` this is the program that Yoshida, Takeuchi and Karasuyama (2018) screen [YTK2018],
-    for the hinge. Other than LMNN, the program depends on the coordinates of the data: scale the features first. Make
-    one with `from_labels` or `from_triplets`.
+    for the hinge. Unlike LMNN without a ridge, the program depends on the coordinates of the data: scale the features
+    first. Make one with `from_labels` or `from_triplets`.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class FrobeniusLMNNProblem(Problem):
         frobenius : float, default 1
             ``lam``, > 0.
         target_neighbors, ridge, search, sample_weight
-            As in `LMNNProblem.from_labels`, like all the others.
+            As in `LMNNProblem.from_labels`, like the others.
 
         Raises
         ------
@@ -154,8 +154,7 @@ class FrobeniusLMNNProblem(Problem):
         push_weight : float, default 0.5
         frobenius : float, default 1
             ``lam``, > 0.
-        ridge : float, default 0
-            The others are as in `LMNNProblem.from_triplets`.
+        ridge : float, default 0 As in `LMNNProblem.from_triplets`, like the others.
 
         Raises
         ------
@@ -216,7 +215,7 @@ class FrobeniusLMNNProblem(Problem):
         """Certify any point; see `Problem.certify`.
 
         Any multipliers in their boxes are dual feasible, and ``sum a - ||[sum a_t B_t - C]_+||_F^2 / (2 lam)`` is then
-        below every objective; the best multiple of the given ones is taken. Default: the (smoothed) hinge slopes at the
+        below every objective; the best multiple of the given ones is used. Default: the (smoothed) hinge slopes at the
         point, the best of several widths. See ``docs/frobenius.md``.
         """
         L, residual = self.check_point(components, metric)
@@ -255,8 +254,8 @@ class FrobeniusLMNNProblem(Problem):
         lower_bound : float, optional
             A proven lower bound, for example that of a certificate.
         dual : Dual, optional
-            Multipliers, clipped to their boxes first. At least one of `lower_bound` and `dual`; of two balls the
-            smaller one is taken.
+            Multipliers, clipped to their boxes first. Pass at least one of `lower_bound` and `dual`; with both, the
+            smaller ball is used.
         most : float, default infinity
             Triplets that may be listed as violated or undecided.
 

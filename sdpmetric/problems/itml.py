@@ -15,7 +15,7 @@ from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.named import named_prior
-from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
@@ -60,12 +60,12 @@ class ITMLProblem(MetricProblem):
         Bounds on squared distances, ``0 < upper < lower``; default: the 5th and 95th percentile of the given pairs'
         squared distances under the prior, those that are 0 left out.
     gamma : float or "auto", default 1
-        Weight of the slacks, > 0; "auto": 1 up to 100 pairs, and 100 over their number if there are more.
+        Weight of the slacks, > 0; "auto": 1 up to 100 pairs, and 100 divided by their number if there are more.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         Positive definite ``A0``: the identity, the inverse of the data's covariance with 0.1 % of the mean variance
         added, a random matrix (of seed 0), or a given one.
     pair_weights : (p,) array, optional
-        Positive: the divergence of a pair's slack counts so many times; default 1.
+        Positive weights of the divergences of the pairs' slacks; default 1.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class ITMLProblem(MetricProblem):
         pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
-        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        rows, flags = check_labeled_pairs(pairs, similar, len(data))
         if not len(rows):
             raise ValueError("there are no pairs; ITML needs at least one.")
         same = (data[rows[:, 0]] == data[rows[:, 1]]).all(axis=1) & ~flags
@@ -169,11 +169,12 @@ class ITMLProblem(MetricProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int, optional
-            Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+            The largest number of pairs of each kind, drawn at random; default: all pairs ``a < b``.
         upper, lower, gamma, prior
             As in `ITMLProblem`.
         sample_weight : (n,) array, optional
-            Nonnegative; a pair has the product of its examples'. Whole weights are repeated rows, for given bounds.
+            Nonnegative; a pair has the product of its examples' weights. Whole weights are repeated rows, for given
+            bounds.
         random_state : int, optional
             Seed of the draw; default 0.
         """

@@ -115,10 +115,10 @@ class KernelLMNNProblem(LMNNProblem):
 
     The metric there is ``M = sum_lm A_lm phi(x_l) phi(x_m)^T``. With all coordinates of kernel PCA that are not zero as
     features the program is LMNN again, with the same distances, the same trace, and the same optimum: this is an
-    `LMNNProblem` whose data `X` are these coordinates, and every solver takes it. Target neighbors are those in the
+    `LMNNProblem` whose data `X` are these coordinates, and every solver accepts it. Target neighbors are those in the
     feature space. Make one with `from_labels`.
 
-    Where the examples are linearly independent in the feature space, as distinct ones are for the RBF kernel, the
+    If the examples are linearly independent in the feature space, as distinct ones are for the RBF kernel, the
     optimum without a `ridge` is 0: some metric pulls every chain of target neighbors into a point at no cost. A
     `ridge`, which weighs the trace in the feature space, makes the problem meaningful.
 

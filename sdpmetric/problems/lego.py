@@ -36,8 +36,8 @@ class LEGOProblem(Problem):
 
         loss_t(A) = 1/2 (z_t^T A z_t - y_t)^2,   0 where a target that is a bound holds
 
-    The online algorithm loses on each pair before it learns from it. `objective` is what one fixed metric loses on all
-    of them; the theorem compares the two.
+    The online algorithm incurs each pair's loss before it learns from the pair. `objective` is the loss of one fixed
+    metric on all pairs; the theorem compares the two.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class LEGOProblem(Problem):
     targets : (p,) array or float
         Squared distances, at least 0.
     sides : (p,) array or int, optional
-        0: the distance is to be the target (default); 1: at most; -1: at least.
+        0: the distance should be the target (default); 1: at most; -1: at least.
     learning_rate : float, default 1
         ``eta > 0``; `LEGOStream.pretrained` chooses one.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
@@ -58,7 +58,7 @@ class LEGOProblem(Problem):
     ------
     ValueError
         If there are no pairs; the data are not finite; a pair is out of range, of a row with itself, or of two equal
-        examples that are to be parted; a target is negative; or a number is out of range.
+        examples that should be parted; a target is negative; or a number is out of range.
     """
 
     statement: ClassVar[str] = "lego"
@@ -118,7 +118,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         random_state: int | None = None,
     ) -> LEGOProblem:
-        """State a stream for labeled data: similar pairs at most so far, dissimilar ones at least.
+        """State a stream for labeled data: upper bounds for similar pairs, lower bounds for dissimilar ones.
 
         The targets are the 5th and the 95th percentile of the pairs' squared distances.
 
@@ -128,7 +128,7 @@ class LEGOProblem(Problem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
-            Pairs of each kind at most, drawn at random; None: all pairs ``a < b``.
+            The largest number of pairs of each kind, drawn at random; None: all pairs ``a < b``.
         learning_rate : float, default 1
         random_state : int, optional
             Seed of the draw and of the order; default 0.
@@ -160,7 +160,7 @@ class LEGOProblem(Problem):
         return np.ascontiguousarray(np.linalg.cholesky(self.prior).T)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """What one fixed metric loses on the whole stream; see `Problem.objective`."""
+        """The loss of one fixed metric on the whole stream; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.losses.total.value(L)[0]
 
@@ -192,7 +192,7 @@ class LEGOProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Certify a fixed metric by what it loses on the whole stream; see `Problem.certify`.
+        """Certify a fixed metric by its loss on the whole stream; see `Problem.certify`.
 
         Multipliers a prove that every metric loses at least ``-sum a_t y_t - 1/2 sum a_t^2`` if ``sum a_t z_t z_t^T``
         is positive semidefinite, ``a_t >= 0`` for a target that is a largest distance and ``a_t <= 0`` for a
@@ -229,7 +229,7 @@ class LEGOProblem(Problem):
         loss : float
             Its cumulative loss.
         n_pairs : int
-            Pairs that it has taken.
+            How many pairs it has processed.
         reach : float or None
             Its `LEGOStream.reach`; None for an algorithm without a theorem on its regret.
         components : (r, d) array
@@ -251,7 +251,7 @@ class LEGOProblem(Problem):
         )
 
     def lower_bound(self, dual: FloatArray) -> float:
-        """What no metric can do without, proven by multipliers, whatever they are; at least 0."""
+        """A loss that every metric incurs, proven by any multipliers; at least 0."""
         proof, (loss,) = self.losses.dual, self.losses.total.losses
         a, lifting = loss.clip(dual), np.where(self.sides >= 0.0, 1.0, 0.0)
         a = a / (np.abs(a).max() or 1.0)
@@ -271,7 +271,7 @@ class LEGOProblem(Problem):
 
     @cached_property
     def losses(self) -> MetricProblem:
-        """What one fixed metric loses, as a sum of one term."""
+        """The loss of one fixed metric, as a sum of one term."""
         return MetricProblem(self.X, DistanceTargets(self.pairs, self.targets, self.sides))
 
     @cached_property

@@ -26,8 +26,8 @@ class LEGOBatchProblem(MetricProblem):
         D_ld(A, A_0) + eta * sum_t loss_t(A)
 
     a sum of the terms `LogDet` and `DistanceTargets`. Its optimum, times ``1 / eta + reach``, is the tightest allowance
-    of the corrected Theorem 2.2; as a learner it is an offline one. A pair's multiplier is the slope of its loss times
-    ``eta``; those of the wrong sign are taken as 0.
+    of the corrected Theorem 2.2. A pair's multiplier is the slope of its loss times ``eta``; those of the wrong sign
+    count as 0.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class LEGOBatchProblem(MetricProblem):
         return type(self)(self.stream.with_weights(**values))
 
     def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
-        """All pairs; see `Constrained.constraints`. A target to be equal to is two constraints, one for each side."""
+        """All pairs; see `Constrained.constraints`. A target for equality is two constraints, one for each side."""
         stream, rate = self.stream, self.stream.learning_rate
         a = self.prove(components, dual).multipliers[0]
         sides = [(side, np.flatnonzero(stream.sides != -side)) for side in (1.0, -1.0)]

@@ -51,8 +51,8 @@ class LFDAProblem(Problem):
     with weights v of the examples, 1 in the paper, n their sum and ``n_c`` that of a class,
 
     maximize ``trace((L W L^T)^-1 L B L^T)`` over factors L of rank at most r; the objective here is minus that. It
-    depends on the row space of L only. Members of a class that are far from each other need not get nearer, so
-    classes may have several modes, and more than (number of classes - 1) directions tell.
+    depends on the row space of L only. Members of a class that are far from each other are not pulled together, so
+    classes may have several modes, and more than (number of classes - 1) directions can help.
 
     The problem is not convex in the metric, but it is solved by the eigenvectors of ``B v = lambda W v`` of the r
     largest positive eigenvalues, and Ky Fan's theorem proves that nothing is better: the lower bound is minus the sum
@@ -67,12 +67,12 @@ class LFDAProblem(Problem):
     n_components : int, optional
         r, between 1 and d; default d.
     n_neighbors : int, default 7
-        k; in a class of at most k members, its number of members less one.
+        k; in a class of at most k members, the number of members minus one.
     ridge : float or "auto", default 0
         Added to the diagonal of W. "auto": ``(r / n)^2`` times the mean of W over directions, for n examples that vary
         in r features.
     sample_weight : (n,) array, optional
-        ``v``, nonnegative: an example counts so many times; scales ``s_i`` are chosen without weights. Default 1.
+        ``v``, nonnegative: how often each example counts; scales ``s_i`` are chosen without weights. Default 1.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class LFDAProblem(Problem):
         if rank > self.n_components:
             raise ValueError(
                 f"the components or metric have rank {rank}, and the problem is about n_components="
-                f"{self.n_components} at most; keep so many leading directions, or state the problem with more."
+                f"{self.n_components} at most; keep that many leading directions, or state the problem with more."
             )
         few, lowest = len(L) <= self.n_components, -math.inf
         known = int(np.count_nonzero(sigma > 0.0)) if few else rank

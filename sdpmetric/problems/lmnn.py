@@ -170,7 +170,7 @@ class LargeMarginProblem(Problem):
         ]
 
     def __getstate__(self) -> dict[str, object]:
-        """The fields, and the coordinates, which all who work on the problem share; the rest is made again."""
+        """The fields, and the coordinates, which all workers on the problem share; the rest is computed again."""
         state = {part.name: getattr(self, part.name) for part in fields(self)}
         if {"pull_costs", "_whitenings"} & vars(self).keys():
             state["_whitenings"] = [cost.coordinates for cost in self.pull_costs]
@@ -323,7 +323,7 @@ class LargeMarginProblem(Problem):
                 lost = error
                 continue
             return sums
-        raise ShardLost("workers of the engine were lost again and again; see to them, or leave engine= out.") from lost
+        raise ShardLost("the engine lost workers again and again; check them, or leave engine= out.") from lost
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
@@ -331,8 +331,8 @@ class LargeMarginProblem(Problem):
         Parameters
         ----------
         dual : Dual
-            Those of foreign triplets become 0; positive ones are returned. Their sum, less ``sum a^2 / (4 mu w)`` for
-            the squared hinge, is the bound of `certify`.
+            Those of other triplets than the problem's become 0; positive ones are returned. Their sum, minus ``sum a^2
+            / (4 mu w)`` for the squared hinge, is the bound of `certify`.
         """
         return DualCandidate.of(self.push, dual, self.cones).feasible()
 
@@ -481,7 +481,7 @@ class LMNNProblem(LargeMarginProblem):
             Target neighbors to use instead: row numbers, or a graph whose stored entries are the pairs.
         ridge : float or "auto", default 0
             Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that
-            vary in r directions: little where examples are many, and enough where they are few.
+            vary in r directions: little if there are many examples, and enough if there are few.
         loss : {"hinge", "squared_hinge"}, default "hinge"
         search : {"auto", "brute", "ball_tree"}, default "auto"
             Impostor search, exact in every case.
@@ -493,8 +493,8 @@ class LMNNProblem(LargeMarginProblem):
         Raises
         ------
         ValueError
-            If the data are not finite, there is one class only, a class is too small, target neighbors are out of
-            range or foreign, or a weight is out of range.
+            If the data are not finite, there is only one class, a class is too small, target neighbors are out of range
+            or of another class, or a weight is out of range.
         """
         data = validation.check_examples(X)
         classes, index = validation.check_labels(y, len(data))

@@ -19,8 +19,8 @@ from sdpmetric.problems.metric_problem import MetricProblem
 class LSMLProblem(MetricProblem):
     """Least squares metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form.
 
-    Quadruplets (a, b, c, d) say that a and b are nearer than c and d. Minimize over positive definite matrices, with D
-    the squared distance and the LogDet divergence from M0::
+    Quadruplets (a, b, c, d) state that a and b are nearer than c and d. Minimize over positive definite matrices, with
+    D the squared distance and the LogDet divergence from M0::
 
         comparison_weight * mean_t [ D(a, b) - D(c, d) ]_+^2  +  trace(M M0^-1) - log det(M M0^-1) - d
 
@@ -80,7 +80,7 @@ class LSMLProblem(MetricProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_quadruplets : int, default 1000
-            At most so many.
+            The largest number that is drawn.
         prior, comparison_weight
             As in the constructor.
         sample_weight : (n,) array, optional

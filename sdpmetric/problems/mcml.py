@@ -38,7 +38,7 @@ class MCMLProblem(MetricProblem):
     y : (n,) array
         Class labels of any kind; at least two classes, each with at least two members.
     sample_weight : (n,) array, optional
-        ``w``, nonnegative: the divergence of an example counts so many times. In ``p0`` and p all count alike.
+        ``w``, nonnegative weights of the examples' divergences. In ``p0`` and p all count alike.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class MCMLProblem(MetricProblem):
     Raises
     ------
     ValueError
-        If the data are not finite, or there is one class only, or a class with one member.
+        If the data are not finite, there is only one class, or a class has one member.
     """
 
     statement: ClassVar[str] = "mcml"

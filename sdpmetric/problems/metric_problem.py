@@ -27,7 +27,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems import proofs
-from sdpmetric.problems.recognition import Recognised, recognise
+from sdpmetric.problems.recognition import Recognized, recognize
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.margins import MarginLoss
@@ -117,7 +117,7 @@ class MetricProblem(Problem):
         domain = Domain.of(data.shape[1], diagonal, bases)
         if tasks is not None:
             if diagonal or bases is not None:
-                raise ValueError("tasks= excludes diagonal= and bases=; pass one of them at most.")
+                raise ValueError("tasks= excludes diagonal= and bases=; pass at most one of them.")
             data, index, domain = lift_tasks(data, tasks, sharing)
         if not isinstance(terms, Term | Sum):
             raise TypeError(
@@ -139,17 +139,17 @@ class MetricProblem(Problem):
         self._check()
 
     @cached_property
-    def recognised(self) -> Recognised | None:
+    def recognized(self) -> Recognized | None:
         """The shipped statement that the sum is; None for most sums."""
-        return recognise(self.X, self.terms, self.domain)
+        return recognize(self.X, self.terms, self.domain)
 
     def _check(self) -> None:
         """Refuse sums without a minimum, and domains in which a term is infinite everywhere."""
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
-                f"the sum has no minimum: {', '.join(t.name for t in self.terms if not t.nonnegative)} gains without "
-                f"end in {unbounded} directions in which no other term costs anything; add terms.Trace(), or a Budget "
-                "over pairs that differ there, or reduce the dimension first, for example by PCA."
+                f"the sum has no minimum: {', '.join(t.name for t in self.terms if not t.nonnegative)} falls without "
+                f"bound in {unbounded} directions in which no other term costs anything; add terms.Trace(), or a "
+                "Budget over pairs that differ there, or reduce the dimension first, for example by PCA."
             )
         if self.domain.plain or not self.total.barrier:
             return
@@ -202,7 +202,7 @@ class MetricProblem(Problem):
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""
         L, _ = self.check_point(components, metric)
-        known = self.recognised
+        known = self.recognized
         return self.total.value(L)[0] if known is None else known.factor * known.problem.objective(L)
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
@@ -292,7 +292,7 @@ class MetricProblem(Problem):
         Multipliers are those of all losses in the order of the terms; those out of range are clipped, and all are moved
         toward feasible ones as far as needed. Default: slopes of the losses at the point.
         """
-        known = self.recognised
+        known = self.recognized
         if known is not None and (dual is None or isinstance(dual, Dual)):
             return known.certificate(known.problem.certify(components, metric=metric, dual=dual))
         L, residual = self.check_point(components, metric)
@@ -343,13 +343,13 @@ class MetricProblem(Problem):
 
     def proven_multipliers(self, components: FloatArray, dual: Multipliers | None) -> list[FloatArray]:
         """Feasible multipliers, loss by loss."""
-        if self.recognised is not None and isinstance(dual, Dual) and isinstance(self.total.losses[0], MarginLoss):
-            dual = self.recognised.listed(dual, self.total.losses[0].roles())
+        if self.recognized is not None and isinstance(dual, Dual) and isinstance(self.total.losses[0], MarginLoss):
+            dual = self.recognized.listed(dual, self.total.losses[0].roles())
         return self.prove(components, dual).multipliers
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        if self.recognised is not None and isinstance(dual, Dual):
+        if self.recognized is not None and isinstance(dual, Dual):
             dual = self.state_dual(self.proven_multipliers(components, dual))
         lists = self.lists() or None
         if not math.isfinite(self.total.value(components)[0]) and any(loss.hard for loss in self.total.losses):

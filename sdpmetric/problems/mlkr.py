@@ -1,4 +1,4 @@
-"""Metric learning for kernel regression (MLKR): the statement, NCA's sister for continuous targets."""
+"""Metric learning for kernel regression (MLKR): the statement, with NCA's probabilities for continuous targets."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class MLKRProblem(SoftNeighborProblem):
         sum_i (y_i - yhat_i)^2,   yhat_i = sum_{j != i} p_ij y_j,   p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)
 
     where ``D_ij`` is the squared distance of ``L x_i`` and ``L x_j``: the leave-one-out error of kernel regression,
-    with NCA's probabilities; the width of the kernel is part of L. It is not convex, and the certificate says how
-    nearly stationary a point is, no more.
+    with NCA's probabilities; the width of the kernel is part of L. It is not convex, and the certificate states only
+    how nearly stationary a point is.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class MLKRProblem(SoftNeighborProblem):
     diagonal : bool, default False
         Whether L is a diagonal (d, d) matrix: one weight for each feature.
     sample_weight : (n,) array, optional
-        Nonnegative; the error of an example counts so many times. As neighbors all examples count alike.
+        Nonnegative weights of the examples' errors. As neighbors all examples count alike.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class MLKRProblem(SoftNeighborProblem):
     def from_labels(
         cls, X: ArrayLike, y: ArrayLike, n_components: int | None = None, *, sample_weight: ArrayLike | None = None
     ) -> MLKRProblem:
-        """State MLKR; y are targets, numbers. Parameters as in the constructor."""
+        """State MLKR; y are continuous targets. Parameters as in the constructor."""
         return cls(X, y, n_components, sample_weight=sample_weight)
 
     def describe(self) -> str:

@@ -104,7 +104,7 @@ class MLRProblem(Problem):
     X : (n, d) array
         The items; finite, float32 stays float32, everything else becomes float64.
     relevance : Relevance, (n,) array of labels, n lists of row numbers, or sparse matrix
-        Who is relevant to whom.
+        Which items are relevant to which queries.
     loss : {"auc", "map"}, default "auc"
     slack_weight : float, default 1
         ``C``, positive.

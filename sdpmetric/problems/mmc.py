@@ -23,7 +23,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
@@ -44,8 +44,7 @@ class MMCProblem(MetricProblem):
 
         sum_{(a, b) dissimilar} w_ab sqrt(D(a, b))      subject to   sum_{(a, b) similar} w_ab D(a, b) <= 1
 
-    with all weights w 1 in the paper. The objective here is minus that sum, so it is minimized as every objective
-    of this package is.
+    with all weights w 1 in the paper. The objective is minus that sum, since this package minimizes.
 
     Parameters
     ----------
@@ -56,7 +55,7 @@ class MMCProblem(MetricProblem):
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
     pair_weights : (p,) array, optional
-        ``w``, positive: a pair counts so many times; default 1.
+        ``w``, positive: how often each pair counts; default 1.
     diagonal : bool, default False
         Only diagonal metrics, weights of features (section 2.1 of [XNJR2002]).
 
@@ -93,7 +92,7 @@ class MMCProblem(MetricProblem):
         diagonal: bool = False,
     ) -> None:
         data = validation.check_examples(X)
-        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        rows, flags = check_labeled_pairs(pairs, similar, len(data))
         weights = check_pair_weights(pair_weights, len(rows))
         for kind, none in (("similar", not flags.any()), ("dissimilar", flags.all())):
             if none:
@@ -130,7 +129,7 @@ class MMCProblem(MetricProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int, optional
-            Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+            The largest number of pairs of each kind, drawn at random; default: all pairs ``a < b``.
         diagonal : bool, default False
         sample_weight : (n,) array, optional
             Nonnegative; a pair has the product of its examples' weights. Whole weights are repeated rows.
@@ -153,7 +152,7 @@ class MMCProblem(MetricProblem):
 
     @cached_property
     def budgeted(self) -> MetricProblem:
-        """The statement as it is printed, with its constraint, for programs."""
+        """The statement as printed, with its constraint, for programs."""
         (near, costs), far = self.terms[0].pair_costs(), self.terms[1]
         return MetricProblem(self.X, far + Budget(near, costs=costs), diagonal=self.domain.diagonal)
 
@@ -167,7 +166,7 @@ class MMCProblem(MetricProblem):
         return BoundTerms(self.centered, self.terms[:1]).value(components)[0]
 
     def best_scale(self, components: FloatArray) -> float:
-        """The multiple of a factor that makes the constraint active; 1 where similar pairs do not differ."""
+        """The multiple of a factor that makes the constraint active; 1 if similar pairs do not differ."""
         spent = self.spent(components)
         return 1.0 / math.sqrt(spent) if spent > 0.0 else 1.0
 

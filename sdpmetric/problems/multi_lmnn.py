@@ -75,7 +75,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         Parameters
         ----------
         X, y, n_neighbors, push_weight, target_neighbors, ridge, loss, sample_weight
-            As in `LMNNProblem.from_labels`; ``ridge="auto"`` is the largest of the metrics'.
+            As in `LMNNProblem.from_labels`; ``ridge="auto"`` is the largest of the values for each metric.
         regions : {"class", "kmeans", "spectral"} or (n,) array, default "class"
             One metric for each class, for each cluster of k-means or of spectral clustering (nearest-neighbor graph),
             or for each distinct value of an array.

@@ -31,7 +31,7 @@ class NCAProblem(SoftNeighborProblem):
         -sum_i p_i        (objective="probability", the paper's f with the sign changed)
         -sum_i log p_i    (objective="log", the paper's g with the sign changed)
 
-    Neither is convex. The certificate says how nearly stationary a point is, no more; the convex relative with the same
+    Neither is convex. The certificate states only how nearly stationary a point is; the convex relative with the same
     probabilities is `MCMLProblem`.
 
     Parameters
@@ -39,12 +39,12 @@ class NCAProblem(SoftNeighborProblem):
     X : (n, d) array
         Finite numbers; float32 is accepted as it is, and all sums are in float64.
     y : (n,) array
-        Class labels of any kind; or numbers, where `targets` is "continuous".
+        Class labels of any kind; or numbers, if `targets` is "continuous".
     n_components : int, optional
         Rows of L that solvers start with, between 1 and d; default d.
     objective : {"probability", "log"}, default "probability"
-        Of "log", an example without a match (the only one of its class) is left out, since its term is infinite for
-        every L; of "probability" its term is 0. It can still be chosen by others.
+        With "log", an example without a match (the only one of its class) is left out, since its term is infinite for
+        every L; with "probability" its term is 0. It can still be chosen by others.
     diagonal : bool, default False
         Whether L is a diagonal (d, d) matrix: one weight for each feature.
     targets : {"classes", "continuous"}, default "classes"
@@ -53,7 +53,7 @@ class NCAProblem(SoftNeighborProblem):
     bandwidth : float, optional
         s, in the units of y, for continuous targets; default ``std(y) n^(-1/5)``.
     sample_weight : (n,) array, optional
-        Nonnegative; the term of an example counts so many times. As neighbors all examples count alike.
+        Nonnegative weights of the examples' terms. As neighbors all examples count alike.
 
     Attributes
     ----------

@@ -80,12 +80,12 @@ class POLAProblem(Problem):
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
     slack_weight : float or "auto", optional
-        Weight of the slacks, > 0; "auto": 0.01 up to 200 pairs, and 2 over their number where there are more; None:
+        Weight of the slacks, > 0; "auto": 0.01 up to 200 pairs, and 2 divided by their number if there are more; None:
         hard margin.
     initial_threshold : float, default 1
         ``b_1``, between 1 and 1e15.
     pair_weights : (p,) array, optional
-        Positive: the slack of a pair counts so many times, of a soft margin; default 1.
+        For a soft margin: positive weights of the pairs' slacks; default 1.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class POLAProblem(Problem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
-            Pairs of each kind at most, drawn at random; None: all pairs ``a < b``.
+            The largest number of pairs of each kind, drawn at random; None: all pairs ``a < b``.
         slack_weight : float, "auto" or None, default 1
         initial_threshold : float, default 1
         sample_weight : (n,) array, optional
@@ -292,7 +292,7 @@ class POLAProblem(Problem):
     def repair(
         self, components: ArrayLike | None = None, threshold: float | None = None, *, metric: ArrayLike | None = None
     ) -> tuple[FloatArray, float]:
-        """The best feasible point on the ray of a metric, or the given point where it is feasible.
+        """The best feasible point on the ray of a metric, or the given point if it is feasible.
 
         For the soft margin only ``b >= 1`` is restored. For the hard margin ``(c A, b)`` is feasible for some b exactly
         if ``c (far - near) >= 2`` and so on, with ``far`` the least distance of a dissimilar pair and ``near`` the

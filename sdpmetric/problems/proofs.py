@@ -93,7 +93,7 @@ def _proof(
 
 def _finite(proof: Proof) -> Proof:
     if any(claim is not None and not math.isfinite(claim) for claim in (proof.objective, proof.lower_bound)):
-        raise ValueError("objective or lower bound of this solution are infinite: a proof file would say nothing.")
+        raise ValueError("objective or lower bound of this solution are infinite: a proof file would prove nothing.")
     return proof
 
 
@@ -164,7 +164,7 @@ def large_margin(problem: LargeMarginProblem, components: FloatArray, dual: Mult
     parts, a, w = _push(problem, feasible, ROOM)
     lost = above(sum_above(a**2 / w) / (4.0 * problem.push_weight), 4) if squared and len(a) else 0.0
     claims = problem.certify(components, dual=dual).objective, sum_below(a) - lost
-    return _labelled(problem, claims, parts, problem.stack(components))
+    return _labeled(problem, claims, parts, problem.stack(components))
 
 
 def frobenius_lmnn(problem: FrobeniusLMNNProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
@@ -179,7 +179,7 @@ def frobenius_lmnn(problem: FrobeniusLMNNProblem, components: FloatArray, dual: 
     bound = sum_below(a) - (1.0 + 1e-11) * float(np.sum(U * U)) / (2.0 * weight)
     parts.append(term.part(U))
     claims = problem.certify(components, dual=dual).objective, bound - ROUNDING * abs(bound)
-    return _labelled(base, claims, parts, components[None])
+    return _labeled(base, claims, parts, components[None])
 
 
 def _triplets(dual: Multipliers | None) -> Dual:
@@ -216,7 +216,7 @@ def _push(problem: LargeMarginProblem, feasible: Dual, room: float) -> tuple[lis
     return [pull_part(pairs, np.ones(len(pairs)) if pulls is None else pulls, pull), push.part(values), *ridge], a, w
 
 
-def _labelled(
+def _labeled(
     problem: LargeMarginProblem,
     claims: tuple[float, float],
     parts: Sequence[Part],

@@ -35,14 +35,14 @@ class QueryProblem(Problem):
 
         sum_t w_t l( margin - q_t^T W (x_t - z_t) )  +  frobenius / 2  ||W - W0||_F^2
 
-    over triplets of a query q, an item x that is to be more similar to it, and an item z, divided by the sum of w. W
+    over triplets of a query q, an item x that should be more similar to it, and an item z, divided by the sum of w. W
     need not be symmetric, and items stay as they are. A solution's components are ``W.T``: rows of queries times
-    ``components.T`` are compared with rows of items by inner products. Of a point there is no metric.
+    ``components.T`` are compared with rows of items by inner products. There is no metric.
 
     Parameters
     ----------
     X : (n, d) array
-        Queries and items, one below the other where they are different; finite numbers, float32 stays float32.
+        Queries and items, one below the other if they differ; finite numbers, float32 stays float32.
     triplets : (t, 3) integer array
         Row numbers of X: a query, the item that is more similar to it, and the other one.
     frobenius : float, default 1
@@ -98,7 +98,7 @@ class QueryProblem(Problem):
         if W0.shape != (d, d) or not np.isfinite(W0).all():
             raise ValueError(f"to must be a finite ({d}, {d}) array, the map W0 of queries, got shape {W0.shape}.")
         if loss == "hard":
-            raise ValueError("loss='hard' is for metrics; take 'hinge' with a small weight frobenius=.")
+            raise ValueError("loss='hard' is for metrics; use 'hinge' with a small weight frobenius=.")
         weight = validation.check_number("frobenius", frobenius, np.finfo(np.float64).tiny)
         try:
             bound = TripletHinge(triplets, margin=margin, loss=loss, weights=triplet_weights).bind(data)
@@ -122,7 +122,7 @@ class QueryProblem(Problem):
 
     @cached_property
     def terms(self) -> tuple[TripletHinge, Frobenius]:
-        """The loss, whose excess is the margin less a difference of similarities, and the Frobenius term."""
+        """The loss, whose excess is the margin minus a difference of similarities, and the Frobenius term."""
         weight, w = 1.0 / max(float(self.triplet_weights.sum()), np.finfo(np.float64).tiny), self.triplet_weights
         loss = TripletHinge(self.triplets, margin=self.margin, loss=self.loss, weights=w, weight=weight)
         return loss.bind(self.X), Frobenius(weight=self.frobenius)
@@ -167,7 +167,7 @@ class QueryProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Certify any map: its objective rounded upwards, and the dual value of multipliers rounded downwards.
+        """Certify any map: its objective rounded upward, and the dual value of multipliers rounded downward.
 
         With multipliers a between 0 and the weights and ``S = sum_t a_t q_t (x_t - z_t)^T`` no map has less than
         ``margin sum a - sum l*(a) - <S, W0> - ||S||_F^2 / (2 frobenius)``. Default: slopes of the losses at the point.
@@ -229,7 +229,7 @@ class QueryProblem(Problem):
             return sum_above(np.array([self.terms[0].highest(u - off, u + off), square]))
 
     def proven(self, a: FloatArray) -> float:
-        """A lower bound from multipliers in their box, rounded downwards."""
+        """A lower bound from multipliers in their box, rounded downward."""
         q, apart = self.pairs
         with np.errstate(over="ignore", invalid="ignore"):
             weighted = a[:, None] * q

@@ -23,7 +23,7 @@ from sdpmetric.bounds.spans import dimension
 from sdpmetric.bounds.well_posed import Ridge, SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
-from sdpmetric.core.pairs import check_labelled_pairs, drawn_chunks
+from sdpmetric.core.pairs import check_labeled_pairs, drawn_chunks
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
@@ -73,9 +73,9 @@ class RCAProblem(Problem):
         Added to the diagonal of C. "auto": ``(r / n)^2`` times the mean variance of a direction, for n members of
         chunklets that vary in r directions. With a ridge ``log det`` is of the r largest eigenvalues of ``C M``, for
         data that vary in r directions by more than 1e-10 of the most, in units of their standard deviations; r is in
-        `describe` where it is less than the number of features that vary.
+        `describe` if it is less than the number of features that vary.
     sample_weight : (n,) array, optional
-        Nonnegative: an example counts so many times, in the means too. So whole weights are repeated rows. Default 1.
+        Nonnegative: how often each example counts, in the means too, so whole weights are repeated rows. Default 1.
 
     Raises
     ------
@@ -167,7 +167,7 @@ class RCAProblem(Problem):
         ridge : float or "auto", default 0
         """
         data = validation.check_examples(X)
-        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        rows, flags = check_labeled_pairs(pairs, similar, len(data))
         first, second = rows[flags].T
         graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(len(data), len(data)))
         return cls(data, connected_components(graph, directed=False)[1].astype(np.int64), ridge)

@@ -23,7 +23,7 @@ IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Recognised:
+class Recognized:
     """A statement that is a sum of terms, but for a factor."""
 
     problem: LMNNProblem
@@ -48,7 +48,7 @@ class Recognised:
         return a
 
 
-def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> Recognised | None:
+def recognize(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> Recognized | None:
     """LMNN of labels: one pull over target pairs, one push over all their triplets, and perhaps the trace."""
     pulls = [term for term in terms if isinstance(term, Pull)]
     pushes = [term for term in terms if isinstance(term, TripletHinge)]
@@ -82,4 +82,4 @@ def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) 
         (sum((Fraction(t.weight) for t in terms if isinstance(t, Trace)), Fraction(0)), Fraction(problem.ridge))
     ]
     found = [float(own / other) for own, other in weights if other]
-    return Recognised(problem, factor, (below(min(found), 2), above(max(found), 2)))
+    return Recognized(problem, factor, (below(min(found), 2), above(max(found), 2)))

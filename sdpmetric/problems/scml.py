@@ -45,7 +45,7 @@ class SCMLProblem(MetricProblem):
     sparsity : float, default 1e-3
         Positive.
     weights : (t,) array, optional
-        Nonnegative weights of triplets; the mean is the weighted one. Default 1.
+        Nonnegative weights of the mean over triplets; default 1.
     """
 
     statement: ClassVar[str] = "scml"
@@ -91,7 +91,7 @@ class SCMLProblem(MetricProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_bases : int, optional
-            About so many; default 20 d, or fewer if there are few examples.
+            About how many; default 20 d, or fewer if there are few examples.
         n_neighbors, n_impostors : int
             The nearest members of the class, and of other classes, that make an example's triplets.
         sparsity : float, default 1e-3

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import terms
 from sdpmetric.core import validation
 from sdpmetric.core.named import named_prior
-from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.problems.metric_problem import MetricProblem
 
@@ -26,8 +26,8 @@ class SDMLProblem(MetricProblem):
 
         trace(M M0^-1) - log det(M M0^-1) - d + distance_weight * mean_p y_p D(p) + sparsity * sum_{j != k} |M_jk|
 
-    A graphical lasso. Dissimilar pairs gain without bound; the weights raise an error unless the linear part, ``M0^-1 +
-    distance_weight * mean_p y_p v_p v_p^T``, is positive definite.
+    This is a graphical lasso. Since the distances of dissimilar pairs are unbounded, an error is raised unless the
+    linear part, ``M0^-1 + distance_weight * mean_p y_p v_p v_p^T``, is positive definite.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class SDMLProblem(MetricProblem):
     sparsity : float, default 0.01
         0: no term of sparsity.
     pair_weights : (p,) array, optional
-        Positive; the mean is the weighted one. Default 1.
+        Positive weights of the mean; default 1.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class SDMLProblem(MetricProblem):
         pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
-        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        rows, flags = check_labeled_pairs(pairs, similar, len(data))
         given = check_pair_weights(pair_weights, len(rows))
         w = np.ones(len(rows)) if given is None else given
         share = validation.check_number("distance_weight", distance_weight, 0.0) / float(w.sum())
@@ -106,7 +106,7 @@ class SDMLProblem(MetricProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
-            Pairs of each kind at most, drawn at random; None: all.
+            The largest number of pairs of each kind, drawn at random; None: all.
         prior, distance_weight, sparsity
             As in the constructor.
         sample_weight : (n,) array, optional

@@ -51,10 +51,10 @@ class Value:
 
 
 class SoftNeighborProblem(Problem):
-    """A statement about the neighbor that each example draws, smooth in the factor and convex in nothing.
+    """A statement about the neighbor that each example draws, smooth in the factor, but not convex.
 
     Example i chooses neighbor j with probability ``p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)``, where ``D_ij`` is the
-    squared distance of ``L x_i`` and ``L x_j``. The certificate says how nearly stationary a point is, no more.
+    squared distance of ``L x_i`` and ``L x_j``. The certificate states only how nearly stationary a point is.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[
     data = owned(validation.check_data(X), X)
     n, d = data.shape
     if n < 2:
-        raise ValueError("X has one row; an example needs another one that it can choose, pass two at least.")
+        raise ValueError("X has one row; an example needs another one that it can choose; pass at least two.")
     rank = validation.check_integer("n_components", d if n_components is None else n_components, high=d)
     if diagonal and rank != d:
         raise ValueError(f"a diagonal factor has {d} rows, one per feature; leave n_components={rank} out.")
@@ -259,7 +259,7 @@ def check_targets(y: ArrayLike, n: int) -> FloatArray:
     if not np.isfinite(values).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
     if (values == values[0]).all():
-        raise ValueError("y is constant; continuous targets that never differ say nothing about a metric.")
+        raise ValueError("y is constant; without differences nothing can be learned.")
     return values
 
 

@@ -7,7 +7,7 @@
     dark: ["#4FA8DD", "#F08A3C", "#2CC79A", "#DE9BC2", "#F0B429", "#9AD4F5", "#B295DC", "#C08D80", "#ABABAB", "#CFC933"],
   };
   const SHAPES = ["circle", "triangle-up", "square", "diamond", "triangle-down", "cross", "wedge"];
-  const LABELLED = 40; // classes with their name at their middle
+  const LABELED = 40; // classes with their name at their middle
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
   const numbers = (text) => (text === null ? null : new Int16Array(bytes(text)));
   const points = new Float32Array(bytes(data.points));
@@ -128,7 +128,7 @@
 
   const rings = () => data.rows.map((row, i) => i).filter((i) => invades(i, current)).map((i) => ({ x: shown[2 * i], y: shown[2 * i + 1], c: data.index[i] }));
   const centers = () => {
-    if (data.classes.length < 2 || data.classes.length > LABELLED) return [];
+    if (data.classes.length < 2 || data.classes.length > LABELED) return [];
     const sums = data.classes.map((label) => ({ label, x: 0, y: 0, count: 0 }));
     data.index.forEach((c, i) => { sums[c].x += shown[2 * i]; sums[c].y += shown[2 * i + 1]; sums[c].count += 1; });
     return sums.filter((one) => one.count).map((one, c) => ({ label: one.label, x: one.x / one.count, y: one.y / one.count, c }));

@@ -99,7 +99,7 @@ def _matched(
     """
     if not program.is_dcp():
         raise ValueError("program is not convex by CVXPY's rules; add constraints only that are (program.is_dcp()).")
-    theirs, labelled = defaultdict(list), {c.label: c for c in program.constraints}
+    theirs, labeled = defaultdict(list), {c.label: c for c in program.constraints}
     for variable in program.variables():
         theirs[variable.name()].append(variable)
     variables = []
@@ -109,9 +109,9 @@ def _matched(
             raise ValueError(f"program lacks the variable {variable.name()}, {variable.shape}; {REBUILD}")
         theirs[variable.name()].remove(match)
         variables.append((variable, match))
-    if missing := [c.label for c in stated.constraints if c.label not in labelled]:
+    if missing := [c.label for c in stated.constraints if c.label not in labeled]:
         raise ValueError(f"program lacks the constraints {', '.join(map(str, missing))}; {REBUILD}")
-    constraints = [(c, labelled[c.label]) for c in stated.constraints]
+    constraints = [(c, labeled[c.label]) for c in stated.constraints]
     known, rng = {v.id for _, v in variables}, np.random.default_rng(0)
     same = isinstance(program.objective, cp.Minimize)
     same &= {v.id for v in program.objective.variables()} <= known

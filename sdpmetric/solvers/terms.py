@@ -45,10 +45,10 @@ STIFFER, CHANGES, SLOW, OFF = 10.0, 40, 0.25, 0.1
 ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
 
-@solver(MetricProblem, "lmnn", tol=1e-3, default=True, when=lambda problem: problem.recognised is not None)
+@solver(MetricProblem, "lmnn", tol=1e-3, default=True, when=lambda problem: problem.recognized is not None)
 def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """The default solver of LMNN, for sums that are LMNN of labels; see `sdpmetric.problems.recognition`."""
-    known = problem.recognised
+    known = problem.recognized
     if known is None:
         raise ValueError("the sum is not LMNN of labels; use solver='factored'.")
     for step in find_solver(known.problem, "auto").steps(known.problem, budget, tol):

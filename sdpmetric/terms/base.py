@@ -32,14 +32,14 @@ ROUNDINGS, ACCURACY = 6, 1e-14
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Term(ABC):
-    """A convex function of the metric, to be multiplied by nonnegative numbers and added up.
+    """A convex function of the metric; terms can be added, and multiplied by nonnegative numbers.
 
     Attributes
     ----------
     weight : float, default 1
         What the function is multiplied by.
     name : str
-        Class attribute: the term in error messages, in CVXPY programs, and in `path`.
+        Class attribute: the term's name in error messages, in CVXPY programs, and in `path`.
     nonnegative : bool
         Class attribute: whether the function is at least 0 everywhere.
     """
@@ -89,7 +89,9 @@ class Term(ABC):
 
     def part(self, a: FloatArray) -> Part:
         """What a proof file says of a bound term: multipliers a, of a regularizer its slope (d, d)."""
-        raise ValueError(f"proof files know the terms of this package; {self.name} is none of them: leave it out.")
+        raise ValueError(
+            f"proof files support the terms of this package; {self.name} is not one of them: leave it out."
+        )
 
     def stiffened(self, scale: float) -> Term:
         """For solvers: the same with hard constraints smoothed in units of `scale`, the size of the objective."""
@@ -142,7 +144,7 @@ def _nonnegative(factor: float, name: str) -> float:
     except ValueError as error:
         raise ValueError(
             f"the weight of {name} must be a finite number of at least 0, got {factor!r}: a negative multiple of a "
-            "convex term is not convex. Use the term that asks for the opposite, for example at_least= in place of "
+            "convex term is not convex. Use the opposite term, for example at_least= in place of "
             "at_most=."
         ) from error
 
@@ -274,7 +276,7 @@ class Loss(Term):
     @property
     @abstractmethod
     def offset(self) -> FloatArray:
-        """U at the zero metric, (m,)."""
+        """``u`` at the zero metric, (m,)."""
 
     def distance_pairs(self) -> IndexArray:
         """The pairs whose squared distances the term looks at, (p, 2); of a bound term. Default: none."""

@@ -1,4 +1,4 @@
-"""Hinges over triplets and quadruplets: one distance is to be smaller than another one by a margin."""
+"""Hinges over triplets and quadruplets: one distance should be smaller than another one by a margin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_TRIPLETS = 8_000_000
 # Columns of the near and the far pair of a quadruplet.
 NEAR, FAR = slice(0, 2), slice(2, 4)
 # Losses of labeled triplets that the checker of proofs knows.
-LABELLED = ("hinge", "squared_hinge")
+LABELED = ("hinge", "squared_hinge")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -66,8 +66,8 @@ class _Comparison(MarginLoss):
 class TripletHinge(_Comparison):
     """``sum_t w_t l(margin + D(i, j) - D(i, l))`` over triplets (i, j, l), the push term of LMNN [WS2009].
 
-    With the squared hinge it is that of Schultz and Joachims's and of many later methods. A triplet says "i
-    is nearer to j than to l"; it may come from any source.
+    Schultz and Joachims [SJ2003] and many later methods learn from such triplets. A triplet states "i is nearer to j
+    than to l"; it may come from any source.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class TripletHinge(_Comparison):
     Attributes
     ----------
     index : (n,) int32 array or None
-        Of a bound term of labels without weights, the class of each example.
+        The class of each example, for a bound term of labels without weights.
     chosen : (n, k) int32 array or None
-        And the target neighbors; its triplets are listed when they are asked for.
+        Its target neighbors; its triplets are listed only on request.
     """
 
     triplets: ArrayLike | Triplets | None = None
@@ -114,7 +114,7 @@ class TripletHinge(_Comparison):
             index, targets = target_pairs(self.name, X, self.labels, self.n_neighbors, self.target_neighbors)
             if self.weights is None and self.sample_weight is None:
                 return replace(self, margin=margin, index=index, chosen=targets, labels=None, target_neighbors=None)
-            listed = labelled_triplets(self.name, index, targets)
+            listed = labeled_triplets(self.name, index, targets)
         else:
             given = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
             try:
@@ -150,7 +150,7 @@ class TripletHinge(_Comparison):
 
     def part(self, a: FloatArray) -> Part:
         """See `Term.part`: triplets of labels under the hinge or its square are enumerated by the checker."""
-        if self.chosen is None or self.index is None or self.loss not in LABELLED:
+        if self.chosen is None or self.index is None or self.loss not in LABELED:
             return super().part(a)
         used = np.flatnonzero(a > 0.0)
         listed = np.stack([np.asarray(rows)[used] for rows in self.rows.roles.values()], axis=1)
@@ -169,7 +169,7 @@ class TripletHinge(_Comparison):
         if self.chosen is None or self.index is None:
             listed = np.asarray(self.triplets, dtype=np.int32)
         else:
-            listed = labelled_triplets(self.name, self.index, self.chosen).to_array()
+            listed = labeled_triplets(self.name, self.index, self.chosen).to_array()
         return self._compared(listed[:, :2], listed[:, ::2], ("anchor", "target", "impostor"), listed)
 
 
@@ -258,14 +258,14 @@ def ranked(rankings: ArrayLike, *, all_pairs: bool = False) -> NDArray[np.int64]
     Parameters
     ----------
     rankings : (t, k + 1) integer array
-        Row numbers of the query, then of k objects from the nearest to the furthest.
+        Row numbers of the query, then of k objects from the nearest to the farthest.
     all_pairs : bool, default False
         Nearer than to every later one: t k (k - 1) / 2 triplets, which one wrong place violates more often.
 
     Raises
     ------
     ValueError
-        If the array has less than three columns.
+        If the array has fewer than three columns.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def target_pairs(
     return index, neighbors.target_neighbors(np.asarray(X, dtype=np.float64), index, int(n_neighbors))
 
 
-def labelled_triplets(name: str, index: IndexArray, targets: IndexArray) -> Triplets:
+def labeled_triplets(name: str, index: IndexArray, targets: IndexArray) -> Triplets:
     """All triplets of an example, a target neighbor and an example of another class."""
     i, slot = np.nonzero(targets >= 0)
     counts = len(index) - np.bincount(index)[index[i]]

@@ -1,4 +1,4 @@
-"""A Frobenius term: the metric is to be near a given one, entry by entry."""
+"""A Frobenius term: the metric should be near a given one, entry by entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear terms: the trace, and the distances of pairs that are to be near."""
+"""Linear terms: the trace, and the distances of pairs that should be near."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IndexArray = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace(Term):
-    """``trace(M)``, linear: every direction costs the same, which makes metrics of low rank.
+    """``trace(M)``, linear: every direction costs the same, which favors metrics of low rank.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ FAINT = 1e-290
 class LogDet(Regularizer):
     """``trace(M M0^-1) - log det(M M0^-1) - d``, as in ITML [DKJSD2007] and LEGO [JKDG2008].
 
-    It is infinite for singular metrics, and the same in all coordinates of data and M0.
+    It is infinite for singular metrics, and does not change if data and M0 are expressed in other coordinates.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class MarginLoss(Loss):
 
     @property
     def offset(self) -> FloatArray:
-        """U at the zero metric, (m,)."""
+        """``u`` at the zero metric, (m,)."""
         return np.broadcast_to(self.rows.offset, self.size)
 
     def distance_pairs(self) -> IndexArray:
@@ -259,7 +259,7 @@ class MarginLoss(Loss):
         """See `Term.part`; multipliers are an ulp below their upper limits, which are rounded."""
         own = self.scalar.parameters  # of ratios, which are of the offsets
         if not isinstance(self.scalar, CHECKED) or (own and (own["sides"] * own["bounds"] + self.offset).any()):
-            raise ValueError(f"proof files know the losses of this package; that of {self.name} is none of them.")
+            raise ValueError(f"proof files support the losses of this package; that of {self.name} is not one of them.")
         K, rows, (lowest, highest) = self.combination.tocoo(), self.distance_pairs(), self.box
         free = lowest < highest  # slopes of linear losses are their weights
         arrays = {

@@ -29,7 +29,7 @@ class OffDiagonal(MarginLoss):
     Attributes
     ----------
     d : int
-        Number of features, of a bound term.
+        Number of features, for a bound term.
     scale : float
         A large entry: the inverse of the mean squared distance of the data.
     """

@@ -1,4 +1,4 @@
-"""Losses of pairs: hinges, bounds, targets, a budget, and distances that are to be large."""
+"""Losses of pairs: hinges, bounds, targets, a budget, and distances that should be large."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ SHARE, SMALLEST = 1e-3, 1e-150
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairHinge(MarginLoss):
-    """``sum_p w_p l(margin - y_p (b - D(p)))`` over pairs, y 1 where similar and -1 where not, as in POLA [SSN2004].
+    """``sum_p w_p l(margin - y_p (b - D(p)))`` over pairs, y 1 if similar and -1 if not, as in POLA [SSN2004].
 
-    Similar pairs are to be nearer than ``b - margin``, dissimilar ones farther than ``b + margin``.
+    Similar pairs should be nearer than ``b - margin``, dissimilar ones farther than ``b + margin``.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class DistanceBounds(MarginLoss):
     Attributes
     ----------
     sides : (m,) array
-        Of a bound term, 1 for upper and -1 for lower bounds; upper ones come first.
+        For a bound term, 1 for upper and -1 for lower bounds; upper ones come first.
     bounds : (m,) array
     """
 
@@ -200,7 +200,7 @@ class DistanceTargets(MarginLoss):
     targets : (p,) array or number
         ``y_p >= 0``, squared distances.
     sides : (p,) array or number, optional
-        0, the default: the distance is to equal the target; 1: at most the target; -1: at least the target.
+        0, the default: the distance should equal the target; 1: at most the target; -1: at least the target.
     weights : (p,) array, optional
         ``w_p >= 0``; default 1.
     sample_weight : (n,) array, optional
@@ -262,8 +262,8 @@ class DistanceTargets(MarginLoss):
 class Repulsion(MarginLoss):
     """``-sum_p w_p D(p)``, linear, as for the dissimilar pairs of SDML [QTZCZ2009].
 
-    Without bound by itself: other terms have to cost more in every direction, as LogDet does where the weights are
-    small. What has a margin, `PairHinge`, needs no such care.
+    By itself it is unbounded: other terms must cost more in every direction, as LogDet does if the weights are small. A
+    loss with a margin, `PairHinge`, needs no such care.
 
     Parameters
     ----------
@@ -336,14 +336,14 @@ class Budget(MarginLoss):
 
     @cached_property
     def rows(self) -> Rows:
-        """The weighted sum over the bound, less 1."""
+        """The weighted sum divided by the bound, minus 1."""
         K = sp.csr_array(np.asarray(self.costs, dtype=np.float64)[None] / self.bound)
         return Rows(Hard(), np.asarray(self.pairs, dtype=np.int32), K, -1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spread(MarginLoss):
-    """``-sum_p w_p sqrt(D(p))``, the objective of MMC [XNJR2002]; some other term has to bound it.
+    """``-sum_p w_p sqrt(D(p))``, the objective of MMC [XNJR2002]; some other term must bound it.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ class _Softmax(Loss):
         if self.size > MAX_CONES:
             raise ValueError(
                 f"the program would have {self.size:,} exponential cones; it is stated up to {MAX_CONES:,}. Solve with "
-                "solver='factored', or take fewer examples."
+                "solver='factored', or use fewer examples."
             )
         rows, w = cp.reshape(u, self.ideal.shape, order="C"), self.row_weights[:, 0]
         pull = cp.sum(cp.multiply(self.row_weights * self.ideal, rows)) + float(w @ np.log(self.counts))
@@ -200,7 +200,7 @@ class Collapse(_Softmax):
     Attributes
     ----------
     index : (n,) int32 array
-        Of a bound term, the class of each example.
+        The class of each example, for a bound term.
     """
 
     labels: ArrayLike | None = None
@@ -319,10 +319,10 @@ class Collapse(_Softmax):
 class PairSoftmax(_Softmax):
     """``-sum_(a, b) w_ab log( exp(-D(a, b)) / sum_(c, d) exp(-D(c, d)) )``, Eq. 8 of [GRHS2005].
 
-    Given pairs are to be near, each as much as its weight says; (c, d) are all ordered pairs of different examples, so
-    everything else is pushed apart. The paper has a network between examples and distances. For a linear map the
-    function is convex in the metric: the distances are linear in it, and the logarithm of a sum of exponentials is
-    convex. All pairs are listed: time and memory are quadratic in the number of examples.
+    Given pairs should be near, according to their weights; (c, d) are all ordered pairs of different examples, so all
+    others are pushed apart. The paper learns a network. For a linear map the function is convex in the metric: the
+    distances are linear in it, and the logarithm of a sum of exponentials is convex. All pairs are listed: time and
+    memory are quadratic in the number of examples.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class PairSoftmax(_Softmax):
     Attributes
     ----------
     shares : (n (n - 1) / 2,) array
-        Of a bound term, the weights of all pairs c < d divided by their sum `total`.
+        For a bound term, the weights of all pairs c < d divided by their sum `total`.
     """
 
     pairs: ArrayLike | None = None
@@ -356,7 +356,7 @@ class PairSoftmax(_Softmax):
         w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], n)
         total = float(w.sum())
         if not total > 0.0:
-            raise ValueError(f"the weights of {self.name} are all 0, so no pair is to be near; give one a weight.")
+            raise ValueError(f"the weights of {self.name} are all 0, so no pair should be near; give one a weight.")
         place = _place(rows[:, 0], rows[:, 1], n)
         shares = np.bincount(place, w, n * (n - 1) // 2) / total
         return replace(self, pairs=rows, weights=w, sample_weight=None, n=n, shares=shares, total=total)

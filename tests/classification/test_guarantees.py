@@ -1,4 +1,4 @@
-"""Thresholds with a guarantee: exact probabilities, ties, dependent pairs, and what the labelled pairs do not prove."""
+"""Thresholds with a guarantee: exact probabilities, ties, dependent pairs, and what the labeled pairs do not prove."""
 
 from fractions import Fraction
 from itertools import product

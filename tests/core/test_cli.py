@@ -19,7 +19,7 @@ import sdpmetric as sm
 from sdpmetric import classification, datasets
 from sdpmetric.cli import app, main, options
 from sdpmetric.core import registry
-from sdpmetric.core.problem import Labelled, statements
+from sdpmetric.core.problem import Labeled, statements
 from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.run import Step
 
@@ -414,8 +414,8 @@ def test_json_of_solve_and_compare(run):
 
 
 def test_names_are_completed(run):
-    labelled = [name for name, kind in statements().items() if issubclass(kind, Labelled)]
-    assert options._statements("") == labelled
+    labeled = [name for name, kind in statements().items() if issubclass(kind, Labeled)]
+    assert options._statements("") == labeled
     assert options._statements("it") == ["itml"]
     assert options._data_sets("w") == ["wine"]
     assert tuple(datasets.NAMED) == options.NAMED

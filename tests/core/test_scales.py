@@ -10,7 +10,7 @@ import sdpmetric as sm
 from sdpmetric import estimators
 
 
-def labelled(seed=0, sizes=(15, 25), d=4):
+def labeled(seed=0, sizes=(15, 25), d=4):
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     return rng.normal(size=(len(y), d)) + 0.8 * y[:, None], y
@@ -19,7 +19,7 @@ def labelled(seed=0, sizes=(15, 25), d=4):
 @pytest.mark.parametrize("exponent", [-498, -265, 265, 498])
 @pytest.mark.parametrize("apart", [False, True])
 def test_frml_takes_the_same_steps_in_any_unit(exponent, apart):
-    X, y = labelled()
+    X, y = labeled()
     Q, relevance = (X[:9] + 0.1, sm.Relevance.from_labels(y, y[:9])) if apart else (None, y)
     start = np.array([[0.5, 0.1, -0.2, 0.3], [0.0, 0.4, 0.3, -0.1]])
     unit = 2.0**exponent
@@ -37,7 +37,7 @@ def test_frml_takes_the_same_steps_in_any_unit(exponent, apart):
 
 
 def test_nca_takes_large_and_small_data():
-    X, y = labelled()
+    X, y = labeled()
     for size in (1e-150, 1e150):
         for solver in ("lbfgs", "stochastic"):
             found = sm.solve(sm.NCAProblem(size * X, y, 1), solver=solver, max_iter=20)
@@ -63,7 +63,7 @@ SQUARES = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", SQUARES)
 def test_squares_that_are_no_numbers_and_equal_examples_are_refused(name):
-    X, y = labelled()
+    X, y = labeled()
     for size, match in ((1e160, "overflow"), (1e305, "overflow"), (1e-160, "underflow"), (1e-320, "underflow")):
         with pytest.raises(ValueError, match=f"squared distances of the examples {match}; scale the features"):
             SQUARES[name](size * unit(X), y)
@@ -84,7 +84,7 @@ def test_squares_that_are_no_numbers_and_equal_examples_are_refused(name):
     ],
 )
 def test_what_some_methods_refuse(fit, size, dtype, words):
-    X, y = labelled()
+    X, y = labeled()
     with pytest.raises(ValueError, match=words):
         fit().fit((size * X).astype(dtype), y)
 
@@ -94,7 +94,7 @@ STREAMS = [lambda: sm.FRMLStream(4, 2), lambda: sm.LORETAStream(4, 2), lambda: s
 
 @pytest.mark.parametrize("made", STREAMS, ids=["FRML", "LORETA", "OASIS"])
 def test_streams_of_triplets_refuse_what_overflows_and_stay_as_they_were(made):
-    X, y = labelled()
+    X, y = labeled()
     stream = made().partial_fit(X, y)
     before, queries = pickle.dumps(stream), 1e160 * X[:3]
     far = 1e160 * X[:2] if isinstance(stream, sm.FRMLStream) else 1e160 * X[2]
@@ -114,7 +114,7 @@ def test_streams_of_triplets_refuse_what_overflows_and_stay_as_they_were(made):
 @pytest.mark.parametrize("made", STREAMS, ids=["FRML", "LORETA", "OASIS"])
 @pytest.mark.parametrize("size", [1e-200, 1e70])
 def test_streams_of_triplets_stay_finite_on_what_they_take(made, size):
-    X, y = labelled()
+    X, y = labeled()
     stream = made().partial_fit(size * unit(X), y, n_steps=5000)
     matrix = stream.similarity if isinstance(stream, sm.OASISStream) else stream.components
     assert np.isfinite(matrix).all()
@@ -125,7 +125,7 @@ def test_streams_of_triplets_stay_finite_on_what_they_take(made, size):
 @pytest.mark.parametrize("name", DISTANCES[:-1])  # a kernel has units
 @pytest.mark.parametrize("size", [1e-148, 1e148])
 def test_methods_of_squared_distances_learn_in_any_unit(name, size):
-    X, y = labelled()
+    X, y = labeled()
     fits = [getattr(estimators, name)().fit(unit * X, y) for unit in (1.0, size)]
     assert fits[1].relative_gap_ <= 1e-3
     objectives = [fitted.solution_.objective for fitted in fits]
@@ -133,7 +133,7 @@ def test_methods_of_squared_distances_learn_in_any_unit(name, size):
 
 
 def test_kernels_of_differences_know_no_origin():
-    X, y = labelled()
+    X, y = labeled()
     near, far = (estimators.KernelLMNN(gamma=0.3).fit(X + offset, y) for offset in (0.0, 2.0**25))
     assert near.solution_.objective == pytest.approx(far.solution_.objective, rel=2e-3)
     K = sm.KernelLMNNProblem.from_labels(np.arange(5.0)[:, None], [0, 0, 1, 1, 1], 1, kernel="rbf", gamma=0.5).space

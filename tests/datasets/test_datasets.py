@@ -270,7 +270,7 @@ def test_the_commonest_words_are_counted():
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_recognised_or_given(write, delimiter):
+def test_the_delimiter_is_recognized_or_given(write, delimiter):
     path = write(TABLE.replace(",", delimiter))
     for given in (None, delimiter):
         table = datasets.load_table(path, datasets.Columns("species", delimiter=given))
@@ -294,9 +294,9 @@ def test_columns_are_taken_in_order_or_dropped(write):
     assert kept.features == ("a", "b")
     taken = datasets.load_table(path, datasets.Columns("kind", features=["b", "a"]))
     np.testing.assert_array_equal(taken.X, kept.X[:, ::-1])
-    unlabelled = datasets.load_table(write("b,a\n1,2\n"), datasets.Columns("kind", features=["a", "b"], labeled=False))
-    assert unlabelled.y is None
-    np.testing.assert_array_equal(unlabelled.X, [[2, 1]])
+    unlabeled = datasets.load_table(write("b,a\n1,2\n"), datasets.Columns("kind", features=["a", "b"], labeled=False))
+    assert unlabeled.y is None
+    np.testing.assert_array_equal(unlabeled.X, [[2, 1]])
 
 
 def test_parquet_is_read_by_pandas_and_says_which_column_is_no_number(tmp_path):

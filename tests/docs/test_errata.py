@@ -175,7 +175,7 @@ def test_lego_theorem_2_2():
     divergence = a - math.log(a) - 1
     printed = (1 / eta + q_squared(10, eta)) * divergence
     assert loss > 2.7 * printed
-    # The step's progress towards the comparator is less than the loss times the largest alpha of Lemma 2.1.
+    # The step's progress toward the comparator is less than the loss times the largest alpha of Lemma 2.1.
     new = stream.metric[0, 0]
     progress = divergence - (a / new - math.log(a / new) - 1)
     assert progress < eta / (1 + eta * q_squared(10, eta)) * loss
@@ -215,7 +215,7 @@ def test_lego_query_of_the_second_hash(rng):
         G, A = stream.components, stream.metric
         stream.update(z, np.zeros(4), 1.0)
         factor = np.linalg.norm(stream.components - G) / np.linalg.norm(np.outer(G @ z, A @ z))
-        alpha = math.copysign(factor, 1.0 - z @ A @ z)  # towards the target
+        alpha = math.copysign(factor, 1.0 - z @ A @ z)  # toward the target
         meant += alpha * r @ G @ np.outer(z, z) @ A
         printed += alpha * r @ A @ np.outer(z, z) @ G
     moved = r @ (stream.components - first)

@@ -122,12 +122,12 @@ def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
     assert adapter.strength_ == adapter.strengths_[np.argmax(adapter.scores_)]
     q, x, z = (both[rows] for rows in triplets.T)
     assert adapter.scores_.max() > np.mean(np.einsum("ij,ij->i", q, x - z) > 0.0)
-    labelled = Adapter(side="query", metric="cosine").fit(X, Y)
+    labeled = Adapter(side="query", metric="cosine").fit(X, Y)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    np.testing.assert_allclose(labelled.transform(3.0 * X), unit @ labelled.components_.T, atol=1e-12)
-    similar = unit @ labelled.components_.T @ unit.T
+    np.testing.assert_allclose(labeled.transform(3.0 * X), unit @ labeled.components_.T, atol=1e-12)
+    similar = unit @ labeled.components_.T @ unit.T
     np.fill_diagonal(similar, -np.inf)
-    assert labelled.score(X, Y) == np.mean(Y[np.argmax(similar, axis=1)] == Y)
+    assert labeled.score(X, Y) == np.mean(Y[np.argmax(similar, axis=1)] == Y)
 
 
 def test_time_counts_from_the_call(monkeypatch):

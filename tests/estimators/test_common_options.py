@@ -321,7 +321,7 @@ STREAMS = ("LEGO", "FRML")  # items of a stream count once each
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
-def test_every_labelled_estimator_but_streams_takes_weights(estimator):
+def test_every_labeled_estimator_but_streams_takes_weights(estimator):
     y = X[:, 0] if name_of(estimator) == "MLKR" else Y
     weights = RNG.uniform(0.5, 2.0, size=48)
     weights[[3, 30]] = 0.0

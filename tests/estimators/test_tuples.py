@@ -209,7 +209,7 @@ STRATEGIES = [
 
 
 def rate(y, predicted, kind, low):
-    """The share of one kind that is recognised, or -1 where less than `low` of the other kind is."""
+    """The share of one kind that is recognized, or -1 where less than `low` of the other kind is."""
     own, other = (np.mean(predicted[y == k] == k) for k in (kind, -kind))
     return own if other >= low else -1.0
 
@@ -355,8 +355,8 @@ def test_quadruplets_are_predicted_by_any_metric():
     Z = frozen.estimator_.transform(X)[QUADRUPLETS]
     near, far = (np.linalg.norm(Z[:, e] - Z[:, e + 1], axis=1) for e in (0, 2))
     np.testing.assert_allclose(frozen.decision_function(QUADRUPLETS), far - near, atol=1e-9)
-    labelled = QuadrupletClassifier(LMNN(n_neighbors=1), examples=X).fit(QUADRUPLETS, labels=LABELS)
-    assert labelled.score(QUADRUPLETS) > 0.8
+    labeled = QuadrupletClassifier(LMNN(n_neighbors=1), examples=X).fit(QUADRUPLETS, labels=LABELS)
+    assert labeled.score(QUADRUPLETS) > 0.8
     with pytest.raises(TypeError, match="LMNN does not learn from quadruplets"):
         QuadrupletClassifier(LMNN(), examples=X).fit(QUADRUPLETS)
 

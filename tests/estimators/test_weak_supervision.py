@@ -85,7 +85,7 @@ def test_pola_takes_pairs_as_they_come(data):
     assert_same(pola.threshold_, pola.solution_.extras["threshold"])
 
 
-def test_pola_takes_labelled_batches(data):
+def test_pola_takes_labeled_batches(data):
     X, y = data
     pola = POLA(n_pairs=50).partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
     assert pola.stream_.n_pairs == 200

@@ -10,7 +10,7 @@ from sdpmetric._loops import frml as loops
 from sdpmetric.ranking.scores import expected_weights
 
 
-def labelled(seed=0, sizes=(12, 9, 7), d=5):
+def labeled(seed=0, sizes=(12, 9, 7), d=5):
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     X = rng.normal(size=(len(y), d))
@@ -77,7 +77,7 @@ def loop_objective(problem, X, Q, L, weights_of):
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(("loss", "gamma"), [("warp", 1.0), ("warp", 3.0), ("auc", 1.0)])
 def test_objective_is_the_statement_and_gradient_its_derivative(apart, loss, gamma):
-    X, y = labelled()
+    X, y = labeled()
     rng = np.random.default_rng(1)
     Q = rng.normal(size=(6, 5)) if apart else None
     relevance = sm.Relevance.from_labels(y, [0, 1, 2, 2, 1, 0]) if apart else y
@@ -92,7 +92,7 @@ def test_objective_is_the_statement_and_gradient_its_derivative(apart, loss, gam
 
 
 def test_stationarity_does_not_depend_on_units_and_a_large_rank_is_cut():
-    X, y = labelled()
+    X, y = labeled()
     L = 0.5 * np.random.default_rng(2).normal(size=(2, 5))
     one = sm.FRMLProblem(X, y, 2).certify(L)
     other = sm.FRMLProblem(10.0 * X, y, 2).certify(L / 10.0)
@@ -106,7 +106,7 @@ def test_stationarity_does_not_depend_on_units_and_a_large_rank_is_cut():
 
 
 def test_relaxation_gap_of_the_auc_loss():
-    X, y = labelled(4, sizes=(9, 7, 5), d=4)
+    X, y = labeled(4, sizes=(9, 7, 5), d=4)
     problem = sm.FRMLProblem(X, y, 2, "auc", regularization=0.02)
     relaxed = sm.solve(problem, solver="relaxed", tol=5e-3)
     assert relaxed.certificate.kind == "relaxation"
@@ -126,7 +126,7 @@ def test_relaxation_gap_of_the_auc_loss():
 
 
 def test_early_stopping_keeps_the_metric_that_ranks_best_and_counts_evaluations():
-    X, y = labelled(6, sizes=(60, 50, 40), d=6)
+    X, y = labeled(6, sizes=(60, 50, 40), d=6)
     X[:, 1:] *= 4.0
     problem = sm.FRMLProblem(X, y, 2, gamma=2.0)
     found = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
@@ -149,7 +149,7 @@ def test_early_stopping_keeps_the_metric_that_ranks_best_and_counts_evaluations(
 
 
 def test_update_takes_batches_and_the_loop_does_the_same_steps():
-    X, y = labelled(7)
+    X, y = labeled(7)
     stream = sm.FRMLStream(5, 2, batch_size=2, step=0.02, regularization=0.1, scale=1.0, init=np.eye(5)[:2])
     before = stream.components.copy()
     loss = stream.update(X[0], X[1], X[2:9])

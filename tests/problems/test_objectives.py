@@ -26,7 +26,7 @@ def digits():
 
 
 def assert_value(found: float, expected) -> None:
-    """Objectives are rounded upwards, by little; that they are never below is the adversary's to judge."""
+    """Objectives are rounded upward, by little; that they are never below is the adversary's to judge."""
     assert found == pytest.approx(float(arb(expected)), rel=1e-7)
 
 

@@ -111,6 +111,6 @@ def test_pairs_connect_chunklets():
 
 def test_labels_are_chunklets_and_the_statement_says_what_it_is():
     problem = example()
-    labelled = sm.RCAProblem.from_labels(problem.X, np.where(problem.chunks < 1, "a", "b"))
-    assert labelled.describe() == "RCA (Bar-Hillel et al. 2005): 40 examples, 3 features, 2 chunklets with 40 members"
-    assert labelled.fingerprint() != sm.RCAProblem.from_labels(problem.X, problem.chunks < 1, ridge=0.1).fingerprint()
+    labeled = sm.RCAProblem.from_labels(problem.X, np.where(problem.chunks < 1, "a", "b"))
+    assert labeled.describe() == "RCA (Bar-Hillel et al. 2005): 40 examples, 3 features, 2 chunklets with 40 members"
+    assert labeled.fingerprint() != sm.RCAProblem.from_labels(problem.X, problem.chunks < 1, ridge=0.1).fingerprint()

@@ -290,7 +290,7 @@ def test_a_program_of_fewer_triplets_bounds_from_below(small):
     assert named(program)[MARGINS].size == len(every[::3])
 
 
-LABELLED = make_instance("plain", 1, mu=0.4)
+LABELED = make_instance("plain", 1, mu=0.4)
 STATED = {
     "itml": lambda X, y: sm.ITMLProblem.from_labels(X, y, 20),
     "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y, 20),
@@ -309,7 +309,7 @@ STATED = {
 @pytest.mark.parametrize("name", STATED)
 def test_constraints_of_a_users_own_in_every_program(name):
     """The bound is the edited program's own, above that of the statement without the constraint."""
-    problem = STATED[name](LABELLED.problem.X, LABELLED.y)
+    problem = STATED[name](LABELED.problem.X, LABELED.y)
     program = to_cvxpy(problem)
     own = program.var_dict
     free = sm.solve(problem, tol=1e-6)
@@ -333,6 +333,6 @@ def test_constraints_of_a_users_own_in_every_program(name):
 
 
 def test_programs_that_are_not_about_a_metric_are_not_solved():
-    problem = sm.LFDAProblem(LABELLED.problem.X, LABELLED.y)
+    problem = sm.LFDAProblem(LABELED.problem.X, LABELED.y)
     with pytest.raises(ValueError, match="about something else than a metric"):
         sm.solve(problem, "conic", program=to_cvxpy(problem))

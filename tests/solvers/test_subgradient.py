@@ -25,7 +25,7 @@ def standardised(name: str, push_weight: float, scale: float = 1.0) -> sm.LMNNPr
 
 
 def test_separable_classes_keep_their_lists_short() -> None:
-    """A step towards the zero metric, where all triplets are active, is taken back."""
+    """A step toward the zero metric, where all triplets are active, is taken back."""
     X, y = make_blobs(1000, 10, centers=6, cluster_std=0.5, random_state=0)
     problem = sm.LMNNProblem.from_labels(X, y, 3)
     solution = sm.solve(problem, solver="subgradient", tol=1e-2, max_iter=60)

@@ -21,7 +21,7 @@ def dense_retraction(W, Z):
     return V @ pinv @ V.T
 
 
-def labelled(seed=0, d=6):
+def labeled(seed=0, d=6):
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.repeat([0, 1, 2], [60, 50, 40]))
     X = rng.normal(size=(len(y), d))
@@ -67,7 +67,7 @@ def test_an_oasis_step_is_the_passive_aggressive_one():
 
 @pytest.mark.parametrize("made", [lambda: sm.LORETAStream(6, 2, step=0.05), lambda: sm.OASISStream(6)])
 def test_streams_pickle_repeat_and_count(made):
-    X, y = labelled()
+    X, y = labeled()
     stream = made().partial_fit(X, y, n_steps=500)
     copy = pickle.loads(pickle.dumps(stream))
     for one in (stream, copy):
@@ -82,7 +82,7 @@ def test_streams_pickle_repeat_and_count(made):
 
 
 def test_both_learn_to_rank_by_their_own_similarity():
-    X, y = labelled(2)
+    X, y = labeled(2)
     X -= X.mean(axis=0)  # a similarity by inner products has an origin
     start = ranking.evaluate(X, y, similarity=np.eye(6)).map
     loreta = sm.LORETAStream(6, 2, step=0.02)
@@ -95,7 +95,7 @@ def test_both_learn_to_rank_by_their_own_similarity():
 
 
 def drift(n_steps):
-    X, y = labelled(3)
+    X, y = labeled(3)
     for step, size in ((10.0, 1.0), (1e-3, 1.0), (1.0, 1e3)):
         stream = sm.LORETAStream(6, 3, step=step).partial_fit(size * X, y, n_steps=n_steps)
         sigma = np.linalg.svd(stream.components, compute_uv=False)

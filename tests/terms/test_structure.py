@@ -84,7 +84,7 @@ def test_pull_and_push_of_labels_go_to_the_solvers_of_lmnn(loss, ridge):
     total = 0.6 * terms.Pull(labels=y) + 1.4 * terms.TripletHinge(labels=y, loss=loss) + ridge * terms.Trace()
     problem = sm.MetricProblem(X, total)
     lmnn = sm.LMNNProblem.from_labels(X, y, push_weight=0.7, ridge=ridge / 2, loss=loss)
-    assert problem.recognised.problem.fingerprint() == lmnn.fingerprint()
+    assert problem.recognized.problem.fingerprint() == lmnn.fingerprint()
     assert sm.solvers_of(problem)[0].name == "lmnn"
     fast, plain, generic = sm.solve(problem), sm.solve(lmnn), sm.solve(problem, "factored")
     assert_same(fast.objective, 2 * plain.objective)
@@ -94,7 +94,7 @@ def test_pull_and_push_of_labels_go_to_the_solvers_of_lmnn(loss, ridge):
     assert sm.explain(fast).certificate.lower_bound == pytest.approx(fast.lower_bound, rel=1e-6)
 
 
-def test_sums_that_differ_from_lmnn_are_not_recognised():
+def test_sums_that_differ_from_lmnn_are_not_recognized():
     rng = np.random.default_rng(1)
     X, y = data(rng, 60, 4), np.arange(60) % 3
     pull, push = terms.Pull(labels=y), terms.TripletHinge(labels=y)
@@ -106,8 +106,8 @@ def test_sums_that_differ_from_lmnn_are_not_recognised():
         terms.Pull(labels=y, sample_weight=rng.exponential(size=60)) + push,
         pull + push + push,
     ):
-        assert sm.MetricProblem(X, total).recognised is None
-    assert sm.MetricProblem(X, pull + push, diagonal=True).recognised is None
+        assert sm.MetricProblem(X, total).recognized is None
+    assert sm.MetricProblem(X, pull + push, diagonal=True).recognized is None
 
 
 def test_sums_without_a_minimum_are_refused():

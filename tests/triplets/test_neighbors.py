@@ -19,7 +19,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 # -- target neighbors -------------------------------------------------------------------------------------------------
 
 
-def labelled(seed, *, ties):
+def labeled(seed, *, ties):
     rng = np.random.default_rng(seed)
     y = np.repeat([0, 1, 2], [5, 9, 24])[rng.permutation(38)]
     d = int(rng.integers(1, 20))
@@ -29,7 +29,7 @@ def labelled(seed, *, ties):
 
 @given(SEEDS, st.booleans(), st.integers(1, 4), st.sampled_from([1e-100, 1e-6, 1.0, 1e9]), st.sampled_from([0, 1e4]))
 def test_target_neighbors_match_a_loop(seed, ties, k, scale, offset):
-    X, y = labelled(seed, ties=ties)
+    X, y = labeled(seed, ties=ties)
     X = X * scale + offset * scale
     found = target_neighbors(X, y, k)
     # Among themselves, neighbors at one distance may come in any order.
@@ -47,7 +47,7 @@ def test_ties_go_to_the_lowest_index_and_rounding_does_not_decide():
     X[3] = 1.0 - 1e-6
     assert target_neighbors(X, y, 1)[0].tolist() == [3]
     # The tie rule of the oracle matters on integer data: the highest index gives other neighbors.
-    X, y = labelled(0, ties=True)
+    X, y = labeled(0, ties=True)
     turned = [[37 - j for j in row] for row in oracles.target_neighbors(X[::-1], y[::-1], 3)[::-1]]
     assert turned != oracles.target_neighbors(X, y, 3)
 

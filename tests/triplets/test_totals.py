@@ -30,7 +30,7 @@ def data(rng, null: bool):
     """Unequal classes; with null, two features without pull cost: an indicator, and a value for two classes."""
     y = np.repeat([0, 1, 2, 3], [14, 9, 11, 8])
     X = rng.normal(size=(len(y), 4)) + 0.7 * y[:, None]
-    X[3], X[15] = X[20], X[20]  # differently labelled rows at one place
+    X[3], X[15] = X[20], X[20]  # differently labeled rows at one place
     return (np.column_stack([X, y == 1, np.array([0.3, 0.3, 0.7, 0.7])[y]]) if null else X), y
 
 
