@@ -77,7 +77,8 @@ class NearOptimal:
     components : (r, d) array
         Factor of the metric in its center.
     radius : float
-        In the Frobenius norm; for POLA the threshold counts as one more entry of the metric. threshold : float or None
+        In the Frobenius norm; for POLA the threshold counts as one more entry of the metric.
+    threshold : float or None
         For POLA, the threshold in the center.
     rigor : {"float", "rounding", "assumption"}
         The grade of what is proven.

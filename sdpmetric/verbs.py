@@ -71,8 +71,9 @@ def solve(
     tol : float, optional
         Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most of the others.
     max_iter : int, optional
-        Largest number of evaluations of objective and gradient; default: no limit. max_time : float, optional Limit in
-        seconds; default: no limit. The best certified point so far is returned.
+        Largest number of evaluations of objective and gradient; default: no limit.
+    max_time : float, optional
+        Limit in seconds; default: no limit. The best certified point so far is returned.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
     verbose : bool, default False

@@ -49,7 +49,9 @@ class LEGOStream(LogDetStream):
         Parameters
         ----------
         u, v : (d,) arrays
-            The pair that should be nearer. w, x : (d,) arrays The pair that should be farther apart.
+            The pair that should be nearer.
+        w, x : (d,) arrays
+            The pair that should be farther apart.
         margin : float, default 1
             At least 0.
 
