@@ -165,6 +165,7 @@ assert proven <= sm.solve(problem, solver="conic").objective < claimed
 # .. raw:: html
 #
 #    </details>
+#
 # Exercise 3 (homework): forge proof files
 # ----------------------------------------
 #
