@@ -158,7 +158,7 @@ def violated(metric):
 
 
 print("hinge:", violated(fast.metric), "squared hinge:", violated(solution.metric))
-# Small violations cost little when they are squared, so they are spread over many pairs.
+# More: small violations cost little when they are squared, so they are spread over more pairs.
 
 # %%
 # .. raw:: html
