@@ -1,7 +1,7 @@
 """Quickstart
 ==========
 
-From labeled data to a metric whose distance from the optimum is proven.
+From labeled data to a metric with a proven gap to the optimum.
 
 Run it with ``python examples/01_quickstart.py [solution.npz]``.
 

@@ -4,7 +4,7 @@
 Two solvers without common code, and the optimum between their bounds.
 
 The conic solver hands a semidefinite program to an interior-point method. The subgradient method takes projected
-subgradient steps. They share the data and the triplets, and no optimization code. Each lower bound is below the
+subgradient steps. They share the data and the triplets, but no optimization code. Each lower bound is below the
 objective of the other solver, and both intervals are short: an error would have to occur in both solvers alike.
 
 Run it with ``python examples/02_exact_against_fast.py [picture.png]``.

@@ -1,17 +1,17 @@
 """Reading a certificate
 =====================
 
-Why Algorithm 1's step rule stalls, and how a certificate tells.
+Why Algorithm 1's step rule stalls, and how a certificate reveals it.
 
 Algorithm 1 of Weinberger and Saul (2009) multiplies its step by 1.01 when the objective fell and by 0.5 when it rose.
 The objective has kinks, and near a kink a step along the subgradient often overshoots. One overshoot takes back seventy
-successes, so the steps shrink like a geometric series: their sum is finite, and the method can only ever travel a
-finite distance. It comes to rest above the optimum, and its objective looks as if it had converged.
+successes, so the steps shrink like a geometric series. Their sum is finite, so the method comes to rest above the
+optimum, and its objective looks as if it had converged.
 
-The certificate is not deceived. The lower bound stays far below, because the slopes of a point that is not optimal
-cannot prove that it is. Polyak's step, ``(objective - best lower bound) / ||G||^2``, is made of that very gap: it stays
-long as long as something remains to be proven. The two rules work in different coordinates, those of the data and those
-in which the pull cost is the identity, so that the lengths of their steps do not compare.
+The certificate shows that it has not: the lower bound stays far below, because the slopes of a point that is not
+optimal cannot prove that it is. Polyak's step, ``(objective - best lower bound) / ||G||^2``, contains that gap, so it
+stays long while something remains to be proven. The two rules work in different coordinates, those of the data and
+those in which the pull cost is the identity, so the lengths of their steps cannot be compared.
 
 Run it with ``python examples/03_reading_a_certificate.py [picture.png]``.
 """

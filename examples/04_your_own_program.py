@@ -3,9 +3,9 @@
 
 Five programs of the literature that this package does not ship, each in a few lines of distance atoms.
 
-Every one is solved and then checked without the solver: a lower bound is computed in NumPy from the multipliers, and it
-has to meet the value. The picture shows the metrics: blue entries are positive, red ones negative. Run it with
-``python examples/04_your_own_program.py [picture.png]``.
+Each is solved and then checked without the solver: a lower bound computed in NumPy from the multipliers must agree with
+the value. The picture shows the metrics: blue entries are positive, red ones negative. Run it with ``python
+examples/04_your_own_program.py [picture.png]``.
 """
 
 import sys

@@ -3,10 +3,10 @@
 
 Several metrics where one cannot do it: the concentric circles of Weinberger and Saul (2009), Fig. 7.
 
-Circles of alternating classes lie nearer to each other than the points of one circle do. What must be stretched is the
-radius, and no linear map does that everywhere: with one metric every nearest neighbor is of the wrong class. With one
-metric for each half of the directions the error falls, and with one for each third it is 0. Each answer is proven to be
-the optimum of its program (section 5.2, Eq. 16), to a relative gap of 1e-4.
+The circles, of alternating classes, are nearer to each other than the points of one circle. The radius must be
+stretched, and no linear map does that everywhere: with one metric every nearest neighbor is of the wrong class. With
+one metric for each half of the directions the error falls, and with one for each third it is 0. Each answer is proven
+to be the optimum of its program (section 5.2, Eq. 16), to a relative gap of 1e-4.
 
 Run it with ``python examples/05_several_metrics.py [picture.png]``.
 """

@@ -1,16 +1,16 @@
 """POLA online
 ===========
 
-Online POLA at work: digits with noisy pixels, and a filter for documents beside the Perceptron.
+Online POLA at work: digits with noisy pixels, and a filter for documents compared with the Perceptron.
 
-First two digits of scikit-learn's 8 x 8 images, half of whose pixels are drowned in noise (after POLA's Fig. 2). One
+First, two digits of scikit-learn's 8 x 8 images, with noise on half of the pixels (after POLA's Fig. 2). One
 pass over 2,000 pairs lowers the share of the noise in squared distances, and the error of nearest neighbors with it.
 
-Then filtering, a simpler case of its Fig. 4 (``reproductions/pola_fig4.py`` has the protocol): documents arrive
-one by one, the filter says whether each is of the topic that was asked for, and then is told. Online POLA compares the
-document with the first one of the topic, in the feature space of a linear kernel, so that words are touched through
-inner products only; scikit-learn's Perceptron sees the words. In place of news articles the texts are the docstrings of
-scientific packages, the topic is the package, and words that name a package are left out.
+Then filtering, a simpler case of its Fig. 4 (``reproductions/pola_fig4.py`` has the protocol): documents arrive one by
+one, the filter predicts whether each is about a given topic, and is then told. Online POLA compares the document with
+the first one of the topic, in the feature space of a linear kernel, so it uses words only through inner products;
+scikit-learn's Perceptron sees the words. In place of news articles the texts are the docstrings of scientific packages,
+the topic is the package, and words that name a package are left out.
 
 Run it with ``python examples/06_pola_stream.py [picture.png]``.
 """

@@ -1,13 +1,13 @@
 """NCA on concentric rings
 =======================
 
-Concentric rings beside a feature of noise: Fig. 2 of Goldberger et al. (2005), first row.
+Concentric rings and a feature of noise: Fig. 2 of Goldberger et al. (2005), first row.
 
-Five classes are rings around each other in two features; the third is noise of a larger variance. Two dimensions are to
+Five classes are rings around each other in two features; the third is noise of a larger variance. Two dimensions should
 be kept. The principal components spend one of them on the noise. Linear discriminant analysis has nothing to go by,
-since all classes have the same mean. NCA keeps the plane of the rings. Its problem is not convex: what is shown is a
-stationary point, as the certificate says, and of other draws of these data the default start ends in worse ones as
-often as not; `planes` takes more starts.
+since all classes have the same mean. NCA keeps the plane of the rings. Its problem is not convex: the picture shows a
+stationary point. For other draws of these data the default start ends in worse ones about half of the time; `planes`
+tries more starts.
 
 Run it with ``python examples/08_nca_rings.py [picture.png]``.
 """

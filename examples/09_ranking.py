@@ -3,9 +3,9 @@
 
 Learning to rank with a metric of fixed rank: FRML's loss, and its rankings against rank and against time.
 
-Left: what the sampling truncated by gamma makes of the loss of ranks (Lim and Lanckriet 2014, their Fig. 1). Middle:
-mean average precision (MAP) of digits held out against the rank of the metric, beside principal components and LORETA
-(their Figs. 2 to 4 have such curves for three data sets). Right: MAP against seconds for several gamma: late passes
+Left: the loss of ranks on average over the sampling, truncated by gamma (Lim and Lanckriet 2014, Fig. 1). Middle: mean
+average precision (MAP) of held-out digits against the rank of the metric, also for principal components and LORETA
+(such curves for three data sets are in their Figs. 2 to 4). Right: MAP against seconds for several gamma: late passes
 spend nearly all draws on queries whose relevant item already ranks high, and truncation saves them.
 
 Run it with ``python examples/09_ranking.py [picture.png]``.

@@ -3,11 +3,11 @@
 
 Lower bounds that a solver prints, and bounds that are proven, for a program that is nearly ill-posed.
 
-The program is from the guide of VSDP: with small numbers delta and epsilon its optimum is exactly
-``-1 + delta / epsilon``. An interior-point method stops when its equations hold up to a tolerance, and its dual
-objective is then not a bound of anything: it may lie above the optimum. ``sm.bound`` moves the multipliers inside the
-dual cone, encloses a point that satisfies the dual equations exactly, and accounts for every rounding. Its lower bound
-is below the optimum, however near to ill-posed the program is; where it can prove little, it says so.
+The program is from the guide of VSDP: with small numbers delta and epsilon its optimum is exactly ``-1 + delta /
+epsilon``. An interior-point method stops when its equations hold up to a tolerance, and its dual objective is then no
+bound: it may lie above the optimum. ``sm.bound`` moves the multipliers inside the dual cone, encloses a point that
+satisfies the dual equations exactly, and accounts for every rounding. Its lower bound is below the optimum, however
+nearly ill-posed the program is; if it can prove little, it says so.
 
 Run it with ``python examples/11_is_your_bound_true.py [picture.png]``.
 """

@@ -54,8 +54,8 @@ def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options
     -------
     RegretCertificate
         The solution's, with `regret_bound`, which holds for any stream of these pairs, and a `lower_bound` of the loss
-        of every fixed metric on it, as tight as the program was solved. POLA without `gamma` has a bound only where
-        some metric satisfies all margins and the solver finds one; `regret_bound` is None otherwise.
+        of every fixed metric on it, as tight as the program was solved. POLA without `gamma` has a bound only if some
+        metric satisfies all margins and the solver finds one; otherwise `regret_bound` is None.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def comparator(problem: POLAProblem, gamma: float, tol: float = 1e-6) -> tuple[f
     """The comparator of inseparable online POLA, by its dual.
 
     Minimizes ``1/2 ||A||^2 + 1/2 (b - b_1)^2 + 1 / (2 gamma) sum_t [1 - y_t (b - v_t^T A v_t)]_+^2`` over PSD metrics
-    and ``b >= 1``. Every ``a >= 0`` proves the dual value of the hard margin less ``gamma / 2 ||a||^2``.
+    and ``b >= 1``. Every ``a >= 0`` proves the dual value of the hard margin minus ``gamma / 2 ||a||^2``.
     """
     objective, lower_bound, _ = _comparator(problem, gamma, tol)
     return objective, lower_bound

@@ -1,4 +1,4 @@
-"""Pairs, triplets, quadruplets and chunklets made from labels, as the estimators make them, to see and change."""
+"""Pairs, triplets, quadruplets and chunklets made from labels, as the estimators make them, for inspection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tu
     y : (n,) array
         Class labels of any kind; at least two classes.
     n_pairs : int, optional
-        Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+        The largest number of pairs of each kind, drawn at random; default: all pairs ``a < b``.
     random_state : int, default 0
 
     Returns
@@ -119,12 +119,12 @@ def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int =
     Returns
     -------
     chunks : (n,) integer array
-        Number of each example's chunklet, -1: of none.
+        Number of each example's chunklet; -1 for none.
 
     Raises
     ------
     ValueError
-        If the classes do not have so many chunklets.
+        If the classes do not have that many chunklets.
 
     Examples
     --------

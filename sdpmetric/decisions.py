@@ -77,9 +77,9 @@ class NearOptimal:
     components : (r, d) array
         Factor of the metric in its center.
     radius : float
-        In the Frobenius norm; of POLA, the threshold counts as one more entry of the metric.
+        In the Frobenius norm; for POLA the threshold counts as one more entry of the metric.
     threshold : float or None
-        Of POLA, in the center.
+        For POLA, the threshold in the center.
     rigor : {"float", "rounding", "assumption"}
         The grade of what is proven.
     """
@@ -140,7 +140,7 @@ class NearOptimal:
         X : (n, d) array
         pairs : (p, 2) integer array
         threshold : float, optional
-            On *squared* distances. Default, of POLA: its own, which is another one for other metrics of the ball.
+            On *squared* distances. Default, for POLA only: its own, which varies over the metrics of the ball.
         """
         given = self.threshold if threshold is None else threshold
         if given is None:
@@ -178,7 +178,7 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
         Of `FrobeniusLMNNProblem`, `POLAProblem`, or a `MetricProblem` with a `Frobenius` term over all or over diagonal
         metrics, with a proven lower bound.
     optimum : bool, default False
-        Only the ball of half the radius, which contains the optimum.
+        Return only the ball of half the radius, which contains the optimum.
 
     Returns
     -------
@@ -355,8 +355,7 @@ def distance_range(solution: Solution, pair: tuple[int, int], *, tol: float = 1e
     if not isinstance(problem, MetricProblem) or not (problem.domain.plain and not problem.domain.blocks):
         raise TypeError(
             f"distance_range takes solutions of a MetricProblem over all or over diagonal metrics, got "
-            f"{type(problem).__name__}: state it as such a sum, to which the distance is added as one more term; for a "
-            "statement with a Frobenius term there is near_optimal."
+            f"{type(problem).__name__}: state it as such a sum; for a problem with a Frobenius term use near_optimal."
         )
     rows, best = np.array([pair]), solution.certificate.objective
     v = problem.centered[rows[0, 0]] - problem.centered[rows[0, 1]]
@@ -383,8 +382,8 @@ def distance_range(solution: Solution, pair: tuple[int, int], *, tol: float = 1e
 def zero_weights(solution: Solution) -> Decisions:
     """Decide which features a diagonal metric uses; settled if the optimum is proven to agree, (d,).
 
-    A weight is positive in the whole ball around the optimum, or zero at the optimum: there, its dual slack is positive
-    whatever slopes of the losses the ball leaves open.
+    A settled weight is positive in the whole ball around the optimum, or zero at the optimum, since its dual slack is
+    positive for all slopes of the losses that the ball allows.
 
     Parameters
     ----------
@@ -503,7 +502,7 @@ class _Losses:
 
 @singledispatch
 def _losses(problem: Problem, solution: Solution) -> _Losses:
-    raise TypeError(f"leave_one_out does not know the losses of {type(problem).__name__}.")
+    raise TypeError(f"leave_one_out does not support the losses of {type(problem).__name__}.")
 
 
 @_losses.register

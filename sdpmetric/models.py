@@ -45,7 +45,7 @@ SAID = {
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A learned metric with its preprocessing, as ``sdpmetric solve --output`` writes it; it applies to raw data.
+    """A learned metric with its preprocessing, as ``sdpmetric solve --output`` writes it, for use on raw data.
 
     No training example is stored.
 
@@ -147,7 +147,7 @@ class Model:
         for number, step in enumerate(step for step in self.preparation if step != "passthrough"):
             kind = type(step).__name__
             if STEPS.get(kind) is not type(step):
-                raise TypeError(f"a model keeps the steps {', '.join(STEPS)}, not {kind}; use skops for others.")
+                raise TypeError(f"a model supports the steps {', '.join(STEPS)}, not {kind}; use skops for others.")
             said: dict[str, object] = {}
             for name, value in vars(step).items():
                 if isinstance(value, np.ndarray):
@@ -195,7 +195,7 @@ class Model:
             check_values(model, SAID, "model", frozenset(SAID))
             features, steps = cast(list[str], model["features"]), cast(list[object], model["steps"])
             if not all(isinstance(name, str) for name in features):
-                raise ValueError("its features are no names.")
+                raise ValueError("its features are not names.")
             linear = bool(model["linear"])
             width = _check_steps(steps, arrays, linear, len(features))
             made = [_step(number, cast(dict[str, object], said), arrays) for number, said in enumerate(steps)]

@@ -39,7 +39,7 @@ def check_statement(make: Make, tolerances: Mapping[str, float] | None = None) -
     make : callable
         ``make()`` states a small problem, the same one at each call.
     tolerances : mapping from str to float, optional
-        Relative gaps to ask for, by the names of solvers; default those of the solvers.
+        Relative gaps to request, by the names of solvers; default: those of the solvers.
 
     Raises
     ------

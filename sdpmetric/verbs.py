@@ -71,9 +71,9 @@ def solve(
     tol : float, optional
         Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most of the others.
     max_iter : int, optional
-        Evaluations of objective and gradient at most; default no limit.
+        Largest number of evaluations of objective and gradient; default: no limit.
     max_time : float, optional
-        Seconds at most; default no limit. The best certified point so far is returned.
+        Limit in seconds; default: no limit. The best certified point so far is returned.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
     verbose : bool, default False
@@ -85,13 +85,13 @@ def solve(
         Bound on the rank of the metric (LMNN-R of [WS2009], section 5.4), for the default solver of LMNN. The full
         problem is solved first, and its lower bound makes the certificate's relaxation gap.
     full : Solution, optional
-        With `n_components`: the solution without the bound, to go on from; only the bounded solve is timed and traced.
+        With `n_components`: the solution without the bound, to start from; only the bounded solve is timed and traced.
     score : callable, optional
-        ``score(components)``, larger is better, for example the accuracy on examples held back; written into the trace
+        ``score(components)``, larger is better, for example the accuracy on held-out examples; written into the trace
         for each step.
     patience : int, optional
-        Early stopping: return the step with the best `score`, the latest of equals, with its own certificate, and stop
-        after so many steps without a better one. With `n_components` it is the solve of bounded rank that is stopped.
+        Early stopping: return the step with the best `score` (the last if tied), with its own certificate, and stop
+        after this many steps without a better one. With `n_components`, only the solve of bounded rank is stopped.
     engine : Engine, dask.distributed.Client or "threads", optional
         Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
         cluster. See ``docs/engines.md``.
@@ -194,7 +194,7 @@ def _check_full(problem: Problem, full: Solution, n_components: int | None, opti
         raise ValueError("full= is for a solve with n_components=, which starts from it: leave it or init= out.")
     same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
     if not same or full.certificate.kind != "duality":
-        raise ValueError("full= must solve this very problem, the same data and parameters, with no bound on the rank.")
+        raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
 
 
 def path(
@@ -322,7 +322,8 @@ def verify(
     rescale : bool, default False
         Certify the best multiple of the metric instead, for packages with another margin or other units.
     tol : float, default 1e-3
-        Relative gap of the optimum to the lower bound; less is proven where the metric is proven to be so near before.
+        Relative gap between the optimum and the lower bound; a weaker bound is enough if it proves the given metric to
+        be this near.
     max_time : float, optional
         Seconds for the lower bound.
     verbose : bool, default False

@@ -69,7 +69,7 @@ def test_features_are_taken_by_name_in_any_order():
 
 def test_what_a_model_cannot_keep_or_apply_is_refused(tmp_path):
     with pytest.raises(
-        TypeError, match=r"a model keeps the steps StandardScaler, .*, not QuantileTransformer; use skops"
+        TypeError, match=r"a model supports the steps StandardScaler, .*, not QuantileTransformer; use skops"
     ):
         learned(make_pipeline(QuantileTransformer(n_quantiles=20))).save(tmp_path / "model.npz")
     kernel = Model(learned(datasets.pipeline()).solution, statement="kernel-lmnn", linear=False)

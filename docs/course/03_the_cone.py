@@ -93,7 +93,8 @@ axis.legend()
 # Better multipliers
 # ------------------
 #
-# Multipliers of a better metric point in a better direction. Any of them proves a bound; none can prove a false one.
+# Multipliers of other metrics point in other directions, those of the solution in a good one. Any of them proves a
+# bound; none can prove a false one.
 
 for name, M in (
     ("Euclidean", np.eye(2)),

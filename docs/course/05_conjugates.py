@@ -12,6 +12,7 @@ and then build problems from terms: the package derives the exact program, a fas
 # The conjugate of a loss is :math:`\ell^*(a) = \sup_u \{a u - \ell(u)\}`, so :math:`\ell(u) \ge a u - \ell^*(a)` for
 # all u and a. If u is linear in the metric, so is the right side. What is left is to minimize a linear function plus
 # any other term over the cone, and these minima are known:
+#
 # - no other term: :math:`\min_M \langle S, M \rangle = 0` if :math:`S \succeq 0` (LMNN, MCML);
 # - a Frobenius term: :math:`-\tfrac12 \lVert [-S]_+ \rVert^2` (POLA);
 # - LogDet: :math:`\log\det(I + S)` (ITML, LEGO).
@@ -157,7 +158,7 @@ def violated(metric):
 
 
 print("hinge:", violated(fast.metric), "squared hinge:", violated(solution.metric))
-# Small violations cost little when they are squared, so they are spread over many pairs.
+# More: small violations cost little when they are squared, so they are spread over more pairs.
 
 # %%
 # .. raw:: html

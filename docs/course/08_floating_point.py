@@ -89,9 +89,9 @@ for seed in (29, 38, 53):
 print(f"{false} of 3 'bounds' exceed a value that is attained")
 
 # %%
-# A "bound" above an attained value is no bound. The difference is small, some :math:`10^{-8}`: a test with a tolerance
-# of :math:`10^{-7}` does not notice it. Whitening stretched one direction by :math:`10^9`, and with it the rounding
-# errors of the data's differences.
+# A "bound" above an attained value is no bound. The differences are small, relative :math:`2 \cdot 10^{-10}` to
+# :math:`6 \cdot 10^{-8}`: a test with a tolerance of :math:`10^{-7}` does not notice them. Whitening stretched one
+# direction by :math:`10^9`, and with it the rounding errors of the data's differences.
 
 import matplotlib.pyplot as plt
 
@@ -165,6 +165,7 @@ assert proven <= sm.solve(problem, solver="conic").objective < claimed
 # .. raw:: html
 #
 #    </details>
+#
 # Exercise 3 (homework): forge proof files
 # ----------------------------------------
 #

@@ -167,10 +167,10 @@ assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)  # a su
 #
 #    </details>
 #
-# Exercise 4: an optimum that is useless
-# --------------------------------------
+# Exercise 4: an optimum that overfits
+# ------------------------------------
 #
-# An optimal metric need not be useful. Learn a metric from 40 examples with 60 features, only the first two of which
+# A proof is about the training examples. Learn a metric from 40 examples with 60 features, only the first two of which
 # matter. How well do nearest neighbors classify new examples?
 #
 # .. raw:: html

@@ -78,8 +78,8 @@ def solve(
     except BudgetSpent:
         future.cancel()
         raise TimeoutError(
-            f"there is no solution after max_time={max_time:g} seconds, as the data or the statement of the problem "
-            "take longer; raise max_time, or pass fewer rows."
+            f"there is no solution after max_time={max_time:g} seconds, since loading the data or stating the problem "
+            "took longer; raise max_time, or pass fewer rows."
         ) from None
 
 

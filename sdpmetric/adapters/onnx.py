@@ -65,7 +65,7 @@ def _matrix(estimator: MetricEstimator) -> NDArray[np.floating]:
     if isinstance(estimator, estimators.KernelLMNN | estimators.MultiMetricLMNN):
         raise TypeError(
             f"{type(estimator).__name__} needs its training examples, for kernel values or for their regions; ONNX "
-            "graphs are written of estimators with one linear map only."
+            "graphs support only estimators with one linear map."
         )
     return np.ascontiguousarray(estimator.components_.T)
 

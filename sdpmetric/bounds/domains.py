@@ -55,7 +55,7 @@ class Domain:
     def of(cls, d: int, diagonal: bool = False, bases: ArrayLike | None = None) -> Domain:
         """The domain of given arguments, of which one at most may be used."""
         if diagonal and bases is not None:
-            raise ValueError("diagonal= and bases= exclude each other; pass one of them at most.")
+            raise ValueError("diagonal= and bases= exclude each other; pass at most one of them.")
         if bases is not None:
             B = _vectors(bases, d)
             return cls(B, True, f"nonnegative combinations of {len(B):,} rank-one metrics")
@@ -164,8 +164,8 @@ class Domain:
         off = self.residual(components)
         if off > OUTSIDE:
             raise ValueError(
-                f"metric is {off:.2g} of its size away from the domain of the problem ({self.kind}); pass one of them, "
-                "or state the problem without that restriction."
+                f"metric is {off:.2g} of its size away from the domain of the problem ({self.kind}); pass a metric "
+                "of that domain, or state the problem without the restriction."
             )
         return off
 

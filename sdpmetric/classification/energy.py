@@ -45,8 +45,8 @@ def energies(
     nearest training examples of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` over its impostors l, and ``mu
     sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` over the examples i to which it is an impostor itself.
 
-    Several metrics belong to one class each: the distance from an example to another one is that of the other's
-    class, so ``D(i, t)`` depends on the label that t is tried with.
+    With several metrics, each belongs to a class, and the distance from an example to another one is that of the
+    other's class, so ``D(i, t)`` depends on the label that is tried for t.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def energies(
     push_weight : float, default 0.5
         ``mu``, as the metric was learned.
     regions : (n,) integer array, optional
-        Which of several metrics each training example has; the same for all examples of a class.
+        The metric of each training example, if there are several; the same for all examples of a class.
     query_neighbors : {"metric", "euclidean"}, default "metric"
         The target neighbors of a query: the k nearest of each label under the learned metric, or by Euclidean distance
         in the coordinates of the data, which is the paper's rule.
@@ -322,8 +322,5 @@ def _metrics_of_classes(
     metric[label] = region
     if (metric[label] != region).any():
         mixed = classes.tolist()[label[metric[label] != region][0]]
-        raise ValueError(
-            f"class {mixed!r} has examples of several metrics; energies need one metric for each class, "
-            "which a new example has under that label."
-        )
+        raise ValueError(f"class {mixed!r} has examples of several metrics; energies need one metric for each class.")
     return metric

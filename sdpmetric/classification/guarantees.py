@@ -32,7 +32,7 @@ class GuaranteedThreshold:
     Attributes
     ----------
     threshold : float or None
-        Pairs at most this distance apart are matches; of similarities, pairs of at least this similarity. None: the
+        Pairs at most this distance apart are matches; for similarities, pairs of at least this similarity. None: the
         labeled pairs prove no threshold.
     control, alpha, delta
         As in `guaranteed_threshold`.
@@ -109,9 +109,9 @@ def guaranteed_threshold(
     delta : float, default 0.05
         One minus the confidence.
     control : {"false_matches", "false_non_matches", "precision"}, default "false_matches"
-        The share of dissimilar pairs that are matches; of similar pairs that are none; or of matches that are
-        dissimilar, so the precision is at least ``1 - alpha``, where the labeled pairs have the share of
-        similar ones that new pairs have.
+        The share of dissimilar pairs that are matches; of similar pairs that are not; or of matches that are
+        dissimilar, so the precision is at least ``1 - alpha`` if the share of similar pairs is the same among labeled
+        and new pairs.
     groups : (p,) or (p, g) array, optional
         What makes pairs dependent: the names of the two examples of each pair, or persons or sources. Only pairs
         without a common name are used. Default: all pairs are independent.

@@ -43,7 +43,7 @@ def nearest_neighbors(
         Region of each training example, 0 to c - 1; needed for several metrics.
     algorithm : {"auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"}, default "auto"
         How the embedded examples are searched: by scikit-learn's `NearestNeighbors`; "partial": along principal axes,
-        each distance given up once its leading part exceeds that of the furthest neighbor so far (Weinberger and Saul
+        each distance given up once its leading part exceeds that of the farthest neighbor so far (Weinberger and Saul
         2009, section 6); or exactly and in single precision by faiss, which ``pip install sdpmetric[faiss]`` brings.
 
     Returns
@@ -56,7 +56,7 @@ def nearest_neighbors(
     ValueError
         If shapes do not fit, there are fewer training examples than neighbors, or the algorithm is unknown.
     ImportError
-        If faiss is asked for and not installed.
+        If faiss is requested but not installed.
     """
     train = np.asarray(validation.check_data(X_train), dtype=np.float64)
     queries = train if X is None else np.asarray(validation.check_data(X), dtype=np.float64)

@@ -52,7 +52,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Take the options of no command."""
@@ -127,8 +127,8 @@ def evaluate(
     """Score a saved model on labeled data, and the prepared features without it.
 
     Accuracy of the nearest neighbors, with its exact 95 % interval if they are searched in other data, and the area
-    under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned
-    from it reports neither.
+    under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned from
+    it prints neither.
     """
     from sdpmetric.classification import binomial_interval
     from sdpmetric.cli import inputs, results
@@ -151,7 +151,7 @@ def evaluate(
     if seen:
         out.say(
             "The metric was learned from these examples: their accuracy says little about others. Pass labeled "
-            f"examples that were held back, and --train {data}."
+            f"examples that were held out, and --train {data}."
         )
     else:
         (right, auc), (plain, plain_auc) = found["metric"], found["euclidean"]

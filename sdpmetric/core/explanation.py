@@ -80,15 +80,15 @@ class Support:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Influence:
-    """The part of every example in the multipliers.
+    """How much each example contributes to the multipliers.
 
     Attributes
     ----------
     by_role : mapping of str to (n,) array
         Sums of the multipliers of the constraints in which the example has this role; each array sums to ``sum a``.
     contribution : (n,) array
-        Signed contribution to the size of the metric: of ``a_t D`` for each distance that a constraint asks to be
-        larger, and of ``-a_t D`` for each that it asks to be smaller, the two examples have half each.
+        Signed contribution to the size of the metric: a distance that a constraint enlarges contributes ``a_t D``, one
+        that it shrinks ``-a_t D``, half to each of its two examples.
     """
 
     by_role: Mapping[str, FloatArray]
@@ -163,8 +163,8 @@ class Sensitivity:
     weights : mapping of str to float
         By each weight of the statement (`Problem.weights`).
     margin : float or None
-        By the margin of all constraints, ``sum a``; None for a statement without a margin. Where the other terms are
-        linear and the losses are hinges, the optimum is proportional to the margin, and that is the lower bound itself.
+        By the margin of all constraints, ``sum a``; None for a statement without a margin. If the other terms are
+        linear and the losses are hinges, the optimum is proportional to the margin, and this is the lower bound itself.
     constraint_weights : (v,) array
         By the factor of the loss of every violated constraint, in the order of `Slacks`; 0 for all others.
     problem : Problem
@@ -183,7 +183,7 @@ class Sensitivity:
     def at_most(self, **weights: float) -> float:
         """Bound the optimum from above at other weights: by the objective of this metric there.
 
-        Where the objective is linear in the weights, that is the tangent with the derivatives `weights`.
+        If the objective is linear in the weights, that is the tangent with the derivatives `weights`.
         """
         return self.problem.with_weights(**weights).objective(self.components) if weights else self.objective
 
@@ -247,14 +247,14 @@ ROUNDING = 1e-12
 def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     """Explain a solution by its multipliers: support, influence, slacks and sensitivities.
 
-    The multipliers are repaired first, as the certificate does, so they are dual feasible. How much they and the
-    metric can be wrong is the gap of `Explanation.certificate`: ask the solver for a small one.
+    The multipliers are first made dual feasible, as for a certificate. The smaller the gap of
+    `Explanation.certificate`, the more exact they are: request a small one from the solver.
 
     Parameters
     ----------
     solution : Solution
-        A problem's solution whose multipliers belong to constraints. If it has none (an edited program, a solve
-        that was interrupted early), those that its metric suggests take their place, and the gap is larger.
+        A problem's solution whose multipliers belong to constraints. If it has none (an edited program, a solve that
+        was interrupted early), the slopes at its metric take their place, and the gap is larger.
     problem : Problem, optional
         The problem, for a solution that was loaded without it; default ``solution.problem``.
 

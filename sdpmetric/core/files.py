@@ -82,9 +82,9 @@ def check_target(path: str | Path) -> None:
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {Path(path).parent} to save {Path(path).name} in.")
     if target.exists() and not os.access(target, os.W_OK):
-        raise PermissionError(f"{path} may not be written; change its permissions, or name another file.")
+        raise PermissionError(f"{path} is not writable; change its permissions, or name another file.")
     if (target.is_file() or not target.exists()) and not os.access(target.parent, os.W_OK):
-        raise PermissionError(f"no file may be made in the folder {target.parent}; change its permissions.")
+        raise PermissionError(f"the folder {target.parent} is not writable; change its permissions.")
 
 
 def _sync_folder(folder: Path) -> None:
@@ -167,7 +167,7 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
     name = info.filename.removesuffix(".npy")
     start = stream.read(8)
     if start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
-        raise ValueError(f"{name} is no array")
+        raise ValueError(f"{name} is not an array")
     length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
     header = stream.read(min(length, info.file_size)).decode("latin1")
     found = {field: re.search(pattern, header) for field, pattern in FIELDS.items()}
@@ -179,13 +179,13 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
     try:
         dtype = np.dtype(descr[1])
     except TypeError as error:
-        raise ValueError(f"{name} has the type {descr[1]!r}, which there is not") from error
+        raise ValueError(f"{name} has the type {descr[1]!r}, which does not exist") from error
     sizes = [int(number) for number in re.findall(r"\d+", shape[1])]
     n_bytes = math.prod(sizes) * dtype.itemsize
     if n_bytes != info.file_size - stream.tell():
         raise ValueError(f"the header of {name} says {n_bytes:,} bytes; it has {info.file_size - stream.tell():,}")
     if dtype.itemsize == 0 or dtype.hasobject:
-        raise ValueError(f"{name} has the type {descr[1]!r}, which holds nothing")
+        raise ValueError(f"{name} has the type {descr[1]!r}, which cannot hold data")
     raw = np.empty(n_bytes, np.uint8)
     at = 0
     while part := stream.read(CHUNK):
@@ -195,7 +195,7 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
         raise ValueError(f"{name} ends early")
     flat = raw.view(dtype).astype(dtype.newbyteorder("="), copy=False)
     if dtype.kind == "U" and flat.view(np.uint32).max(initial=0) > sys.maxunicode:
-        raise ValueError(f"{name} has characters that there are not")
+        raise ValueError(f"{name} has invalid characters")
     return flat.reshape(sizes, order="F" if order[1] == "True" else "C")
 
 
@@ -268,16 +268,16 @@ def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str,
     try:
         values = json.loads(str(arrays[name]))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is no JSON text.") from error
+        raise ValueError(f"{name} is not JSON text.") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{name} is no JSON object.")
+        raise ValueError(f"{name} is not a JSON object.")
     return values
 
 
 def check_values(values: object, types: Mapping[str, object], what: str, needed: frozenset[str] = frozenset()) -> None:
     """Refuse JSON that is no object with values of the given types."""
     if not isinstance(values, dict):
-        raise ValueError(f"{what} is no JSON object.")
+        raise ValueError(f"{what} is not a JSON object.")
     if missing := sorted(needed - set(values)):
         raise ValueError(f"{what} lacks {', '.join(missing)}.")
     for name, value in values.items():

@@ -61,7 +61,7 @@ class KernelFunction:
                 K = np.asarray(pairwise_kernels(left, right, metric=self.kernel, filter_params=True, **self.parameters))
         if K.shape != (len(left), len(right)):
             raise ValueError(
-                f"the kernel must take (n, d) and (m, d) arrays to (n, m) values; it gave shape {K.shape} for "
+                f"the kernel must map (n, d) and (m, d) arrays to (n, m) values; it returned shape {K.shape} for "
                 f"{len(left)} and {len(right)} examples."
             )
         if not np.isfinite(K).all():

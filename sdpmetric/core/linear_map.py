@@ -54,8 +54,8 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
     off = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)
     if not off <= AFFINE * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
         raise ValueError(
-            f"{type(estimator).__name__} is no affine map of the features, so its distances are of no one metric "
-            "on them; verify the steps that are linear, on the data that they are given."
+            f"{type(estimator).__name__} is not an affine map of the features, so no metric has its distances; verify "
+            "its linear steps on the data that they receive."
         )
     return L
 

@@ -94,7 +94,7 @@ def weighted_pairs_of_labels(
     pairs, similar = pairs_of_labels(index[used], n_pairs, random_state)
     products = weights[used[pairs]].prod(axis=1)
     if not products.all():
-        raise ValueError("sample_weight: the product of two examples' weights underflows to 0; multiply all weights.")
+        raise ValueError("sample_weight: the product of two examples' weights underflows to 0; scale all weights up.")
     return used[pairs], similar, products
 
 

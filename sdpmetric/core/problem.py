@@ -1,6 +1,6 @@
 """The base of every statement: immutable data, a description, an objective, and a certificate for any point.
 
-A statement has *capabilities* besides: methods that it has or has not, found by name, which verbs ask for. See
+A statement may also have *capabilities*: optional methods that functions look up by name. See
 ``docs/your_own_statement.md``.
 """
 
@@ -32,9 +32,10 @@ LARGEST_DISTANCE = 1e300
 
 @dataclass(frozen=True, eq=False)
 class StrongConvexity:
-    """A point, as exact as its certificate, of an objective less ``modulus / 2`` times a squared norm that is convex.
+    """A point, as exact as its certificate, of a strongly convex objective.
 
-    The norm is the metric's Frobenius norm, with the threshold as one more entry if there is one.
+    It stays convex minus ``modulus / 2`` times a squared norm, the Frobenius norm of the metric with the threshold, if
+    there is one, as one more entry.
     """
 
     modulus: float
@@ -158,7 +159,7 @@ class Problem(ABC):
                 far = np.abs(given) @ self._ranges
                 sizes = [np.sum(far**2), np.sum(given**2)] if metric is None else [np.sum(far @ self._ranges)]
             if np.isfinite(given).all() and not max(sizes) <= LARGEST_DISTANCE:
-                raise ValueError(f"{name} is too large: squared distances or the trace overflow; divide by a number.")
+                raise ValueError(f"{name} is too large: squared distances or the trace overflow; scale it down.")
         return self.check_point(components, metric)
 
     @cached_property
@@ -222,7 +223,7 @@ class Problem(ABC):
         return None
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
-        """Why a solution is likely to be of no use for other data, as far as can be seen; None: nothing is seen.
+        """Why a solution is likely to be useless on other data; None if there is no sign of that.
 
         A certificate is about the training data. Statements that know more than that the metric is 0 override this.
 
@@ -239,7 +240,7 @@ class Problem(ABC):
         )
 
     def easier(self) -> str:
-        """What similar statement is proven faster, for those whose gap stayed open; empty: none is known."""
+        """A similar statement that is proven faster, for solves whose gap stayed open; empty if none is known."""
         return ""
 
     @cached_property

@@ -30,7 +30,7 @@ class Solver:
     steps : callable
         ``steps(problem, budget, tol, **options)`` yields `sdpmetric.core.run.Step`.
     tol : float
-        Relative gap to prove where the user names none.
+        Relative gap to prove if the user names none.
     options : tuple of str
         Names of the options it takes, those of the signature that come by name only.
     default : bool or callable
@@ -152,7 +152,7 @@ def _registered(statement: type[Problem]) -> list[Solver]:
                 found.setdefault(entry.name, entry)
     if not found:
         raise TypeError(
-            f"no solver takes {statement.__name__}: register one with solver(), or its program with formulation()."
+            f"no solver accepts {statement.__name__}: register one with solver(), or its program with formulation()."
         )
     return sorted(found.values(), key=lambda entry: entry.default is not True)
 
@@ -199,7 +199,7 @@ def rank_bound(
     statement : type
         Subclasses inherit it.
     check : callable
-        ``check(problem)`` raises ValueError where a bound on the rank has no meaning, before any work.
+        ``check(problem)`` raises ValueError if a bound on the rank has no meaning, before any work.
     """
 
     def register(steps: Callable[Options, Iterator[Step]]) -> Callable[Options, Iterator[Step]]:

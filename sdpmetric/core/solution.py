@@ -45,8 +45,8 @@ class Solution:
     problem : Problem or None
         The problem; None for a solution that was loaded without it.
     extras : dict of str to float
-        What only some statements or solvers know, by name: POLA's ``threshold``, the share ``screened``, a stream's
-        ``mistakes``.
+        Numbers that only some statements or solvers have, by name: POLA's ``threshold``, the share ``screened``, a
+        stream's ``mistakes``.
     frames : tuple of Frame
         Some points that the solver passed, for `report`; `save` does not write them.
     """
@@ -87,16 +87,16 @@ class Solution:
         """Components of bounded rank, LMNN-S of Weinberger and Saul (2009, sections 5.4 and 6.3) [WS2009].
 
         Without X the leading eigenvectors of the metric, scaled by the roots of its eigenvalues; with X the projection
-        of the transformed examples onto their leading principal components. The two are the same where the examples
-        are whitened. Both are in the data's own coordinates; `certify` says what they are worth. LMNN-R,
-        ``solve(problem, n_components=...)``, starts from the former where the pull cost is the trace.
+        of the transformed examples onto their leading principal components. The two are the same if the examples are
+        whitened. Both are in the data's own coordinates; `certify` evaluates them. LMNN-R, ``solve(problem,
+        n_components=...)``, starts from the former, in coordinates in which the pull cost is the trace.
 
         Parameters
         ----------
         n_components : int
             Between 1 and the number of features.
         X : (n, d) array, optional
-            Examples, those learned from as a rule.
+            Examples, usually those that were learned from.
 
         Returns
         -------
@@ -270,15 +270,15 @@ class Solution:
         problem: object = self.problem
         refusals = {} if self.problem is None else self.problem.refusals
         if why := refusals.get("save_proof", refusals.get("verify")):
-            raise ValueError(f"there are no proof files of {type(problem).__name__}: {why}")
+            raise ValueError(f"there are no proof files for {type(problem).__name__}: {why}")
         if self.certificate.reservation:
             raise ValueError(
                 f"the certificate of this solution is no proof{self.certificate.reservation}; a proof file needs one "
-                'of rigor "float", for example of the same problem without further constraints.'
+                'of rigor "float", for example that of the same problem without further constraints.'
             )
         if not isinstance(problem, Provable):
             raise ValueError(
-                "there are no proof files of statements that write none; a loaded solution needs its problem: "
+                "this solution has no problem that writes proof files; a loaded solution needs its problem: "
                 "Solution.load(path, problem)."
             )
         problem.proof(np.asarray(self.components, dtype=np.float64), self.dual).write(path, data)

@@ -1,4 +1,4 @@
-"""The way to a solution: what a solver knew at each look."""
+"""The trace of a solve: what a solver knew at each step that it reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TraceRow:
     seconds : float
         Since the start of the solve.
     objective, lower_bound : float
-        As the solver watches them; the certificate has the last word.
+        As the solver watches them; only the certificate proves anything.
     step : float
         Step size, or the smoothing width of the factored solver.
     n_active : int

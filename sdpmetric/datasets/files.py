@@ -138,7 +138,9 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
     if label is not None:
         missing = np.flatnonzero(frame[label].isna())
         if len(missing):
-            raise ValueError(f"row {missing[0] + 1} of {path} has no label in column {label!r}; drop it or give one.")
+            raise ValueError(
+                f"row {missing[0] + 1} of {path} has no label in column {label!r}; drop the row or give it a label."
+            )
         y = np.array([str(value) for value in frame[label]])
     if not len(frame):
         raise ValueError(f"{path} has columns but no rows.")
@@ -162,7 +164,7 @@ def _read_csv(path: Path, columns: Columns) -> Table:
             raise ValueError(f"{where} has {len(cells)} cells; the header has {len(header)} columns.")
         if at is not None:
             if not cells[at]:
-                raise ValueError(f"{where} has no label in column {label!r}; drop the row or give it one.")
+                raise ValueError(f"{where} has no label in column {label!r}; drop the row or give it a label.")
             y.append(cells[at])
         numbers = [cells[index] for index in indices]
         if columns.decimal == ",":

@@ -32,7 +32,7 @@ def concentric_circles(
     -------
     X : (n_circles * n_points, 2) array
     y : (n,) integer array
-        0 and 1 in turns.
+        0 and 1 in turn.
     thirds : (n,) integer array
         0, 1 or 2: the third of the directions that an example lies in, opposite directions being one.
 
@@ -60,7 +60,7 @@ def zebra_stripes(
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Alternating long, narrow stripes of two classes.
 
-    After Fig. 2 of Weinberger and Saul (2009) [WS2009]; sizes are ours. Only the second feature, of small variance,
+    After Fig. 2 of Weinberger and Saul (2009) [WS2009], with other sizes. Only the second feature, of small variance,
     separates the classes: many nearest neighbors are of the other class, the leading principal component is the useless
     feature, and, for an odd number of stripes, the two classes have the same mean, so linear discriminant analysis
     fails. A metric that shrinks the first feature makes no errors.
@@ -81,7 +81,7 @@ def zebra_stripes(
     -------
     X : (n_stripes * n_points, 2) array
     y : (n,) integer array
-        0 and 1 in turns.
+        0 and 1 in turn.
     """
     _check_counts(n_stripes=n_stripes, n_points=n_points)
     validation.check_number("spacing", spacing, 0.0)
@@ -97,7 +97,7 @@ def noisy_digits(
 ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.bool_]]:
     """Handwritten digits with noise on some pixels, the same ones in all images.
 
-    After Fig. 2 of Shalev-Shwartz, Singer and Ng (2004) [SSN2004], on scikit-learn's digits; sizes are ours. A metric
+    After Fig. 2 of Shalev-Shwartz, Singer and Ng (2004) [SSN2004], on scikit-learn's digits, with other sizes. A metric
     can learn to leave out the noisy pixels.
 
     Parameters
@@ -140,8 +140,8 @@ def concentric_rings(
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Concentric rings in two features, a class each, and a third feature of noise.
 
-    After Fig. 2 of Goldberger et al. (2005) [GRHS2005]; sizes are ours. The noise has the largest variance, so it is a
-    principal component, and all classes have the same mean, so linear discriminant analysis fails.
+    After Fig. 2 of Goldberger et al. (2005) [GRHS2005], with other sizes. The noise has the largest variance, so it is
+    a principal component, and all classes have the same mean, so linear discriminant analysis fails.
 
     Parameters
     ----------

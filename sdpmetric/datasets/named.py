@@ -176,10 +176,10 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
     if path is not local and name not in NAMED and path.suffix.lower() in TABLES and path.is_file():
         return read_table(path, columns), None
     if columns.features or columns.drop or columns.delimiter:
-        raise ValueError(f"{name} is no CSV or Parquet file; columns are chosen of such files only.")
+        raise ValueError(f"{name} is no CSV or Parquet file; columns can be chosen for such files only.")
     label = columns.label if columns.labeled else None
     if label is not None and (name in NAMED or path.suffix.lower() == ".npz"):
-        raise ValueError(f"{name} brings its own labels; name a label column only with a table or OpenML.")
+        raise ValueError(f"{name} has its own labels; name a label column only with a table or OpenML.")
     if name in NAMED:
         bunch = NAMED[name]()
         return Table(bunch.data, bunch.target, tuple(map(str, bunch.feature_names))), None
@@ -244,7 +244,7 @@ def fetch(name: str, label: str | None = None) -> Fetched | None:
     if asked is None and name not in FETCHED:
         return None
     if asked is None and label is not None:
-        raise ValueError(f"{name} brings its own labels; name a label column only with a CSV file or OpenML.")
+        raise ValueError(f"{name} has its own labels; name a label column only with a CSV file or OpenML.")
     try:
         return FETCHED[name]() if asked is None else _openml(asked["name"], asked["version"], label)
     except (OSError, HTTPException) as error:

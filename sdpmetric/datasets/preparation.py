@@ -85,7 +85,7 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
     Raises
     ------
     ValueError
-        If there are fewer principal components than asked for.
+        If there are fewer principal components than requested.
     """
     data = validation.check_data(X).astype(np.float64)
     for step in steps:
@@ -134,8 +134,8 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
     """Count the most common words in each text.
 
     Words are runs of letters, in lower case, of two letters at least; none is left out as too common. Weinberger and
-    Saul (2009, section 4.5) [WS2009] count the 20,000 commonest words of 20 newsgroups; how words were cut is that of
-    the package "rainbow" there, and may differ.
+    Saul (2009, section 4.5) [WS2009] count the 20,000 most common words of 20 newsgroups, cut by the package "rainbow",
+    whose rules may differ.
 
     Parameters
     ----------
@@ -201,9 +201,9 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     else:
         height = width = math.isqrt(flat.shape[1])
     if height * width != flat.shape[1]:
-        raise ValueError(f"{flat.shape[1]} pixels are no square image; pass images of shape (n, height, width).")
+        raise ValueError(f"{flat.shape[1]} pixels are not a square image; pass images of shape (n, height, width).")
     if flat.min() < 0:
-        raise ValueError(f"a pixel is {flat.min():g}; expected nonnegative pixels with background 0, to be weighed.")
+        raise ValueError(f"a pixel is {flat.min():g}; expected nonnegative pixels with background 0.")
     out = np.empty_like(flat)
     for start in range(0, len(flat), IMAGES_AT_ONCE):
         block = flat[start : start + IMAGES_AT_ONCE].reshape(-1, height, width)

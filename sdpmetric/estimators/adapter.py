@@ -90,8 +90,8 @@ class Adapter(SolvedEstimator):
 
     See Also
     --------
-    LMNN : Large margins from labels or triplets; has no prior, and needs more data. ITML : Bounds on distances of
-    pairs, near a prior.
+    LMNN : Large margins from labels or triplets; has no prior, and needs more data.
+    ITML : Bounds on distances of pairs, near a prior.
 
     Notes
     -----

@@ -129,7 +129,8 @@ class RCA(MetricEstimator):
 
     See Also
     --------
-    LFDA : Also uses the scatter between classes. ITML : Also learns from dissimilar pairs.
+    LFDA : Also uses the scatter between classes.
+    ITML : Also learns from dissimilar pairs.
 
     Notes
     -----

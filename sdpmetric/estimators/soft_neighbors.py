@@ -161,7 +161,8 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     See Also
     --------
-    MLKR : Predicts numbers. MCML : A convex relative.
+    MLKR : Predicts numbers.
+    MCML : A convex relative.
 
     Notes
     -----

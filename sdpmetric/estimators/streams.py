@@ -114,9 +114,9 @@ class POLA(StreamingEstimator):
     initial_threshold : float, default 1
         ``b_1``, at least 1.
     gamma : float, optional
-        Online only, for pairs that no metric separates: it shortens the steps; see `sdpmetric.POLAStream`. n_pairs :
-        int or None, default 10000 With labels: the largest number of pairs of each kind that are drawn (online: from
-        each batch); None: all pairs.
+        Online only, for pairs that no metric separates: it shortens the steps; see `sdpmetric.POLAStream`.
+    n_pairs : int or None, default 10000
+        With labels: the largest number of pairs of each kind that are drawn (online: from each batch); None: all pairs.
     solver : {"auto", "dual", "conic", "batch"}, default "auto"
         "batch" is for the hard margin; see `sdpmetric.solve`.
     tol, max_iter, max_time, verbose, random_state
@@ -134,8 +134,8 @@ class POLA(StreamingEstimator):
 
     See Also
     --------
-    PairClassifier : Classifies pairs, by the threshold of POLA. LEGO : Pairs one after another, with bounds on their
-    distances.
+    PairClassifier : Classifies pairs, by the threshold of POLA.
+    LEGO : Pairs one after another, with bounds on their distances.
 
     Notes
     -----
@@ -227,9 +227,9 @@ class LEGO(StreamingEstimator):
     upper, lower : float, optional
         Default: the 5th and 95th percentile of the pairs' squared distances under the prior.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
-        The initial metric, as in `ITML`. Online, "covariance" is that of the first batch. n_pairs : int or None,
-        default 10000 With labels: the largest number of pairs of each kind that are drawn (online: from each batch);
-        None: all pairs.
+        The initial metric, as in `ITML`. Online, "covariance" is that of the first batch.
+    n_pairs : int or None, default 10000
+        With labels: the largest number of pairs of each kind that are drawn (online: from each batch); None: all pairs.
     max_iter, max_time, verbose, random_state
         As in `LMNN`; `max_iter` limits pairs, and `random_state` seeds the draw of pairs and their order.
 
@@ -244,7 +244,8 @@ class LEGO(StreamingEstimator):
 
     See Also
     --------
-    ITML : All pairs at once, solved to a proof. POLA : Pairs one after another, with a threshold.
+    ITML : All pairs at once, solved to a proof.
+    POLA : Pairs one after another, with a threshold.
 
     Notes
     -----

@@ -53,8 +53,8 @@ class LSML(SolvedEstimator):
 
     See Also
     --------
-    SCML : Also from comparisons; the metric is a combination of given directions. QuadrupletClassifier : Predicts by
-    the metric which pair is nearer.
+    SCML : Also from comparisons; the metric is a combination of given directions.
+    QuadrupletClassifier : Predicts by the metric which pair is nearer.
 
     Notes
     -----
@@ -168,8 +168,8 @@ class SCML(SolvedEstimator):
 
     See Also
     --------
-    LSML : Also from comparisons; the metric stays near a prior. TripletClassifier : Predicts by the metric which of two
-    examples is nearer.
+    LSML : Also from comparisons; the metric stays near a prior.
+    TripletClassifier : Predicts by the metric which of two examples is nearer.
 
     Notes
     -----

@@ -367,7 +367,7 @@ def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Cou
     counters = cast(dict[str, int], about["counters"])
     check_values(counters, {f.name: f.type for f in fields(Counters)}, "counters")
     if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > LARGEST_DIRECTION:
-        raise ValueError("its directions are no Gaussian vectors.")
+        raise ValueError("its directions are not Gaussian vectors.")
     next_id = validation.check_integer("next_id", cast(int, about["next_id"]), 0)
     return cast(Settings, {name: about[name] for name in SETTINGS}), Counters(**counters), next_id
 
@@ -383,7 +383,7 @@ def check_names(ids: ArrayLike) -> NDArray[np.int64]:
         raise ValueError("ids must fit into signed 64-bit integers.")
     values, counts = np.unique(names, return_counts=True)
     if len(values) < len(names):
-        raise ValueError(f"id {values[counts > 1][0]} is named twice; each example has an id of its own.")
+        raise ValueError(f"id {values[counts > 1][0]} is named twice; each example needs its own id.")
     return names.astype(np.int64)
 
 

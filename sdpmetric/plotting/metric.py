@@ -111,7 +111,7 @@ class MetricDisplay:
         if L.ndim != 3 or L.shape[2] != d:
             raise ValueError(
                 f"components have shape {np.shape(components)}, and X {d} features; pass the features that the metric "
-                "is for. A metric in the feature space of a kernel has no ellipse here."
+                "is for. A metric in the feature space of a kernel cannot be drawn."
             )
         if d == 1:
             raise ValueError("X has one feature; an ellipse needs two.")

@@ -94,7 +94,9 @@ class NeighborsDisplay:
             raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
         side = math.isqrt(data.shape[1])
         if images is None and side * side != data.shape[1]:
-            raise ValueError(f"rows of {data.shape[1]} features are no square images; pass images= of shape (n, h, w).")
+            raise ValueError(
+                f"rows of {data.shape[1]} features are not square images; pass images= of shape (n, h, w)."
+            )
         pictures = data.reshape(-1, side, side) if images is None else np.asarray(images, dtype=np.float64)
         if pictures.ndim != 3 or len(pictures) != len(data):
             raise ValueError(f"images must have the shape ({len(data)}, h, w), got {pictures.shape}.")

@@ -130,7 +130,7 @@ def one_metric(solution: Solution) -> FloatArray:
     """The components of a solution, which must have a single metric."""
     if solution.components.ndim > 2:
         raise ValueError(
-            f"this solution has {len(solution.components)} metrics, which embed no example in one way; MetricDisplay "
+            f"this solution has {len(solution.components)} metrics, so there is no single embedding; MetricDisplay "
             "shows several."
         )
     return np.asarray(solution.components, dtype=np.float64)
@@ -165,7 +165,7 @@ def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
         return data @ L.T if len(L) else np.zeros((len(data), 1))
     kind = type(learned).__name__
     if getattr(getattr(learned, "components_", None), "ndim", 2) > 2:
-        raise ValueError(f"{kind} has several metrics, which embed no example in one way; MetricDisplay shows several.")
+        raise ValueError(f"{kind} has several metrics, so there is no single embedding; MetricDisplay shows several.")
     steps = getattr(learned, "steps", None)
     if not hasattr(learned, "transform") and isinstance(steps, list) and len(steps) > 1:  # it ends with a classifier
         return embedded(cast(Embedder, cast(Sequence[object], learned)[:-1]), X)

@@ -36,7 +36,7 @@ class ProgramBound:
     Attributes
     ----------
     lower_bound, upper_bound : float
-        The optimum, the maximum of a maximization, is between them. Both are infinite, with the same sign, where the
+        The optimum, the maximum of a maximization, is between them. Both are infinite, with the same sign, if the
         program is proven to be infeasible or unbounded.
     rigor : {"float", "assumption"}
         Every rounding is accounted for, or the bound holds only if `assumption` does.
@@ -122,10 +122,10 @@ def bound(
 ) -> ProgramBound:
     """Prove an interval that contains the optimum of any convex program in CVXPY, in floating point.
 
-    The program need not have to do with metrics: linear, quadratic, second-order, semidefinite, exponential and power
-    cones are taken. A solver's multipliers are moved inside the dual cone, and an exactly dual feasible point near them
-    is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. Nothing that the solver says is believed.
-    The claim is about the floats of the cone program that CVXPY compiles; ``docs/bounds_of_programs.md`` has the proof.
+    The program need not be about metrics: linear, quadratic, second-order, semidefinite, exponential and power cones
+    are accepted. A solver's multipliers are moved inside the dual cone, and an exactly dual feasible point near them is
+    enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. The solver is not trusted. The claim is about
+    the floats of the cone program that CVXPY compiles; ``docs/bounds_of_programs.md`` has the proof.
 
     Parameters
     ----------

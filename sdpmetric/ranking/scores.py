@@ -58,7 +58,7 @@ class RankingScores:
         Parameters
         ----------
         k : int
-            One of those that were asked for.
+            One of `ks`.
         """
         if k not in self.ks:
             raise ValueError(f"precision at {k} was not measured, only at {self.ks}; name it in ks=.")

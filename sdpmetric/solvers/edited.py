@@ -40,8 +40,8 @@ def solved(problem: Problem, program: cp.Problem, chosen: Backend, budget: Budge
     exact, found = formulate(problem), named(program)
     if not {*METRICS} & {*found}:
         raise ValueError(
-            f"the program of {type(problem).__name__} is about something else than a metric; sdpmetric.bound proves "
-            "between which numbers its optimum lies."
+            f"the program of {type(problem).__name__} has no metric as its variable; sdpmetric.bound proves between "
+            "which numbers its optimum lies."
         )
     variables, constraints = _matched(exact.program, program)
     budget.spend()
@@ -98,7 +98,7 @@ def _matched(
     Objective and constraints are compared where the variables have generic values.
     """
     if not program.is_dcp():
-        raise ValueError("program is not convex by CVXPY's rules; add constraints only that are (program.is_dcp()).")
+        raise ValueError("program is not convex by CVXPY's rules; add only constraints that are (program.is_dcp()).")
     theirs, labeled = defaultdict(list), {c.label: c for c in program.constraints}
     for variable in program.variables():
         theirs[variable.name()].append(variable)

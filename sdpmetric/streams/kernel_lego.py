@@ -224,6 +224,6 @@ def _check_rows(K: FloatArray, known: int) -> None:
     wrong = (K[known:] / size) ** 2 > room
     if wrong.any() or (lengths[known:] < -PSD_TOLERANCE * np.abs(lengths).max()).any():
         raise ValueError(
-            "the kernel is not positive semidefinite: the inner product of two examples is larger than that of each "
-            "with itself allows; use another one."
+            "the kernel is not positive semidefinite: two examples violate the Cauchy-Schwarz inequality; use another "
+            "kernel."
         )

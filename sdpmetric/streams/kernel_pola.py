@@ -103,8 +103,8 @@ class KernelPOLAStream(PairStream):
             if taken < p:
                 raise ValueError(
                     f"the kernel is not positive semidefinite: the difference of pair {begin + taken} would have a "
-                    "negative squared length outside the span of the pairs before it, which were taken; use another "
-                    "kernel."
+                    "negative squared length outside the span of the pairs before it, which were processed; use "
+                    "another kernel."
                 )
         return losses
 

@@ -29,7 +29,7 @@ class LEGOStream(LogDetStream):
     ----------
     n_features : int
     learning_rate : float
-        ``eta > 0``, in units of one over a squared squared distance; `pretrained` chooses one.
+        ``eta > 0``, in units of one over the square of a squared distance; `pretrained` chooses one.
     prior : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
 
@@ -49,9 +49,9 @@ class LEGOStream(LogDetStream):
         Parameters
         ----------
         u, v : (d,) arrays
-            The pair that is to be nearer.
+            The pair that should be nearer.
         w, x : (d,) arrays
-            The pair that is to be farther apart.
+            The pair that should be farther apart.
         margin : float, default 1
             At least 0.
 
@@ -78,7 +78,7 @@ class LEGOStream(LogDetStream):
         ----------
         X : (n, d) array
         comparisons : (q, 4) integer array
-            Row numbers; the distance of the first two plus the margin is to be at most that of the last two.
+            Row numbers; the distance of the first two plus the margin should be at most that of the last two.
         margin : float, default 1
 
         Returns

@@ -103,9 +103,9 @@ class LogDetStream(LogDetCounts):
     ) -> Self:
         """A new stream with the learning rate that has the smallest loss on a few pairs.
 
-        The paper tunes the rate on 1,000 constraints and prints neither candidates nor criterion [JKDG2008]; these are
-        ours. Each rate takes the pairs once, from the initial metric, and the smallest cumulative loss wins. The
-        returned stream has not seen the pairs.
+        The paper tunes the rate on 1,000 constraints and states neither candidates nor criterion [JKDG2008]. Here each
+        rate processes the pairs once, from the initial metric, and the smallest cumulative loss wins. The returned
+        stream has not seen the pairs.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class LogDetStream(LogDetCounts):
         target : float
             Squared distance, at least 0.
         side : {0, 1, -1}, default 0
-            0: the distance is to be the target; 1: at most the target; -1: at least the target.
+            0: the distance should be the target; 1: at most the target; -1: at least the target.
 
         Returns
         -------
@@ -304,8 +304,8 @@ class ITMLStream(LogDetStream):
         A_{t+1}^{-1} = A_t^{-1} + eta_t (p - y) z z^T
 
     That is positive definite only while ``eta_t (y - p) p < 1``. Here ``eta_t = min(learning_rate, 1 / (2 (y - p) p))``
-    where the distance is to grow, so a step at most doubles it, and `learning_rate` elsewhere. LEGO takes the
-    gradient at the new metric instead and needs no such limit.
+    if the distance should grow, so a step at most doubles it, and `learning_rate` otherwise. LEGO uses the gradient at
+    the new metric instead and needs no such limit.
 
     Parameters
     ----------

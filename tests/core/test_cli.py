@@ -254,7 +254,7 @@ BAD = [
     (None, ("solve", "iris", "--set", f"ridge={'[' * 100_000}"), "ridge must be a number"),
     (None, ("solve", "iris", "--seed", "-1"), "--seed must be an integer of at least 0"),
     (None, ("demo", "--only", "mnist"), r"unknown data set 'mnist'; choose from iris, wine, digits"),
-    (None, ("solve", "iris", "--label", "species"), r"brings its own labels"),
+    (None, ("solve", "iris", "--label", "species"), r"has its own labels"),
     (None, ("solve", "iris", "--push-weight", "1.5"), r"push_weight must be a finite number"),
     (None, ("solve", "iris", "--pca", "5"), r"cannot keep 5 principal components"),
     (None, ("solve", "iris", "--output", "no/such/folder/x.npz"), r"there is no folder no/such/folder"),

@@ -93,11 +93,11 @@ def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         solution.save(tmp_path / "none" / "file.npz")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-    with pytest.raises(PermissionError, match="no file may be made in the folder"):
+    with pytest.raises(PermissionError, match=r"the folder .* is not writable"):
         solution.save(tmp_path / "file.npz")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) == tmp_path)
     (tmp_path / "file.npz").touch()
-    with pytest.raises(PermissionError, match="may not be written; change its permissions"):
+    with pytest.raises(PermissionError, match="is not writable; change its permissions"):
         solution.save(tmp_path / "file.npz")
 
 
@@ -131,7 +131,7 @@ def test_a_header_that_lies_is_refused_before_anything_is_allocated(tmp_path, sa
 
 def test_characters_that_there_are_not_are_refused(tmp_path):
     np.savez(tmp_path / "x.npz", x=np.full(2, 0x110000, np.uint32).view("U2"))
-    with pytest.raises(ValueError, match="x has characters that there are not"):
+    with pytest.raises(ValueError, match="x has invalid characters"):
         read_npz(tmp_path / "x.npz")
 
 
@@ -196,8 +196,8 @@ FOREIGN = {
         ({"about": lambda about: about | {"n_iter": "x"}}, "n_iter of about must be int, got 'x'"),
         ({"about": lambda about: about | {"status": "fine"}}, "KeyError: 'fine'"),
         ({"about": lambda about: {**about, "certificate": {"kind": "duality"}}}, "the certificate lacks lower_bound"),
-        ({"about": lambda about: [about]}, "about is no JSON object"),
-        ({"about": np.array("[" * 100_000)}, "about is no JSON text"),
+        ({"about": lambda about: [about]}, "about is not a JSON object"),
+        ({"about": np.array("[" * 100_000)}, "about is not JSON text"),
     ],
     "m.npz is not a model": [
         ({"step0_scale_": np.full(4, np.nan)}, "step0_scale_ contains NaN"),
@@ -207,13 +207,13 @@ FOREIGN = {
         ({"components": np.eye(5)}, "has shape"),
         ({"model": with_state(transform=1)}, "step 0 has no state 'transform'"),
         ({"model": lambda model: model | {"features": ["a"]}}, "names 1 features"),
-        ({"model": lambda model: model | {"steps": [3]}}, "step 0 is no JSON object"),
+        ({"model": lambda model: model | {"steps": [3]}}, "step 0 is not a JSON object"),
         ({"model": lambda model: model | {"format": 9}}, "format 9"),
-        ({"model": np.array("null")}, "model is no JSON object"),
+        ({"model": np.array("null")}, "model is not a JSON object"),
     ],
     "i.npz is not a saved index": [
         ({"directions": np.full((16, 3), np.nan)}, "directions contains NaN"),
-        ({"directions": np.full((16, 3), 1e300)}, "its directions are no Gaussian vectors"),
+        ({"directions": np.full((16, 3), 1e300)}, "its directions are not Gaussian vectors"),
         ({"ids": np.arange(3)}, r"ids has shape \(3,\), not \(n\)"),
         ({"rows": np.zeros((24, 5), np.float32)}, r"rows has shape \(24, 5\), not \(n, d\)"),
         ({"about": lambda about: about | {"counters": {"x": 1}}}, "x of counters"),

@@ -51,7 +51,7 @@ def test_pipelines_fitted_to_frames_find_their_columns(recwarn):
 
 @pytest.mark.parametrize("estimator", [KernelPCA(3, kernel="rbf", gamma=1e-4), make_pipeline(Normalizer(), PCA(2))])
 def test_what_is_no_affine_map_is_refused(estimator):
-    with pytest.raises(ValueError, match="is no affine map of the features"):
+    with pytest.raises(ValueError, match="is not an affine map of the features"):
         linear_map(estimator.fit(X), X)
 
 

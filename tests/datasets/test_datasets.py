@@ -98,8 +98,8 @@ REFUSED = [
     (Path("table.xls"), {}, r"is not a \.csv, \.parquet or \.npz file"),
     (Path("."), {}, "neither"),
     (None, {}, r"irsi is neither a data set \(iris, .* openml:NAME\), nor .* SDPMETRIC_DATA"),
-    (Path("iris"), {"label": "species"}, "brings its own labels"),
-    (Path("iris"), {"drop": ["a"]}, "columns are chosen of such files only"),
+    (Path("iris"), {"label": "species"}, "has its own labels"),
+    (Path("iris"), {"drop": ["a"]}, "columns can be chosen for such files only"),
 ]
 
 
@@ -190,7 +190,7 @@ def test_a_random_split_is_a_partition_that_the_seed_repeats(folder):
         ("text", {}, r"n_train of .*text\.npz must be one integer"),
         ("whole", {"test_share": 1.0}, "test_share must be a share between 0 and 1, got 1.0"),
         ("whole", {"test_share": "a"}, "test_share must be a share between 0 and 1, got 'a'"),
-        ("whole", {"label": "y"}, "whole brings its own labels"),
+        ("whole", {"label": "y"}, "whole has its own labels"),
     ],
 )
 def test_a_bad_split_is_explained(folder, name, options, sentence):
@@ -224,7 +224,7 @@ def test_openml_is_asked_by_name_version_number_and_label_and_mnist_has_its_spli
 def test_without_a_network_the_sentence_says_what_to_do(home):
     with pytest.raises(ConnectionError, match=r"openml:letter is not in .*home and cannot be .*no route.*copy"):
         datasets.load("openml:letter")
-    with pytest.raises(ValueError, match="20newsgroups brings its own labels"):
+    with pytest.raises(ValueError, match="20newsgroups has its own labels"):
         datasets.load("20newsgroups", label="group")
 
 

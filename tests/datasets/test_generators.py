@@ -94,7 +94,7 @@ def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
 @pytest.mark.parametrize(
     ("images", "sentence"),
     [
-        (np.ones((2, 24)), "24 pixels are no square image"),
+        (np.ones((2, 24)), "24 pixels are not a square image"),
         (-np.ones((2, 25)), "a pixel is -1; expected nonnegative pixels"),
         (np.full((2, 5, 5), np.nan), "NaN"),
         (np.ones(25), "2D array"),

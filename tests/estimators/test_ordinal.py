@@ -105,7 +105,7 @@ def test_it_is_an_estimator_of_scikit_learn(planted):
 
 @pytest.mark.parametrize(
     ("X", "message"),
-    [([[0, 1]], "triplets"), ([[0.0, 1.0, 2.0]], "row numbers of objects"), ([[0, 1, 2], [0, 2, 1]], "outweigh each")],
+    [([[0, 1]], "triplets"), ([[0.0, 1.0, 2.0]], "row numbers of objects"), ([[0, 1, 2], [0, 2, 1]], "balance each")],
 )
 def test_what_is_no_comparison_is_refused(X, message):
     with pytest.raises(ValueError, match=message):

@@ -238,7 +238,7 @@ class Several:
         (lambda s, X, y: FeaturesDisplay.from_solution(s, X[:, :5]), "X has 5 features and the metric 13"),
         (lambda s, X, y: ConvergenceDisplay.from_solution(s, against="time"), "against must be 'seconds' or"),
         (lambda s, X, y: ActiveTripletsDisplay.from_trace(Trace()), "the trace is empty"),
-        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y), "13 features are no square images"),
+        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y), "13 features are not square images"),
         (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X), r"shape \(178, h, w\)"),
         (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=0), "between 1 and 178"),
         (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=[178]), "0 to 177"),

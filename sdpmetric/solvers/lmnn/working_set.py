@@ -424,7 +424,7 @@ class WorkingSet:
                 return work()
             except ShardLost:
                 self._lost = True
-        raise ShardLost("workers of the engine were lost again and again; see to them, or leave engine= out.")
+        raise ShardLost("the engine lost workers again and again; check them, or leave engine= out.")
 
     @property
     def whole(self) -> bool:
