@@ -135,3 +135,5 @@ def test_compare_allows_no_absolute_slack():
     low, high = (replace(found, certificate=made(1e-9, bound)) for bound in (0.0, 1.5e-9))
     assert sm.compare(low).consistent
     assert not sm.compare(low, high).consistent
+    with pytest.raises(ValueError, match="at least one"):
+        sm.compare()
