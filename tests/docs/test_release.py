@@ -26,21 +26,3 @@ def test_the_conda_recipe_requires_what_the_package_requires():
     wanted = dict(re.fullmatch(r"([\w-]+)(>=[\d.]+)", each).groups() for each in PROJECT["dependencies"])
     expected = {NAMES.get(name, name): bound for name, bound in wanted.items()}
     assert found == {"python": PROJECT["requires-python"], **expected}
-
-
-def test_licence_and_keywords_agree_with_the_citation():
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"license: {PROJECT['license']}" in citation
-    assert f"license: {PROJECT['license']}" in RECIPE
-    assert {word for word in PROJECT["keywords"] if f"- {word}\n" in citation} >= {"metric learning", "certificate"}
-
-
-def test_the_changelog_is_in_order():
-    """The unreleased changes come first, then the newest version; groups are those of Keep a Changelog."""
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    versions = re.findall(r"^## \[(.*?)\]", text, re.MULTILINE)
-    assert versions[0] == "Unreleased"
-    numbers = [tuple(map(int, version.split("."))) for version in versions[1:]]
-    assert numbers == sorted(numbers, reverse=True)
-    groups = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= groups
