@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
-from sdpmetric.cli import app, main
+from sdpmetric.cli import app, main, options
 from sdpmetric.core import registry
+from sdpmetric.core.problem import Labelled, statements
 from sdpmetric.core.run import Step
 
 
@@ -376,6 +377,15 @@ def test_json_of_solve_and_compare(run):
     facts = json.loads(run("compare", "iris", "--solvers", "factored,subgradient", "--json").stdout)
     assert [one["solver"] for one in facts["solutions"]] == ["factored", "subgradient"]
     assert facts["consistent"]
+
+
+def test_names_are_completed(run):
+    labelled = [name for name, kind in statements().items() if issubclass(kind, Labelled)]
+    assert options._statements("") == labelled
+    assert options._statements("it") == ["itml"]
+    assert options._data_sets("w") == ["wine"]
+    assert tuple(datasets.NAMED) == options.NAMED
+    assert "--install-completion" in run("--help").stdout
 
 
 @pytest.mark.parametrize("arguments", [["-m", "sdpmetric"], ["-m", "sdpmetric.cli"]])

@@ -42,7 +42,7 @@ def fitted(request, data):
 def unlike_repeated_rows(estimator) -> dict[str, str]:
     """Where whole weights are repeated rows, the metric is the same up to the tolerance, and the embedding is turned.
 
-    tests/problems/test_example_weights_relatives.py compares objectives and certificates in the check's place.
+    tests/problems/test_example_weights.py compares objectives and certificates in the check's place.
     """
     counted = ("MMC", "ITML", "POLA", "RCA", "LFDA", "Covariance")
     reason = "the embedding is turned" if name_of(estimator) in counted else "neighbors are chosen without weights"

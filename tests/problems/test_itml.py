@@ -63,3 +63,20 @@ def test_equal_examples_of_different_labels_are_not_paired():
     assert problem.upper > 0  # though more than a twentieth of the pairs are of equal examples
     with pytest.raises(ValueError, match="pass both"):
         sm.ITMLProblem(X, [[0, 1]], [True])
+
+
+@pytest.mark.parametrize("size", [1e5, 1e9])
+def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
+    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
+    problem = sm.ITMLProblem(X, [[0, 1], [0, 2]], [True, False], upper=1.0, lower=4.0)
+    L = np.array([[1.0, -1.0], [1 / size, 1 / size]]) / 2**0.5
+    assert problem.certify(L, dual=[0.9, 0.4]).lower_bound <= problem.objective(L) * (1 + 1e-9)
+    assert sm.solve(problem, "conic", max_time=5).lower_bound <= problem.objective(L) * (1 + 1e-9)
+
+
+def test_similar_duplicates_keep_every_bound():
+    X = make().X.copy()
+    X[1] = X[0]
+    problem = sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3)
+    for solver in ("factored", "bregman", "conic"):
+        assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL

@@ -1,5 +1,7 @@
 """Numbers at the ends of what floats hold, and backends that break: a status or a sentence, never another error."""
 
+import math
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -14,6 +16,31 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def data(rng):
     y = np.repeat([0, 1, 2], [9, 8, 7])
     return rng.normal(size=(24, 3)) + 0.7 * y[:, None], y
+
+
+def check(problem, solver="auto", **options):
+    """A solve ends with a status and numbers that do not contradict each other, or a sentence of this package."""
+    try:
+        found = sm.solve(problem, solver, max_time=0.3, **options)
+    except ValueError as error:
+        if type(error) is not ValueError or not str(error).endswith("."):  # LinAlgError is one, too
+            raise
+        return None
+    certificate = found.certificate
+    assert np.isfinite(found.components).all()
+    assert not math.isnan(certificate.objective)
+    assert certificate.lower_bound <= certificate.objective
+    return found
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e100])
+def test_scales_of_data_with_fourth_powers(data, scale):
+    X, y = data
+    total = terms.LogDet() + terms.Frobenius() + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2)
+    check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5))
+    check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5), "conic")
+    check(sm.MetricProblem(scale * X, total))
+    check(sm.RCAProblem.from_labels(scale * X, y, 0.1), "conic")
 
 
 class PanicException(BaseException):
