@@ -117,6 +117,13 @@ def test_before_is_what_the_metric_of_a_pipeline_receives(wine):
     assert EmbeddingDisplay.from_estimator(final.fit(X, y), X, y).ax_[0].get_xlabel() == "first principal component"
 
 
+def test_one_dimension_is_a_strip_for_each_class(wine):
+    X, y = wine
+    line = EmbeddingDisplay.from_estimator(LMNN().fit(X[:, :1], y), X[:, :1], y)
+    assert sorted(set(line.after.points[:, 1])) == [0, 1, 2]
+    assert texts(line.ax_[1].get_yticklabels()) == ["a", "b", "c"]
+
+
 # -- metrics ----------------------------------------------------------------------------------------------------------
 
 
@@ -343,3 +350,10 @@ def test_active_triplets_where_they_were_counted(solved):
     assert display.ax_.get_ylabel() == f"active triplets, of {solved.problem.source.size:,}"
     nothing = ActiveTripletsDisplay.from_trace(Trace([TraceRow(0, 1.0, 1.0, 0.0)]))
     assert nothing.ax_.lines[0].get_ydata().tolist() == [0]
+
+
+def test_curves_say_where_there_is_no_bound_and_where_no_gap():
+    none = ConvergenceDisplay.from_trace(trace((1.0, 5.0, -np.inf), (2.0, 4.0, np.nan)), kind="stationarity")
+    assert texts(none.ax_[1].texts) == ["no lower bound"]
+    ConvergenceDisplay.from_trace(trace((1.0, 4.0, 4.0)), ax=none.ax_)
+    assert texts(none.ax_[1].texts) == ["the gap is 0"]
