@@ -193,11 +193,15 @@ MORE = "n_components=5 is more than the 4 features of X; ask for fewer"
         *((name, {"n_components": 5}, MORE) for name in ("LMNN", "NCA", "LFDA", "FRML")),
         ("LEGO", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
         ("FRML", {"init": np.eye(3)}, r"init must have shape \(r, 4\)"),
+        ("NCA", {"init": np.ones((2, 5))}, r"init has shape \(2, 5\); expected at most 4 rows"),
+        ("NCA", {"init": np.ones((2, 4)), "n_components": 3}, r"init has shape \(2, 4\); expected 3 rows"),
     ],
 )
 def test_arguments_are_refused_by_their_names(name, arguments, words, data):
     with pytest.raises(ValueError, match=words):
         getattr(estimators, name)(**arguments).fit(*data)
+    with pytest.raises(ValueError, match="every class has one member only"):
+        LMNN().fit(np.eye(4), ["a", "b", "c", "d"])
 
 
 @pytest.mark.parametrize(
@@ -231,6 +235,6 @@ def test_the_only_member_of_a_class_is_not_held_back(data):
     X, y = data[0], data[1].astype("U5")
     y[7] = "alone"
     with pytest.warns(UserWarning, match=r"fewer members: alone \(1\)"):
-        lmnn = LMNN(early_stopping=True, tol=0.1).fit(X, y)
+        lmnn = LMNN(early_stopping=True, tol=0.1, random_state=np.random.default_rng(4)).fit(X, y)
     assert 0.85 * 60 < len(lmnn.solution_.problem.X) < 0.95 * 60
     assert np.all(X[7] == lmnn.solution_.problem.X, axis=1).sum() == 1
