@@ -4,8 +4,6 @@ Each function states a program as its paper or docstring does, of a matrix M of 
 under it. Nothing here calls the package, so that agreement is evidence.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Streams of pairs and numbers by definition, for the tests of the LogDet learners."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import sdpmetric as sm

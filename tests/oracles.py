@@ -3,8 +3,6 @@
 Nothing here calls the package, so that agreement is evidence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -147,3 +145,11 @@ class Statement:
         for width in widths:
             x = scipy.optimize.minimize(smooth, x, (width,), "L-BFGS-B", jac=True, options={"maxiter": 150}).x
         return x.reshape(d, d) @ T.T
+
+
+def retraction(W, Z, wrong=False):
+    """Lemma 3.2 of FRML with all matrices d x d: ``V W^+ V^T`` at the projection of Z onto the tangent space."""
+    P, pinv = np.linalg.pinv(W) @ W, np.linalg.pinv(W)
+    inside, beside = P @ Z @ P, (np.eye(len(W)) - P) @ Z @ P
+    V = W + 0.5 * inside + beside - 0.125 * inside @ pinv @ inside - 0.5 * beside @ pinv @ inside
+    return V @ (W if wrong else pinv) @ V.T

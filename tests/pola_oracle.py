@@ -1,7 +1,5 @@
 """The online update of POLA with full decompositions, as its paper prints it: what the streams are checked against."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -226,7 +226,9 @@ def test_explain(name):
         certificate, sensitivity = found.certificate, found.sensitivity
         assert certificate.lower_bound <= solution.objective + rounding(solution.objective)
         assert certificate.objective == pytest.approx(sensitivity.at_most(), rel=1e-9)
-        assert certificate.constraints in str(found)
+        assert certificate.constraints in repr(found)
+        for table in (found.support, found.influence, found.slacks):
+            assert len({len(column) for column in table.to_dict().values()}) <= 1
         roles = {role: values.sum() for role, values in found.influence.by_role.items()}
         assert all(len(values) == N for values in found.influence.by_role.values())
         for kind in (("first", "second"), ("anchor", "target", "impostor"), ("near_first", "far_second")):

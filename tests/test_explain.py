@@ -1,7 +1,5 @@
 """What multipliers of LMNN mean, by hand and by proven optima of other problems."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,9 +35,6 @@ def multipliers_of(dual: sm.Dual, triplets: sm.Triplets, n: int) -> np.ndarray:
     return np.array([values.get(key, 0.0) for key in triplets.keys(n).tolist()])
 
 
-# -- by hand and by loops -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_one_triplet_by_hand(solver: str) -> None:
     """Points 0, 1, 3: f(m) = (1 - mu) m + mu [1 - 8 m]_+, so that m = 1/8, a = (1 - mu) / 8, optimum (1 - mu) / 8."""
@@ -57,9 +52,6 @@ def test_one_triplet_by_hand(solver: str) -> None:
     assert (roles["anchor"][0], roles["target"][1], roles["impostor"][2]) == near((a, a, a), rel=1e-5)
     assert influence.total.sum() == near(3 * a, rel=1e-5)
     assert influence.contribution == near([a * (9 - 1) * m / 2, -a * m / 2, a * 9 * m / 2], rel=1e-4)
-
-
-# -- what the gap proves --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -84,9 +76,6 @@ def test_the_interval_is_tight_on_one_triplet(loss: str) -> None:
     assert high == pytest.approx(a + (a**2 / (4 * 0.3) / 0.6 if loss == "squared_hinge" else 0.0), rel=1e-6)
 
 
-# -- sensitivities, by proven optima of other problems --------------------------------------------------------------
-
-
 def test_weights_of_triplets_by_finite_differences() -> None:
     X = np.random.default_rng(4).normal(size=(9, 2))
     rows = np.array([[0, 1, 5], [0, 1, 6], [1, 2, 7], [2, 0, 8], [3, 4, 5], [4, 3, 0], [5, 6, 1], [7, 8, 2]])
@@ -109,9 +98,6 @@ def test_weights_of_triplets_by_finite_differences() -> None:
     far = np.random.default_rng(5).exponential(size=len(rows))
     tangent = here.objective + gradient @ (far - weights)
     assert solved(far).lower_bound <= tangent + rounding(tangent)
-
-
-# -- the interface --------------------------------------------------------------------------------------------------
 
 
 def test_a_loaded_solution_needs_its_problem(small: Instance, tmp_path: Path) -> None:

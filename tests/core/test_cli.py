@@ -8,7 +8,6 @@ import subprocess
 import sys
 import warnings
 from importlib.util import find_spec
-from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -20,10 +19,7 @@ from sdpmetric import classification, datasets
 from sdpmetric.cli import app, main, options
 from sdpmetric.core import registry
 from sdpmetric.core.problem import Labeled, statements
-from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.run import Step
-
-SOLVERS = [entry.name for entry in solvers_of(sm.LMNNProblem)]
 
 
 def replace_steps(monkeypatch, name, steps):
@@ -92,29 +88,6 @@ def test_options_reach_the_problem(run, iris_csv):
     lower, upper = numbers(result.stdout, r"lies between (\S+) and (\S+) \(")
     assert lower <= exact.objective * (1 + 1e-7)
     assert exact.lower_bound <= upper * (1 + 1e-7)
-
-
-@pytest.mark.parametrize("solver", ["auto", "conic"])
-def test_solve_proves_the_asked_gap_and_saves(run, iris, tmp_path, solver):
-    path = tmp_path / "metric.npz"
-    result = run("solve", "iris", *OPTIONS, "--solver", solver, "--tol", 0.005, "--output", path)
-    assert result.exit_code == 0, result.output
-    lower, upper = numbers(result.stdout, r"Proven: the optimum lies between (\S+) and (\S+) \(")
-    saved = sm.Solution.load(path, iris)
-    assert saved.relative_gap <= 0.005
-    assert saved.solver == ("factored" if solver == "auto" else solver)
-    np.testing.assert_allclose([lower, upper], [saved.lower_bound, saved.objective], rtol=1e-7)
-
-
-def test_compare_prints_a_row_for_each_solver_and_one_verdict(run):
-    result = run("compare", "iris", *OPTIONS, "--solvers", "factored, subgradient,conic", "--tol", 0.001)
-    assert result.exit_code == 0, result.output
-    rows = [line.split() for line in result.stdout.splitlines()]
-    for solver in SOLVERS:
-        (row,) = [row for row in rows if row and row[0] == solver]
-        assert row[1] == "optimal"
-        assert float(row[3]) <= float(row[2])
-    assert "every lower bound is below every objective" in " ".join(result.stdout.split())
 
 
 # Everything that moves the cursor or colors text.
@@ -347,14 +320,7 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, iris_csv, tmp_pa
     assert first.endswith(",class 0")
     assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
     assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
-    assert_refused(run("transform", model, new, "--output", new), r"would overwrite the input .*new.csv; name another")
     assert_refused(run("transform", new, new), "is a table, not a model; name the file")
-    damaged = bytearray(model.read_bytes())
-    with ZipFile(model) as members:
-        components = members.getinfo("components.npy")
-    damaged[components.header_offset + 30 + len(components.filename) + components.compress_size // 2] ^= 4
-    model.write_bytes(damaged)
-    assert_refused(run("transform", model, new), "is damaged")
 
 
 def test_a_model_is_scored_beside_the_prepared_features(run, model, iris_csv):
@@ -434,11 +400,6 @@ def test_help_and_the_checker_load_no_solver(module):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_names_that_are_not_there():
-    with pytest.raises(AttributeError, match="module 'sdpmetric' has no attribute 'nothing'"):
-        _ = sm.nothing
-
-
 # -- What an import loads decides how long it takes: kept by names of modules, since times depend on the machine -------
 
 
@@ -483,38 +444,3 @@ def test_an_import_loads_only_what_it_needs():
         "[]",
         "pictures need matplotlib: pip install 'sdpmetric[plot]'.",
     ]
-
-
-def test_a_name_in_the_folder_may_have_its_suffix(run, tmp_path, monkeypatch):
-    X, y = datasets.load("iris")
-    folder = tmp_path / "sets"
-    folder.mkdir()
-    np.savez(folder / "flowers.npz", X=X, y=y)
-    monkeypatch.setenv("SDPMETRIC_DATA", str(folder))
-    for name in ("flowers", "flowers.npz"):
-        assert len(datasets.load(name)[1]) == 150
-    np.savez(tmp_path / "flowers.npz", X=X[:50], y=y[:50])
-    monkeypatch.chdir(tmp_path)
-    assert len(datasets.load("flowers")[1]) == 150  # a name means the folder's
-    assert len(datasets.load("flowers.npz")[1]) == 50  # a path that exists is that file
-    monkeypatch.delenv("SDPMETRIC_DATA")
-    assert len(datasets.load("flowers")[1]) == 50
-
-
-def test_help_has_paragraphs_and_flags_without_types(run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "600")
-    text = run("evaluate", "--help").stdout
-    assert "<bool>" not in text + run("--help").stdout
-    assert "and the area under the ROC curve of distances between pairs of one class and of two. On the data" in text
-
-
-def test_check_and_verify_print_the_same_digits(run, tmp_path):
-    X, y = datasets.load("iris")
-    np.savez(tmp_path / "data.npz", X=X, y=y)
-    solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    solution.save(tmp_path / "model.npz")
-    solution.save_proof(tmp_path / "proof.npz")
-    said = run("check", tmp_path / "data.npz", tmp_path / "proof.npz").stdout
-    verified = run("verify", tmp_path / "data.npz", tmp_path / "model.npz", "--no-standardize", "--tol", 1e-3).stdout
-    objective = re.search(r"an objective of at most ([\d.]+\d), no metric", said)[1]
-    assert f"LMNN: objective {objective}, " in verified

@@ -209,23 +209,6 @@ def test_lines_have_columns_for_what_is_known():
     assert row.endswith("0.7500")
 
 
-def test_rows_that_say_nothing_or_come_too_soon_are_left_out():
-    blank = TraceRow(3, 0.5, float("inf"), float("-inf"))
-    assert lines(blank) == []
-    assert lines(blank, TraceRow(7, 1.5, 4.0, 3.0)) == lines(TraceRow(7, 1.5, 4.0, 3.0))
-    written = []
-    printer = Printer(written.append, interval=1.0)
-    for seconds in (0.0, 0.5, 0.9, 1.1):
-        printer(TraceRow(0, seconds, 1.0, 0.0))
-    assert len(written) == 3
-
-
-def test_the_gap_is_of_the_best_so_far_and_of_a_stream_its_own():
-    rows = TraceRow(1, 1.0, 4.0, 3.0), TraceRow(2, 2.0, 6.0, 2.0)
-    assert "2.50e-01" in lines(*rows)[-1]
-    assert "6.67e-01" in lines(*rows, stream=True)[-1]
-
-
 def test_the_time_left_is_extrapolated_from_the_rate_of_the_gap():
     rows = [TraceRow(k, 10.0 * k, 1.0, 1.0 - 10.0**-k) for k in range(5)]
     written = lines(*rows, TraceRow(5, 42.0, 1.0, 0.0), TraceRow(6, 99.0, 1.0, 0.0), tol=1e-5)[1:]

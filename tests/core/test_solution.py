@@ -1,11 +1,9 @@
 """Solutions on disk: what is saved comes back, without pickle, and only to its own problem."""
 
-import io
-
 import cvxpy as cp
 import numpy as np
 import pytest
-from instances import KINDS, make_instance, rounding
+from instances import KINDS, assert_sandwich, make_instance
 
 import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
@@ -13,7 +11,6 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.formulations import named
-from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn import constraint_generation
 from sdpmetric.triplets.triplets import Triplets
 
@@ -57,82 +54,8 @@ def test_round_trip(solution, small, tmp_path):
     assert str(Solution.load(tmp_path / "again", small.problem)) == str(solution)
 
 
-def test_the_solution_of_another_problem_is_refused(solution, small, tmp_path):
-    solution.save(tmp_path / "s.npz")
-    other = LMNNProblem.from_labels(small.problem.X, small.y, 2, 0.31)
-    with pytest.raises(ValueError, match=r"another problem.*pass the one"):
-        Solution.load(tmp_path / "s.npz", other)
-    assert Solution.load(tmp_path / "s.npz").problem is None
-
-
-def written(save, *arrays, **named):
-    save(file := io.BytesIO(), *arrays, **named)
-    return file.getvalue()
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda content: b"x,y\n1,2\n",
-        lambda content: b"",
-        lambda content: written(np.savez, X=np.eye(3), y=np.arange(3)),
-        lambda content: written(np.save, np.array([{}], dtype=object)),
-        lambda content: content[:-200],
-    ],
-    ids=["text", "empty", "other arrays", "pickle", "truncated"],
-)
-def test_what_is_no_solution_is_refused(made, solution, tmp_path):
-    path = tmp_path / "file.npz"
-    solution.save(path)
-    path.write_bytes(made(path.read_bytes()))
-    with pytest.raises(ValueError, match=r"file\.npz is not a saved solution.*Solution\.save wrote"):
-        Solution.load(path)
-
-
-def test_a_damaged_byte_is_refused_wherever_it_is(solution, tmp_path):
-    path = tmp_path / "file.npz"
-    solution.save(path)
-    whole, said = path.read_bytes(), []
-    for place in range(0, len(whole), 7):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        try:  # a few bytes, dates for example, say nothing
-            Solution.load(path)
-        except ValueError as error:
-            said.append(str(error))
-    assert len(said) > 0.7 * len(whole) / 7
-    assert all("file.npz is not a saved solution: " in text for text in said)
-
-
-def test_properties_speak_for_the_certificate(solution):
-    c = solution.certificate
-    assert (solution.objective, solution.lower_bound, solution.relative_gap) == (
-        c.objective,
-        c.lower_bound,
-        c.relative_gap,
-    )
-    assert np.array_equal(solution.metric, solution.components.T @ solution.components)
-    assert np.array_equal(solution.metrics[0], solution.metric)
-    assert solution.metrics.shape == (1, 3, 3)
-    assert "subgradient: user_limit after 1.50 s" in repr(solution)
-    assert solution.trace["n_active"].tolist() == [0.0, 12.0]
-    assert np.isnan(solution.trace["step"][0])
-    assert solution.trace[-1].n_active == 12
-
-
-def test_every_status_has_its_own_word_and_advice():
-    words = [status.word for status in Status]
-    assert len(set(words)) == len(words)
-    assert all(status.advice.endswith(".") and str(status) == status.word for status in Status)
-    assert [status for status in Status if status.ok] == [Status.OPTIMAL]
-
-
 PUSH_WEIGHTS = (0.35, 0.1, 0.85)
 RIDGES = (0.4, 0.02, 3.0)
-
-
-def assert_sandwich(one, other):
-    assert one.lower_bound <= other.objective + rounding(other.objective)
-    assert other.lower_bound <= one.objective + rounding(one.objective)
 
 
 @pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])

@@ -85,12 +85,3 @@ def test_a_callback_may_end_a_solve(problem):
     told = sm.solve(problem, tol=1e-14, callback=lambda row: True)
     assert told.status is sm.Status.USER_LIMIT
     assert len(told.trace) == 1
-
-
-def test_comparison_reads_well(problem, exact):
-    text = str(sm.compare(exact, sm.solve(problem)))
-    assert "conic" in text
-    assert "factored" in text
-    assert "Proven: the optimum lies between" in text
-    with pytest.raises(ValueError, match="at least one"):
-        sm.compare()

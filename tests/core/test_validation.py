@@ -15,7 +15,6 @@ from sdpmetric.estimators import LMNN
 from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.triplets.triplets import Triplets
 
 N = 13
 Y = np.repeat([0, 1, 2], [4, 6, 3])
@@ -126,14 +125,6 @@ def test_triplets_and_weights_that_are_none(words, triplets, weights):
         LMNNProblem.from_triplets(X, triplets, weights)
 
 
-@pytest.mark.parametrize("names", [["p", "q", "rare"], [4, 5, 6], [1.0, 2, 3]])
-def test_a_class_with_k_members_is_named_with_the_remedy(names):
-    last = np.asarray(names).tolist()[2]
-    words = f"class {last!r} has 3 members.*n_neighbors=3.*at least 4.*n_neighbors=2 or fewer.*drop"
-    with pytest.raises(ValueError, match=words):
-        state(X, np.asarray(names)[Y], 3)
-
-
 # -- odd input that works ---------------------------------------------------------------------------------------------
 
 
@@ -215,14 +206,6 @@ def test_a_graph_is_left_as_it_was():
     for part, copy in zip((graph.data, graph.indices, graph.indptr), before, strict=True):
         assert np.array_equal(part, copy)
     assert [part.tolist() for part in problem.target_pairs] == [[0, 1], [1, 0]]
-
-
-def test_triplets_in_every_dress():
-    rows = np.array([[0, 1, 5], [1, 2, 6], [7, 8, 0]])
-    expected = LMNNProblem.from_triplets(X, rows, None, 0.3).objective(L)
-    assert expected > 0
-    for dress in (rows.tolist(), rows.astype(np.uint8), np.asfortranarray(rows), Triplets.from_array(rows)):
-        assert_same(LMNNProblem.from_triplets(X, dress, [1, 1, 1], 0.3).objective(L), expected)
 
 
 # -- other statements and verbs ---------------------------------------------------------------------------------------

@@ -89,12 +89,3 @@ def test_a_peers_path_of_exchange(run, tmp_path, monkeypatch):
     assert float(found["seconds"]) >= 0
     args.push_weight = 0.4
     assert run.peer(args, "stand_in", X, y) == "failed: AssertionError"
-
-
-def test_settled_decisions_are_checked(run):
-    import settled
-
-    row, checked, contradicted = settled.measured("iris", 1, 10.0)
-    assert row[0] == "iris"
-    assert checked > 100
-    assert contradicted == 0

@@ -192,25 +192,3 @@ def test_gradient_of_eq_8_and_of_the_network(script):
         step[k] = 1e-6
         change = network.cost(flat + step, X, loss)[0] - network.cost(flat - step, X, loss)[0]
         assert gradient[k] == pytest.approx(change / 2e-6, rel=1e-4, abs=1e-6)
-
-
-def test_errors_of_a_filter_are_the_mean_of_two_rates(script):
-    relevant = np.array([True, True, False, False, False, False])
-    wrong = np.array([True, False, True, False, False, False])
-    assert script("pola_fig4").balanced_error(wrong, relevant) == 50 * (0.5 + 0.25)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "sentence"),
-    [
-        ("lmnn_table1", "--columns foo", "there is no foo; choose among"),
-        ("lmnn_figures", "--figures 2,3", "there is no figure 3 here; choose among"),
-        ("lmnn_figures", f"--figures 9 --sets foo {SMALL}", "there is no data set foo here; choose among letters"),
-        ("frml_table1", "--printed empty.txt", "nothing was printed that has a table with the first column 'data'"),
-    ],
-)
-def test_what_is_not_there_is_said(run, tmp_path, monkeypatch, name, arguments, sentence):
-    (tmp_path / "empty.txt").write_text("nothing\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match=sentence):
-        run(name, *arguments.split())

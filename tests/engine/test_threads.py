@@ -1,7 +1,5 @@
 """The pool of threads: every part once, errors, forks, BLAS held to one thread; and the same bits with any number."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 
 from sdpmetric.estimators import ITML, LMNN, KernelLMNN, MultiMetricLMNN
 
@@ -55,25 +52,3 @@ def test_a_callback_can_stop_the_fit(data):
     with pytest.warns(ConvergenceWarning, match="user_limit"):
         lmnn = LMNN(tol=1e-9).set_callbacks(recorder).fit(*data)
     assert len(lmnn.solution_.trace) == recorder.ended.count("step") == 1
-
-
-def test_progress_bar_and_scores_along_the_way(data, capsys):
-    y = data[1]
-
-    def spread(estimator, X, y=None):
-        return float(np.trace(estimator.metric_))
-
-    monitor = callback.ScoringMonitor(scoring={"spread": spread})
-    lmnn = LMNN().set_callbacks(callback.ProgressBar(), monitor).fit(data[0], y)
-    assert "LMNN - fit" in capsys.readouterr().out
-    logged = [row["spread"] for row in monitor.get_logs().data if row["task_name"] == "step"]
-    assert len(logged) == len(lmnn.solution_.trace) - 1
-    assert len(set(logged)) > 1
-    last = [row["spread"] for row in monitor.get_logs().data if row["task_name"] == "fit"]
-    assert last == [pytest.approx(float(np.trace(lmnn.metric_)))]
-
-
-def test_callbacks_reach_through_a_search(data, capsys):
-    search = GridSearchCV(make_pipeline(LMNN(), KNeighborsClassifier()), {"lmnn__push_weight": [0.3, 0.7]}, cv=2)
-    search.set_callbacks(callback.ProgressBar(max_propagation_depth=None)).fit(*data)
-    assert "LMNN - fit" in capsys.readouterr().out

@@ -340,19 +340,3 @@ def test_every_labeled_estimator_but_streams_takes_weights(estimator):
     )
     with pytest.raises(ValueError, match="sample_weight"):
         clone(estimator).fit(X, y, sample_weight=np.ones(47))
-
-
-@pytest.mark.parametrize("kind", [type(e) for e in ALL], ids=lambda kind: kind.__name__)
-def test_help_says_what_is_cited_and_where_more_is(kind):
-    text = inspect.getdoc(kind) or ""
-    cited = re.findall(r"\[([A-Z]\w*\d{4})\]", text.split("References\n")[0])
-    assert cited
-    bibliography = " ".join((Path(__file__).parents[2] / "docs" / "bibliography.md").read_text().split())
-    for key in cited:
-        reference = re.search(rf"^\[{key}\] (.*?)(?=\n\n|\n\[)", text, re.MULTILINE | re.DOTALL)
-        assert reference is not None, key
-        assert " ".join(reference[1].split()) in bibliography.replace("*", "")
-    pages = re.findall(r"docs/\w+\.md", text)
-    assert pages
-    assert all((Path(__file__).parents[2] / page).exists() for page in pages)
-    assert "See Also\n" in text

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsRegressor
 
 from sdpmetric.estimators import MLKR
@@ -33,17 +32,3 @@ def test_starts(init):
     model = MLKR(2, init=init, random_state=3).fit(X, y)
     assert model.components_.shape == (2, 4)
     assert model.solution_.objective < 0.5 * np.sum((y - y.mean()) ** 2)
-
-
-def test_warm_start_limits_and_refusals():
-    X, y = data()
-    with pytest.warns(ConvergenceWarning, match="MLKR ended with status user_limit"):
-        model = MLKR(max_iter=3, warm_start=True).fit(X, y)
-    first = model.solution_.objective
-    assert model.set_params(max_iter=500).fit(X, y).solution_.objective <= first
-    with pytest.raises(ValueError, match="4 features, and X has 3"):
-        model.fit(X[:, :3], y)
-    for wrong, words in (({"init": "lda"}, "'init' parameter"), ({"diagonal": True, "init": "pca"}, "diagonal")):
-        with pytest.raises(ValueError, match=words):
-            MLKR(**wrong).fit(X, y)
-    assert MLKR(diagonal=True).fit(X, y).components_[0, 1] == 0.0

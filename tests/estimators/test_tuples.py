@@ -155,19 +155,6 @@ def test_bad_pairs_and_labels_are_refused(examples, pairs, y, words):
         PairClassifier(ITML(), examples=examples).fit(pairs, y)
 
 
-@pytest.mark.parametrize(
-    ("verb", "given"),
-    [
-        *((verb, (PAIRS,)) for verb in ("pair_score", "decision_function", "predict")),
-        *((verb, (PAIRS, SIMILAR)) for verb in ("score", "calibrate_threshold")),
-        ("set_threshold", (1.0,)),
-    ],
-)
-def test_nothing_is_told_before_a_fit(verb, given):
-    with pytest.raises(NotFittedError):
-        getattr(PairClassifier(ITML(), examples=X), verb)(*given)
-
-
 def test_a_guarantee_holds_pairs_back_that_share_no_example(monkeypatch):
     rng = np.random.default_rng(3)
     pairs = rng.permutation(600).reshape(300, 2)
@@ -259,13 +246,6 @@ def test_arguments_of_the_threshold_are_checked(arguments, words):
 
 
 # -- scikit-learn -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scoring", [None, "average_precision", "f1"])
-def test_every_score_of_scikit_learn_applies(scoring):
-    scores = cross_val_score(PairClassifier(ITML(), examples=X), PAIRS, SIMILAR, cv=3, scoring=scoring)
-    assert np.isfinite(scores).all()
-    assert scores.mean() > 0.5
 
 
 def test_examples_and_labels_are_metadata():
@@ -399,13 +379,6 @@ def test_the_metric_as_a_function(learner):
     assert metric(X[0], X[70]) == before
     with pytest.raises(ValueError, match="features"):
         metric(X[0, :3], X[1, :3])
-
-
-def test_a_metric_serves_the_neighbors_of_scikit_learn():
-    itml = ITML().fit(X, LABELS)
-    votes = KNeighborsClassifier(3, metric=itml.get_metric(), algorithm="brute").fit(X[::3], LABELS[::3])
-    same = KNeighborsClassifier(3).fit(itml.transform(X[::3]), LABELS[::3])
-    np.testing.assert_array_equal(votes.predict(X[:30]), same.predict(itml.transform(X[:30])))
     with pytest.raises(NotFittedError):
         ITML().get_metric()
     with pytest.raises(ValueError, match="region"):

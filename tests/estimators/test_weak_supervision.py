@@ -44,12 +44,6 @@ def test_pairs_state_the_problem_that_they_are_for(estimator, state, data):
         clone(estimator).fit_pairs(X, [[0, 60], [1, 2]], [True, False])
 
 
-def test_chunks_keep_the_ridge(data):
-    chunks = np.repeat([0, 1, -1, 2], 15)
-    fitted = RCA(ridge=0.3).fit_chunks(data[0], chunks)
-    assert fitted.solution_.problem.fingerprint() == sm.RCAProblem(data[0], chunks, 0.3).fingerprint()
-
-
 @pytest.mark.parametrize(
     ("kind", "state", "settings"),
     [(LMNN, sm.LMNNProblem, {"ridge": 0.1}), (KernelLMNN, sm.KernelLMNNProblem, POLY)],
@@ -211,18 +205,6 @@ def test_relevance_by_lists_and_by_matrix_is_the_same(wine):
         np.testing.assert_allclose(fitted.components_, fits[0].components_)
     assert fits[0].solution_.certificate.kind == "stationarity"
     assert not fits[0].solution_.certificate.proves_optimal(0.9)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_queries_may_be_others_than_the_items(wine):
-    X, y = wine
-    lists = [np.flatnonzero(y[:100] == c) for c in y[100:130]]
-    fitted = FRML(n_components=2, passes=2).fit_relevance(X[:100], lists, queries=X[100:130])
-    assert fitted.components_.shape == (2, 13)
-    with pytest.raises(ValueError, match="n_components"):
-        FRML(n_components=14).fit(X, y)
-    with pytest.raises(ValueError, match="irrelevant"):
-        FRML().fit_relevance(X[:5], [np.arange(5)], queries=X[5:6])
 
 
 @pytest.mark.parametrize("estimator", [POLA, LEGO])

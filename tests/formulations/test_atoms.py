@@ -1,7 +1,5 @@
 """Distance atoms against loops, for every kind of expression that may stand for a metric."""
 
-from __future__ import annotations
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -69,22 +67,6 @@ def test_the_cone_has_a_dual_value_and_names_of_its_own():
     assert program.value == pytest.approx(1.0, abs=1e-6)
     assert cone.dual_value == pytest.approx(np.diag([0.0, 1.0]), abs=1e-6)
     assert [cone.label, other.label, M.name(), N.name()] == ["cone", "cone_N", "M", "N"]
-
-
-def test_a_path_over_a_parameter_compiles_once(data):
-    X, _ = data
-    M, cone = sm.metric_variable(3)
-    mu = cp.Parameter(nonneg=True)
-    hinges = cp.sum(cp.pos(1 - sm.triplet_margins(M, X, TRIPLETS)))
-    pull = cp.sum(sm.squared_distances(M, X, TRIPLETS[:3, :2]))  # each pair once, as LMNN counts them
-    program = cp.Problem(cp.Minimize((1 - mu) * pull + mu * hinges), [cone])
-    assert program.is_dcp(dpp=True)
-    for value in (0.3, 0.8):
-        mu.value = value
-        program.solve(solver="CLARABEL")
-        problem = sm.LMNNProblem.from_triplets(X, TRIPLETS, push_weight=value)
-        exact = sm.solve(problem, solver="conic")
-        assert abs(program.value - exact.objective) <= 1e-6 * exact.objective
 
 
 def test_lifted_distances_are_the_same_in_fewer_numbers(data, rng):

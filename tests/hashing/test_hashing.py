@@ -148,29 +148,6 @@ def test_a_tenth_searched_finds_nearly_all_neighbors(rng):
     assert index.counters.examples_searched == 40 * 600
 
 
-def test_follows_a_stream(rng):
-    X = points(rng)
-    stream = sm.LEGOStream(D, 0.01)
-    index = sm.HashIndex(stream.components, 32, dtype=np.float64).add(X)
-    for _ in range(20):
-        i, j = rng.choice(300, 2, replace=False)
-        index.update(*stream.update(X[i], X[j], 3.0).steps)
-    wanted = brute_force(X, stream.components, X[5], 4)
-    assert index.query(X[5], 4, share=1.0)[1] == pytest.approx(wanted[1], rel=1e-9, abs=1e-9)
-
-
-def test_saved_and_loaded_answers_alike(rng, tmp_path):
-    X = points(rng)
-    index = sm.HashIndex(np.eye(R, D), BITS, center=X[0], random_state=3).add(X, np.arange(300) * 7)
-    index.update(step(rng)).remove([14])
-    index.save(tmp_path / "index.npz")
-    loaded = sm.HashIndex.load(tmp_path / "index.npz")
-    q = rng.normal(size=D)
-    assert (loaded.query(q, 5)[0] == index.rehash().query(q, 5)[0]).all()
-    assert loaded.query(q, 5, share=1)[1] == pytest.approx(index.query(q, 5, share=1)[1], rel=1e-4)
-    assert loaded.add(X[:1]).ids[-1] == 299 * 7 + 1
-
-
 @pytest.mark.parametrize(
     ("do", "words"),
     [
@@ -224,15 +201,6 @@ def test_a_bad_step_leaves_those_before_it_untaken_and_lists_are_vectors():
     assert (index.components == np.eye(2)).all()
     assert (index.update(good).components == [[1.5, 1.0], [0.0, 1.0]]).all()
     assert index.query([0.0, 0.0], 2, share=1.0)[1] == pytest.approx([2.0, 2.25])
-
-
-def test_other_files_are_refused(tmp_path):
-    np.savez(tmp_path / "other.npz", X=np.eye(2))
-    with pytest.raises(ValueError, match="it lacks about"):
-        sm.HashIndex.load(tmp_path / "other.npz")
-    (tmp_path / "text.npz").write_text("no archive")
-    with pytest.raises(ValueError, match="is not an NPZ file"):
-        sm.HashIndex.load(tmp_path / "text.npz")
 
 
 def test_many_updates_without_a_query_are_caught_up_with(rng):

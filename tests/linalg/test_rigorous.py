@@ -1,7 +1,5 @@
 """Proven bounds against exact rational arithmetic and balls."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bounds hold where squares and products underflow, and huge weights make what is lost count: exact arithmetic."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Arguments of statements that are out of range: a sentence names each, whatever the statement."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,10 +18,24 @@ HOLED = np.where(np.arange(N)[:, None] == 2, np.nan, X)
 EQUAL = X[[0, 1, 2, 3, 4, 5, 0, 7, 8]]
 CHUNKS = [[0.0, 0.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.5]]
 ONE, TWO = np.ones(3), np.ones((2, 3))
+KERNEL = np.exp(-np.sum((X[:, None] - X) ** 2 / 50.0, axis=2))
+FROBENIUS = sm.FrobeniusLMNNProblem.from_labels(X, Y, 1, 0.5, 1.0)
 
 
 def itml(**options):
     return sm.ITMLProblem(X, PAIRS, SIMILAR, **{"upper": 1.0, "lower": 7.0, "gamma": 0.3, **options})
+
+
+def kernel(K, **options):
+    return sm.KernelLMNNProblem.from_labels(K, Y, 1, **{"kernel": "precomputed", **options})
+
+
+def several(**options):
+    return sm.MultiMetricLMNNProblem.from_labels(X, Y, 1, **options)
+
+
+def queries(**options):
+    return sm.QueryProblem(X, [[0, 1, 2], [3, 4, 5]], **options)
 
 
 def mlr(loss="auc", C=1.0):
@@ -115,6 +129,43 @@ def frml(rank=2, **options):
         (lambda: sm.LFDAProblem(X, np.arange(N)), "vary in"),
         (lambda: sm.LFDAProblem(X, Y, 1).certify(np.eye(3)), "rank 3, and the problem is about n_components=1"),
         (lambda: sm.solve(sm.LFDAProblem(X, Y), embedding="best"), "embedding must be"),
+        # LMNN with a Frobenius term, with kernels and with several metrics
+        (lambda: sm.LMNNProblem(X, Y), "source must be what .*from_labels makes of labels, got ndarray"),
+        (lambda: sm.FrobeniusLMNNProblem(X, 1.0), "base must be what .*from_labels makes of labels, got ndarray"),
+        (lambda: sm.MultiMetricLMNNProblem(X, Y, np.unique(Y)), "tied must be what .*from_labels makes of labels"),
+        (lambda: sm.FrobeniusLMNNProblem(FROBENIUS.base, 0.0), "frobenius must be positive"),
+        (lambda: sm.FrobeniusLMNNProblem(replace(FROBENIUS.base, loss="squared_hinge"), 1.0), "hinge only"),
+        (lambda: sm.FrobeniusLMNNProblem.from_triplets(X, [[0, 1, 2]], push_weight=1.5), "push_weight"),
+        (lambda: FROBENIUS.screen(np.eye(3)), "the ball needs a gap"),
+        (lambda: FROBENIUS.screen(np.eye(3), lower_bound=1e9), "above the objective"),
+        (lambda: FROBENIUS.screen(np.eye(3), lower_bound=np.nan), "lower_bound must be a finite number"),
+        (lambda: kernel(KERNEL[:, :-1]), "square"),
+        (lambda: kernel(KERNEL + 1e-3 * np.eye(N, k=1)), "not symmetric"),
+        (lambda: kernel(-KERNEL), "not positive semidefinite"),
+        (lambda: kernel(KERNEL - 0.02 * np.eye(N)), "not positive semidefinite"),
+        (lambda: kernel(np.ones((N, N))), "coincide"),
+        (lambda: kernel(np.where(np.eye(N) > 0, np.nan, KERNEL)), "NaN"),
+        (lambda: kernel(X, kernel="rbv"), "kernel must be one of"),
+        (lambda: kernel(KERNEL).transform(KERNEL[:3, :-1]), "columns"),
+        (lambda: several(regions="nearest"), "regions must be 'class', 'kmeans', 'spectral' or an array"),
+        (lambda: several(regions=np.zeros(3)), "one region for each of 9"),
+        (lambda: several(regions=np.arange(N) == 4), "region True has 1 member"),
+        (lambda: several(regions="kmeans", n_regions=0), "n_regions must be a positive integer and at most 9"),
+        (lambda: several(n_regions=3), "one region for each class"),
+        (lambda: several(regions=np.where(Y == 1, np.nan, 1.0)), "regions contains NaN"),
+        (lambda: several(regions=np.array([None, *"ab" * 4], dtype=object)), "regions contains missing labels"),
+        (lambda: several(regions=np.array([1, *"ab" * 4], dtype=object)), "regions mixes labels that have no order"),
+        # Maps of queries
+        (lambda: queries(to=np.eye(2)), "to must"),
+        (lambda: queries(frobenius=0.0), "frobenius"),
+        (lambda: queries(loss="hard"), "hard"),
+        (lambda: queries(loss="nonsense"), "nonsense"),
+        (lambda: queries(margin=-1.0), "margin"),
+        (lambda: queries(triplet_weights=ONE), "weights"),
+        (lambda: sm.certify(queries(), metric=np.eye(3)), "map of queries"),
+        (lambda: sm.certify(queries(), TWO), "components must have shape"),
+        (lambda: sm.solve(queries()).save_proof("nowhere.npz"), "no metric"),
+        (lambda: sm.solve(queries()).report("nowhere.html"), "no metric"),
         # Chunklets, comparisons and rankings
         (lambda: sm.RCAProblem(CHUNKS, [0, 0, 1]), "chunks must be 4 integers"),
         (lambda: sm.RCAProblem(CHUNKS, [0.0, 0.0, 1.0, 1.0]), "chunks must be 4 integers"),
@@ -153,5 +204,5 @@ def frml(rank=2, **options):
     ],
 )
 def test_bad_arguments_are_named_in_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((TypeError, ValueError), match=words):
         call()

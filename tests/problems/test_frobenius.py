@@ -1,19 +1,14 @@
 """LMNN with a Frobenius term: both solvers, and safe screening against exact multipliers."""
 
-from __future__ import annotations
-
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from instances import KINDS, Instance, assert_close, make_instance, rounding
+from instances import KINDS, Instance, assert_sandwich, make_instance
 from seeds import blocks
 from sklearn.datasets import load_iris
 
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.formulations.lmnn import all_triplets
-from sdpmetric.problems import screening
 
 
 def random_problem(seed: int, *, lam: float | None = None) -> tuple[sm.FrobeniusLMNNProblem, Instance]:
@@ -36,9 +31,7 @@ def check_sandwich_and_screening(seed: int) -> int:
     for solution in (fast, exact):
         tol = 1e-5 if single else 1e-6  # the metric is rounded to single precision
         assert solution.certificate.proves_optimal(tol), f"{seed} {instance.problem}: {solution}"
-    for below in (fast, exact):
-        for above in (fast, exact):
-            assert below.lower_bound <= above.objective + rounding(above.objective)
+    assert_sandwich(fast, exact)
     # Exact multipliers: unique wherever the margin of the unique metric is not 1.
     base = problem.base
     every = all_triplets(base)
@@ -82,18 +75,6 @@ def test_sandwich_and_safe_screening_at_length(seeds: range) -> None:
         check_sandwich_and_screening(seed)
 
 
-def test_screening_bounds_are_the_extremes_over_the_ball(rng: np.random.Generator) -> None:
-    """The extreme of <B, M> over a ball around the center is at center + radius B / ||B||, and not beyond."""
-    X = rng.normal(size=(12, 3))
-    i, j, l = rng.permuted(np.tile(np.arange(12), (40, 1)), axis=1)[:, :3].T
-    u, v = X[i] - X[l], X[i] - X[j]
-    B = u[:, :, None] * u[:, None, :] - v[:, :, None] * v[:, None, :]
-    expected = np.sqrt((B**2).sum(axis=(1, 2)))
-    found = screening.norms((u**2).sum(1), (v**2).sum(1), ((u - v) ** 2).sum(1))
-    assert_close(found, expected)
-    assert (found >= expected * (1 - 1e-15)).all()
-
-
 def test_the_ball_holds_the_optimum() -> None:
     """Both balls, around points that are nowhere near: the optimum is inside, and the radius is no larger than said."""
     problem, _ = random_problem(10, lam=0.9)
@@ -111,15 +92,13 @@ def test_the_ball_holds_the_optimum() -> None:
         assert np.linalg.norm(best.metric - 0.5 * (other + loose.metric)) <= radius
 
 
-@pytest.mark.parametrize(("load", "lam", "mu"), [(load_iris, 1.0, 0.5)])
-def test_most_triplets_of_real_data_are_screened(load, lam: float, mu: float) -> None:
-    X, y = load(return_X_y=True)
-    problem = sm.FrobeniusLMNNProblem.from_labels(datasets.standardize(X), y, 3, mu, lam)
+def test_most_triplets_of_real_data_are_screened() -> None:
+    X, y = load_iris(return_X_y=True)
+    problem = sm.FrobeniusLMNNProblem.from_labels(datasets.standardize(X), y, 3, 0.5, 1.0)
     fast, exact = sm.solve(problem), sm.solve(problem, solver="conic")
     assert fast.status.ok
     assert exact.status.ok
-    assert fast.lower_bound <= exact.objective + rounding(exact.objective)
-    assert exact.lower_bound <= fast.objective + rounding(fast.objective)
+    assert_sandwich(fast, exact)
     # At a gap of 1e-6, with the lower bound alone.
     assert problem.screen(exact.components, lower_bound=(1 - 1e-6) * exact.objective).share > 0.5
     assert problem.screen(fast.components, dual=fast.dual).share > 0.5
@@ -135,29 +114,3 @@ def test_no_push_and_no_triplets() -> None:
     empty = sm.FrobeniusLMNNProblem.from_triplets([[0.0], [1.0], [3.0]], np.zeros((0, 3), int))
     for solver in ("dual", "conic"):
         assert sm.solve(empty, solver=solver).objective <= 1e-12
-
-
-def test_limits_and_refusals() -> None:
-    problem, _ = random_problem(0, lam=1.0)
-    assert sm.solve(problem, max_iter=3).status is sm.Status.USER_LIMIT
-    with pytest.raises(ValueError, match="frobenius must be positive"):
-        sm.FrobeniusLMNNProblem(problem.base, 0.0)
-    with pytest.raises(ValueError, match="hinge only"):
-        sm.FrobeniusLMNNProblem(replace(problem.base, loss="squared_hinge"), 1.0)
-    with pytest.raises(ValueError, match="the ball needs a gap"):
-        problem.screen(np.eye(3))
-    with pytest.raises(ValueError, match="above the objective"):
-        problem.screen(np.eye(3), lower_bound=1e9)
-    with pytest.raises(ValueError, match="push_weight"):
-        sm.FrobeniusLMNNProblem.from_triplets(np.eye(3), [[0, 1, 2]], push_weight=1.5)
-
-
-@pytest.mark.parametrize("size", [1e5, 1e8])
-def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
-    """The positive part of a matrix with one huge negative eigenvalue is lost to rounding; its penalty must not be."""
-    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
-    problem = sm.FrobeniusLMNNProblem.from_triplets(X, [[0, 1, 2]], push_weight=0.5, frobenius=1e-3)
-    L = 0.5 * np.array([[1.0, -1.0]])
-    assert problem.certify(L).lower_bound <= problem.objective(L) * (1 + 1e-9)
-    with pytest.raises(ValueError, match="lower_bound must be a finite number"):
-        problem.screen(L, lower_bound=float("nan"))

@@ -1,7 +1,5 @@
 """ITML with slack: multipliers, the paper's projections, priors, bad input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from instances import assert_same
@@ -53,15 +51,6 @@ def test_default_bounds_are_percentiles_of_squared_distances():
     assert_same(problem.lower, np.percentile(D, 95))
 
 
-@pytest.mark.parametrize("size", [1e5, 1e9])
-def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
-    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
-    problem = sm.ITMLProblem(X, [[0, 1], [0, 2]], [True, False], upper=1.0, lower=4.0)
-    L = np.array([[1.0, -1.0], [1 / size, 1 / size]]) / 2**0.5
-    assert problem.certify(L, dual=[0.9, 0.4]).lower_bound <= problem.objective(L) * (1 + 1e-9)
-    assert sm.solve(problem, "conic", max_time=5).lower_bound <= problem.objective(L) * (1 + 1e-9)
-
-
 def test_equal_examples_of_different_labels_are_not_paired():
     rng = np.random.default_rng(2)
     X = rng.integers(0, 2, size=(30, 3)).astype(float)
@@ -74,6 +63,15 @@ def test_equal_examples_of_different_labels_are_not_paired():
     assert problem.upper > 0  # though more than a twentieth of the pairs are of equal examples
     with pytest.raises(ValueError, match="pass both"):
         sm.ITMLProblem(X, [[0, 1]], [True])
+
+
+@pytest.mark.parametrize("size", [1e5, 1e9])
+def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
+    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
+    problem = sm.ITMLProblem(X, [[0, 1], [0, 2]], [True, False], upper=1.0, lower=4.0)
+    L = np.array([[1.0, -1.0], [1 / size, 1 / size]]) / 2**0.5
+    assert problem.certify(L, dual=[0.9, 0.4]).lower_bound <= problem.objective(L) * (1 + 1e-9)
+    assert sm.solve(problem, "conic", max_time=5).lower_bound <= problem.objective(L) * (1 + 1e-9)
 
 
 def test_similar_duplicates_keep_every_bound():

@@ -1,13 +1,10 @@
 """LEGO: its step is the exact minimum, its books are right, and bad input gets a sentence."""
 
-from __future__ import annotations
-
 import math
-import pickle
 
 import numpy as np
 import pytest
-from lego_streams import definite, divergence, make_stream, pair_loss, run
+from lego_streams import definite, divergence, make_stream, pair_loss
 
 import sdpmetric as sm
 
@@ -86,25 +83,6 @@ def test_targets_that_hold_change_nothing():
 
 
 # -- the stream -------------------------------------------------------------------------------------------------------
-
-
-def test_whole_streams_and_single_pairs_agree_to_the_last_bit():
-    problem = make_stream(4, d=3, p=60)
-    whole = run(problem)
-    one = sm.LEGOStream(3, problem.learning_rate, problem.prior)
-    losses = 0.0
-    for (a, b), y, side in zip(problem.pairs, problem.targets, problem.sides, strict=True):
-        losses += one.update(problem.X[a], problem.X[b], y, int(side)).loss
-    np.testing.assert_array_equal(one.components, whole.components)
-    assert one.cumulative_loss == whole.cumulative_loss == pytest.approx(losses, rel=1e-12)
-    assert one.n_updates == whole.n_updates
-    assert one.n_items == whole.n_items == 60
-    copy = pickle.loads(pickle.dumps(whole))
-    copy.update(problem.X[0], problem.X[1], 0.3)
-    whole.update(problem.X[0], problem.X[1], 0.3)
-    np.testing.assert_array_equal(copy.components, whole.components)
-    single = sm.LEGOStream(3, problem.learning_rate).partial_fit(problem.X.astype(np.float32), problem.pairs, 1.0)
-    assert single.components.dtype == np.float64
 
 
 def test_comparisons_in_one_loop():

@@ -1,7 +1,5 @@
 """LFDA: scatters by loops from the paper, the eigenproblem by SciPy, the sandwich, several modes, refusals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,7 +5,6 @@ import oracles
 import pytest
 from instances import KINDS, Instance, assert_same, make_instance
 
-import sdpmetric as sm
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 
@@ -34,9 +33,6 @@ def test_objective_matches_the_paper(kind, options):
     rng = np.random.default_rng(5)
     for _ in range(2):
         check_against_loops(case, case.statement, case.random_factor(rng))
-
-
-# -- identities -------------------------------------------------------------------------------------------------------
 
 
 def judged(problem, L, dual=None):
@@ -92,14 +88,6 @@ def test_rows_labels_and_origin_do_not_matter(data, rng):
     assert abs(judged(LMNNProblem.from_labels(X, y, 2, 0.3), L)[0] - expected[0]) > 1e-3
 
 
-def test_constant_data_cannot_be_improved():
-    problem = LMNNProblem.from_labels(np.ones((7, 2)), [0, 0, 0, 1, 1, 1, 1], 2, 0.3)
-    for L in (np.eye(2), np.zeros((0, 2))):
-        c = problem.certify(L)
-        assert_same(c.objective, 0.3 * problem.source.size)
-        assert_same(c.lower_bound, c.objective)
-
-
 def test_all_triplets_listed_state_the_same_problem(data):
     X, y, L = data
     for loss, ridge in (("hinge", 0.0), ("squared_hinge", 0.2)):
@@ -109,48 +97,3 @@ def test_all_triplets_listed_state_the_same_problem(data):
             by_list = LMNNProblem.from_triplets(X, rows, None, 0.3, loss=loss, ridge=ridge)
             assert by_list.source.size == by_labels.source.size
             assert_judged_same(judged(by_list, L), judged(by_labels, L))
-
-
-# -- coordinates for solvers ------------------------------------------------------------------------------------------
-
-
-# -- what it says about itself ----------------------------------------------------------------------------------------
-
-
-def test_describe_says_what_is_minimised(small):
-    words = small.problem.describe()
-    for part in ("Eq. 14", "13 examples", "3 features", "3 classes", "26 target pairs", "push weight 0.3", "hinge"):
-        assert part in words
-    assert words in repr(small.problem)
-    assert "squared hinge, ridge 0.5" in make_instance("plain", 1, loss="squared_hinge", ridge=0.5).problem.describe()
-
-
-def test_fingerprint_depends_on_everything_that_is_stated(data):
-    X, y, _ = data
-    prints = [
-        LMNNProblem.from_labels(X, y, 2, 0.3).fingerprint(),
-        LMNNProblem.from_labels(X, y, 3, 0.3).fingerprint(),
-        LMNNProblem.from_labels(X, y, 2, 0.31).fingerprint(),
-        LMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1).fingerprint(),
-        LMNNProblem.from_labels(X, y, 2, 0.3, loss="squared_hinge").fingerprint(),
-        LMNNProblem.from_labels(X + 1e-9, y, 2, 0.3).fingerprint(),
-        LMNNProblem.from_labels(X, np.minimum(y, 1), 2, 0.3).fingerprint(),
-        LMNNProblem.from_triplets(X, [[0, 1, 7]], [1.0], 0.3).fingerprint(),
-        LMNNProblem.from_triplets(X, [[0, 1, 7]], [2.0], 0.3).fingerprint(),
-    ]
-    assert len(set(prints)) == len(prints)
-    assert LMNNProblem.from_labels(X.copy(order="F"), y + 5, 2, 0.3).fingerprint() == prints[0]
-
-
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [
-        (lambda X, y: sm.LMNNProblem(X, y), "source"),
-        (lambda X, y: sm.FrobeniusLMNNProblem(X, 1.0), "base"),
-        (lambda X, y: sm.MultiMetricLMNNProblem(X, y, np.unique(y)), "tied"),
-    ],
-)
-def test_constructors_that_are_given_data_name_from_labels(make, field):
-    X, y = np.random.default_rng(0).normal(size=(8, 2)), np.repeat([0, 1], 4)
-    with pytest.raises(TypeError, match=f"{field} must be what .*from_labels makes of labels, got ndarray"):
-        make(X, y)

@@ -1,7 +1,5 @@
 """MCML: free directions, classes that collapse, bad input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,13 +1,10 @@
 """MLKR: hard cases and solves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from instances import assert_close, assert_same
 
 import sdpmetric as sm
-from sdpmetric._loops import nca as loops
 
 N = 13
 
@@ -16,18 +13,6 @@ def make(seed=0, d=3, **options):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, d)) * np.array([1.0, 3.0, 0.3])[:d] + 7.0
     return sm.MLKRProblem(X, X[:, 0] ** 2 + rng.normal(size=N) + 100.0, **options)
-
-
-@pytest.mark.parametrize("r", [1, 3])
-def test_sums_over_some_examples_add_up_whatever_the_block(r, monkeypatch):
-    problem = make(2)
-    L = np.random.default_rng(0).normal(size=(r, 3))
-    value, gradient = problem.value_and_gradient(L)
-    monkeypatch.setattr(loops, "FEWEST", 2)
-    monkeypatch.setattr(loops, "BUFFER", 3 * N)
-    parts = [problem.value_and_gradient(L, np.arange(start, N, 3)) for start in range(3)]
-    assert_same(sum(part[0] for part in parts), value)
-    assert_close(sum(part[1] for part in parts), gradient)
 
 
 def test_the_zero_metric_predicts_the_mean_of_the_others_and_a_large_one_the_nearest():
@@ -40,17 +25,6 @@ def test_the_zero_metric_predicts_the_mean_of_the_others_and_a_large_one_the_nea
     assert_same(problem.objective(1e6 * np.eye(3)), float(np.sum((y - y[D.argmin(axis=1)]) ** 2)))
     X = np.array([[0.0], [0.0], [1e9], [1e9]])
     assert sm.MLKRProblem(X, [1.0, 1.0, 5.0, 5.0]).objective([[1.0]]) == 0.0
-
-
-def test_the_certificate_proves_nothing_and_has_no_units():
-    problem = make(4)
-    L = np.random.default_rng(2).normal(size=(2, 3))
-    certificate = problem.certify(L)
-    assert (certificate.kind, certificate.lower_bound) == ("stationarity", 0.0)
-    assert not certificate.proves_optimal(0.5)
-    other = sm.MLKRProblem(problem.X * 1e3, 50.0 * problem.targets - 7.0).certify(L / 1e3)
-    assert other.stationarity == pytest.approx(certificate.stationarity, rel=1e-6)
-    assert "13 examples, 3 features, continuous targets, 2 components" in make(n_components=2).describe()
 
 
 @pytest.mark.parametrize("options", [{}, {"diagonal": True}, {"n_components": 1}])

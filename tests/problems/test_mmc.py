@@ -1,7 +1,5 @@
 """MMC: its constraint, a closed form, unbounded directions, bad input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from instances import assert_same
@@ -47,12 +45,3 @@ def test_directions_that_no_pair_uses_are_harmless_and_free_ones_are_named():
     X[8, 3] = 1.0  # example 8 is in dissimilar pairs only
     with pytest.raises(ValueError, match="infinite: dissimilar pairs differ in 1 directions"):
         sm.MMCProblem(X, PAIRS, SIMILAR)
-
-
-def test_labels_make_all_pairs_or_a_sample(rng):
-    X, y = rng.normal(size=(10, 2)), np.array(list("aaaabbbbbb"))
-    every = sm.MMCProblem.from_labels(X, y)
-    assert (int(every.similar.sum()), len(every.pairs)) == (6 + 15, 45)
-    some = sm.MMCProblem.from_labels(X, y, 8, random_state=1)
-    assert (int(some.similar.sum()), len(some.pairs)) == (8, 16)
-    assert (y[some.pairs[:, 0]] == y[some.pairs[:, 1]]).tolist() == some.similar.tolist()

@@ -1,7 +1,5 @@
 """Multi-metric LMNN: what it is for, regions, neighbors by several metrics."""
 
-from __future__ import annotations
-
 import numpy as np
 import oracles
 import pytest
@@ -43,35 +41,6 @@ def test_concentric_circles_need_a_metric_for_each() -> None:
     assert errors[0] > errors[1] > errors[2] == 0.0
 
 
-def test_asymmetric_neighbors_match_a_loop_and_ties_shrink() -> None:
-    rng = np.random.default_rng(0)
-    X, Q, L = rng.normal(size=(12, 3)), rng.normal(size=(5, 3)), rng.normal(size=(2, 2, 3))
-    regions = rng.integers(0, 2, 12)
-    D = np.array([[np.sum((L[regions[l]] @ (q - X[l])) ** 2) for l in range(12)] for q in Q])
-    found, rows = classification.nearest_neighbors(L, X, Q, 4, regions=regions)
-    assert rows.tolist() == np.argsort(D, axis=1)[:, :4].tolist()
-    assert np.allclose(found, np.sort(D, axis=1)[:, :4])
-    line = np.array([[0.0], [1.0], [2.0], [3.0]])
-    assert classification.knn_predict(np.eye(1), line, ["b", "a", "a", "b"], [[-1.0]], 4).tolist() == ["a"]
-    assert classification.knn_predict(np.eye(1), line, ["b", "a", "a", "b"], [[-1.0]], 2).tolist() == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"regions": "nearest"}, "regions must be 'class', 'kmeans', 'spectral' or an array"),
-        ({"regions": np.zeros(3)}, "one region for each of 150"),
-        ({"regions": np.r_[np.zeros(148), 1, 1]}, "region 1.0 has 2 members"),
-        ({"regions": "kmeans", "n_regions": 0}, "n_regions must be a positive integer and at most 150"),
-        ({"n_regions": 3}, "one region for each class"),
-    ],
-)
-def test_bad_regions_are_refused(options: dict, message: str) -> None:
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=message):
-        sm.MultiMetricLMNNProblem.from_labels(X, y, 3, **options)
-
-
 def test_a_region_without_pull_and_bad_points_are_refused() -> None:
     X, y = load_iris(return_X_y=True)
     targets = np.array(oracles.target_neighbors(X, y, 1))
@@ -100,27 +69,6 @@ def test_clusters_as_regions() -> None:
         assert sm.solve(problem).certificate.proves_optimal(1e-3)
 
 
-@pytest.mark.parametrize("regions", [np.where(np.arange(12) < 4, 0.5, 1.0), np.full(12, np.nan), np.full(12, 2)])
-def test_regions_of_neighbors_are_integers_in_range(regions: np.ndarray) -> None:
-    X = np.random.default_rng(0).normal(size=(12, 3))
-    with pytest.raises(ValueError, match="regions must be 12 integers from 0 to 1"):
-        classification.nearest_neighbors(np.ones((2, 1, 3)), X, X[:2], regions=regions)
-
-
-@pytest.mark.parametrize(
-    ("regions", "words"),
-    [
-        (np.where(np.arange(30) % 2, np.nan, 1.0), "regions contains NaN"),
-        (np.array([None, "a"] * 15, dtype=object), "regions contains missing labels"),
-        (np.array([1, "a"] * 15, dtype=object), "regions mixes labels that have no order"),
-    ],
-)
-def test_regions_without_a_name_are_refused(regions, words):
-    X = np.random.default_rng(0).normal(size=(30, 2))
-    with pytest.raises(ValueError, match=words):
-        sm.MultiMetricLMNNProblem.from_labels(X, np.repeat([0, 1], [12, 18]), 2, regions=regions)
-
-
 @pytest.mark.parametrize("solver", ["factored", "conic"])
 def test_more_features_than_a_region_has_pulls_are_solved_at_sight(solver: str) -> None:
     rng = np.random.default_rng(4)
@@ -128,12 +76,3 @@ def test_more_features_than_a_region_has_pulls_are_solved_at_sight(solver: str) 
     solution = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.3), solver)
     assert 0.0 == solution.lower_bound <= solution.objective <= 1e-15  # rounded upward
     assert solution.trace["iteration"].tolist() == [0]
-
-
-def test_a_budget_that_ends_within_the_single_metric_leaves_that_metric() -> None:
-    problem = wine()
-    solution = sm.solve(problem, "factored", max_iter=3)
-    assert solution.status is sm.Status.USER_LIMIT
-    euclidean = problem.objective(np.stack([np.eye(13)] * 3))
-    nothing = problem.objective(np.zeros((3, 1, 13)))
-    assert solution.objective < 0.8 * min(euclidean, nothing)

@@ -1,7 +1,5 @@
 """NCA: digits of the gradient, hard cases, solvers, perplexity."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -45,11 +43,10 @@ def test_gradient_keeps_its_digits_where_nearly_all_are_right():
     assert np.abs(gradient - exact).max() <= 1e-12 * np.abs(exact).max()
 
 
-@pytest.mark.parametrize("objective", ["probability", "log"])
-@pytest.mark.parametrize("r", [3])
-def test_sums_over_some_examples_add_up_whatever_the_block(objective, r, monkeypatch):
-    problem = make(2, objective=objective)
-    L = np.random.default_rng(0).normal(size=(r, 3))
+@pytest.mark.parametrize("kind", ["probability", "log", "mlkr"])
+def test_sums_over_some_examples_add_up_whatever_the_block(kind, monkeypatch):
+    problem = sm.MLKRProblem(make(2).X, np.arange(N) % 7) if kind == "mlkr" else make(2, objective=kind)
+    L = np.random.default_rng(0).normal(size=(3, 3))
     value, gradient = problem.value_and_gradient(L)
     monkeypatch.setattr(loops, "FEWEST", 2)
     monkeypatch.setattr(loops, "BUFFER", 3 * N)
@@ -57,21 +54,6 @@ def test_sums_over_some_examples_add_up_whatever_the_block(objective, r, monkeyp
     assert_same(sum(part[0] for part in parts), value)
     assert_close(sum(part[1] for part in parts), gradient)
     assert_close(problem.value_and_gradient(L)[1], gradient)
-
-
-def test_probabilities_are_those_of_mcml():
-    X, y = load_iris(return_X_y=True)
-    X, y = X[::4], y[::4]
-    L = np.random.default_rng(1).normal(size=(2, 4))
-    nca, mcml = sm.NCAProblem(X, y), sm.MCMLProblem(X, y)
-    p = mcml.distribution(L)
-    assert_close(nca.distribution(L), p)
-    assert_close(nca.distribution(L, np.array([5, 2])), p[[5, 2]])
-    assert_same(nca.objective(L), -float((p * (y[:, None] == y)).sum()))
-    assert_close(mcml.ideal.sum(axis=1), np.ones(len(X)))
-    assert not mcml.ideal[y[:, None] != y].any()
-    # Jensen: choosing within the class is no less likely than MCML's divergence from the uniform choice says.
-    assert sm.NCAProblem(X, y, objective="log").objective(L) <= mcml.objective(L) + rounding(1.0)
 
 
 def test_far_points_underflow_and_values_stay_exact():
@@ -104,17 +86,20 @@ def test_duplicates_and_examples_without_a_match():
     assert np.abs(gradient).max() < 1e-12
 
 
-def test_certificate_proves_nothing_and_has_no_units():
-    problem = make(3)
-    L = np.random.default_rng(2).normal(size=(2, 3))
-    certificate = problem.certify(L)
+STATIONARY = {
+    "nca": lambda X: sm.NCAProblem(X, Y),
+    "mlkr": lambda X: sm.MLKRProblem(X, np.arange(N) % 7 * 50.0),
+    "frml": lambda X: sm.FRMLProblem(X, np.arange(N) % 2, 2),
+}
+
+
+@pytest.mark.parametrize("name", STATIONARY)
+def test_a_certificate_of_stationarity_proves_nothing_and_has_no_units(name):
+    X, L = make(3).X, np.random.default_rng(2).normal(size=(2, 3))
+    certificate, scaled = STATIONARY[name](X).certify(L), STATIONARY[name](X * 1e3).certify(L / 1e3)
     assert certificate.kind == "stationarity"
     assert not certificate.proves_optimal(1e9)
-    scaled = sm.NCAProblem(problem.X * 1e3, Y).certify(L / 1e3)
     assert scaled.stationarity == pytest.approx(certificate.stationarity, rel=1e-6)
-    assert "NCA" in str(certificate)
-    assert problem.fingerprint() != make(3, objective="log").fingerprint()
-    assert "11 examples, 3 features, 4 classes, 2 components" in make(3, n_components=2).describe()
 
 
 def test_diagonal_factors():
@@ -155,7 +140,8 @@ def test_lbfgs_reaches_a_stationary_point_below_scikit_learns(objective):
 @pytest.mark.parametrize("objective", ["probability", "log"])
 def test_truncated_gradient_with_everybody_a_candidate_is_the_gradient(kind, objective):
     t = np.random.default_rng(0).normal(size=N)
-    problem = sm.NCAProblem(make(5).X, Y if kind == "classes" else t, objective=objective, targets=kind)
+    given = {"objective": objective, "targets": kind, "sample_weight": np.linspace(0.2, 3.0, N)}
+    problem = sm.NCAProblem(make(5).X, Y if kind == "classes" else t, **given)
     L = np.random.default_rng(1).normal(size=(2, 3))
     anchors = np.array([7, 2, 5, 0])
     near = nca_stochastic.nearest_candidates(problem, L, anchors, 2 * N)
@@ -182,9 +168,6 @@ def test_a_line_search_that_ends_far_out_is_not_the_end():
     solution = sm.solve(sm.NCAProblem(X, y, 2), tol=1e-5)
     assert solution.status is sm.Status.STATIONARY
     assert solution.objective < -340
-
-
-# -- perplexity -------------------------------------------------------------------------------------------------------
 
 
 def test_perplexity_is_the_exponential_of_the_entropy():

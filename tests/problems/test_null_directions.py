@@ -4,7 +4,7 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
-from instances import assert_same, check_weak_duality, make_instance
+from instances import assert_same
 
 from sdpmetric.core.certificate import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -81,12 +81,3 @@ def test_examples_far_apart_do_not_blur_what_is_near(rng):
         )
     assert bounds[0].lower_bound > 1.0
     assert_same(bounds[1].lower_bound, bounds[0].lower_bound)
-
-
-def test_a_feature_with_hardly_any_pull_is_not_lost():
-    """Regression: noise of 1e-6 in a feature of two values split all groups, and the bound fell to 0."""
-    case = make_instance("jitter", 1)
-    bound, best = check_weak_duality(case, np.random.default_rng(0))
-    assert case.problem.coordinates.rank == 3
-    assert np.abs(case.problem.points).max() > 1e5
-    assert 1.0 < 0.95 * best <= bound

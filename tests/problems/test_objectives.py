@@ -1,7 +1,5 @@
 """The objective of every statement is that of its paper, and the value of every term that of its formula, exactly."""
 
-from __future__ import annotations
-
 import zlib
 
 import cvxpy as cp

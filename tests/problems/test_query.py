@@ -1,7 +1,5 @@
 """Maps of queries against exact arithmetic, a general solver, and hostile data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from exact import SCALARS, number, rational, square
@@ -113,38 +111,6 @@ def test_many_triplets_need_no_table(monkeypatch):
     whole = sm.solve(problem)
     monkeypatch.setattr("sdpmetric.solvers.dual.MAX_ENTRIES", 10)
     assert sm.solve(problem).objective == pytest.approx(whole.objective, rel=1e-3)
-
-
-def test_warm_starts_and_paths():
-    X, triplets = data(5)
-    problem = sm.QueryProblem(X, triplets, 0.2)
-    first = sm.solve(problem)
-    again = sm.solve(problem, init=first.components)
-    assert again.n_iter <= first.n_iter
-    assert [s.problem.frobenius for s in sm.path(problem, frobenius=[1.0, 0.1])] == [1.0, 0.1]
-
-
-def test_what_is_wrong_is_said():
-    X, triplets = data()
-    for arguments, word in (
-        ({"to": np.eye(2)}, "to must"),
-        ({"frobenius": 0.0}, "frobenius"),
-        ({"loss": "hard"}, "hard"),
-        ({"loss": "nonsense"}, "nonsense"),
-        ({"margin": -1.0}, "margin"),
-        ({"triplet_weights": np.ones(3)}, "weights"),
-    ):
-        with pytest.raises(ValueError, match=word):
-            sm.QueryProblem(X, triplets, **arguments)
-    problem = sm.QueryProblem(X, triplets)
-    with pytest.raises(ValueError, match="map of queries"):
-        sm.certify(problem, metric=np.eye(3))
-    with pytest.raises(ValueError, match="components must have shape"):
-        sm.certify(problem, np.ones((2, 3)))
-    with pytest.raises(ValueError, match="no metric"):
-        sm.solve(problem).save_proof("nowhere.npz")
-    with pytest.raises(TypeError, match="no metric"):
-        sm.solve(problem).report("nowhere.html")
 
 
 def test_explanations_add_up_and_the_program_is_bounded_by_itself():

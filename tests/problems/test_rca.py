@@ -1,7 +1,5 @@
 """RCA: its statement against the formulas, the closed form against the conic solver, chunklets of every kind."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 
@@ -107,10 +105,3 @@ def test_pairs_connect_chunklets():
     found = sm.RCAProblem.from_pairs(problem.X, [*pairs, [int(members[0][0]), int(members[1][0])]], similar)
     expected = sm.RCAProblem(problem.X, np.where(problem.chunks == 7, -1, problem.chunks))
     assert_close(sm.solve(found).metric, sm.solve(expected).metric)
-
-
-def test_labels_are_chunklets_and_the_statement_says_what_it_is():
-    problem = example()
-    labeled = sm.RCAProblem.from_labels(problem.X, np.where(problem.chunks < 1, "a", "b"))
-    assert labeled.describe() == "RCA (Bar-Hillel et al. 2005): 40 examples, 3 features, 2 chunklets with 40 members"
-    assert labeled.fingerprint() != sm.RCAProblem.from_labels(problem.X, problem.chunks < 1, ridge=0.1).fingerprint()

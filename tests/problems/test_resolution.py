@@ -56,6 +56,8 @@ def test_a_fit_is_not_optimal_beside_large_targets(rng):
     found = sm.certify(problem, metric=1e8 * (1 - 1e-7) * np.eye(2))
     assert found.objective > 1e3
     assert not found.proves_optimal(0.5)
+    alone = sm.MetricProblem(X, terms.DistanceTargets(pairs, targets))  # nothing says that it falls to 0
+    assert sm.certify(alone, metric=np.eye(2)).resolution == 0.0
 
 
 @pytest.mark.parametrize("solver", ["factored", "conic"])
@@ -134,4 +136,7 @@ def test_compare_allows_no_absolute_slack():
     found = sm.solve(sm.LMNNProblem.from_labels(X, y))
     low, high = (replace(found, certificate=made(1e-9, bound)) for bound in (0.0, 1.5e-9))
     assert sm.compare(low).consistent
+    assert sm.compare(low, high).verdict.startswith("Contradiction")
     assert not sm.compare(low, high).consistent
+    with pytest.raises(ValueError, match="at least one"):
+        sm.compare()

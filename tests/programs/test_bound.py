@@ -1,7 +1,5 @@
 """`sm.bound`: intervals of programs with planted or published optima; wrong multipliers prove less, never more."""
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import replace

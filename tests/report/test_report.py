@@ -255,28 +255,3 @@ def test_command_line_writes_the_page(tmp_path):
     assert "no examples were held out" in embedded_data(page.read_text(encoding="utf-8"))["verdict"]
     assert data["weights"][0]["name"] == "height"
     assert CliRunner().invoke(app, ["report", "iris", str(tmp_path / "no" / "page.html")]).exit_code == 2
-
-
-def rgb(color):
-    return np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-
-
-def luminance(parts):
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_dots_are_seen_on_their_paper(theme):
-    """By WCAG's contrast, at the opacity of the dots."""
-    script, style = ((FOLDER / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
-    colors = re.findall("#[0-9A-F]{6}", re.search(rf"{theme}: \[(.*?)\]", script)[1])
-    opacity = float(re.search(r"opacity: alone\((.*?)\)", script)[1])
-    rule = re.search(r':root\[data-theme="dark"\] {.*?}' if theme == "dark" else ":root {.*?}", style)[0]
-    assert len(colors) == 10
-    for paper in re.findall(r"--(?:paper|card): (#\w{6})", rule):
-        behind = rgb(paper)
-        for color in colors:
-            drawn = opacity * rgb(color) + (1 - opacity) * behind
-            low, high = sorted([luminance(behind), luminance(drawn)])
-            assert (high + 0.05) / (low + 0.05) >= 3.0

@@ -1,9 +1,8 @@
 """The factored solver: proofs at known optima, refinement, warm starts, bounded rank, limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from instances import KNOWN, standardized
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
@@ -16,13 +15,6 @@ from sdpmetric.solvers.lmnn import factored
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
 
-KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
-
-
-def standardised(name: str, push_weight: float, scale: float = 1.0) -> sm.LMNNProblem:
-    X, y = (load_iris if name == "iris" else load_wine)(return_X_y=True)
-    return sm.LMNNProblem.from_labels(scale * StandardScaler().fit_transform(X), y, 3, push_weight)
-
 
 def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> sm.LMNNProblem:
     rng = np.random.default_rng(seed)
@@ -34,7 +26,7 @@ def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> s
 @pytest.mark.parametrize(("solver", "tol"), [("factored", 1e-6), ("subgradient", 1e-3)])
 @pytest.mark.parametrize(("name", "push_weight"), [("iris", 0.5), ("wine", 0.3)])
 def test_gaps_at_known_optima(name: str, push_weight: float, solver: str, tol: float) -> None:
-    solution = sm.solve(standardised(name, push_weight), solver, tol=tol)
+    solution = sm.solve(standardized(name, push_weight), solver, tol=tol)
     assert solution.status is sm.Status.OPTIMAL
     assert solution.relative_gap <= tol
     assert solution.lower_bound <= KNOWN[name, push_weight] * (1 + 1e-7)
@@ -154,13 +146,6 @@ def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves():
     assert not low.certificate.proves_optimal(1e-4)
     with pytest.raises(ValueError, match="n_components must be between 1 and 13"):
         full.leading(14)
-
-
-def test_mixed_units() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(24, 3)) * [1e-6, 1.0, 1e6]
-    solution = sm.solve(sm.LMNNProblem.from_labels(X, np.arange(24) % 2))
-    assert solution.status is sm.Status.OPTIMAL
 
 
 def test_a_warm_start_that_loses_sight_of_all_impostors_does_not_end_at_zero():

@@ -1,27 +1,17 @@
 """The projected subgradient method: its steps are those of Algorithm 1, and the paper's step stalls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from instances import assert_close
-from sklearn.datasets import load_iris, load_wine, make_blobs
-from sklearn.preprocessing import StandardScaler
+from instances import KNOWN, assert_close, standardized
+from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.lmnn.active_set import CoordinatesAsGiven
 from sdpmetric.solvers.lmnn.gradient_projection import FIRST_MOVE, GROW, SHRINK, PaperStep, gradient_projection
-
-KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
-
-
-def standardised(name: str, push_weight: float, scale: float = 1.0) -> sm.LMNNProblem:
-    X, y = (load_iris if name == "iris" else load_wine)(return_X_y=True)
-    return sm.LMNNProblem.from_labels(scale * StandardScaler().fit_transform(X), y, 3, push_weight)
 
 
 def test_separable_classes_keep_their_lists_short() -> None:
@@ -34,7 +24,7 @@ def test_separable_classes_keep_their_lists_short() -> None:
 
 
 def test_the_step_of_the_paper_stalls_above_the_optimum() -> None:
-    problem = standardised("wine", 0.5)
+    problem = standardized("wine", 0.5)
     solution = sm.solve(problem, solver="subgradient", step="paper", tol=1e-6, max_iter=2000)
     steps = solution.trace["step"]
     assert steps[-1] < 1e-8 * np.nanmax(steps)
@@ -44,7 +34,7 @@ def test_the_step_of_the_paper_stalls_above_the_optimum() -> None:
 
 def test_the_paper_starts_at_the_identity_and_searches_every_tenth_iteration() -> None:
     """Algorithm 1, lines 1 and 6; its steps change by 1.01 or 0.5 from one iteration to the next."""
-    problem = standardised("wine", 0.5)
+    problem = standardized("wine", 0.5)
     trace = sm.solve(problem, solver="subgradient", step="paper", max_iter=60).trace
     assert trace["iteration"][1:].tolist() == [1, 11, 21, 31, 41, 51]
     assert trace["objective"][1] == pytest.approx(problem.objective(np.eye(13)), rel=1e-12)
@@ -57,7 +47,7 @@ def test_the_paper_starts_at_the_identity_and_searches_every_tenth_iteration() -
 
 def test_a_start_is_kept_and_only_rescaled() -> None:
     """One iteration evaluates the start: a good metric costs what it costs, and a tenth of it is scaled back."""
-    problem = standardised("iris", 0.3)
+    problem = standardized("iris", 0.3)
     L = sm.solve(problem, solver="subgradient", tol=1e-3).components
     for factor, allowed in ((1.0, 1e-9), (0.1, 1e-2)):
         first = sm.solve(problem, solver="subgradient", init=factor * L, max_iter=1)
@@ -72,7 +62,7 @@ def test_a_start_is_kept_and_only_rescaled() -> None:
 )
 def test_bad_options(options: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        sm.solve(standardised("iris", 0.3), solver="subgradient", **options)
+        sm.solve(standardized("iris", 0.3), solver="subgradient", **options)
 
 
 def algorithm_1(problem: sm.LMNNProblem, iterations: int) -> Iterator[tuple[np.ndarray, float]]:

@@ -1,7 +1,5 @@
 """Pairs that are drawn from labels, with and without a list of all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,9 +1,5 @@
 """LEGO in a feature space is LEGO on coordinates of that space."""
 
-from __future__ import annotations
-
-import pickle
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -44,28 +40,34 @@ def test_rbf_kernel_is_lego_in_its_feature_space(rng):
     twin = sm.LEGOStream(12, 0.8).partial_fit(coordinates[:8], pairs[(pairs < 8).all(axis=1)], 0.5)
     twin.partial_fit(coordinates, pairs, targets)
     assert stream.cumulative_loss == pytest.approx(twin.cumulative_loss, rel=1e-9)
-    again = pickle.loads(pickle.dumps(stream))
-    np.testing.assert_array_equal(again.distances(X, pairs), stream.distances(X, pairs))
 
 
-def test_kernels_that_are_none_are_refused(rng):
-    X = rng.normal(size=(8, 2))
-    pairs = [[0, 1], [2, 3], [4, 5], [6, 7]]
-    with pytest.raises(ValueError, match="not positive semidefinite"):
-        sm.KernelLEGOStream(0.1, "sigmoid", gamma=3.0).partial_fit(X, pairs, 1.0)
-    with pytest.raises(ValueError, match="not symmetric"):
-        sm.KernelLEGOStream(0.1, lambda A, B: A @ np.array([[1.0, 0.3], [0.0, 1.0]]) @ B.T).partial_fit(X, pairs, 1.0)
-    with pytest.raises(ValueError, match="not positive semidefinite"):
-        sm.KernelLEGOStream(0.1, lambda A, B: -A @ B.T).update(X[0], X[1], 1.0)
-    with pytest.raises(ValueError, match="kernel must be callable or one of"):
-        sm.KernelLEGOStream(0.1, "gauss")
-    with pytest.raises(ValueError, match="overflow or are NaN"):
-        sm.KernelLEGOStream(0.1, lambda A, B: A @ B.T * np.inf).update(X[0], X[1], 1.0)
-    stream = sm.KernelLEGOStream(0.1).partial_fit(X, pairs, 1.0)
-    with pytest.raises(ValueError, match="began with 2"):
-        stream.partial_fit(rng.normal(size=(8, 3)), pairs, 1.0)
-    with pytest.raises(ValueError, match="2 features"):
-        stream.update([1.0, 2.0, 3.0], [1.0, 0.0, 0.0], 1.0)
+def crooked(A, B):
+    return A @ np.array([[1.0, 0.3], [0.0, 1.0]]) @ B.T
+
+
+PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
+X8 = np.random.default_rng(20090).normal(size=(8, 2))
+TAKEN = sm.KernelLEGOStream(0.1).partial_fit(X8, PAIRS, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sm.KernelLEGOStream(0.1, "sigmoid", gamma=3.0).partial_fit(X8, PAIRS, 1.0), "not positive semi"),
+        (lambda: sm.KernelLEGOStream(0.1, lambda A, B: -A @ B.T).update(X8[0], X8[1], 1.0), "not positive semi"),
+        (lambda: sm.KernelLEGOStream(0.1, crooked).partial_fit(X8, PAIRS, 1.0), "not symmetric"),
+        (lambda: sm.KernelLEGOStream(0.1, crooked).update([1, 2], [2, 1], 1.0), "not symmetric"),
+        (lambda: sm.KernelLEGOStream(0.1, "gauss"), "kernel must be callable or one of"),
+        (lambda: sm.KernelLEGOStream(0.1, lambda A, B: A @ B.T * np.inf).update(*X8[:2], 1.0), "overflow or are NaN"),
+        (lambda: TAKEN.partial_fit(X8 @ np.eye(2, 3), PAIRS, 1.0), "began with 2"),
+        (lambda: TAKEN.update([1.0, 2.0, 3.0], [1.0, 0.0, 0.0], 1.0), "2 features"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_kernels_that_are_none_are_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
 
 
 def test_kernels_that_are_none_are_seen_one_example_at_a_time():
@@ -78,8 +80,6 @@ def test_kernels_that_are_none_are_seen_one_example_at_a_time():
         stream.update([2.0, 1.9], [0.0, 0.0], 1.0)
     assert len(stream.support) == 2
     stream.update([1.0, 0.2], [0.0, 0.0], 0.5)
-    with pytest.raises(ValueError, match="not symmetric"):
-        sm.KernelLEGOStream(0.1, lambda A, B: A @ np.array([[1.0, 0.3], [0.0, 1.0]]) @ B.T).update([1, 2], [2, 1], 1.0)
 
 
 def test_what_came_before_a_pair_that_overflows_has_been_taken():
@@ -105,9 +105,8 @@ P = float(Z @ A0 @ Z)
 
 
 @pytest.mark.parametrize(("share", "side"), [(0.4, 0), (0.4, 1), (1.2, 0), (1.2, -1), (0.0, 0)])
-@pytest.mark.parametrize("rate", [0.05])
-def test_step_is_the_minimum_of_divergence_and_tangent(share, side, rate):
-    y = share * P
+def test_step_is_the_minimum_of_divergence_and_tangent(share, side):
+    y, rate = share * P, 0.05
     assert rate * (y - P) * P < 0.5  # no smaller rate is needed
     stream = sm.ITMLStream(3, rate, A0)
     before = stream.components
@@ -124,49 +123,22 @@ def test_step_is_the_minimum_of_divergence_and_tangent(share, side, rate):
     assert program.objective.value == pytest.approx(program.value, rel=1e-6)
 
 
-@pytest.mark.parametrize("rate", [1e6])
-def test_a_step_that_would_leave_the_cone_doubles_the_distance(rate):
-    stream = sm.ITMLStream(3, rate, A0)
+def test_a_step_that_would_leave_the_cone_doubles_the_distance():
+    stream = sm.ITMLStream(3, 1e6, A0)
     stream.update(U, V, 50 * P, -1)
     assert Z @ stream.metric @ Z == pytest.approx(2 * P, rel=1e-9)
     assert np.linalg.eigvalsh(stream.metric)[0] > 0
 
 
-def test_small_rates_agree_with_lego():
-    rng = np.random.default_rng(3)
-    X, pairs = rng.normal(size=(20, 3)), np.array([rng.choice(20, 2, replace=False) for _ in range(50)])
-    given = (X, pairs, rng.exponential(2.0, 50), rng.integers(-1, 2, 50))
-    moved = []
-    for rate in (1e-5, 1e-6):
-        one, other = sm.ITMLStream(3, rate).partial_fit(*given), sm.LEGOStream(3, rate).partial_fit(*given)
-        moved.append(np.abs(one.metric - other.metric).max() / np.abs(one.metric - np.eye(3)).max())
-    assert moved[0] < 0.02
-    assert moved[1] == pytest.approx(0.1 * moved[0], rel=0.1)  # they part at second order
-
-
-def test_stream_and_single_pairs_agree_and_stay_definite():
+def test_long_streams_stay_definite():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(50, 3))
     pairs = rng.integers(0, 50, (20_000, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     targets, sides = rng.exponential(3.0, len(pairs)), rng.integers(-1, 2, len(pairs))
     whole = sm.ITMLStream(3, 0.3).partial_fit(X, pairs, targets, sides)
-    one = sm.ITMLStream(3, 0.3)
-    for (a, b), y, side in zip(pairs[:100], targets, sides, strict=False):
-        one.update(X[a], X[b], y, int(side))
-    first = sm.ITMLStream(3, 0.3).partial_fit(X, pairs[:100], targets[:100], sides[:100])
-    np.testing.assert_array_equal(one.components, first.components)
     assert np.linalg.eigvalsh(whole.metric)[0] > 0
     assert whole.drift() < 1e-8
-
-
-def test_bad_input_gets_a_sentence():
-    with pytest.raises(ValueError, match="learning_rate must be positive"):
-        sm.ITMLStream(3, 0.0)
-    with pytest.raises(ValueError, match="are equal"):
-        sm.ITMLStream(3, 0.1).update(U, U, 1.0)
-    with pytest.raises(ValueError, match="targets must be finite"):
-        sm.ITMLStream(3, 0.1).partial_fit([U, V], [[0, 1]], -1.0)
 
 
 def test_a_stream_as_a_problem_is_taken_by_itml_too():

@@ -1,24 +1,15 @@
 """LORETA and OASIS: single steps against their dense formulas, streams, and what they learn."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
+import oracles
 import pytest
 
 import sdpmetric as sm
 from sdpmetric import ranking
 from sdpmetric._loops import frml as loops
 from sdpmetric.ranking.scores import expected_rank, expected_weights
-
-
-def dense_retraction(W, Z):
-    """The retraction of second order, all matrices d x d; see test_frml.py."""
-    P, pinv = np.linalg.pinv(W) @ W, np.linalg.pinv(W)
-    inside, beside = P @ Z @ P, (np.eye(len(W)) - P) @ Z @ P
-    V = W + 0.5 * inside + beside - 0.125 * inside @ pinv @ inside - 0.5 * beside @ pinv @ inside
-    return V @ pinv @ V.T
 
 
 def labeled(seed=0, d=6):
@@ -38,8 +29,8 @@ def test_a_loreta_step_is_two_retractions_of_rank_one():
     loss = stream.update(q, near, far)
     assert loss == pytest.approx(1.0 - q @ start.T @ start @ u)
     assert loss > 0
-    W = dense_retraction(start.T @ start, 0.05 * np.outer(q + u, q + u))
-    W = dense_retraction(W, -0.05 * np.outer(q - u, q - u))
+    W = oracles.retraction(start.T @ start, 0.05 * np.outer(q + u, q + u))
+    W = oracles.retraction(W, -0.05 * np.outer(q - u, q - u))
     np.testing.assert_allclose(stream.metric, W, atol=1e-12)
     # To first order it moves along the tangent part of the symmetric part of q u^T.
     stream = sm.LORETAStream(7, 3, step=1e-6, init=start)

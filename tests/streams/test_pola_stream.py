@@ -1,12 +1,10 @@
 """Online POLA as a stream, in a feature space, and as a solver: against dense projections, programs and theorems."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
 import pytest
-from instances import rounding
+from instances import assert_sandwich, rounding
 from pola_oracle import Threshold, project_cone, project_margin, separable, update
 from seeds import blocks
 
@@ -188,13 +186,11 @@ def test_contradicting_pairs_cost_every_metric_something() -> None:
     assert judged.lower_bound <= 8 / 3 + 1e-9
 
 
-@pytest.mark.parametrize(("seed", "beta"), [(2, 0.1)])
-def test_batch_conversion_keeps_its_promises(seed: int, beta: float) -> None:
-    problem = separable(seed)
-    optimum, batch = sm.solve(problem), sm.solve(problem, solver="batch", beta=beta)
-    assert 0 < batch.n_iter <= problem.update_bound(optimum.objective, beta)
-    assert batch.lower_bound <= optimum.objective + rounding(optimum.objective)
-    assert optimum.lower_bound <= batch.objective + rounding(batch.objective)
+def test_batch_conversion_keeps_its_promises() -> None:
+    problem = separable(2)
+    optimum, batch = sm.solve(problem), sm.solve(problem, solver="batch", beta=0.1)
+    assert 0 < batch.n_iter <= problem.update_bound(optimum.objective, 0.1)
+    assert_sandwich(batch, optimum)
     assert problem.objective(batch.components, threshold=batch.extras["threshold"]) < np.inf
 
 
@@ -252,19 +248,6 @@ def test_ten_million_updates(gamma: float | None) -> None:
 # -- input -------------------------------------------------------------------------------------------------------------
 
 
-def test_single_precision_and_one_pair_at_a_time_are_the_same_stream(rng) -> None:
-    X = rng.normal(size=(20, 3)).astype(np.float32)
-    pairs, similar = np.array([[0, 1], [2, 3], [1, 5], [7, 4], [0, 1]]), [1, -1, -1, 1, -1]
-    whole = sm.POLAStream(3).partial_fit(X, pairs, similar)
-    single = sm.POLAStream(3)
-    losses = [single.update(X[i], X[j], y) for (i, j), y in zip(pairs, similar, strict=True)]
-    assert whole.metric.dtype == np.float64
-    assert np.abs(whole.metric - single.metric).max() <= 1e-12
-    assert abs(whole.cumulative_loss - np.sum(np.square(losses))) <= 1e-12
-    assert whole.predict(X, pairs).tolist() == (whole.distances(X, pairs) < whole.threshold).tolist()
-    assert whole.n_pairs == 5
-
-
 def test_equal_examples_move_the_threshold_alone() -> None:
     for stream in (sm.POLAStream(2, 3.0), sm.KernelPOLAStream(2, "rbf", 3.0)):
         assert stream.update([1.0, 2.0], [1.0, 2.0], True) == 0.0
@@ -303,26 +286,29 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
     assert stream.n_pairs == 2
 
 
-def test_bad_parameters() -> None:
-    for make in (sm.POLAStream, sm.KernelPOLAStream):
-        for given, message in (
-            ({"n_features": 0}, "n_features"),
-            ({"initial_threshold": 0.5}, "initial_threshold"),
-            ({"gamma": 0.0}, "gamma must be positive"),
-            ({"gamma": np.nan}, "gamma"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                make(**{"n_features": 2, **given})
-    with pytest.raises(ValueError, match="kernel must be"):
-        sm.KernelPOLAStream(2, "spline")
-    with pytest.raises(ValueError, match="kernel must be"):
-        sm.KernelPOLAStream(2, ["rbf"])
-    with pytest.raises(ValueError, match=r"does not take these kernel_params.*breadth"):
-        sm.KernelPOLAStream(2, kernel_params={"breadth": 2.0})
-    with pytest.raises(ValueError, match="does not take these kernel_params"):
-        sm.KernelPOLAStream(2, lambda X, Y: X @ Y.T, kernel_params={"gamma": 2.0})
-    with pytest.raises(ValueError, match="must be a dict"):
-        sm.KernelPOLAStream(2, kernel_params=0.3)
+@pytest.mark.parametrize(
+    ("make", "given", "message"),
+    [
+        *[
+            (make, *row)
+            for make in (sm.POLAStream, sm.KernelPOLAStream)
+            for row in (
+                ({"n_features": 0}, "n_features"),
+                ({"initial_threshold": 0.5}, "initial_threshold"),
+                ({"gamma": 0.0}, "gamma must be positive"),
+                ({"gamma": np.nan}, "gamma"),
+            )
+        ],
+        (sm.KernelPOLAStream, {"kernel": "spline"}, "kernel must be"),
+        (sm.KernelPOLAStream, {"kernel": ["rbf"]}, "kernel must be"),
+        (sm.KernelPOLAStream, {"kernel_params": {"breadth": 2.0}}, "does not take these kernel_params.*breadth"),
+        (sm.KernelPOLAStream, {"kernel": np.dot, "kernel_params": {"gamma": 2.0}}, "does not take these kernel_params"),
+        (sm.KernelPOLAStream, {"kernel_params": 0.3}, "must be a dict"),
+    ],
+)
+def test_bad_parameters(make, given, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**{"n_features": 2, **given})
 
 
 @pytest.mark.parametrize("kernel", [lambda X, Y: -X @ Y.T, lambda X, Y: np.sum((X[:, None] - Y) ** 2, axis=2)])

@@ -1,7 +1,5 @@
 """Terms and sums for tests: each term once, and sums drawn at random from a seed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import sdpmetric as sm

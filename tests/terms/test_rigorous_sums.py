@@ -1,7 +1,5 @@
 """Sums of terms against exact arithmetic: scalar losses, hard constraints, directions without cost."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

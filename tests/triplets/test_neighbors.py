@@ -8,15 +8,11 @@ from hypothesis import strategies as st
 
 from sdpmetric.engine import threads
 from sdpmetric.triplets import impostors as search
-from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.neighbors import target_neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-# -- target neighbors -------------------------------------------------------------------------------------------------
 
 
 def labeled(seed, *, ties):
@@ -60,9 +56,6 @@ def test_more_ties_than_a_first_look_lists():
     assert target_neighbors(star, np.zeros(81, int), 2)[80].tolist() in ([0, 1], [1, 0])
     X = np.random.default_rng(0).normal(size=(30, 20)) + 1e8
     assert target_neighbors(X, np.zeros(30, int), 2).tolist() == oracles.target_neighbors(X, np.zeros(30), 2)
-
-
-# -- impostors --------------------------------------------------------------------------------------------------------
 
 
 def embedded(seed, n=70, dtype=np.float64):
@@ -119,9 +112,8 @@ def test_search_matches_a_loop(seed, method, widen):
 def test_search_at_every_scale_and_offset(method, dtype, scale, offset):
     if dtype == np.float32 and not 1e-30 < scale < 1e30:
         pytest.skip("out of the range of float32")
-    for seed in range(1):
-        Z, y, targets = embedded(seed)
-        check_search((Z * scale + offset).astype(dtype), y, targets, method, 0.1, slack=1e-2)
+    Z, y, targets = embedded(0)
+    check_search((Z * scale + offset).astype(dtype), y, targets, method, 0.1, slack=1e-2)
 
 
 def test_both_precisions_are_taken_and_agree(monkeypatch):
@@ -180,53 +172,6 @@ def test_groups_and_chosen_anchors(method, rng):
     among = np.array([3, 17, 40, 69], dtype=np.int32)
     some = listed(LabeledTriplets(targets, y).near(Z, groups, widen=0.5, among=among, method=method))
     assert some == {(i, m) for i, m in found if i in among}
-
-
-def test_search_takes_any_layout_and_no_dimension():
-    Z, y, targets = embedded(6)
-    whole = check_search(Z, y, targets, "brute", 0.0)
-    source, everywhere = LabeledTriplets(targets, y), np.zeros(len(Z), np.int32)
-    wide = np.repeat(Z, 2, axis=1)[:, ::2]
-    for method in ("brute", "ball_tree"):
-        assert listed(source.near(wide, everywhere, method=method)) == whole
-        assert listed(source.near(np.asfortranarray(Z), everywhere, method=method)) == whole
-        nothing = listed(source.near(np.zeros((len(Z), 0)), everywhere, method=method))
-        anchors = np.flatnonzero((targets >= 0).any(axis=1))
-        assert nothing == {(i, m) for i in anchors for m in range(len(Z)) if y[i] != y[m]}
-
-
-# -- containers -------------------------------------------------------------------------------------------------------
-
-
-def test_listed_triplets_group_sum_and_look_up():
-    rows = np.array([[3, 1, 0], [0, 2, 4], [3, 1, 5], [0, 2, 4], [0, 1, 4]])
-    source = ListedTriplets.from_triplets(Triplets.from_array(rows), np.array([1.0, 2.0, 0.5, 0.25, 3.0]))
-    assert source.size == 4
-    assert source.total_weight == 6.75
-    assert list(zip(*(part.tolist() for part in source.target_pairs()), strict=True)) == [(0, 1), (0, 2), (3, 1)]
-    asked = np.array([[0, 2, 4], [3, 1, 5], [3, 1, 4], [5, 5, 5], [0, 1, 4], [3, 1, 0]])
-    assert source.weights_of(Triplets.from_array(asked)).tolist() == [2.25, 0.5, 0.0, 0.0, 3.0, 1.0]
-    Z = np.zeros((6, 1))
-    Z[4] = 10.0
-    (near,) = source.near(Z, np.zeros(6, np.int32))
-    assert near.triplets(np.ones((2, 1)))[0].to_array().tolist() == [[3, 1, 0], [3, 1, 5]]
-    assert near.weights.tolist() == [1.0, 0.5]
-    (near,) = source.near(np.zeros((6, 1)), np.zeros(6, np.int32), among=np.array([0], np.int32))
-    assert near.weights.tolist() == [3.0, 2.25]
-
-
-def test_labeled_triplets_count_and_look_up():
-    y = np.array([0, 0, 0, 1, 1], dtype=np.int32)
-    targets = np.array([[1, 2], [0, -1], [-1, -1], [4, -1], [3, -1]], dtype=np.int32)
-    source = LabeledTriplets(targets, y)
-    every = oracles.all_triplets(targets, y)
-    assert source.size == len(every) == 12
-    assert source.weights_of(Triplets.from_array(np.array(every))).tolist() == [1.0] * 12
-    foreign = np.array([[0, 1, 2], [2, 0, 3], [1, 2, 3], [3, 4, 3]])
-    assert source.weights_of(Triplets.from_array(foreign)).tolist() == [0.0] * 4
-    assert list(zip(*(part.tolist() for part in source.target_pairs()), strict=True)) == [
-        (0, 1), (0, 2), (1, 0), (3, 4), (4, 3),
-    ]  # fmt: skip
 
 
 def test_triplet_keys_tell_triplets_apart_at_any_size():

@@ -1,7 +1,5 @@
 """Certificates of the zero metric in closed form against listed triplets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from instances import assert_same
@@ -9,21 +7,9 @@ from instances import assert_same
 import sdpmetric as sm
 from sdpmetric.problems import lmnn
 from sdpmetric.triplets.listed import ListedTriplets
-from sdpmetric.triplets.margins import are_unit_hinges
 from sdpmetric.triplets.sources import LabeledTriplets
 
 LOSSES = ("hinge", "squared_hinge")
-
-
-def test_unit_hinges_need_coinciding_groups_that_are_far_apart():
-    groups = np.array([0, 1, 0, 1], dtype=np.int32)
-    Z = np.array([[0.0], [1.1], [1e-9], [1.1]])
-    assert are_unit_hinges(Z, groups, 0.0)
-    assert are_unit_hinges(np.zeros((4, 0)), 0 * groups, 0.0)
-    assert not are_unit_hinges(Z, groups, 1e-3)
-    assert not are_unit_hinges(0.9 * Z, groups, 0.0)
-    assert not are_unit_hinges(Z + np.array([[0.0], [0.0], [1e-3], [0.0]]), groups, 0.0)
-    assert not are_unit_hinges(np.zeros((4, 0)), groups, 0.0)
 
 
 def data(rng, null: bool):
@@ -54,22 +40,14 @@ def same(problem, point, monkeypatch):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("null", [False, True])
 @pytest.mark.parametrize("lifted", [False, True])
-def test_certificate_of_the_zero_metric(loss, null, lifted, rng, monkeypatch):
+@pytest.mark.parametrize("several", [False, True])
+def test_certificate_of_the_zero_metric(loss, null, lifted, several, rng, monkeypatch):
     X, y = data(rng, null)
-    problem = sm.LMNNProblem.from_labels(X, y, push_weight=0.3, loss=loss)
-    zero = problem.lift(np.zeros((0, problem.points.shape[1]))) if lifted else np.zeros((1, X.shape[1]))
+    state, more = (sm.MultiMetricLMNNProblem, {"regions": np.minimum(y, 2)}) if several else (sm.LMNNProblem, {})
+    problem = state.from_labels(X, y, 2 if several else 3, 0.3, loss=loss, **more)
+    shape = (3,) if several else ()
+    zero = problem.lift(np.zeros((*shape, 0, problem.points.shape[1]))) if lifted else np.zeros((*shape, 1, X.shape[1]))
     found = same(problem, zero, monkeypatch)
     if not lifted:
         assert_same(found.objective, 0.3 * problem.source.size)
         assert_same(problem.objective(zero), found.objective)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("null", [False, True])
-@pytest.mark.parametrize("lifted", [False, True])
-def test_certificate_of_zero_metrics(loss, null, lifted, rng, monkeypatch):
-    X, y = data(rng, null)
-    problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 2, push_weight=0.3, regions=np.minimum(y, 2), loss=loss)
-    rank = problem.points.shape[1]
-    zero = problem.lift(np.zeros((3, 0, rank))) if lifted else np.zeros((3, 1, X.shape[1]))
-    same(problem, zero, monkeypatch)
