@@ -144,10 +144,11 @@ class LMNN(LargeMarginEstimator):
         Target neighbors per example.
     push_weight : float, default 0.5
         ``mu`` in ``(1 - mu) pull + mu push``.
-    ridge : float, "auto" or "cv", default "auto" Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost
-    of a direction, for n examples that vary in r directions: next to nothing if there are many examples. "cv", for few
-    labels: 30, 10, 3, 1 or 0.3 times that, by the accuracy of the nearest neighbor in five-fold cross-validation; each
-    solve starts from the one before. 0: the paper's program; see docs/useless_optima.md.
+    ridge : float, "auto" or "cv", default "auto"
+        Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that vary
+        in r directions: next to nothing if there are many examples. "cv", for few labels: 30, 10, 3, 1 or 0.3 times
+        that, by the accuracy of the nearest neighbor in five-fold cross-validation, which takes half of `max_time`;
+        each solve starts from the one before. 0: the paper's program; see docs/useless_optima.md.
     loss : {"hinge", "squared_hinge"}, default "hinge"
     search : {"auto", "brute", "ball_tree"}, default "auto"
         Impostor search, exact in every case.
