@@ -53,5 +53,5 @@ def test_a_pipeline_with_a_classifier_predicts_alike(to_onnx):
 @pytest.mark.parametrize("estimator", [KernelLMNN(), MultiMetricLMNN()], ids=lambda e: type(e).__name__)
 def test_what_is_no_linear_map_is_refused(estimator, to_onnx):
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match="one linear map only"):
+    with pytest.raises(TypeError, match="only estimators with one linear map"):
         to_onnx(estimator.fit(X[::3], y[::3]), X)

@@ -99,7 +99,7 @@ def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
         ("noisy_digits", {"amplitude": -1.0}, "amplitude must be a finite number"),
         *[("reduce", {"X": np.eye(5, 3), "n_components": n}, "cannot keep") for n in (0, 4, 1.5, "a", None, True)],
         ("reduce", {"X": np.eye(5, 3), "n_components": 2, "mean_norm": np.nan}, "mean_norm must be a finite number"),
-        ("deskew", {"images": np.ones((2, 24))}, "24 pixels are no square image"),
+        ("deskew", {"images": np.ones((2, 24))}, "24 pixels are not a square image"),
         ("deskew", {"images": -np.ones((2, 25))}, "a pixel is -1; expected nonnegative pixels"),
         ("deskew", {"images": np.full((2, 5, 5), np.nan)}, "NaN"),
         ("deskew", {"images": np.ones(25)}, "2D array"),
