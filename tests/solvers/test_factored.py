@@ -82,7 +82,11 @@ def test_bounded_rank_goes_on_from_a_full_solution_that_is_handed_in() -> None:
     for wrong, options, words in (
         (full, {}, "full= is for a solve with n_components="),
         (full, {"n_components": 2, "init": full.components}, "leave it or init= out"),
-        (sm.Solution(full.components, full.certificate, full.status, "factored"), {"n_components": 2}, "solve this problem"),
+        (
+            sm.Solution(full.components, full.certificate, full.status, "factored"),
+            {"n_components": 2},
+            "solve this problem",
+        ),
         (sm.solve(problem, n_components=3, full=full), {"n_components": 2}, "no bound on the rank"),
     ):
         with pytest.raises(ValueError, match=words):
