@@ -67,9 +67,9 @@ class Adapter(SolvedEstimator):
     side : {"both", "query"}, default "both"
         "query": a map W of queries alone, without a metric: items stay as they are, and their similarity to a query is
         ``q^T W x``. Minimizes the mean of ``log(1 + exp(q^T W (z - x)))`` and ``50 strength / sqrt(n d) |W / 2s -
-        I|^2`` over triplets of a query q, an item x that is more similar to it, and an item z that is less; with
-        labels, over the nearest 3 of the class and 10 others. `transform` maps queries; `score` is the share of queries
-        whose most similar example has their label. There are no distances.
+        I|^2`` over triplets of a query q, an item x that is more similar to it, and an item z that is less similar;
+        with labels, over the nearest 3 of the class and 10 others. `transform` maps queries; `score` is the share of
+        queries whose most similar example has their label. There are no distances.
     n_candidates : int, default 30
         With labels: how many of the nearest examples each one is compared with, at most a quarter of them of its class.
     solver : {"auto", "projected", "factored", "dual", "conic"}, default "auto"
