@@ -30,6 +30,9 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.problems import proofs
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms.comparisons import TripletHinge, labeled_triplets
+from sdpmetric.terms.linear import Pull, Trace
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.impostors import SearchMethod, only_part
 from sdpmetric.triplets.listed import ListedTriplets
@@ -553,6 +556,49 @@ class LMNNProblem(LargeMarginProblem):
         return super().with_weights(**values)._checked()
 
     # -- the statement ------------------------------------------------------------------------------------------
+
+    def as_sum(self) -> MetricProblem:
+        """State the same as a sum of terms, whose triplets are listed.
+
+        Parts of a sum have names and weights, and a sum takes further terms, other losses and domains. Its solvers are
+        slower from about 50,000 triplets, because they list them all.
+
+        Returns
+        -------
+        MetricProblem
+            ``(1 - push_weight) * Pull + push_weight * TripletHinge + ridge * Trace``, without terms of weight 0.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 8,000,000 triplets, or no term costs anything.
+
+        See Also
+        --------
+        MetricProblem, sdpmetric.terms.Pull, sdpmetric.terms.TripletHinge
+
+        Examples
+        --------
+        >>> import sdpmetric as sm
+        >>> X, y = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 2.0]], [0, 0, 1, 1]
+        >>> problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=1)
+        >>> problem.as_sum()
+        <0.5 pull over 4 pairs + 0.5 hinge over 8 triplets: 4 examples, 2 features>
+        """
+        source = self.source
+        pull = Pull(np.stack(self.target_pairs, axis=1), source.target_weights(), weight=1.0 - self.push_weight)
+        if isinstance(source, ListedTriplets):
+            weights = np.ones(source.size) if source.candidates.weights is None else source.candidates.weights
+            listed, values = source.candidates.triplets(weights[:, None])
+            push = TripletHinge(listed, loss=self.loss, weights=values, weight=self.push_weight)
+        elif source.example_weights is None and source.targets.min(initial=0) >= 0:
+            labels, targets = source.labels, source.targets
+            push = TripletHinge(labels=labels, target_neighbors=targets, loss=self.loss, weight=self.push_weight)
+        else:
+            listed = labeled_triplets("as_sum", source.labels, source.targets)
+            values = source.weights_of(listed)
+            push = TripletHinge(listed, loss=self.loss, weights=values, weight=self.push_weight)
+        return MetricProblem(self.X, pull + push + Trace(weight=self.ridge))
 
     @property
     def row_labels(self) -> NDArray[np.generic] | None:

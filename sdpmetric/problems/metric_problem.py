@@ -19,7 +19,7 @@ from sdpmetric.bounds.free import resolution
 from sdpmetric.bounds.slack import Slack
 from sdpmetric.bounds.term_checks import check_bound_term
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, check_multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
@@ -27,9 +27,10 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems import proofs
-from sdpmetric.problems.recognition import Recognized, recognize
 from sdpmetric.terms.base import Sum, Term
+from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
+from sdpmetric.terms.linear import Pull, Trace
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
@@ -37,6 +38,8 @@ IndexArray = NDArray[np.int32]
 
 # Smoothing widths whose slopes are tried as dual candidates of a point.
 WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
+# Triplets of labels, from which LMNNProblem, which lists none, is several times faster (digits: 0.2 s for 10.8 s).
+MANY_TRIPLETS = 50_000
 # Mean distances are not scaled down below the square of this.
 SMALL = 0.3
 
@@ -138,11 +141,6 @@ class MetricProblem(Problem):
                 )
         self._check()
 
-    @cached_property
-    def recognized(self) -> Recognized | None:
-        """The shipped statement that the sum is; None for most sums."""
-        return recognize(self.X, self.terms, self.domain)
-
     def _check(self) -> None:
         """Refuse sums without a minimum, and domains in which a term is infinite everywhere."""
         if unbounded := feasibility.unbounded(self.dual):
@@ -202,8 +200,7 @@ class MetricProblem(Problem):
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""
         L, _ = self.check_point(components, metric)
-        known = self.recognized
-        return self.total.value(L)[0] if known is None else known.factor * known.problem.objective(L)
+        return self.total.value(L)[0]
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """See `Problem.check_point`; a metric outside the domain raises an error."""
@@ -228,6 +225,8 @@ class MetricProblem(Problem):
         """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
         if type(self) is not MetricProblem:
             return ""
+        if faster := self._labeled_advice():
+            return faster
         steep = any(isinstance(loss, MarginLoss) and loss.scalar.steep for loss in self.total.losses)
         if steep and not (self.total.regularizers or self.total.ridge or self.total.costs[1].any()):
             return (
@@ -239,6 +238,25 @@ class MetricProblem(Problem):
         return (
             "Losses without kinks and one Frobenius term, such as terms.TripletHinge(triplets, loss='logistic') + "
             "0.01 * terms.Frobenius(to=M0), are proven faster: docs/which_statement.md has times."
+        )
+
+    def _labeled_advice(self) -> str:
+        """How to state LMNN without a list of its triplets, where the labels of this sum make many."""
+        pulls = [term for term in self.terms if isinstance(term, Pull)]
+        pushes = [term for term in self.terms if isinstance(term, TripletHinge) and term.chosen is not None]
+        if not self.domain.whole or len(pulls) != 1 or len(pushes) != 1 or pushes[0].size <= MANY_TRIPLETS:
+            return ""
+        traces = [term for term in self.terms if isinstance(term, Trace)]
+        (pull,), (push,) = pulls, pushes
+        if len(self.terms) > 2 + len(traces) or push.margin != 1.0 or push.loss not in ("hinge", "squared_hinge"):
+            return ""
+        total = pull.weight + push.weight
+        ridge = sum(term.weight for term in traces) / total
+        return (
+            f"The sum lists the {push.size:,} triplets of its labels. Without a list, and faster, this is "
+            f"LMNNProblem.from_labels(X, y, push_weight={push.weight / total:.12g}, ridge={ridge:.12g}, "
+            f"loss={push.loss!r}) with the n_neighbors or target_neighbors of the terms, if both have the same; its "
+            f"objective is that of the sum divided by {total:.12g}."
         )
 
     # -- for solvers --------------------------------------------------------------------------------------------
@@ -292,9 +310,6 @@ class MetricProblem(Problem):
         Multipliers are those of all losses in the order of the terms; those out of range are clipped, and all are moved
         toward feasible ones as far as needed. Default: slopes of the losses at the point.
         """
-        known = self.recognized
-        if known is not None and (dual is None or isinstance(dual, Dual)):
-            return known.certificate(known.problem.certify(components, metric=metric, dual=dual))
         L, residual = self.check_point(components, metric)
         objective, u = self.total.value(L)
         if not math.isfinite(objective):
@@ -333,7 +348,7 @@ class MetricProblem(Problem):
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The constraints of all losses that are about single examples; see `Constrained.constraints`."""
         total, D = self.total, self.total.distances(components)
-        given = self.proven_multipliers(components, dual)
+        given = self.prove(components, dual).multipliers
         alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
         names = [name for name, term in zip(self.names, self.terms, strict=True) for _ in term.losses]
         parts = zip(names, total.losses, given, total.excess(components, D), total.places, strict=True)
@@ -341,16 +356,8 @@ class MetricProblem(Problem):
         listed = {name: part for name, part in found.items() if part is not None}
         return joined(listed, self.state_dual(given), dict(zip(self.names, alone, strict=True)))
 
-    def proven_multipliers(self, components: FloatArray, dual: Multipliers | None) -> list[FloatArray]:
-        """Feasible multipliers, loss by loss."""
-        if self.recognized is not None and isinstance(dual, Dual) and isinstance(self.total.losses[0], MarginLoss):
-            dual = self.recognized.listed(dual, self.total.losses[0].roles())
-        return self.prove(components, dual).multipliers
-
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        if self.recognized is not None and isinstance(dual, Dual):
-            dual = self.state_dual(self.proven_multipliers(components, dual))
         lists = self.lists() or None
         if not math.isfinite(self.total.value(components)[0]) and any(loss.hard for loss in self.total.losses):
             found = feasibility.proof(self.dual, components, None if dual is None else self.read_dual(dual))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
-from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
-from sdpmetric.core.registry import find_solver, solver
+from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
@@ -43,22 +43,6 @@ PATIENCE, PATIENCE_INFEASIBLE = 4, 40
 STIFFER, CHANGES, SLOW, OFF = 10.0, 40, 0.25, 0.1
 # Room of hard constraints as a share of the tolerance, and the smallest.
 ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
-
-
-@solver(MetricProblem, "lmnn", tol=1e-3, default=True, when=lambda problem: problem.recognized is not None)
-def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """The default solver of LMNN, for sums that are LMNN of labels; see `sdpmetric.problems.recognition`."""
-    known = problem.recognized
-    if known is None:
-        raise ValueError("the sum is not LMNN of labels; use solver='factored'.")
-    for step in find_solver(known.problem, "auto").steps(known.problem, budget, tol):
-        found = step.certificate
-        yield replace(
-            step,
-            objective=known.factor * step.objective,
-            lower_bound=known.factor * step.lower_bound,
-            certificate=known.certificate(found) if isinstance(found, DualityCertificate) else None,
-        )
 
 
 @solver(MetricProblem, "factored", tol=1e-4, default=True)

@@ -1,4 +1,4 @@
-"""Domains, sums that are shipped statements, sums without a minimum, and constraints that contradict each other."""
+"""Domains, LMNN as a sum, sums without a minimum, and constraints that contradict each other."""
 
 import numpy as np
 import pytest
@@ -44,36 +44,50 @@ def test_tasks_with_a_shared_part(kind):
         assert fast.objective >= 0.3 * hinges - 1e-9
 
 
-@pytest.mark.parametrize(("loss", "ridge"), [("hinge", 0.0), ("squared_hinge", 0.5)])
-def test_pull_and_push_of_labels_go_to_the_solvers_of_lmnn(loss, ridge):
-    rng = np.random.default_rng(1)
-    X, y = data(rng, 60, 4), np.arange(60) % 3
-    total = 0.6 * terms.Pull(labels=y) + 1.4 * terms.TripletHinge(labels=y, loss=loss) + ridge * terms.Trace()
-    problem = sm.MetricProblem(X, total)
-    lmnn = sm.LMNNProblem.from_labels(X, y, push_weight=0.7, ridge=ridge / 2, loss=loss)
-    assert problem.recognized.problem.fingerprint() == lmnn.fingerprint()
-    assert sm.solvers_of(problem)[0].name == "lmnn"
-    fast, plain, generic = sm.solve(problem), sm.solve(lmnn), sm.solve(problem, "factored")
-    assert_same(fast.objective, 2 * plain.objective)
-    assert_same(fast.lower_bound, 2 * plain.lower_bound)
-    assert_sandwich(generic, fast)
-    assert sm.explain(fast).certificate.lower_bound == pytest.approx(fast.lower_bound, rel=1e-6)
+def lmnn_problems(rng, X, y, loss):
+    weights, masked = rng.exponential(size=len(X)), np.where(rng.random(len(X)) < 0.3, 0.0, 1.0)
+    triplets = within(y, rng, 90, 2)
+    triplets = np.column_stack([triplets, (triplets[:, 0] + 1) % len(X)])
+    labeled = {"push_weight": 0.7, "loss": loss}
+    return {
+        "labels": sm.LMNNProblem.from_labels(X, y, **labeled),
+        "ridge": sm.LMNNProblem.from_labels(X, y, 2, ridge=0.4, **labeled),
+        "weights": sm.LMNNProblem.from_labels(X, y, sample_weight=weights, **labeled),
+        "zero weights": sm.LMNNProblem.from_labels(X, y, sample_weight=masked, **labeled),
+        "push alone": sm.LMNNProblem.from_labels(X, y, 1, 1.0, ridge=2.0, loss=loss),
+        "triplets": sm.LMNNProblem.from_triplets(X, triplets, rng.exponential(size=len(triplets)), **labeled),
+    }
 
 
-def test_sums_that_differ_from_lmnn_are_not_recognized():
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("name", ["labels", "ridge", "weights", "zero weights", "push alone", "triplets"])
+def test_lmnn_and_its_sum_are_the_same_problem(name, loss):
     rng = np.random.default_rng(1)
-    X, y = data(rng, 60, 4), np.arange(60) % 3
-    pull, push = terms.Pull(labels=y), terms.TripletHinge(labels=y)
-    for total in (
-        pull + push + terms.LogDet(),
-        pull + terms.TripletHinge(labels=y, margin=2.0),
-        terms.Pull(labels=y, n_neighbors=2) + push,
-        pull + terms.TripletHinge(labels=y, loss="logistic"),
-        terms.Pull(labels=y, sample_weight=rng.exponential(size=60)) + push,
-        pull + push + push,
-    ):
-        assert sm.MetricProblem(X, total).recognized is None
-    assert sm.MetricProblem(X, pull + push, diagonal=True).recognized is None
+    X, y = data(rng, 45, 4), np.arange(45) % 3
+    lmnn = lmnn_problems(rng, X, y, loss)[name]
+    total = lmnn.as_sum()
+    for scale in (0.0, 0.1, 1.0, 10.0):
+        L = scale * rng.normal(size=(3, 4))
+        assert_same(total.objective(L), lmnn.objective(L))
+        assert_sandwich(total.certify(L), lmnn.certify(L))
+    fast, listed = sm.solve(lmnn, tol=1e-6), sm.solve(total, "factored", tol=1e-5)
+    assert_sandwich(fast, listed)
+    assert listed.objective - listed.lower_bound <= 1e-4 * listed.objective
+    # Each certifies the metric of the other.
+    assert_sandwich(total.certify(fast.components), lmnn.certify(listed.components), fast)
+
+
+def test_a_sum_of_many_labeled_triplets_names_the_problem_without_a_list():
+    rng = np.random.default_rng(1)
+    X, y = data(rng, 200, 2), np.arange(200) % 2
+    pull, push = 0.6 * terms.Pull(labels=y), 1.4 * terms.TripletHinge(labels=y, loss="squared_hinge")
+    problem, L = sm.MetricProblem(X, pull + push + terms.Trace()), rng.normal(size=(2, 2))
+    assert "push_weight=0.7, ridge=0.5, loss='squared_hinge'" in problem.easier()
+    lmnn = sm.LMNNProblem.from_labels(X, y, push_weight=0.7, ridge=0.5, loss="squared_hinge")
+    assert_same(problem.objective(L), 2.0 * lmnn.objective(L))
+    for total in (pull + push + terms.LogDet(), pull + terms.TripletHinge(labels=y, n_neighbors=2), pull + push + push):
+        assert "LMNNProblem" not in sm.MetricProblem(X, total).easier()
+    assert "LMNNProblem" not in sm.MetricProblem(X, pull + push, diagonal=True).easier()
 
 
 @pytest.mark.parametrize(
