@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.problem import Problem, check_problem, refuse
+from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of, solvers_in
 from sdpmetric.core.run import (
     Budget,
@@ -243,8 +243,8 @@ def path(
     ['optimal', 'optimal']
     """
     check_problem("path", problem)
-    if not problem.weights or "path" in problem.refusals:
-        raise refuse(problem, "path", "it has no weights that could vary; solve each problem by itself.")
+    if not problem.weights or find_solver(problem, "auto").stream:
+        raise unsupported("path", problem, "it is a stream or has no weights; solve each problem by itself")
     if len(weights) != 1 or not set(weights) <= set(problem.weights):
         raise ValueError(
             f"pass exactly one of {', '.join(f'{name}=' for name in problem.weights)}, the values along the path; "
@@ -341,8 +341,8 @@ def verify(
         If not exactly one point is given, or it has the wrong shape, is not finite, or is not PSD.
     """
     check_problem("verify", problem)
-    if "verify" in problem.refusals:
-        raise refuse(problem, "verify", "")
+    if find_solver(problem, "auto").stream:
+        raise unsupported("verify", problem, "a stream has a regret, not a gap; use regret")
     check_tolerance(tol)
     budget = Budget(max_time)
     if estimator is not None:
@@ -353,6 +353,8 @@ def verify(
     scale = problem.best_scale(L) if rescale else 1.0
     given = None if metric is None else scale**2 * np.asarray(metric, dtype=np.float64)
     certificate = problem.certify(scale * L if given is None else None, metric=given)
+    if not isinstance(certificate, DualityCertificate | InfeasibilityCertificate):
+        raise unsupported("verify", problem, "nothing proves a lower bound; use certify, which says what is known")
     certificate = replace(certificate, primal_residual=max(primal_residual, certificate.primal_residual))
     if rescale:
         certificate = replace(certificate, program=f"{certificate.program}, metric multiplied by {scale**2:.4g}")

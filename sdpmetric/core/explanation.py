@@ -12,7 +12,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.problem import Constrained, Problem, refuse
+from sdpmetric.core.problem import Constrained, Problem, unsupported
 from sdpmetric.core.solution import Solution
 
 Columns = dict[str, NDArray[np.generic]]
@@ -272,9 +272,9 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     stated = solution.problem if problem is None else problem
     if stated is None:
         raise ValueError("the solution was loaded without its problem; pass it as explain(solution, problem).")
-    if "explain" in stated.refusals or not isinstance(stated, Constrained):
-        otherwise = "it has no method constraints() that says what its multipliers belong to; see solution.certificate."
-        raise refuse(stated, "explain", otherwise)
+    if not isinstance(stated, Constrained):
+        reason = "it has no method constraints() that says what multipliers belong to; see solution.certificate"
+        raise unsupported("explain", stated, reason)
     if solution.certificate.kind == "regret":
         raise TypeError("explain does not take a stream's solution, which has no multipliers: solve the problem first.")
     L = np.asarray(solution.components, dtype=np.float64)

@@ -7,7 +7,7 @@ A statement may also have *capabilities*: optional methods that functions look u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
@@ -56,13 +56,13 @@ class Problem(ABC):
         Class attribute: the name of the statement on the command line; empty for none.
     weights : tuple of str
         Class attribute: the fields that `path` may vary.
-    refusals : mapping of str to str
-        Class attribute: for a verb that makes no sense here, a sentence that says why and what to use instead.
+    has_metric : bool
+        Class attribute: whether a point is a metric; reports are about distances.
     """
 
     statement: ClassVar[str] = ""
     weights: ClassVar[tuple[str, ...]] = ()
-    refusals: ClassVar[Mapping[str, str]] = {}
+    has_metric: ClassVar[bool] = True
 
     if TYPE_CHECKING:
 
@@ -304,7 +304,6 @@ def check_problem(verb: str, problem: object) -> None:
         )
 
 
-def refuse(problem: Problem, verb: str, otherwise: str) -> TypeError:
-    """The error of a verb that does not apply to a problem."""
-    why = problem.refusals.get(verb, otherwise)
-    return TypeError(f"{verb} does not take {type(problem).__name__}: {why}")
+def unsupported(verb: str, problem: object, reason: str) -> TypeError:
+    """The error of a verb that needs what a problem does not have."""
+    return TypeError(f"{verb} does not take {type(problem).__name__}: {reason} (docs/statements.md has what others do)")

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, RelaxationCertificate
 from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Frame, Trace, TraceRow
@@ -263,23 +263,24 @@ class Solution:
 
         Raises
         ------
+        TypeError
+            If the statement has no proofs that can be written down.
         ValueError
-            If there is no problem or no multipliers, the statement has no proofs that can be written down, or the
-            certificate does not account for every rounding.
+            If there is no problem or no multipliers, or the certificate does not account for every rounding.
         """
         problem: object = self.problem
-        refusals = {} if self.problem is None else self.problem.refusals
-        if why := refusals.get("save_proof", refusals.get("verify")):
-            raise ValueError(f"there are no proof files for {type(problem).__name__}: {why}")
+        if problem is None:
+            raise ValueError(
+                "a loaded solution needs its problem to write a proof file: load it with Solution.load(path, problem)."
+            )
+        if not isinstance(problem, Provable):
+            raise unsupported(
+                "save_proof", problem, "it has no method proof(); use certify, which proves the same from solution.dual"
+            )
         if self.certificate.reservation:
             raise ValueError(
                 f"the certificate of this solution is no proof{self.certificate.reservation}; a proof file needs one "
                 'of rigor "float", for example that of the same problem without further constraints.'
-            )
-        if not isinstance(problem, Provable):
-            raise ValueError(
-                "this solution has no problem that writes proof files; a loaded solution needs its problem: "
-                "Solution.load(path, problem)."
             )
         problem.proof(np.asarray(self.components, dtype=np.float64), self.dual).write(path, data)
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Multipliers
-from sdpmetric.core.problem import Problem, check_problem, refuse
+from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import formulation_of
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.triplets.triplets import Triplets
@@ -59,7 +59,7 @@ def formulate(problem: Problem, **options: object) -> ExactProgram:
     """The exact program of a problem, and how to read its solution."""
     state = formulation_of(type(problem))
     if state is None:
-        raise refuse(problem, "to_cvxpy", "no exact program is registered for it; register one with formulation().")
+        raise unsupported("to_cvxpy", problem, "no exact program is registered; register one with formulation()")
     taken = [p.name for p in inspect.signature(state).parameters.values() if p.kind is p.KEYWORD_ONLY]
     given = {name for name, value in options.items() if value is not None and value is not False}
     if foreign := sorted(given - {*taken, "scaled"}):

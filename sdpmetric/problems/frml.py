@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -67,13 +66,6 @@ class FRMLProblem(Problem):
 
     statement: ClassVar[str] = "frml"
     weights: ClassVar[tuple[str, ...]] = ("regularization", "gamma")
-    refusals: ClassVar[Mapping[str, str]] = {
-        "verify": ("it is not convex and nothing proves a lower bound; certify says how nearly a point is stationary."),
-        "save_proof": "it is not convex; its convex relaxation has proof files, as solve(problem.relaxation).",
-        "explain": (
-            "it has no multipliers; those of its convex relaxation are explained by explain(solve(problem.relaxation))."
-        ),
-    }
 
     X: NDArray[np.floating]
     relevance: Relevance

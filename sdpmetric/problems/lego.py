@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -63,12 +62,6 @@ class LEGOProblem(Problem):
 
     statement: ClassVar[str] = "lego"
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
-    refusals: ClassVar[Mapping[str, str]] = {
-        "verify": ("a stream has a regret; use regret, or verify with LEGOBatchProblem(problem), its comparator."),
-        "save_proof": "a stream has a regret and no bound; save that of LEGOBatchProblem(problem), its comparator.",
-        "path": "a stream has no path; solve with each learning_rate by itself.",
-        "explain": "a stream has no multipliers; explain a solution of LEGOBatchProblem(problem), its comparator.",
-    }
 
     X: NDArray[np.floating]
     pairs: NDArray[np.int32]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar, Literal
@@ -88,16 +87,6 @@ class LFDAProblem(Problem):
 
     statement: ClassVar[str] = "lfda"
     weights: ClassVar[tuple[str, ...]] = ("ridge",)
-    refusals: ClassVar[Mapping[str, str]] = {
-        "explain": (
-            "its multipliers are a matrix and a number for the eigenvalues and the rank of a projection, of no example "
-            "or pair; for multipliers of triplets state the same labels as an LMNNProblem."
-        ),
-        "save_proof": (
-            "its bound encloses eigenvectors of matrices that sum over all pairs, and has no multipliers; for a proof "
-            "of triplets state the same labels as an LMNNProblem."
-        ),
-    }
 
     X: NDArray[np.floating]
     y: NDArray[np.int32]

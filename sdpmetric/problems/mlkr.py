@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -58,13 +57,6 @@ class MLKRProblem(SoftNeighborProblem):
     """
 
     statement: ClassVar[str] = "mlkr"
-    refusals: ClassVar[Mapping[str, str]] = {
-        "verify": (
-            "it is not convex and nothing proves a lower bound above 0; certify says how nearly a point is stationary."
-        ),
-        "explain": "it has no multipliers; solution.certificate says how nearly the point is stationary.",
-        "to_cvxpy": "it is not convex and has no exact program.",
-    }
 
     X: NDArray[np.floating]
     targets: FloatArray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
@@ -122,16 +122,6 @@ class MLRProblem(Problem):
 
     statement: ClassVar[str] = "mlr"
     weights: ClassVar[tuple[str, ...]] = ("slack_weight",)
-    refusals: ClassVar[Mapping[str, str]] = {
-        "save_proof": (
-            "a multiplier belongs to a ranking of all items, and the checker ranks none; for the AUC save that of "
-            "solve(problem.triplets), the same statement over triplets."
-        ),
-        "to_cvxpy": (
-            "it has a constraint for every ranking of the items; for the AUC the same statement over triplets is "
-            "to_cvxpy(problem.triplets)."
-        ),
-    }
 
     X: NDArray[np.floating]
     relevance: Relevance

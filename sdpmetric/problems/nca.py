@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -76,11 +75,6 @@ class NCAProblem(SoftNeighborProblem):
 
     statement: ClassVar[str] = "nca"
     weights: ClassVar[tuple[str, ...]] = ("bandwidth",)
-    refusals: ClassVar[Mapping[str, str]] = {
-        "verify": ("it is not convex and nothing proves a lower bound; certify says how nearly a point is stationary."),
-        "explain": "it has no multipliers; solution.certificate says how nearly the point is stationary.",
-        "to_cvxpy": "it is not convex and has no exact program; NCA in its convex form is MCMLProblem.",
-    }
 
     X: NDArray[np.floating]
     index: NDArray[np.int32]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -69,10 +68,7 @@ class QueryProblem(Problem):
     """
 
     weights: ClassVar[tuple[str, ...]] = ("frobenius",)
-    refusals: ClassVar[Mapping[str, str]] = {
-        "report": "its point is no metric, and the page is about distances.",
-        "save_proof": "its point is no metric; sdpmetric.certify proves the same again from solution.dual.",
-    }
+    has_metric: ClassVar[bool] = False
 
     X: NDArray[np.floating]
     triplets: NDArray[np.int32]

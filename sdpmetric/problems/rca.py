@@ -8,7 +8,6 @@ digits have 160,596 in place of 1,797 members, and a certificate takes 62 ms in 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -85,12 +84,6 @@ class RCAProblem(Problem):
     """
 
     statement: ClassVar[str] = "rca"
-    refusals: ClassVar[Mapping[str, str]] = {
-        "explain": (
-            "it has no constraints, and its optimum is the number of directions in which the data vary, whatever the "
-            "examples; for multipliers of single pairs state them as an ITMLProblem or a POLAProblem."
-        )
-    }
     weights: ClassVar[tuple[str, ...]] = ("ridge",)
 
     X: NDArray[np.floating]

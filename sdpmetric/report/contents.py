@@ -22,7 +22,7 @@ from sdpmetric.core.certificate import (
     digits,
 )
 from sdpmetric.core.explanation import explain
-from sdpmetric.core.problem import Constrained, Problem, refuse
+from sdpmetric.core.problem import Constrained, Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.solution import Solution
 from sdpmetric.report.scores import UNKNOWN, Scores, score
@@ -88,8 +88,8 @@ def page_data(
     problem = solution.problem
     if problem is None:
         raise ValueError("the solution was loaded without its problem; load it with Solution.load(path, problem).")
-    if "report" in problem.refusals:
-        raise refuse(problem, "report", "")
+    if not problem.has_metric:
+        raise unsupported("report", problem, "its point is no metric, and the page is about distances; use explain")
     X = np.asarray(problem.X, dtype=np.float64)
     labels = _labels(problem, y)
     features = _names(feature_names, X.shape[1], "feature_names", "feature")
@@ -391,8 +391,6 @@ def _support(solution: Solution, names: Sequence[str], labels: NDArray[np.generi
     """The examples with the largest multipliers, where the multipliers belong to constraints."""
     problem: object = solution.problem
     if not isinstance(problem, Constrained) or solution.certificate.kind not in ("duality", "relaxation"):
-        return None
-    if solution.problem is not None and "explain" in solution.problem.refusals:
         return None
     found = explain(solution)
     total = found.influence.total

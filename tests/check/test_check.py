@@ -230,7 +230,7 @@ def test_images_that_cancel_select_every_triplet():
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))
 def test_statements_without_proofs_say_so(name):
-    with pytest.raises(ValueError, match=r"no proof files for \w+Problem: "):
+    with pytest.raises(TypeError, match=r"save_proof does not take \w+Problem: "):
         sm.solve(FACTORIES[name](X, Y), tol=1e-2, max_time=5).save_proof("nowhere.npz")
 
 
