@@ -20,15 +20,7 @@ from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.decisions import (
-    Decisions,
-    NearOptimal,
-    distance_range,
-    leave_one_out,
-    near_optimal,
-    unchanged_between,
-    zero_weights,
-)
+from sdpmetric.decisions import Decisions, NearOptimal, near_optimal
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
@@ -53,7 +45,6 @@ from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.query import QueryProblem
 from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.scml import SCMLProblem
-from sdpmetric.problems.screening import Screening
 from sdpmetric.problems.sdml import SDMLProblem
 from sdpmetric.programs import ProgramBound, bound
 from sdpmetric.ranking.relevance import Relevance
@@ -118,7 +109,6 @@ __all__ = [
     "Relevance",
     "SCMLProblem",
     "SDMLProblem",
-    "Screening",
     "Solution",
     "StationarityCertificate",
     "Status",
@@ -129,12 +119,10 @@ __all__ = [
     "bound",
     "certify",
     "compare",
-    "distance_range",
     "engines",
     "explain",
     "formulation",
     "guaranteed_threshold",
-    "leave_one_out",
     "metric_variable",
     "near_optimal",
     "path",
@@ -147,7 +135,5 @@ __all__ = [
     "terms",
     "to_cvxpy",
     "triplet_margins",
-    "unchanged_between",
     "verify",
-    "zero_weights",
 ]

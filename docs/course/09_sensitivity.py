@@ -1,8 +1,8 @@
-r"""9. Sensitivity and screening
-============================
+r"""9. Sensitivity
+==============
 
 Multipliers are prices: they show which triplets hold the metric in place, and bound the optimum under other weights. A
-small gap also proves that some triplets cannot matter.
+small gap also bounds the distance to the optimal metric.
 """
 
 # %%
@@ -48,45 +48,7 @@ print(f"{positive} of 45,000 triplets; {np.sum(np.asarray(found.influence.contri
 assert positive < 2000
 
 # %%
-# Safe screening
-# --------------
-#
-# With a Frobenius term the problem is strongly convex: a proven gap bounds the *distance* to the optimal metric. If a
-# triplet is active in the whole ball, or inactive in all of it, then so it is at the optimum, which need not be known.
-
-strong = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
-for tol in (1e-2, 1e-4, 1e-6):
-    rough = sm.solve(strong, tol=tol)
-    print(f"gap {rough.relative_gap:.0e}: {strong.screen(rough.components, lower_bound=rough.lower_bound)}")
-
-# %%
 # Exercise 1
-# ----------
-#
-# If we remove all triplets that the last screening proved to be inactive, does the optimum change?
-#
-# .. raw:: html
-#
-#    <details><summary>Solution</summary>
-
-# No: their hinges are 0 at the optimum, and their multipliers are 0 in every dual optimum. This is a theorem about the
-# optimum, not an observation about a solver, so the screening is called safe. With weights of 0 for the inactive
-# triplets the problem has the same optimum:
-
-screening = strong.screen(rough.components, lower_bound=rough.lower_bound)
-pairs = zip(*strong.base.target_pairs, strict=True)
-triplets = np.array([(i, j, k) for i, j in pairs for k in np.flatnonzero(y != y[i])])
-kept = ~screening.is_inactive(sm.Triplets.from_array(triplets), len(X))
-fewer = sm.FrobeniusLMNNProblem.from_triplets(X, triplets, kept.astype(float), frobenius=1.0)
-again = sm.solve(fewer, tol=1e-6)
-print(f"{kept.sum():,} of {len(kept):,} triplets: {again.objective:.6f}; all of them: {rough.objective:.6f}")
-assert max(again.lower_bound, rough.lower_bound) <= min(again.objective, rough.objective)
-
-# %%
-# .. raw:: html
-#
-#    </details>
-#
 # Exercise 2
 # ----------
 #
@@ -106,7 +68,7 @@ print(f"hinges of anchor 106 cost {anchored:.3f}; the optimum falls by {solution
 #
 #    </details>
 #
-# Exercise 3: the price of the margin
+# Exercise 2: the price of the margin
 # -----------------------------------
 #
 # By how much does the optimum rise if the margin is 1.1 instead of 1? Bound it without solving.
@@ -125,7 +87,7 @@ assert np.isclose(raised, 1.1 * solution.lower_bound, rtol=1e-6)
 #
 #    </details>
 #
-# Exercise 4: concavity, measured
+# Exercise 3: concavity, measured
 # -------------------------------
 #
 # Do the optima in the picture show that the optimum is a concave function of the push weight?
@@ -143,7 +105,7 @@ assert (bends <= 1e-3 * np.max(optima)).all()  # up to the gaps
 #
 #    </details>
 #
-# Exercise 5: derive the ball
+# Exercise 4: derive the ball
 # ---------------------------
 #
 # A function that is strongly convex with modulus :math:`\lambda` exceeds its minimum by at least
@@ -154,6 +116,7 @@ assert (bends <= 1e-3 * np.max(optima)).all()  # up to the gaps
 #
 #    <details><summary>Solution</summary>
 
+strong = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
 rough, exact = sm.solve(strong, tol=1e-2), sm.solve(strong, solver="conic")
 radius = np.sqrt(2 * (rough.objective - rough.lower_bound) / 1.0)
 distance = np.linalg.norm(rough.metric - exact.metric)

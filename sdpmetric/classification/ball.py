@@ -37,8 +37,8 @@ class Space:
         At least the distance of each to the exact one.
     power : int
         Distances are 2 to this power as large.
-    radius : (n,) array
-        Of the ball of metrics that is meant for each example as a query.
+    radius : float
+        Of the ball of metrics.
     """
 
     raw: FloatArray
@@ -46,11 +46,11 @@ class Space:
     points: FloatArray
     off: FloatArray
     power: int
-    radius: FloatArray
+    radius: float
 
     @classmethod
-    def of(cls, components: FloatArray, radius: FloatArray, X: ArrayLike) -> Self:
-        """From a factor of floats, radii in its units, and examples."""
+    def of(cls, components: FloatArray, radius: float, X: ArrayLike) -> Self:
+        """From a factor of floats, a radius in its units, and examples."""
         data = np.asarray(validation.check_data(X), dtype=np.float64)
         L = validation.check_factors(components, data.shape[1])[0]
         small, flat = (math.frexp(float(np.abs(A).max(initial=0.0)))[1] for A in (data, L))
@@ -59,7 +59,7 @@ class Space:
         lengths = norms_above(raw) * (1.0 + 8.0 * U)
         off = gamma(L.shape[1] + 8) * norm_above(L) * lengths * (1.0 + 8.0 * U)
         with np.errstate(over="ignore", under="ignore"):
-            scaled = np.nextafter(np.ldexp(radius, -2 * flat), np.inf)
+            scaled = float(np.nextafter(np.ldexp(radius, -2 * flat), np.inf))
         points = np.ascontiguousarray(raw @ L.T)
         return cls(raw, U * lengths + FLOOR, points, off + FLOOR, 2 * (small + flat), scaled)
 
@@ -71,7 +71,7 @@ class Space:
     def intervals(self, queries: LongArray, others: LongArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on squared distances under all metrics of the ball of the query, (p,) each."""
         low, high, _, longest = self.apart(queries, others)
-        slack = self.radius[queries] * longest * (1.0 + 4.0 * U)
+        slack = self.radius * longest * (1.0 + 4.0 * U)
         return np.maximum(0.0, low - slack * (1.0 + 4.0 * U) - 4.0 * U * low), (high + slack) * (1.0 + 4.0 * U)
 
     def nearer(self, queries: LongArray, near: LongArray, far: LongArray) -> BoolArray:
@@ -86,7 +86,7 @@ class Space:
         plus = np.maximum(0.0, 2.0 * total - between[0]) + 16.0 * U * total
         change = np.maximum(longest - short, shortest - least) + 4.0 * U * total
         size = np.sqrt(0.5 * (plus * between[1] + change * change)) * (1.0 + 16.0 * U) + FLOOR
-        slack = self.radius[queries] * size
+        slack = self.radius * size
         return low - high - slack > 16.0 * U * (low + high + slack) + FLOOR
 
 
@@ -114,15 +114,12 @@ class Neighbors:
     possible: LongArray
 
     @classmethod
-    def of(
-        cls, components: FloatArray, radius: float | FloatArray, X_train: ArrayLike, X: ArrayLike | None, k: int
-    ) -> Self:
-        """For queries X, or for each example by all others; a radius for all queries or for each."""
+    def of(cls, components: FloatArray, radius: float, X_train: ArrayLike, X: ArrayLike | None, k: int) -> Self:
+        """For queries X, or for each example by all others."""
         nearest = nearest_neighbors(components, X_train, X, k)[1]
         n, m = len(np.asarray(X_train)), len(nearest)
         rows = X_train if X is None else np.concatenate([np.asarray(X_train), np.asarray(X)])
-        radii, shift = np.broadcast_to(np.asarray(radius, dtype=np.float64), m), 0 if X is None else n
-        space = Space.of(components, radii if X is None else np.append(np.zeros(n), radii), rows)
+        space, shift = Space.of(components, radius, rows), 0 if X is None else n
         # Whoever the k examples are: what is surely farther than all of them is not among the nearest.
         asked = np.repeat(np.arange(m), k) + shift
         most = space.intervals(asked, nearest.ravel())[1].reshape(m, k).max(axis=1)
@@ -166,11 +163,11 @@ def _bounds(P: FloatArray, off: FloatArray, first: LongArray, second: LongArray)
 
 def _candidates(space: Space, queries: LongArray, n: int, most: FloatArray) -> tuple[LongArray, LongArray, BoolArray]:
     """Queries with every example whose least distance may be at most a limit, and queries with too many of them."""
-    P, C, r = space.points, space.raw, space.radius
+    P, C = space.points, space.raw
     sizes, longs = np.einsum("ij,ij->i", P, P), np.einsum("ij,ij->i", C, C)
     top = [float(values.max(initial=0.0)) for values in (np.sqrt(sizes), np.sqrt(longs), space.off, space.raw_off)]
     g = gamma(P.shape[1] + C.shape[1] + 16)
-    radius = np.minimum(r[queries], 2.0**200)
+    radius = min(space.radius, 2.0**200)
     rounding = 32.0 * g * (top[0] ** 2 + radius * top[1] ** 2) + FLOOR
     rounding += 16.0 * (top[0] * top[2] + radius * top[1] * top[3])
     limit, crude = most - sizes[queries] + rounding, 4.1 * radius * top[1] ** 2
@@ -179,7 +176,7 @@ def _candidates(space: Space, queries: LongArray, n: int, most: FloatArray) -> t
         left, right = P[queries], np.concatenate([-2.0 * P[:n].T, sizes[None, :n]])
     else:
         limit += radius * longs[queries]
-        left = np.concatenate([P[queries], radius[:, None] * C[queries], radius[:, None]], axis=1)
+        left = np.concatenate([P[queries], radius * C[queries], np.full((len(queries), 1), radius)], axis=1)
         right = np.concatenate([-2.0 * P[:n].T, 2.0 * C[:n].T, -longs[None, :n], sizes[None, :n]])
     left = np.concatenate([left, np.ones((len(left), 1))], axis=1)
     found, step, crowded = [], max(1, AT_ONCE // n), np.zeros(len(queries), dtype=bool)

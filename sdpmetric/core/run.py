@@ -245,8 +245,7 @@ def _sees(
         step = replace(step, score=float(score(step.components)))
     best = seen.take(step, last=stream)
     numbers = (step.objective, step.lower_bound, step.step, step.n_active)
-    rest = (step.extras.get("screened", math.nan), int(step.extras.get("mistakes", 0)), step.score)
-    row = TraceRow(budget.spent, budget.elapsed, *numbers, *rest)
+    row = TraceRow(budget.spent, budget.elapsed, *numbers, int(step.extras.get("mistakes", 0)), step.score)
     trace.rows.append(row)
     for watch in watches:
         watch(step, row)

@@ -45,8 +45,8 @@ class Solution:
     problem : Problem or None
         The problem; None for a solution that was loaded without it.
     extras : dict of str to float
-        Numbers that only some statements or solvers have, by name: POLA's ``threshold``, the share ``screened``, a
-        stream's ``mistakes``.
+        Numbers that only some statements or solvers have, by name: POLA's ``threshold``, a stream's
+        ``mistakes``.
     frames : tuple of Frame
         Some points that the solver passed, for `report`; `save` does not write them.
     """
@@ -384,7 +384,7 @@ ABOUT = {
     "extras": "dict",
     "fingerprint": "str | None",
 }
-EXTRAS = {"threshold": "float", "screened": "float", "mistakes": "int", "perplexity": "float"}
+EXTRAS = {"threshold": "float", "mistakes": "int", "perplexity": "float"}
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:

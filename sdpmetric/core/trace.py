@@ -31,8 +31,6 @@ class TraceRow:
         Step size, or the smoothing width of the factored solver.
     n_active : int
         Active triplets.
-    screened : float
-        Share of all triplets whose multipliers are proven to be at their bounds.
     mistakes : int
         For a stream, whose objective is its cumulative loss: items predicted wrongly so far.
     score : float
@@ -45,7 +43,6 @@ class TraceRow:
     lower_bound: float
     step: float = float("nan")
     n_active: int = 0
-    screened: float = float("nan")
     mistakes: int = 0
     score: float = float("nan")
 

@@ -1,6 +1,6 @@
-"""LMNN with a Frobenius term: the statement, its certificate, and what it proves about single triplets.
+"""LMNN with a Frobenius term: the statement and its certificate.
 
-As a sum of terms it would list all triplets, take longer, and screen none.
+As a sum of terms it would list all triplets and take longer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
-from sdpmetric.problems import proofs, screening
+from sdpmetric.problems import proofs
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.screening import Screening
 from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.margins import margin_adjoint
 from sdpmetric.triplets.triplets import Triplets
@@ -56,8 +55,8 @@ class FrobeniusLMNNProblem(Problem):
         (1 - mu) sum_{i, j~>i} D(i, j)  +  mu sum_{i, j~>i, l} w_ijl [1 + D(i, j) - D(i, l)]_+
             +  ridge trace(M)  +  lam / 2 ||M||_F^2
 
-    With ``mu = 1`` and ``ridge = 0`` this is the program that Yoshida, Takeuchi and Karasuyama (2018) screen [YTK2018],
-    for the hinge. Unlike LMNN without a ridge, the program depends on the coordinates of the data: scale the features
+    With ``mu = 1`` and ``ridge = 0`` this is the program of Yoshida, Takeuchi and Karasuyama (2018) [YTK2018] for the
+    hinge. Unlike LMNN without a ridge, the program depends on the coordinates of the data: scale the features
     first. Make one with `from_labels` or `from_triplets`.
 
     Attributes
@@ -229,58 +228,6 @@ class FrobeniusLMNNProblem(Problem):
         excess = psd.factor(B - self.linear_cost)
         value = float(clipped.values.sum()) - 0.5 * float(np.sum((excess @ excess.T) ** 2)) / self.frobenius
         return DualPoint(excess / math.sqrt(self.frobenius), value)
-
-    def screen(
-        self,
-        components: ArrayLike | None = None,
-        *,
-        metric: ArrayLike | None = None,
-        lower_bound: float | None = None,
-        dual: Dual | None = None,
-        most: float = math.inf,
-    ) -> Screening:
-        """Which triplets have a multiplier that is proven to be at its bound [YTK2018].
-
-        Strong convexity puts the optimum M* into a ball. With a lower bound only, ``||M* - M||^2 <= 2 gap / lam``.
-        Multipliers bring a second point ``M(a)`` and a smaller ball around the middle of the two, with
-        ``radius^2 = gap / lam - ||M - M(a)||^2 / 4``.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor of a metric M.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        lower_bound : float, optional
-            A proven lower bound, for example that of a certificate.
-        dual : Dual, optional
-            Multipliers, clipped to their boxes first. Pass at least one of `lower_bound` and `dual`; with both, the
-            smaller ball is used.
-        most : float, default infinity
-            Triplets that may be listed as violated or undecided.
-
-        Returns
-        -------
-        Screening
-
-        Raises
-        ------
-        ValueError
-            If neither is given, or the lower bound is above the objective by more than rounding.
-        TooManyCandidates
-            If more than `most` triplets would be listed.
-        """
-        if lower_bound is None and dual is None:
-            raise ValueError("pass lower_bound= (of a certificate) or dual= (multipliers): the ball needs a gap.")
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
-        if lower_bound is not None and not math.isfinite(lower_bound):
-            raise ValueError(f"lower_bound must be a finite number, that of a certificate, got {lower_bound!r}.")
-        objective = self.objective(L)
-        balls = [] if lower_bound is None else [screening.ball(L, objective, lower_bound, self.frobenius)]
-        if dual is not None:
-            point = self.dual_point(dual)
-            balls.append(screening.ball(L, objective, point.value, self.frobenius, other=point.components))
-        return screening.screen(self.base, *min(balls, key=lambda found: found[1]), most)
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only."""

@@ -1,4 +1,4 @@
-"""LMNN with a Frobenius term on its dual: rounds of an active set of triplets, exhaustive search and safe screening.
+"""LMNN with a Frobenius term on its dual: rounds of an active set of triplets and exhaustive search.
 
 Every iterate is dual feasible. The primal point is ``M(a)``. See ``docs/frobenius.md``.
 """
@@ -21,12 +21,10 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
-from sdpmetric.problems.screening import Screening
 from sdpmetric.solvers.dual import DualValue, SumDual
 from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.triplets.impostors import TooManyCandidates
-from sdpmetric.triplets.margins import margin_adjoint, margins
+from sdpmetric.triplets.margins import margins
 from sdpmetric.triplets.triplets import Triplets
 
 # Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
@@ -43,10 +41,6 @@ SHARE = 0.03
 SLOW, FADE = 0.5, 0.3
 # An active set is solved to this share of the requested gap.
 INNER = 0.2
-# All triplets are screened again where the gap is this share of what it was.
-RESCREEN = 0.2
-# A screening that leaves more undecided triplets than this for each active one is not used.
-USEFUL = 10
 # Evaluations of L-BFGS-B at first, and the share of the gap that it began with to which an active set is solved.
 FIRST_ORDER, RELATIVE = 100, 3e-2
 
@@ -57,8 +51,6 @@ class Active:
 
     Attributes
     ----------
-    violated : Triplets
-        Those that screening has fixed at their upper bounds.
     proximal : float
         Weight of ``1/2 ||M - center||_F^2``, for problems whose own Frobenius term is slight.
     center : (d, d) array
@@ -67,7 +59,6 @@ class Active:
     problem: FrobeniusLMNNProblem
     triplets: Triplets
     a: FloatArray
-    violated: Triplets
     proximal: float
     center: FloatArray
 
@@ -75,10 +66,9 @@ class Active:
     def sum(self) -> SumDual:
         """The dual over the active set, as that of a sum."""
         base, quadratic = self.problem.base, self.problem.frobenius + self.proximal
-        fixed = margin_adjoint(base.centered, self.violated, base.push.ceilings(self.violated))
         hinge = TripletHinge(self.triplets.to_array(), weights=base.push.ceilings(self.triplets))
         near = Frobenius(self.proximal / quadratic * self.center, weight=quadratic)
-        linear = self.problem.linear_cost - fixed
+        linear = self.problem.linear_cost
         return SumDual(BoundTerms(base.centered, (hinge, near)), Domain.of(len(linear)), linear)
 
     @cached_property
@@ -93,9 +83,8 @@ class Active:
 
     @property
     def dual(self) -> Dual:
-        """All multipliers, the fixed ones included."""
-        both = np.concatenate([self.triplets.to_array(), self.violated.to_array()])
-        return Dual(Triplets.from_array(both), np.concatenate([self.a, self.problem.base.push.ceilings(self.violated)]))
+        """The multipliers with their triplets."""
+        return Dual(self.triplets, self.a)
 
     def solved(self, budget: Budget, tol: float) -> Self:
         """The active set with better multipliers, to a relative gap or to a share of the gap it begins with."""
@@ -126,9 +115,8 @@ def steps(
     missed = 1.0 - margins(base.embed(L), triplets)
     share = SHARE
     a = base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
-    state = Active(problem, triplets, a, Triplets.join(), *_proximal(problem, L, share * begun.objective))
-    found: Screening | None = None
-    best_gap, screened_at, patience = math.inf, math.inf, PATIENCE
+    state = Active(problem, triplets, a, *_proximal(problem, L, share * begun.objective))
+    best_gap, patience = math.inf, PATIENCE
     for _ in range(ROUNDS):
         state = state.solved(budget, INNER * tol)
         dual, points = state.dual, [state.components]
@@ -137,15 +125,13 @@ def steps(
         L = min(points, key=lambda point: problem.objective(point))
         step = Step.certified(problem, L, dual)
         gap = step.objective - step.lower_bound
-        if gap <= RESCREEN * screened_at:
-            found, screened_at = _screened(problem, L, dual, most), gap
-        yield replace(step, extras={"screened": 0.0 if found is None else found.share})
+        yield step
         patience = PATIENCE if gap < 0.9 * best_gap else patience - 1
         if patience == 0:
             return
         share *= 1.0 if gap < SLOW * best_gap else FADE
         best_gap = min(best_gap, gap)
-        state = _renewed(state, _proximal(problem, L, share * step.objective), found, most)
+        state = _renewed(state, _proximal(problem, L, share * step.objective), most)
 
 
 def _proximal(problem: FrobeniusLMNNProblem, L: FloatArray, wanted: float) -> tuple[float, FloatArray]:
@@ -155,13 +141,6 @@ def _proximal(problem: FrobeniusLMNNProblem, L: FloatArray, wanted: float) -> tu
     spread = 2.0 * float(np.sum(np.var(problem.base.centered, axis=0)))
     size = max(float(np.sum(M**2)), 1.0 / spread / spread) if spread > 0.0 else math.inf
     return (max(0.0, 2.0 * wanted / size - problem.frobenius) if size > 0.0 else 0.0), M
-
-
-def _screened(problem: FrobeniusLMNNProblem, L: FloatArray, dual: Dual, most: int) -> Screening | None:
-    try:
-        return problem.screen(L, dual=dual, most=most)
-    except TooManyCandidates:
-        return None
 
 
 def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
@@ -204,23 +183,15 @@ def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int, known: Triple
     return Triplets.join(*found)
 
 
-def _renewed(state: Active, proximal: tuple[float, FloatArray], found: Screening | None, most: int) -> Active:
-    """The next active set: what is used or nearly so, what an exhaustive search finds, minus what is screened.
+def _renewed(state: Active, proximal: tuple[float, FloatArray], most: int) -> Active:
+    """The next active set: what is used or nearly so, and what an exhaustive search finds.
 
     Where the first are more than `most`, only those that are used stay; what a search finds is as few as they leave.
     """
-    problem, n = state.problem, len(state.problem.X)
     retained = (state.a > 0.0) | (state.here.gradient > 1.0 - DROP)
     if np.count_nonzero(retained) > most:
         retained = state.a > 0.0
     own = state.triplets[retained]
-    if found is not None and len(found.undecided) > USEFUL * max(len(own), 1):
-        found = None
-    fixed = state.violated if found is None else found.violated
-    near = _near(problem, state.components, max(most - len(own), 0), Triplets.join(own, fixed))
-    joined = Triplets.join(own, near)
+    near = _near(state.problem, state.components, max(most - len(own), 0), own)
     a = np.concatenate([state.a[retained], np.zeros(len(near))])
-    if found is not None:
-        undecided = np.isin(joined.keys(n), found.undecided.keys(n))
-        joined, a = joined[undecided], a[undecided]
-    return Active(problem, joined, a, fixed, *proximal)
+    return Active(state.problem, Triplets.join(own, near), a, *proximal)
