@@ -1,4 +1,4 @@
-"""Thresholds on distances of pairs with a bounded share of errors, by exact binomial probabilities."""
+"""Thresholds on distances of independent pairs with a bounded share of errors, by exact binomial probabilities."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr, betaincinv
+from scipy.special import bdtr
+from scipy.stats import binomtest
 from sklearn.utils import column_or_1d
 
-from sdpmetric.arrays import BoolArray, FloatArray, LongArray
+from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core import validation
 
 Control = Literal["false_matches", "false_non_matches", "precision"]
@@ -35,19 +36,20 @@ class GuaranteedThreshold:
         Pairs at most this distance apart are matches; for similarities, pairs of at least this similarity. None: the
         labeled pairs prove no threshold.
     control, alpha, delta
-        As in `guaranteed_threshold`.
+        As in `guaranteed_threshold`, which also states the assumption: pairs drawn independently from one distribution.
     n_pairs : int
-        Independent pairs that were used: dissimilar ones for false matches, similar ones for false non-matches.
+        Labeled pairs that count: dissimilar ones for false matches, similar ones for false non-matches, all for a
+        precision.
     n_errors, n_of : int
-        Errors on these pairs at the threshold, and the pairs that they are a share of: those used, or for a precision
-        the matches among them.
+        Errors on these pairs at the threshold, and the pairs that they are a share of: those that count, or for a
+        precision the matches among them.
     interval : (float, float)
-        Bounds on the share of errors among all pairs; each of the two holds with confidence ``1 - delta``.
+        Bounds on the share of errors among new pairs; each of the two holds with confidence ``1 - delta``.
     n_missing : int or None
-        Further independent pairs that a threshold needs at least; 0 if there is one; None if the share of errors, and
-        not the number of pairs, is the obstacle.
+        Further pairs of the kind that counts without which no threshold exists; 0 if there is one; None if the share of
+        errors, and not the number of pairs, is the obstacle.
     n_recognized, n_similar : int
-        Similar pairs that are matches, and similar pairs, among all that were given; no guarantee.
+        Similar pairs that are matches, and similar pairs, among the labeled ones; no guarantee.
     """
 
     threshold: float | None
@@ -64,45 +66,47 @@ class GuaranteedThreshold:
 
     def __str__(self) -> str:
         what, among = WORDS[self.control]
-        asked = f"at most {self.alpha:.4g} of {what} with confidence {1.0 - self.delta:.4g}"
+        promise = f"at most {self.alpha:.4g} of {what} with confidence {1.0 - self.delta:.4g}"
         if self.threshold is not None:
             low, high = self.interval
             return (
-                f"Threshold {self.threshold:.6g}: {asked}. {self.n_errors:,} of {self.n_of:,} {among} are errors, a "
-                f"share between {low:.2g} and {high:.2g}; {self.n_recognized:,} of {self.n_similar:,} similar pairs "
-                "are matches."
+                f"Threshold {self.threshold:.6g}: {promise}, if labeled and new pairs are drawn independently from one "
+                f"distribution. {self.n_errors:,} of {self.n_of:,} {among} are errors, a share between {low:.2g} and "
+                f"{high:.2g}; {self.n_recognized:,} of {self.n_similar:,} similar pairs are matches."
             )
-        used = f"{self.n_pairs:,} independent {'pairs' if self.control == 'precision' else among}"
+        labeled = f"{self.n_pairs:,} {'pairs' if self.control == 'precision' else among}"
         if self.n_missing is None:
             return (
-                f"No threshold is proven to have {asked} by {used}: too many of the nearest ones are dissimilar; allow "
-                "a larger share, or label more pairs."
+                f"No threshold is proven to have {promise} by {labeled}: too many of the nearest ones are dissimilar; "
+                "allow a larger share, or label more pairs."
             )
-        return f"No threshold: {used} do not suffice for {asked}; label at least {self.n_missing:,} more."
+        return f"No threshold: {labeled} do not suffice for {promise}; label at least {self.n_missing:,} more."
 
 
 def guaranteed_threshold(
     distances: ArrayLike,
-    same: ArrayLike,
+    similar: ArrayLike,
     *,
     alpha: float,
     delta: float = 0.05,
     control: Control = "false_matches",
-    groups: ArrayLike | None = None,
     similarity: bool = False,
-    random_state: int = 0,
 ) -> GuaranteedThreshold:
     """Find the most generous threshold whose share of errors is proven to be at most alpha.
 
-    Over the draw of the labeled pairs, the share of errors on new pairs exceeds `alpha` with probability at most
-    `delta`, for any distribution of the distances, although the threshold is chosen on the same pairs. It is
-    assumed that labeled and new pairs are drawn alike and that the metric was not learned from them.
+    The guarantee: if the labeled pairs are drawn independently from one distribution of pairs, then with probability at
+    least ``1 - delta`` over their draw, the share of errors on new pairs from the same distribution is at most `alpha`
+    at the threshold, or there is none. It holds for any distribution of the distances, although the threshold is chosen
+    on the same pairs. The distances must come from a metric that was not learned from these pairs.
+
+    Nothing is promised for pairs that are not drawn independently: all pairs of a few examples, several pairs of one
+    query, or the pairs of a list that share no example.
 
     Parameters
     ----------
     distances : (p,) array
         Distances of labeled pairs, from any source.
-    same : (p,) array
+    similar : (p,) array
         bool; or 1 for similar, and -1 or 0 for dissimilar pairs.
     alpha : float
         Largest share of errors, between 0 and 1.
@@ -110,15 +114,10 @@ def guaranteed_threshold(
         One minus the confidence.
     control : {"false_matches", "false_non_matches", "precision"}, default "false_matches"
         The share of dissimilar pairs that are matches; of similar pairs that are not; or of matches that are
-        dissimilar, so the precision is at least ``1 - alpha`` if the share of similar pairs is the same among labeled
-        and new pairs.
-    groups : (p,) or (p, g) array, optional
-        What makes pairs dependent: the names of the two examples of each pair, or persons or sources. Only pairs
-        without a common name are used. Default: all pairs are independent.
+        dissimilar, so that the precision is at least ``1 - alpha``. A precision depends on the share of similar pairs,
+        which is part of the distribution of the pairs; the other two do not depend on it.
     similarity : bool, default False
         Whether `distances` are similarities, such as cosines: larger for similar pairs.
-    random_state : int, default 0
-        Seed of the choice among pairs with common names.
 
     Returns
     -------
@@ -129,18 +128,28 @@ def guaranteed_threshold(
     ValueError
         If an argument is not as described.
 
+    See Also
+    --------
+    sdpmetric.estimators.PairClassifier : Learns the metric from some pairs and the threshold from others.
+
+    Notes
+    -----
+    Two ways to draw independent pairs: two fresh examples for each pair, none of them drawn twice, for a guarantee
+    about pairs of new examples; or pairs at random, with replacement, from all pairs of a collection, for a guarantee
+    about pairs drawn so from this collection.
+
     Examples
     --------
     >>> import numpy as np
     >>> from sdpmetric.classification import guaranteed_threshold
     >>> rng = np.random.default_rng(0)
-    >>> same = np.arange(2000) % 2 == 0
-    >>> apart = rng.normal(np.where(same, 1.0, 4.0))
-    >>> found = guaranteed_threshold(apart, same, alpha=0.01)
-    >>> found.n_errors, found.n_of
+    >>> similar = np.arange(2000) % 2 == 0
+    >>> distances = rng.normal(np.where(similar, 1.0, 4.0))
+    >>> limit = guaranteed_threshold(distances, similar, alpha=0.01)
+    >>> limit.n_errors, limit.n_of
     (4, 1000)
-    >>> fewer = guaranteed_threshold(apart[:200], same[:200], alpha=0.01)
-    >>> fewer.threshold, fewer.n_missing
+    >>> limit = guaranteed_threshold(distances[:200], similar[:200], alpha=0.01)
+    >>> limit.threshold, limit.n_missing
     (None, 199)
     """
     if control not in get_args(Control):
@@ -148,100 +157,43 @@ def guaranteed_threshold(
     for name, share in (("alpha", alpha), ("delta", delta)):
         if not 0.0 < validation.check_number(name, share, 0.0, 1.0) < 1.0:
             raise ValueError(f"{name} must be between 0 and 1, both excluded, got {share!r}.")
-    apart, similar = _checked(distances, same)
+    values, is_similar = _labeled(distances, similar)
+    values = -values if similarity else values
     mirrored = control == "false_non_matches"
-    apart = -apart if similarity else apart
-    used = np.arange(len(apart)) if control == "precision" else np.flatnonzero(similar == mirrored)
-    if groups is not None:
-        named = np.asarray(groups)
-        if len(named) != len(apart):
-            raise ValueError(f"groups has {len(named)} rows for {len(apart)} pairs; pass one for each.")
-        used = used[disjoint_pairs(named[used], random_state)]
-    order = used[np.argsort(apart[used], kind="stable")]
+    rows = np.arange(len(values)) if control == "precision" else np.flatnonzero(is_similar == mirrored)
+    order = rows[np.argsort(values[rows], kind="stable")]
     # Of false non-matches, the mirror image: the furthest similar pairs come first.
-    ordered = -apart[order][::-1] if mirrored else apart[order]
+    ordered = -values[order][::-1] if mirrored else values[order]
     if control == "precision":
-        cut, n_missing, interval = _most_precise(ordered, ~similar[order], alpha, delta)
+        cut, n_missing, interval = _most_precise(ordered, ~is_similar[order], alpha, delta)
     else:
         cut, n_missing, interval = _tolerance_limit(ordered, alpha, delta)
     if cut is None:
-        limit, matches = None, np.zeros(len(apart), dtype=bool)
+        limit, matches = None, np.zeros(len(values), dtype=bool)
     else:
         # The pair at the cut is on the side of the errors that are not made, and so are all pairs that tie with it.
         limit = -ordered[cut] if mirrored else np.nextafter(ordered[cut], -np.inf, dtype=ordered.dtype)
-        matches = apart <= limit
-    wrong = matches[used] != similar[used] if mirrored else matches[used] & ~similar[used]
+        matches = values <= limit
+    wrong = matches[rows] != is_similar[rows] if mirrored else matches[rows] & ~is_similar[rows]
     return GuaranteedThreshold(
         None if limit is None else float(-limit if similarity else limit),
         control,
         float(alpha),
         float(delta),
-        len(used),
+        len(rows),
         0 if cut is None else int(np.count_nonzero(wrong)),
-        int(np.count_nonzero(matches[used])) if control == "precision" else len(used),
+        int(np.count_nonzero(matches[rows])) if control == "precision" else len(rows),
         interval,
         n_missing,
-        int(np.count_nonzero(matches & similar)),
-        int(np.count_nonzero(similar)),
+        int(np.count_nonzero(matches & is_similar)),
+        int(np.count_nonzero(is_similar)),
     )
 
 
-def disjoint_pairs(groups: ArrayLike, random_state: int = 0) -> LongArray:
-    """Row numbers of a maximal set of pairs, no two of which share a name.
-
-    Pairs are taken in random order, each one that shares no name with those taken before.
-
-    Parameters
-    ----------
-    groups : (p,) or (p, g) array
-        Names of what each pair consists of or comes from.
-    random_state : int, default 0
-
-    Examples
-    --------
-    >>> from sdpmetric.classification import disjoint_pairs
-    >>> disjoint_pairs([[0, 1], [1, 2], [3, 4]]).shape
-    (2,)
-    """
-    named = np.asarray(groups)
-    if named.ndim not in (1, 2):
-        raise ValueError(f"groups has shape {named.shape}; pass one row of names for each pair, (p,) or (p, g).")
-    names, codes = np.unique(named, return_inverse=True)
-    codes = codes.reshape(len(named), named.shape[1] if named.ndim == 2 else 1)
-    turn = np.random.default_rng(random_state).permutation(len(named))
-    left, taken, free = np.arange(len(named)), np.zeros(len(named), dtype=bool), np.ones(len(names), dtype=bool)
-    while len(left):  # all pairs at once whose turn is before that of every pair they share a name with
-        first = np.full(len(names), len(named))
-        np.minimum.at(first, codes[left], turn[left, None])
-        chosen = left[(first[codes[left]] == turn[left, None]).all(axis=1)]
-        taken[chosen] = True
-        free[codes[chosen]] = False
-        left = left[free[codes[left]].all(axis=1)]
-    return np.flatnonzero(taken)
-
-
-def binomial_interval(count: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The exact interval of Clopper and Pearson for a probability, from `count` successes in n independent trials.
-
-    Parameters
-    ----------
-    count, n : int
-    confidence : float, default 0.95
-
-    Examples
-    --------
-    >>> from sdpmetric.classification import binomial_interval
-    >>> [round(end, 4) for end in binomial_interval(57, 58)]
-    [0.9076, 0.9996]
-    """
-    validation.check_integer("count", count, 0, validation.check_integer("n", n, 0))
-    return _interval(count, n, (1.0 - validation.check_number("confidence", confidence, 0.0, 1.0)) / 2.0)
-
-
-def _interval(count: int, n: int, delta: float) -> tuple[float, float]:
-    """Bounds on a probability, each of which fails with probability delta at most."""
-    low = float(betaincinv(count, n - count + 1, delta)) if count else 0.0
-    return low, float(betaincinv(count + 1, n - count, 1.0 - delta)) if count < n else 1.0
+def _ends(count: int, n: int, delta: float) -> tuple[float, float]:
+    """Clopper and Pearson's bounds on a probability, each of which fails with probability delta at most."""
+    low = binomtest(count, n, alternative="greater").proportion_ci(1.0 - delta, "exact").low
+    return float(low), float(binomtest(count, n, alternative="less").proportion_ci(1.0 - delta, "exact").high)
 
 
 # The row at which matches end, how many pairs are missing, and bounds on the share of errors.
@@ -258,7 +210,7 @@ def _tolerance_limit(ordered: FloatArray, alpha: float, delta: float) -> Chosen:
     k = int(np.count_nonzero(bdtr(np.arange(n, dtype=np.float64), n, alpha) <= delta))
     if k == 0:
         return None, max(_fewest(alpha, delta) - n, 1), (0.0, 1.0)
-    low, high = _interval(k - 1, n, delta)
+    low, high = _ends(k - 1, n, delta)
     tied = k > 1 and ordered[k - 2] == ordered[k - 1]
     return k - 1, 0, (0.0 if tied else low, high)
 
@@ -280,7 +232,7 @@ def _most_precise(ordered: FloatArray, wrong: BoolArray, alpha: float, delta: fl
     if not proven.any():
         return None, None, (0.0, 1.0)
     last = int(np.flatnonzero(proven)[-1])
-    return int(numbers[last]), 0, _interval(int(errors[last]), int(numbers[last]), each)
+    return int(numbers[last]), 0, _ends(int(errors[last]), int(numbers[last]), each)
 
 
 def _fewest(alpha: float, delta: float) -> int:
@@ -288,14 +240,14 @@ def _fewest(alpha: float, delta: float) -> int:
     return math.ceil(math.log(delta) / math.log1p(-alpha))
 
 
-def _checked(distances: ArrayLike, same: ArrayLike) -> tuple[FloatArray, BoolArray]:
+def _labeled(distances: ArrayLike, similar: ArrayLike) -> tuple[FloatArray, BoolArray]:
     """Finite distances in their own precision, and which pairs are similar."""
-    apart, given = np.asarray(distances), column_or_1d(same)
-    apart = apart if apart.dtype.kind == "f" else apart.astype(np.float64)
-    if apart.ndim != 1 or not np.isfinite(apart).all():
-        raise ValueError(f"distances must be finite numbers, one for each pair, got an array of shape {apart.shape}.")
-    if len(given) != len(apart):
-        raise ValueError(f"same has {len(given)} labels for {len(apart)} pairs; pass one for each.")
-    if given.dtype.kind not in "biuf" or not (np.isin(given, (0, 1)).all() or np.isin(given, (-1, 1)).all()):
-        raise ValueError("same must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")
-    return apart, given > 0
+    values, labels = np.asarray(distances), column_or_1d(similar)
+    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise ValueError(f"distances must be finite numbers, one for each pair, got an array of shape {values.shape}.")
+    if len(labels) != len(values):
+        raise ValueError(f"similar has {len(labels)} labels for {len(values)} pairs; pass one for each.")
+    if labels.dtype.kind not in "biuf" or not (np.isin(labels, (0, 1)).all() or np.isin(labels, (-1, 1)).all()):
+        raise ValueError("similar must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")
+    return values, labels > 0

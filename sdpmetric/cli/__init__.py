@@ -130,7 +130,8 @@ def evaluate(
     under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned from
     it prints neither.
     """
-    from sdpmetric.classification import binomial_interval
+    from scipy.stats import binomtest
+
     from sdpmetric.cli import inputs, results
     from sdpmetric.cli.results import scores
 
@@ -155,7 +156,7 @@ def evaluate(
         )
     else:
         (right, auc), (plain, plain_auc) = found["metric"], found["euclidean"]
-        low, high = binomial_interval(right, n)
+        low, high = binomtest(right, n).proportion_ci(method="exact")
         exact = "" if base is None else f", exact 95 % interval {low:.4f} to {high:.4f}"
         out.say(
             f"{n_neighbors}-nearest-neighbor accuracy {right / n:.4f} ({right:,} of {n:,}{exact}); without the metric "
@@ -165,7 +166,7 @@ def evaluate(
             out.say(f"ROC area of pairs {auc:.4f}; without the metric {plain_auc:.4f}.")
     out.facts = {"data": data, "examples": n, "train": train, "n_neighbors": n_neighbors, "training_data": seen}
     for name, (count, area) in found.items():
-        interval = None if base is None or seen else list(binomial_interval(count, n))
+        interval = None if base is None or seen else list(binomtest(count, n).proportion_ci(method="exact"))
         out.facts[name] = {"accuracy": count / n, "right": count, "interval": interval, "auc": area}
     out.finish()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
@@ -18,7 +19,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.classification.guarantees import Control, GuaranteedThreshold, disjoint_pairs, guaranteed_threshold
+from sdpmetric.classification.guarantees import Control, GuaranteedThreshold, guaranteed_threshold
 from sdpmetric.core import validation
 from sdpmetric.estimators import options
 from sdpmetric.estimators.data import tuple_distances
@@ -369,12 +370,14 @@ class PairClassifier(TupleEstimator):
     min_rate, beta : float
         As in `calibrate_threshold`.
     guarantee : {"false_matches", "false_non_matches", "precision"}, optional
-        What `alpha` bounds with confidence ``1 - delta``, as in `guaranteed_threshold`, on pairs that `fit` holds out.
-        These share no example with each other or with a pair that is learned from. `strategy` is then not used.
+        What `alpha` bounds with confidence ``1 - delta``, as in `guaranteed_threshold`: `fit` learns the metric from a
+        random part of the pairs and chooses the threshold on the others. The guarantee assumes that all these pairs
+        are drawn independently from one distribution, and is about new pairs from it; see Notes. The threshold chosen
+        by `strategy` is replaced.
     alpha, delta : float, default 0.01 and 0.05
         The largest share of errors, and one minus the confidence.
     validation_fraction : float, default 0.5
-        With a guarantee, the share of the eligible pairs that is held out.
+        With a guarantee, the share of the pairs that is held out for the threshold.
     random_state : int, RandomState, Generator or None, default None
         Seed of the pairs that are held out; None is 0.
 
@@ -394,6 +397,17 @@ class PairClassifier(TupleEstimator):
     See Also
     --------
     TripletClassifier, QuadrupletClassifier : For comparisons of distances.
+    sdpmetric.guaranteed_threshold : A threshold with a guarantee for distances from any source.
+
+    Notes
+    -----
+    Two ways to draw pairs for a guarantee. Draw examples from the population, none of them twice, and use two fresh
+    ones for each pair: the guarantee is about pairs of new examples. Or draw pairs at random, with replacement, from
+    all pairs of a collection: the guarantee is about pairs drawn so from this collection, new ones of its examples,
+    and says nothing about other examples. Pairs that the metric is learned from may share examples with those held out
+    only in the second way, in which the pairs, given the collection, are independent all the same. Where pairs are
+    row numbers and some share an example, `fit` and `calibrate_threshold` warn, since they cannot know how the pairs
+    were drawn.
 
     Examples
     --------
@@ -449,7 +463,9 @@ class PairClassifier(TupleEstimator):
         rows, index, names = self._checked(X, examples)
         classes, similar = _similar(y, len(index))
         if self.guarantee is not None:
-            return self._fit_guaranteed(X, y, examples, labels, index, similar)
+            if names is not None:
+                _warn_of_common_examples(index)
+            return self._fit_guaranteed(X, y, examples, labels, (classes, similar), self.guarantee)
         strategy: Strategy = "accuracy" if self.strategy == "auto" else self.strategy
         _counts(similar, strategy, self.min_rate, self.beta)  # before any work
         self._learn(rows, names, labels, index, similar)
@@ -466,31 +482,31 @@ class PairClassifier(TupleEstimator):
         y: ArrayLike,
         examples: Examples | None,
         labels: ArrayLike | None,
-        index: NDArray[np.intp],
-        similar: BoolArray,
+        answers: tuple[NDArray[np.generic], BoolArray],
+        control: Control,
     ) -> Self:
-        """Hold pairs back, learn from those that share no example with them, and choose the threshold on the former."""
-        kind = {"false_matches": ~similar, "false_non_matches": similar}.get(str(self.guarantee))
-        counted = np.arange(len(index)) if kind is None else np.flatnonzero(kind)
-        seed = seed_of(self.random_state)
-        free = counted[disjoint_pairs(index[counted], seed)]
-        chosen = np.random.default_rng(seed).permutation(free)
-        held = np.sort(chosen[: max(1, round(self.validation_fraction * len(free)))])
-        rest = np.flatnonzero(~np.isin(index, index[held]).any(axis=1))
-        if not len(rest) or not len(held):
+        """Learn from a random part of the pairs, and choose the threshold on the others."""
+        (classes, similar), pairs, labeled = answers, np.asarray(X), column_or_1d(y)
+        n = len(similar)
+        n_held = max(1, round(self.validation_fraction * n))
+        order = np.random.default_rng(seed_of(self.random_state)).permutation(n)
+        held, learned = np.sort(order[:n_held]), np.sort(order[n_held:])
+        if not len(learned):
             raise ValueError(
-                f"guarantee={self.guarantee!r} holds {len(held)} of {len(index)} pairs back, and {len(rest)} share no "
-                "example with them; pass more pairs, a smaller validation_fraction, or guarantee=None and the pairs of "
-                "other examples to calibrate_threshold(.., guarantee=)."
+                f"guarantee={control!r} holds all of {n} pairs out; pass more pairs or a smaller validation_fraction."
             )
-        pairs, given = np.asarray(X), column_or_1d(y)
-        plain = clone(self).set_params(guarantee=None).fit(pairs[rest], given[rest], examples, labels)
+        # Before any work: whether there are too few pairs does not depend on their distances.
+        counts = guaranteed_threshold(
+            np.zeros(n_held), similar[held], alpha=self.alpha, delta=self.delta, control=control
+        )
+        if counts.n_missing:
+            raise ValueError(f"{counts} These are the {n_held:,} of {n:,} pairs that fit holds out.")
+        plain = clone(self).set_params(guarantee=None).fit(pairs[learned], labeled[learned], examples, labels)
         for name, value in vars(plain).items():
             if name.endswith("_"):
                 setattr(self, name, value)
-        return self.calibrate_threshold(
-            pairs[held], given[held], examples=examples, guarantee=self.guarantee, alpha=self.alpha, delta=self.delta
-        )
+        self.classes_ = classes  # the learned part may hold similar pairs only
+        return self._guarantee(pairs[held], labeled[held], examples, control, self.alpha, self.delta)
 
     def calibrate_threshold(
         self,
@@ -504,7 +520,6 @@ class PairClassifier(TupleEstimator):
         guarantee: Control | None = None,
         alpha: float = 0.01,
         delta: float = 0.05,
-        groups: ArrayLike | None = None,
     ) -> Self:
         """Choose the threshold again, best on pairs that were not used for learning, or with a guarantee.
 
@@ -520,9 +535,9 @@ class PairClassifier(TupleEstimator):
         beta : float, default 1
         examples : (n, d) array or frame, or callable, optional
         guarantee, alpha, delta
-            As in the constructor, instead of a strategy; the learner must not have seen these examples.
-        groups : (p,) or (p, g) array, optional
-            As in `guaranteed_threshold`; default: the two examples of each pair.
+            As in the constructor, instead of a strategy. The guarantee assumes that these pairs are drawn independently
+            from one distribution, and independently of the pairs or labels that the metric was learned from: examples
+            may be common to both only if the pairs are drawn from all pairs of one collection.
 
         Raises
         ------
@@ -530,25 +545,27 @@ class PairClassifier(TupleEstimator):
             If an argument is out of range, the strategy needs pairs of both kinds, or the pairs do not suffice for the
             guarantee (the message says how many are missing).
         """
-        (apart,) = self._distances(X, examples)
-        _, similar = _similar(y, len(apart))
         if guarantee is not None:
-            names = self._checked(X, examples)[1] if groups is None else groups
-            found = guaranteed_threshold(
-                apart,
-                similar,
-                alpha=alpha,
-                delta=delta,
-                control=guarantee,
-                groups=names,
-                random_state=seed_of(self.random_state),
-            )
-            if found.threshold is None:
-                raise ValueError(str(found))
-            self.threshold_, self.guarantee_ = found.threshold, found
-            return self
+            _, index, names = self._checked(X, examples)
+            if names is not None:
+                _warn_of_common_examples(index)
+            return self._guarantee(X, y, examples, guarantee, alpha, delta)
+        (distances,) = self._distances(X, examples)
+        _, similar = _similar(y, len(distances))
         self.guarantee_ = None
-        self.threshold_ = best_threshold(apart, similar, strategy, min_rate, beta)
+        self.threshold_ = best_threshold(distances, similar, strategy, min_rate, beta)
+        return self
+
+    def _guarantee(
+        self, X: ArrayLike, y: ArrayLike, examples: Examples | None, control: Control, alpha: float, delta: float
+    ) -> Self:
+        """Choose the threshold with a guarantee, if these pairs suffice for one."""
+        (distances,) = self._distances(X, examples)
+        _, similar = _similar(y, len(distances))
+        limit = guaranteed_threshold(distances, similar, alpha=alpha, delta=delta, control=control)
+        if limit.threshold is None:
+            raise ValueError(str(limit))
+        self.threshold_, self.guarantee_ = limit.threshold, limit
         return self
 
     def set_threshold(self, threshold: float) -> Self:
@@ -614,6 +631,20 @@ class PairClassifier(TupleEstimator):
         scores = self.pair_score(X, examples)
         _, similar = _similar(y, len(scores))
         return float(roc_auc_score(similar, scores, sample_weight=sample_weight))
+
+
+def _warn_of_common_examples(index: NDArray[np.intp]) -> None:
+    """Warn that pairs with common examples are independent only if they were drawn so."""
+    n_common = int((np.bincount(index.ravel())[index] > 1).any(axis=1).sum())
+    if n_common:
+        warnings.warn(
+            f"{n_common:,} of {len(index):,} pairs share an example with another one. The guarantee holds if the pairs "
+            "were drawn independently of each other, at random with replacement from all pairs of a collection, for "
+            "new pairs drawn so. It does not hold for all pairs of a few examples, for several pairs of one query, or "
+            "for pairs of other examples.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _similar(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.classification import binomial_interval, knn_predict
+from sdpmetric.classification import knn_predict
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
@@ -356,7 +357,8 @@ class PathDisplay:
             axes.plot(self.values, 100 * errors, style, color=color, markersize=4, linewidth=1.6, label=name)
         if self.n_test:
             right = np.rint((1.0 - self.test) * self.n_test).astype(int).tolist()
-            ends = 1.0 - np.array([binomial_interval(count, self.n_test) for count in right]).T[::-1]
+            intervals = [binomtest(count, self.n_test).proportion_ci(method="exact") for count in right]
+            ends = 1.0 - np.array(intervals).T[::-1]
             axes.vlines(self.values, *(100 * ends), color=hues()[1], alpha=0.35, label="exact 95 % interval")
         axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=f"fewest test errors: {self.best:.3g}")
         if self.values.min() > 0 and self.values.max() > 50 * self.values.min():

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.classification import binomial_interval, knn_predict
+from sdpmetric.classification import knn_predict
 from sdpmetric.core import validation
 
 # Neighbors that vote, classes of a whole confusion table, and the p value from which chance may explain a difference.
@@ -35,7 +35,8 @@ class Scores:
     @property
     def intervals(self) -> list[tuple[float, float]]:
         """Exact 95 % intervals of the accuracies, for examples that are drawn independently."""
-        return [binomial_interval(count, self.n) for count in self.right]
+        ends = [binomtest(count, self.n).proportion_ci(method="exact") for count in self.right]
+        return [(float(end.low), float(end.high)) for end in ends]
 
     @property
     def p(self) -> float:

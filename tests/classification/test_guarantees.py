@@ -1,4 +1,4 @@
-"""Thresholds with a guarantee: exact probabilities, ties, dependent pairs, and what the labeled pairs do not prove."""
+"""Thresholds with a guarantee: exact probabilities, ties, simulated coverage, and what labeled pairs do not prove."""
 
 from fractions import Fraction
 from itertools import product
@@ -6,9 +6,11 @@ from math import comb
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import sdpmetric as sm
-from sdpmetric.classification import binomial_interval, disjoint_pairs, guarantees
+from sdpmetric.classification import guarantees
+from sdpmetric.estimators import RCA, PairClassifier
 
 CASES = [(n, alpha, delta) for n in (50, 300, 1000) for alpha in (0.1, 0.05, 0.01) for delta in (0.05, 0.2)]
 
@@ -78,14 +80,14 @@ def test_a_precision_is_proven_by_exact_tails_at_numbers_chosen_beforehand():
     assert "too many of the nearest" in str(hopeless)
     few = sm.guaranteed_threshold(apart[:40], np.ones(40), alpha=0.1, control="precision")
     assert few.n_missing == guarantees._fewest(0.1, 0.05 / 64) + 1 - 40
-    assert "40 independent pairs" in str(few)
+    assert "No threshold: 40 pairs do not suffice" in str(few)
 
 
 def test_a_precision_counts_the_pairs_strictly_nearer_than_the_next():
     apart = np.repeat(np.arange(4.0), 500)
     found = sm.guaranteed_threshold(apart, apart < 2, alpha=0.1, control="precision")
     assert (found.n_errors, found.n_of, found.threshold) == (0, 1000, np.nextafter(2.0, 0.0))
-    assert found.interval == guarantees._interval(0, 1000, 0.05 / guarantees.N_CANDIDATES)
+    assert found.interval == guarantees._ends(0, 1000, 0.05 / guarantees.N_CANDIDATES)
 
 
 def test_similarities_and_single_precision():
@@ -98,37 +100,56 @@ def test_similarities_and_single_precision():
         assert int((matches & ~same).sum()) == by_distance.n_errors
 
 
-def test_pairs_without_common_examples():
-    rng = np.random.default_rng(2)
-    pairs = rng.integers(0, 200, (3000, 2))
-    rows = disjoint_pairs(pairs, 5)
-    ends = [set(pairs[row].tolist()) for row in rows]
-    assert len(set().union(*ends)) == sum(map(len, ends))
-    taken: set[int] = set()
-    greedy = []
-    for row in np.argsort(np.random.default_rng(5).permutation(3000)):
-        if not taken & set(pairs[row].tolist()):
-            taken |= set(pairs[row].tolist())
-            greedy.append(row)
-    assert sorted(greedy) == rows.tolist()
-    apart, same = rng.random(3000), rng.random(3000) < 0.3
-    found = sm.guaranteed_threshold(apart, same, alpha=0.1, groups=pairs)
-    assert found.n_pairs == len(disjoint_pairs(pairs[~same])) <= 100
-    assert len(disjoint_pairs(["a", "b", "a"])) == 2
-    none = sm.guaranteed_threshold(apart, np.ones(3000), alpha=0.1, groups=pairs)
-    assert (none.threshold, none.n_pairs, none.n_missing) == (None, 0, 29)
-    everyone = sm.guaranteed_threshold(apart, same, alpha=0.1, groups=np.arange(3000))
-    assert everyone == sm.guaranteed_threshold(apart, same, alpha=0.1)
+@pytest.mark.parametrize(("count", "n"), [(0, 20), (3, 20), (20, 20), (57, 58)])
+def test_each_end_of_an_interval_has_the_exact_tail(count, n):
+    low, high = map(Fraction, guarantees._ends(count, n, 0.025))
+    assert float(1 - fewer_than(count, n, low)) == pytest.approx(0.025) if count else low == 0
+    assert float(fewer_than(count + 1, n, high)) == pytest.approx(0.025) if count < n else high == 1
 
 
-def test_the_interval_of_clopper_and_pearson_is_exact():
-    for count, n in ((0, 20), (3, 20), (20, 20), (57, 58)):
-        low, high = map(Fraction, binomial_interval(count, n))
-        if count:
-            assert float(1 - fewer_than(count, n, low)) == pytest.approx(0.025)
-        if count < n:
-            assert float(fewer_than(count + 1, n, high)) == pytest.approx(0.025)
-    assert binomial_interval(0, 0) == (0.0, 1.0)
+# -- coverage: independent pairs, some of which share items -----------------------------------------------------------
+
+DRAWS, DELTA = 200, 0.1
+
+
+def hub(rng, n):
+    """Pairs of a million items, and item 0 in 30 % of the dissimilar ones, as similar as the similar pairs."""
+    similar = rng.random(n) < 0.5
+    near = similar | (rng.random(n) < 0.3)
+    return np.where(near, rng.uniform(0, 1, n), rng.uniform(1, 2, n)), similar
+
+
+def share_of_hub(limit, control):
+    """The true shares of errors of `hub` at thresholds of at most 2."""
+    false = 0.3 * min(limit, 1.0) + 0.7 * max(limit - 1.0, 0.0)
+    match = {"false_matches": 1.0, "precision": false + min(limit, 1.0)}.get(control)
+    return 1.0 - min(limit, 1.0) if match is None else false / max(match, 1e-300)
+
+
+@pytest.mark.parametrize(
+    ("control", "alpha"), [("false_matches", 0.05), ("false_non_matches", 0.05), ("precision", 0.25)]
+)
+def test_the_guarantee_covers_independent_pairs_with_a_common_item(control, alpha):
+    rng, failures = np.random.default_rng(5), 0
+    for _ in range(DRAWS):
+        limit = sm.guaranteed_threshold(*hub(rng, 400), alpha=alpha, delta=DELTA, control=control).threshold
+        failures += limit is not None and share_of_hub(limit, control) > alpha
+    assert failures <= binom.ppf(0.99, DRAWS, DELTA)
+
+
+def test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_from_a_collection():
+    rng, failures = np.random.default_rng(6), 0
+    y = np.repeat([0, 1, 2], [50, 6, 4])
+    X = rng.normal(size=(60, 3)) + y[:, None]
+    every = np.stack(np.triu_indices(60, 1), axis=1)
+    same = y[every[:, 0]] == y[every[:, 1]]
+    for seed in range(60):
+        rows = rng.integers(len(every), size=300)
+        one = PairClassifier(RCA(), examples=X, guarantee="false_matches", alpha=0.1, delta=DELTA, random_state=seed)
+        with pytest.warns(UserWarning, match="300 of 300 pairs share an example"):
+            one.fit(every[rows], same[rows])
+        failures += np.mean(one.predict(every[~same])) > 0.1
+    assert failures <= binom.ppf(0.99, 60, DELTA)
 
 
 @pytest.mark.parametrize(
@@ -138,12 +159,11 @@ def test_the_interval_of_clopper_and_pearson_is_exact():
         ({"delta": 1.0}, "delta must be"),
         ({"control": "recall"}, "control must be one of"),
         ({"distances": [1.0, np.nan]}, "finite"),
-        ({"same": [0, 2]}, "same must be"),
-        ({"same": [0]}, "1 labels for 2 pairs"),
-        ({"groups": [0]}, "1 rows for 2 pairs"),
+        ({"similar": [0, 2]}, "similar must be"),
+        ({"similar": [0]}, "1 labels for 2 pairs"),
     ],
 )
 def test_bad_arguments_are_sentences(change, said):
-    given = {"distances": [1.0, 2.0], "same": [0, 1], "alpha": 0.1} | change
+    given = {"distances": [1.0, 2.0], "similar": [0, 1], "alpha": 0.1} | change
     with pytest.raises(ValueError, match=said):
-        sm.guaranteed_threshold(given.pop("distances"), given.pop("same"), **given)
+        sm.guaranteed_threshold(given.pop("distances"), given.pop("similar"), **given)

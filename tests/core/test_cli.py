@@ -12,6 +12,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import typer
+from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 import sdpmetric as sm
@@ -349,7 +350,7 @@ def test_no_praise_on_the_data_that_a_metric_was_learned_from(run, iris_csv, tmp
     said = run("evaluate", kept, test, "--train", train).stdout
     facts = json.loads(run("evaluate", kept, test, "--train", train, "--json").stdout)
     assert not facts["training_data"]
-    low, high = classification.binomial_interval(facts["metric"]["right"], 75)
+    low, high = binomtest(facts["metric"]["right"], 75).proportion_ci(method="exact")
     assert f"({facts['metric']['right']} of 75, exact 95 % interval {low:.4f} to {high:.4f})" in said
     assert "interval" not in run("evaluate", kept, test).stdout  # leave-one-out predictions depend on each other
 

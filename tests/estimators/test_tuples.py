@@ -155,7 +155,7 @@ def test_bad_pairs_and_labels_are_refused(examples, pairs, y, words):
         PairClassifier(ITML(), examples=examples).fit(pairs, y)
 
 
-def test_a_guarantee_holds_pairs_back_that_share_no_example(monkeypatch):
+def test_a_guarantee_holds_out_a_random_part_of_the_pairs(monkeypatch):
     rng = np.random.default_rng(3)
     pairs = rng.permutation(600).reshape(300, 2)
     many = np.vstack([X + rng.normal(scale=0.1, size=X.shape) for _ in range(4)])
@@ -163,25 +163,37 @@ def test_a_guarantee_holds_pairs_back_that_share_no_example(monkeypatch):
     seen: list[np.ndarray] = []
     fit_pairs = RCA.fit_pairs
     monkeypatch.setattr(RCA, "fit_pairs", lambda self, Z, *rest: seen.append(Z) or fit_pairs(self, Z, *rest))
-    one = PairClassifier(RCA(), examples=many, guarantee="false_matches", alpha=0.1).fit(pairs, similar)
-    found, dissimilar = one.guarantee_, np.flatnonzero(~similar)
-    assert found.n_pairs == round(len(dissimilar) / 2)
-    assert len(seen[0]) == 2 * (300 - found.n_pairs)
-    assert one.threshold_ == found.threshold
-    assert found.n_errors <= found.interval[1] * found.n_of <= 0.1 * found.n_of
+    one = PairClassifier(RCA(), examples=many, guarantee="false_matches", alpha=0.1, validation_fraction=0.4)
+    limit = one.fit(pairs, similar).guarantee_
+    assert len(seen[0]) == 2 * 180  # the examples of the pairs that are learned from, and of no other
+    others = ~np.isin(pairs, [np.flatnonzero((many == row).all(axis=1))[0] for row in seen[0]]).any(axis=1)
+    assert (others.sum(), limit.n_pairs) == (120, np.count_nonzero(others & ~similar))
+    assert np.count_nonzero(one.predict(pairs[others & ~similar])) == limit.n_errors
+    assert (one.threshold_, limit.n_similar) == (limit.threshold, np.count_nonzero(others & similar))
+    assert "drawn independently from one distribution" in str(limit)
     assert clone(one).get_params()["guarantee"] == "false_matches"
-    with pytest.raises(ValueError, match="label at least"):
+    n_seen = len(seen)
+    with pytest.raises(ValueError, match=r"label at least .* the 120 of 300 pairs that fit holds out"):
         one.set_params(alpha=0.001).fit(pairs, similar)
+    with pytest.raises(ValueError, match="holds all of 1 pairs out"):
+        one.fit(pairs[:1], similar[:1])
+    assert len(seen) == n_seen  # refused before anything is learned
     fresh = PairClassifier(RCA(), examples=many).fit(pairs[:100], similar[:100])
     assert fresh.guarantee_ is None
-    doubled = np.vstack([pairs[100:], pairs[100:]])  # which adds nothing
-    for given in (pairs[100:], doubled):
-        fresh.calibrate_threshold(given, np.resize(similar[100:], len(given)), guarantee="false_matches", alpha=0.1)
-        assert fresh.guarantee_.n_pairs == np.count_nonzero(~similar[100:])
-        assert fresh.guarantee_.threshold == fresh.threshold_
-    calls = fresh.predict(pairs[100:])
-    assert np.count_nonzero(calls & ~similar[100:]) == fresh.guarantee_.n_errors
+    fresh.calibrate_threshold(pairs[100:], similar[100:], guarantee="false_matches", alpha=0.1)
+    assert fresh.guarantee_.n_pairs == np.count_nonzero(~similar[100:])
+    assert fresh.guarantee_.threshold == fresh.threshold_
     assert fresh.set_threshold(1.0).guarantee_ is None
+    pairs[100, 0] = pairs[101, 0]
+    with pytest.warns(UserWarning, match="2 of 200 pairs share an example .* pairs drawn so. It does not hold"):
+        fresh.calibrate_threshold(pairs[100:], similar[100:], guarantee="false_matches", alpha=0.1)
+
+
+def test_the_classes_of_a_guarantee_are_those_of_all_pairs():
+    y = np.r_[0, np.ones(59, dtype=int)]  # of which most seeds learn from similar pairs only
+    pairs = np.random.default_rng(0).permutation(120).reshape(60, 2)
+    one = PairClassifier(RCA(), examples=X, guarantee="false_non_matches", alpha=0.3, random_state=1)
+    assert one.fit(pairs, y).classes_.tolist() == [0, 1]
 
 
 # -- the threshold ----------------------------------------------------------------------------------------------------

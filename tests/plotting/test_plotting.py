@@ -8,6 +8,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.patches import Ellipse, Rectangle
+from scipy.stats import binomtest
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
@@ -17,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.classification import binomial_interval, knn_predict
+from sdpmetric.classification import knn_predict
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.estimators import LMNN, POLA, MultiMetricLMNN
 from sdpmetric.plotting import (
@@ -307,7 +308,7 @@ def test_errors_along_a_path():
         predicted = knn_predict(solution.components, X[train], y[train], X[test], 3)
         assert error == np.mean(predicted != y[test])
     assert display.best == display.values[np.argmin(display.test)]
-    low, high = binomial_interval(round(89 * (1 - display.test[0])), 89)
+    low, high = binomtest(round(89 * (1 - display.test[0])), 89).proportion_ci(method="exact")
     errors = display.ax_.collections[0].get_segments()[0][:, 1]
     np.testing.assert_allclose(errors, [100 * (1 - high), 100 * (1 - low)])
     assert texts(display.ax_.texts) == [str(rank) for rank in display.ranks]
