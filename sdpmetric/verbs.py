@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
+from sdpmetric.core.attempts import Attempts
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem, check_problem, unsupported
-from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of, solvers_in
+from sdpmetric.core.registry import Solver, solvers_in, solvers_of, solvers_to_try
 from sdpmetric.core.run import (
     Budget,
     Callback,
     EarlyStopping,
     Recorder,
     Score,
-    Step,
     Watch,
-    after,
     check_calls,
     check_tolerance,
     run,
@@ -51,8 +50,6 @@ def solve(
     callback: Callback | None = None,
     verbose: bool = False,
     random_state: int | None = None,
-    n_components: int | None = None,
-    full: Solution | None = None,
     score: Score | None = None,
     patience: int | None = None,
     engine: Engine | Client | str | None = None,
@@ -65,9 +62,11 @@ def solve(
     problem : Problem
         Any statement of this package, or one of your own.
     solver : str, default "auto"
-        By name; `sdpmetric.solvers_of` lists those of a problem, "auto" is the first. For LMNN: "factored", a
-        continuation method in the factor; "subgradient", Algorithm 1 of Weinberger and Saul (2009) [WS2009] with Polyak
-        steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by constraint generation.
+        By name; `sdpmetric.solvers_of` lists those of a problem. "auto" begins with the first that takes the options;
+        where one stalls before `tol` is proven, the next goes on from its point, and `Solution.solver` names the last.
+        For LMNN: "factored", a continuation method in the factor; "subgradient", Algorithm 1 of Weinberger and Saul
+        (2009) [WS2009] with Polyak steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by
+        constraint generation; "low_rank", a metric of bounded rank (LMNN-R, section 5.4), with ``n_components=``.
     tol : float, optional
         Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most of the others.
     max_iter : int, optional
@@ -81,29 +80,26 @@ def solve(
         program has configured logging.
     random_state : int, optional
         Seed of the solvers that draw at random; default 0. The others use no randomness.
-    n_components : int, optional
-        Bound on the rank of the metric (LMNN-R of [WS2009], section 5.4), for the default solver of LMNN. The full
-        problem is solved first, and its lower bound makes the certificate's relaxation gap.
-    full : Solution, optional
-        With `n_components`: the solution without the bound, to start from; only the bounded solve is timed and traced.
     score : callable, optional
         ``score(components)``, larger is better, for example the accuracy on held-out examples; written into the trace
         for each step.
     patience : int, optional
         Early stopping: return the step with the best `score` (the last if tied), with its own certificate, and stop
-        after this many steps without a better one. With `n_components`, only the solve of bounded rank is stopped.
+        after this many steps without a better one.
     engine : Engine, dask.distributed.Client or "threads", optional
         Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
         cluster. See ``docs/engines.md``.
     **options
-        Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient", or
-        ``backend="SCS"`` of "conic"; see the docstring of the solver.
+        Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient",
+        ``backend="SCS"`` of "conic", or ``n_components=2`` and ``full=`` (the solution without a bound on the rank) of
+        "low_rank"; see the docstring of the solver.
 
     Returns
     -------
     Solution
         With `status` ``optimal`` only if the relative gap is proven to be at most `tol`, or the optimum to be 0 or
-        less and the gap to be at most the certificate's `resolution`.
+        less and the gap to be at most the certificate's `resolution`; ``stalled`` if no solver could do more and the
+        gap is above ten times `tol`.
 
     Raises
     ------
@@ -122,51 +118,52 @@ def solve(
     >>> sm.solve(problem, tol=1e-3).status.word
     'optimal'
     """
-    entry = find_solver(problem, solver)
+    solvers = solvers_to_try(problem, solver, options)
+    entry = solvers[0]
     tol = entry.tol if tol is None else tol
     check_tolerance(tol)
     check_calls(callback, score, patience)
-    budget = Budget(max_time, max_iter)
     options = _check_options(problem, entry, options, random_state)
-    bounded = None if n_components is None else _rank_bound(problem, entry, n_components)
-    if full is not None:
-        _check_full(problem, full, n_components, options)
     if engine is not None and not entry.engines:
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
         )
     printer = Printer(stream=entry.stream, tol=tol) if verbose else None
-
-    def drive(steps: Iterator[Step], *, last: bool, stream: bool = False, relaxed: bool = False) -> Solution:
-        passed = Recorder()
-        watches: list[Watch] = [lambda step, row: passed.see(step.components)]
-        watches += [] if printer is None else [lambda step, row: printer(row)]
-        early = EarlyStopping(patience) if patience is not None and last else None
-        named = partial(run, problem, steps, budget, solver=entry.name, tol=tol, watches=watches, callback=callback)
-        found = named(early=early, score=score, stream=stream, relaxed=relaxed)
-        if printer is not None:
-            printer.end(found)
-        return replace(found, frames=tuple(passed.frames))
-
+    recorder = Recorder()
+    watches: list[Watch] = [lambda step, row: recorder.see(step.components)]
+    watches += [] if printer is None else [lambda step, row: printer(row)]
+    budget = Budget(max_time, max_iter)
     with using(resolve(engine)):
-        if full is None:
-            full = drive(entry.steps(problem, budget, tol, **options), stream=entry.stream, last=n_components is None)
-        if bounded is None or n_components is None or len(full.components) <= n_components:
-            return full
-        return drive(after(full, bounded(problem, budget, full, n_components)), relaxed=True, last=True)
+        attempts = Attempts(problem, solvers, budget, tol, options)
+        solution = run(
+            problem,
+            attempts,
+            budget,
+            tol=tol,
+            watches=watches,
+            callback=callback,
+            early=None if patience is None else EarlyStopping(patience),
+            score=score,
+            stream=entry.stream,
+            relaxed=entry.relaxed,
+        )
+    solution = replace(solution, solver=attempts.solver.name, frames=tuple(recorder.frames))
+    if printer is not None:
+        printer.end(solution)
+    return solution
 
 
 def _check_options(
     problem: Problem, entry: Solver, options: dict[str, object], random_state: int | None
 ) -> dict[str, object]:
     """The options that a solver is given."""
-    if foreign := sorted(set(options) - set(entry.options)):
+    if foreign := sorted(set(options) - entry.options):
         raise TypeError(
             f"solver {entry.name!r} does not take {', '.join(foreign)}{validation.like(foreign[0], entry.options)}; "
             f"its options are {', '.join(sorted(entry.options)) or 'none'}."
         )
     checked = {name: value for name, value in options.items() if value is not None}
-    if random_state is not None and "random_state" in entry.options:
+    if random_state is not None:
         checked["random_state"] = validation.check_integer("random_state", random_state, 0)
     if "init" in checked:
         try:
@@ -174,27 +171,6 @@ def _check_options(
         except ValueError as error:
             raise ValueError(str(error).replace("components", "init")) from error
     return checked
-
-
-def _rank_bound(problem: Problem, entry: Solver, n_components: int) -> Steps:
-    """The way to a metric of bounded rank, with the bound checked."""
-    if (found := rank_bound_of(type(problem))) is None or not entry.default:
-        raise ValueError(
-            f"n_components is for LMNN and its default solver only, got {type(problem).__name__} with {entry.name!r}."
-        )
-    if not validation.is_integer(n_components) or not 1 <= n_components <= problem.X.shape[1]:
-        raise ValueError(f"n_components must be an integer between 1 and {problem.X.shape[1]}, got {n_components!r}.")
-    steps, check = found
-    check(problem)
-    return steps
-
-
-def _check_full(problem: Problem, full: Solution, n_components: int | None, options: dict[str, object]) -> None:
-    if n_components is None or "init" in options:
-        raise ValueError("full= is for a solve with n_components=, which starts from it: leave it or init= out.")
-    same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
-    if not same or full.certificate.kind != "duality":
-        raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
 
 
 def path(
@@ -243,7 +219,7 @@ def path(
     ['optimal', 'optimal']
     """
     check_problem("path", problem)
-    if not problem.weights or find_solver(problem, "auto").stream:
+    if not problem.weights or solvers_of(problem)[0].stream:
         raise unsupported("path", problem, "it is a stream or has no weights; solve each problem by itself")
     if len(weights) != 1 or not set(weights) <= set(problem.weights):
         raise ValueError(
@@ -251,7 +227,7 @@ def path(
             f"got {', '.join(f'{name}=' for name in weights) or 'none'}."
         )
     ((name, values),) = weights.items()
-    takes_start = "init" in find_solver(problem, solver).options
+    takes_start = "init" in solvers_to_try(problem, solver)[0].options
     solutions: list[Solution] = []
     for at in problem.with_each(name, values):
         start = solutions[-1].components if takes_start and solutions and solutions[-1].components.size else None
@@ -341,7 +317,7 @@ def verify(
         If not exactly one point is given, or it has the wrong shape, is not finite, or is not PSD.
     """
     check_problem("verify", problem)
-    if find_solver(problem, "auto").stream:
+    if solvers_of(problem)[0].stream:
         raise unsupported("verify", problem, "a stream has a regret, not a gap; use regret")
     check_tolerance(tol)
     budget = Budget(max_time)

@@ -33,7 +33,7 @@ from sdpmetric.core.files import replacing, write_npz
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.registry import find_solver
+from sdpmetric.core.registry import solvers_to_try
 from sdpmetric.core.run import Callback
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -107,7 +107,7 @@ def solution_facts(solution: Solution) -> dict[str, object]:
 
 def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solution:
     """Solve, with progress shown."""
-    tol = find_solver(problem, solver).tol if limits.tol is None else limits.tol
+    tol = solvers_to_try(problem, solver)[0].tol if limits.tol is None else limits.tol
     with progress(title, tol) as callback:
         return solve_problem(
             problem,
@@ -129,12 +129,12 @@ def solve(
         if output is not None:
             check_output(output, data)
         stated = state(data, options, hold_out=hold_out)
-        entry = find_solver(stated.problem, limits.solver)
+        entry = solvers_to_try(stated.problem, limits.solver)[0]
     out.say(stated.problem.describe())
-    solution = run(stated.problem, f"{data}: {entry.name}", entry.name, limits)
+    solution = run(stated.problem, f"{data}: {entry.name}", limits.solver, limits)
     certificate = solution.certificate
     out.say(
-        f"{entry.name}: {solution.status} after {solution.seconds:.2f} s; "
+        f"{solution.solver}: {solution.status} after {solution.seconds:.2f} s; "
         f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}."
     )
     out.judge(sentence(certificate, entry.tol if limits.tol is None else limits.tol), solution.status.expected)

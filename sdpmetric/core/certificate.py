@@ -73,6 +73,8 @@ def reservation(rigor: Rigor, assumption: str | None) -> str:
     return f"; {why} (rigor: {rigor})"
 
 
+# A solve that ends at a gap of at most so many tolerances counts as inaccurate, and above it as stalled.
+INACCURATE = 10.0
 # Above this relative gap the message says why the bound may be weak.
 WEAK = 1e-6
 
@@ -270,8 +272,10 @@ class DualityCertificate(Certificate):
         return closed(self.objective, self.lower_bound, tol, self.resolution)
 
     def status(self, tol: float) -> Status:
-        """``optimal`` if the gap is proven."""
-        return Status.OPTIMAL if self.proves_optimal(tol) else Status.OPTIMAL_INACCURATE
+        """``optimal`` if the gap is proven; ``stalled`` if it is above `INACCURATE` times the tolerance."""
+        if self.proves_optimal(tol):
+            return Status.OPTIMAL
+        return Status.OPTIMAL_INACCURATE if self.proves_optimal(INACCURATE * tol) else Status.STALLED
 
     def finding(self) -> str:
         """Objective, lower bound and gap."""
@@ -383,7 +387,7 @@ class StationarityCertificate(Certificate):
 
     def status(self, tol: float) -> Status:
         """``stationary`` if the gradient is at most `tol`."""
-        return Status.STATIONARY if self.stationarity <= tol else Status.OPTIMAL_INACCURATE
+        return Status.STATIONARY if self.stationarity <= tol else Status.STALLED
 
     def finding(self) -> str:
         """Objective and norm of the gradient."""

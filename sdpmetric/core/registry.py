@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Concatenate, ParamSpec, TypeVar
@@ -31,12 +32,14 @@ class Solver:
         ``steps(problem, budget, tol, **options)`` yields `sdpmetric.core.run.Step`.
     tol : float
         Relative gap to prove if the user names none.
-    options : tuple of str
+    options : frozenset of str
         Names of the options it takes, those of the signature that come by name only.
-    default : bool or callable
-        Whether it is "auto"; a callable decides for a problem, and goes before the others.
+    rank : int or callable
+        Its turn among the solvers that "auto" tries, from 1; a callable decides for a problem. 0: only by name.
     stream : bool
         Whether its steps follow a stream, whose last step is the answer.
+    relaxed : bool
+        Whether it looks for points of another set, so that its lower bound is that of a relaxation.
     when : callable or None
         ``when(problem)`` says whether it takes a problem of its statement; None: all of them.
     engines : bool
@@ -46,22 +49,20 @@ class Solver:
     name: str
     steps: Steps
     tol: float
-    options: tuple[str, ...]
-    default: bool | Callable[..., bool] = False
+    options: frozenset[str]
+    rank: int | Callable[..., int] = 0
     stream: bool = False
+    relaxed: bool = False
     when: Callable[..., bool] | None = None
     engines: bool = False
 
-    def rank(self, problem: Problem) -> int:
-        """Solvers of a problem are tried in this order."""
-        if callable(self.default):
-            return 0 if self.default(problem) else 2
-        return 1 if self.default else 2
+    def turn(self, problem: Problem) -> int:
+        """Its turn for a problem; 0: only by name."""
+        return self.rank(problem) if callable(self.rank) else self.rank
 
 
 _SOLVERS: list[tuple[Scope, Solver]] = []
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
-_RANK_BOUNDS: dict[type, tuple[Steps, Callable[..., None]]] = {}
 # Packages that register solvers when they are imported, which is when the first solver is looked for.
 _PACKAGES: list[str] = []
 
@@ -81,8 +82,9 @@ def solver(
     name: str,
     *,
     tol: float,
-    default: bool | Callable[..., bool] = False,
+    rank: int | Callable[..., int] = 0,
     stream: bool = False,
+    relaxed: bool = False,
     when: Callable[..., bool] | None = None,
     engines: bool = False,
 ) -> Callable[[SolverSteps[ProblemT, Options]], SolverSteps[ProblemT, Options]]:
@@ -94,7 +96,7 @@ def solver(
         The statement, whose subclasses inherit the solver; or a capability, as ``Smooth`` is.
     name : str
         A statement's own solver goes before one of the same name for a capability.
-    tol, default, stream, when, engines
+    tol, rank, stream, relaxed, when, engines
         As in `Solver`.
 
     Examples
@@ -106,15 +108,15 @@ def solver(
 
     def register(steps: SolverSteps[ProblemT, Options]) -> SolverSteps[ProblemT, Options]:
         parameters = inspect.signature(steps).parameters.values()
-        options = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-        _SOLVERS.append((scope, Solver(name, steps, tol, options, default, stream, when, engines)))
+        options = frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+        _SOLVERS.append((scope, Solver(name, steps, tol, options, rank, stream, relaxed, when, engines)))
         return steps
 
     return register
 
 
 def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
-    """List the solvers of a problem or problem class; the default comes first.
+    """List the solvers of a problem or problem class: first those that "auto" tries, in that order.
 
     Parameters
     ----------
@@ -128,15 +130,18 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     if isinstance(statement, type):
         return _registered(statement)
     found = [entry for entry in _registered(type(statement)) if entry.when is None or entry.when(statement)]
-    return sorted(found, key=lambda entry: entry.rank(statement))
+    return sorted(found, key=lambda entry: entry.turn(statement) or math.inf)
 
 
-def find_solver(problem: Problem, name: str) -> Solver:
-    """A solver by name; "auto" is the first one."""
-    entries = solvers_of(problem) if name == "auto" else _registered(type(problem))
-    for entry in entries:
-        if name in ("auto", entry.name):
-            return entry
+def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -> list[Solver]:
+    """The solver of a name; for "auto" those that take the options and have a turn, or the first without one."""
+    if name == "auto":
+        entries = solvers_of(problem)
+        takers = [entry for entry in entries if entry.options.issuperset(options)] or entries
+        return [entry for entry in takers if entry.turn(problem)] or takers[:1]
+    entries = _registered(type(problem))
+    if named := [entry for entry in entries if entry.name == name]:
+        return named
     names = [entry.name for entry in entries]
     raise ValueError(
         f"unknown solver {name!r}{like(name, names)}; choose one of 'auto', {', '.join(map(repr, names))}."
@@ -154,7 +159,7 @@ def _registered(statement: type[Problem]) -> list[Solver]:
         raise TypeError(
             f"no solver accepts {statement.__name__}: register one with solver(), or its program with formulation()."
         )
-    return sorted(found.values(), key=lambda entry: entry.default is not True)
+    return sorted(found.values(), key=lambda entry: entry.rank == 0)
 
 
 def formulation(
@@ -187,32 +192,6 @@ def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
 def has_exact_program(statement: type[Problem]) -> bool:
     """Whether the solution of a registered program solves a statement."""
     return next((_PROGRAMS[kind][1] for kind in statement.__mro__ if kind in _PROGRAMS), False)
-
-
-def rank_bound(
-    statement: type[Problem], check: Callable[..., None]
-) -> Callable[[Callable[Options, Iterator[Step]]], Callable[Options, Iterator[Step]]]:
-    """Register the way to a metric of bounded rank: ``steps(problem, budget, full, n_components)``.
-
-    Parameters
-    ----------
-    statement : type
-        Subclasses inherit it.
-    check : callable
-        ``check(problem)`` raises ValueError if a bound on the rank has no meaning, before any work.
-    """
-
-    def register(steps: Callable[Options, Iterator[Step]]) -> Callable[Options, Iterator[Step]]:
-        _RANK_BOUNDS[statement] = (steps, check)
-        return steps
-
-    return register
-
-
-def rank_bound_of(statement: type[Problem]) -> tuple[Steps, Callable[..., None]] | None:
-    """The way to a metric of bounded rank and its check; None if there is none."""
-    _load()
-    return next((_RANK_BOUNDS[kind] for kind in statement.__mro__ if kind in _RANK_BOUNDS), None)
 
 
 def _is_own(scope: Scope) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -155,33 +155,132 @@ class EarlyStopping:
         return self.idle >= self.patience
 
 
-@dataclass
-class _Seen:
-    """The best of the steps so far, by each measure, and why the solve ends."""
+class Run:
+    """One solve as it goes on: its best points, its trace, and why it ends."""
 
-    status: Status | None = None
-    best: Step | None = None
-    bound: Step | None = None
-    certified: Step | None = None  # the best of those that have a certificate
+    def __init__(
+        self,
+        problem: Problem,
+        budget: Budget,
+        tol: float,
+        *,
+        watches: Sequence[Watch] = (),
+        callback: Callback | None = None,
+        early: EarlyStopping | None = None,
+        score: Score | None = None,
+        stream: bool = False,
+        relaxed: bool = False,
+    ) -> None:
+        self.problem, self.budget, self.tol = problem, budget, tol
+        self.watches, self.callback, self.early, self.score = watches, callback, early, score
+        self.stream, self.relaxed = stream, relaxed
+        self.trace = Trace()
+        self.status: Status | None = None if early is None else Status.STOPPED_EARLY
+        self.best: Step | None = None  # of the smallest objective; of a stream, the last
+        self.tightest: Step | None = None  # of the largest lower bound
+        self.best_certified: Step | None = None  # of the smallest objective among those with a certificate
 
-    def take(self, step: Step, *, last: bool) -> Step:
-        """Take a step, which `last` makes the best one whatever its objective; return the best one."""
-        if self.best is None or last or step.objective <= self.best.objective:  # the latest of equals
+    def take(self, step: Step) -> bool:
+        """Take a step into account and show it to those who watch; whether the solve ends with it."""
+        finite = bool(np.isfinite(step.components).all())
+        if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
+            self.status = Status.NUMERICAL_ERROR
+            return True
+        if self.score is not None:
+            step = replace(step, score=float(self.score(step.components)))
+        self._rank(step)
+        row = TraceRow(
+            iteration=self.budget.spent,
+            seconds=self.budget.elapsed,
+            objective=step.objective,
+            lower_bound=step.lower_bound,
+            step=step.step,
+            n_active=step.n_active,
+            mistakes=int(step.extras.get("mistakes", 0)),
+            score=step.score,
+        )
+        self.trace.rows.append(row)
+        for watch in self.watches:
+            watch(step, row)
+        out_of_patience = self.early is not None and self.early(step)
+        self.status = step.status or self.status
+        if not self.stream and self._gap() <= self.tol:
+            return True
+        if step.certificate is not None and step.certificate.proves_optimal(self.tol):
+            return True
+        if self.callback is not None and self.callback(row):
+            self.status = Status.USER_LIMIT
+            return True
+        return out_of_patience
+
+    def _rank(self, step: Step) -> None:
+        """Keep the step where it is the best by a measure: the latest of equals, a certified one before others."""
+        if self.best is None or self.stream or step.objective <= self.best.objective:
             self.best = step
-        proven = step.lower_bound, step.certificate is not None  # of equal bounds, a certified one
-        if self.bound is None or proven > (self.bound.lower_bound, self.bound.certificate is not None):
-            self.bound = step
-        if step.certificate is not None and (self.certified is None or step.objective <= self.certified.objective):
-            self.certified = step
-        return self.best
+
+        def evidence(other: Step) -> tuple[float, bool]:
+            return other.lower_bound, other.certificate is not None
+
+        if self.tightest is None or evidence(step) > evidence(self.tightest):
+            self.tightest = step
+        certified = self.best_certified
+        if step.certificate is not None and (certified is None or step.objective <= certified.objective):
+            self.best_certified = step
+
+    def _gap(self) -> float:
+        if self.best is None or self.tightest is None:
+            return math.inf
+        return relative_gap(self.best.objective, self.tightest.lower_bound)
+
+    def finish(self) -> Solution:
+        """The best point with its certificate, in the data's dtype, and the status."""
+        best, (components, certificate, dual) = self._answer()
+        if self.relaxed and isinstance(certificate, DualityCertificate):
+            certificate = RelaxationCertificate.of(certificate)
+        status = self.status
+        if status is None or certificate.settles(self.tol):
+            status = certificate.status(self.tol)
+        return Solution(
+            components=components,
+            certificate=certificate,
+            status=status,
+            solver="",
+            dual=dual,
+            trace=self.trace,
+            n_iter=self.budget.spent,
+            seconds=self.budget.elapsed,
+            problem=self.problem,
+            extras=self.problem.beside(np.asarray(components, dtype=np.float64)) | best.extras,
+        )
+
+    def _answer(self) -> tuple[Step, Certified]:
+        """The step that is the answer, and its certificate; where time or memory is short, of a certified step."""
+        best = self.best if self.early is None or self.early.best is None else self.early.best
+        tightest, budget = self.tightest, self.budget
+        if best is None or tightest is None:
+            best = tightest = Step(self.problem.zero)
+        if self.stream and best.certificate is not None:  # of the stream; only its learner knows it
+            return best, (in_dtype(best.components, self.problem.X.dtype), best.certificate, None)
+        try:
+            with threads.one_pool(), deadline(budget.last, budget.last):
+                if best.certificate is None:
+                    budget.check_reserve()
+                return best, _certified(self.problem, best, tightest, self.tol)
+        except BudgetSpent:
+            pass
+        except MemoryError:
+            self.status = Status.USER_LIMIT
+        # A certified point needs no search, nor does the zero metric, and workers may be busy with the last search.
+        best = Step(self.problem.zero) if self.best_certified is None else self.best_certified
+        with threads.one_pool(), using(Threads()), hurried():
+            return best, _certified(self.problem, best, best, self.tol)
 
 
 def run(
     problem: Problem,
-    steps: Iterator[Step],
+    steps: Iterable[Step],
     budget: Budget,
     *,
-    solver: str,
     tol: float,
     watches: Sequence[Watch] = (),
     callback: Callback | None = None,
@@ -192,81 +291,33 @@ def run(
 ) -> Solution:
     """Run a solver until its own gap is small enough, the budget is spent, or it ends; then certify the best point."""
     check_tolerance(tol)
-    trace, seen = Trace(), _Seen()
-
-    def end() -> Solution:
-        given = seen.best if early is None or early.best is None else early.best
-        best, (components, certificate, dual), status = _answer(problem, seen, given, budget, tol, stream)
-        if relaxed and isinstance(certificate, DualityCertificate):
-            certificate = RelaxationCertificate.of(certificate)
-        if status is None or certificate.settles(tol):
-            status = certificate.status(tol)
-        spent = budget.spent, budget.elapsed
-        extras = problem.beside(np.asarray(components, dtype=np.float64)) | best.extras
-        return Solution(components, certificate, status, solver, dual, trace, *spent, problem, extras)
-
+    solve = Run(
+        problem,
+        budget,
+        tol,
+        watches=watches,
+        callback=callback,
+        early=early,
+        score=score,
+        stream=stream,
+        relaxed=relaxed,
+    )
     try:
         try:
             with threads.one_pool(), deadline(budget.ends, budget.last):
-                seen.status = None if early is None else Status.STOPPED_EARLY
                 for step in steps:
-                    if _sees(step, seen, trace, budget, tol, stream, score, watches, callback, early):
+                    if solve.take(step):
                         break
         except TooLittleMemory:  # of a worker, before any work
             raise
         except (BudgetSpent, MemoryError):
-            seen.status = Status.USER_LIMIT
+            solve.status = Status.USER_LIMIT
         except (ArithmeticError, np.linalg.LinAlgError):  # numbers that are too large or too small for floats
-            seen.status = Status.NUMERICAL_ERROR
-        return end()
+            solve.status = Status.NUMERICAL_ERROR
+        return solve.finish()
     except KeyboardInterrupt:  # a second one ends at once
-        seen.status = Status.INTERRUPTED
-        return end()
-
-
-def _sees(
-    step: Step,
-    seen: _Seen,
-    trace: Trace,
-    budget: Budget,
-    tol: float,
-    stream: bool,
-    score: Score | None,
-    watches: Sequence[Watch],
-    callback: Callback | None,
-    early: EarlyStopping | None,
-) -> bool:
-    """Take a step into account and show it to those who watch; whether the solve ends with it."""
-    finite = bool(np.isfinite(step.components).all())
-    if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
-        seen.status = Status.NUMERICAL_ERROR
-        return True
-    if score is not None:
-        step = replace(step, score=float(score(step.components)))
-    best = seen.take(step, last=stream)
-    numbers = (step.objective, step.lower_bound, step.step, step.n_active)
-    row = TraceRow(budget.spent, budget.elapsed, *numbers, int(step.extras.get("mistakes", 0)), step.score)
-    trace.rows.append(row)
-    for watch in watches:
-        watch(step, row)
-    idle = early is not None and early(step)
-    seen.status = step.status or seen.status
-    if not stream and seen.bound is not None and relative_gap(best.objective, seen.bound.lower_bound) <= tol:
-        return True
-    if step.certificate is not None and step.certificate.proves_optimal(tol):
-        return True
-    if callback is not None and callback(row):
-        seen.status = Status.USER_LIMIT
-        return True
-    return idle
-
-
-def after(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
-    """Steps that go on from another solve, only the first one where that was interrupted."""
-    for step in steps:
-        yield step
-        if full.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        solve.status = Status.INTERRUPTED
+        return solve.finish()
 
 
 def check_calls(callback: Callback | None, score: Score | None, patience: int | None) -> None:
@@ -286,30 +337,6 @@ def check_tolerance(tol: float) -> None:
 
 
 Certified = tuple[NDArray[np.floating], Certificate, Multipliers | None]
-
-
-def _answer(
-    problem: Problem, seen: _Seen, best: Step | None, budget: Budget, tol: float, stream: bool
-) -> tuple[Step, Certified, Status | None]:
-    """The step that is the answer, its certificate, and why the solve ended."""
-    bound, status = seen.bound, seen.status
-    if best is None or bound is None:
-        best = bound = Step(problem.zero)
-    if stream and best.certificate is not None:  # of the stream; only its learner knows it
-        return best, (in_dtype(best.components, problem.X.dtype), best.certificate, None), status
-    try:
-        with threads.one_pool(), deadline(budget.last, budget.last):
-            if best.certificate is None:
-                budget.check_reserve()
-            return best, _certified(problem, best, bound, tol), status
-    except BudgetSpent:
-        pass
-    except MemoryError:
-        status = Status.USER_LIMIT
-    # A certified point needs no search, nor does the zero metric, and workers may still be at work on the last one.
-    best = Step(problem.zero) if seen.certified is None else seen.certified
-    with threads.one_pool(), using(Threads()), hurried():
-        return best, _certified(problem, best, best, tol), status
 
 
 def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certified:

@@ -131,7 +131,7 @@ class Solution:
     @property
     def advice(self) -> str:
         """What to do next: that of the status and, where the gap stayed open, which similar statement is easier."""
-        stuck = self.status in (Status.OPTIMAL_INACCURATE, Status.USER_LIMIT)
+        stuck = self.status in (Status.OPTIMAL_INACCURATE, Status.STALLED, Status.USER_LIMIT)
         more = self.problem.easier() if stuck and self.problem is not None else ""
         return f"{self.status.advice} {more}".rstrip()
 

@@ -11,8 +11,13 @@ class Status(Enum):
     OPTIMAL = ("optimal", "The requested relative gap is proven, at the rigor of the certificate.")
     OPTIMAL_INACCURATE = (
         "optimal_inaccurate",
-        "The solver stopped by its own criterion, but the requested tolerance is not proven: "
-        "tighten the solver's own tolerances, or try another solver or another start.",
+        "The solver stopped by its own criterion at a gap of at most ten times the requested tolerance: "
+        "ask for a larger tol, or pass another solver= by name.",
+    )
+    STALLED = (
+        "stalled",
+        "The solver could not close the gap, which says how far at most the point is from the optimum: "
+        "scale the features, for example by StandardScaler, choose weights nearer to 1, or pass solver= by name.",
     )
     USER_LIMIT = (
         "user_limit",

@@ -39,7 +39,7 @@ from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Labeled, Problem
-from sdpmetric.core.registry import find_solver, rank_bound_of, solvers_of
+from sdpmetric.core.registry import solvers_of, solvers_to_try
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
@@ -244,35 +244,37 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """Arguments of `sdpmetric.solve`: the parameters of this estimator that are such."""
         own = self.get_params(deep=False)
         given: dict[str, object] = {name: own[name] for name in SOLVE if name in own}
-        if rank_bound_of(type(problem)) is None:  # the whole metric is learned, and reduced afterwards
-            given.pop("n_components", None)
+        bounded = any("n_components" in entry.options for entry in solvers_of(problem))
+        if given.get("n_components") is None or not bounded:
+            given.pop("n_components", None)  # the full-rank metric is learned, and reduced afterwards
+        elif given["solver"] == "factored":
+            given["solver"] = "low_rank"
         return given
 
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
         """What ``warm_start`` and ``init`` say to start from, as an option of the solver; else its own start."""
         named = isinstance(self.init, str)
-        entry = find_solver(problem, self.solver)
-        if self.warm_start or not named or self.init != "auto":
-            if self.solver == "auto":
-                entry = next((other for other in solvers_of(problem) if "init" in other.options), entry)
-            if "init" not in entry.options:
-                raise ValueError(
-                    f"solver={entry.name!r} does not start from components; leave warm_start and init out, or choose "
-                    "another solver."
-                )
+        if named and self.init == "auto" and not self.warm_start:
+            return {}
+        entry = solvers_to_try(problem, self.solver, {"init"})[0]
+        if "init" not in entry.options:
+            raise ValueError(
+                f"solver={entry.name!r} does not start from components; leave warm_start and init out, or choose "
+                "another solver."
+            )
         if self.warm_start and hasattr(self, "solution_"):
             last = self.solution_.components
             self._check_last(last.shape[-1], problem.X.shape[1])
-            return {"init": last, "solver": entry.name} if last.any() else {}
+            return {"init": last} if last.any() else {}
         if named and self.init == "auto":
             return {}
         if named:
-            return {"init": self._named(problem, cast(Init, self.init), y), "solver": entry.name}
+            return {"init": self._named(problem, cast(Init, self.init), y)}
         try:
             problem.check_point(np.asarray(self.init), None)
         except ValueError as error:
             raise ValueError(str(error).replace("components", "init")) from error
-        return {"init": self.init, "solver": entry.name}
+        return {"init": self.init}
 
     def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
         """Components to start from by name, as many as there are."""

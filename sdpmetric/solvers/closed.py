@@ -10,14 +10,14 @@ from sdpmetric.problems.lfda import Embedding, LFDAProblem
 from sdpmetric.problems.rca import RCAProblem
 
 
-@solver(RCAProblem, "closed", tol=1e-6, default=True)
+@solver(RCAProblem, "closed", tol=1e-6, rank=1)
 def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Yield the optimum."""
     budget.spend()
     yield Step.certified(problem, problem.closed_form())
 
 
-@solver(LFDAProblem, "closed", tol=1e-6, default=True)
+@solver(LFDAProblem, "closed", tol=1e-6, rank=1)
 def lfda_steps(
     problem: LFDAProblem, budget: Budget, tol: float, *, embedding: Embedding = "weighted"
 ) -> Iterator[Step]:

@@ -77,14 +77,10 @@ ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 WIDER, LARGEST_ROOM = 10.0, 1e-2
 
 
-def fits(problem: MetricProblem) -> bool:
-    """Whether there are fewer multipliers than entries of the metric, so the dual is the smaller problem.
-
-    Where conjugates are steep and nothing has a kink, projected gradients are faster.
-    """
-    k, total = len(problem.domain.basis), problem.total
-    few = 2 * total.n_multipliers <= k * (k + 1)
-    return few and takes(problem) and (total.kinked or not any(_steep(loss) for loss in total.losses))
+def turn(problem: MetricProblem) -> int:
+    """After "factored" where no loss has a kink and slopes of conjugates are infinite (logistic); else before it."""
+    smooth = not problem.total.kinked and any(_steep(loss) for loss in problem.total.losses)
+    return 3 if smooth else 1
 
 
 def _steep(loss: Loss) -> bool:
@@ -459,7 +455,7 @@ def _boxed(F: FloatArray, weights: FloatArray, right: FloatArray, low: FloatArra
     return x
 
 
-@solver(MetricProblem, "dual", tol=1e-4, default=fits, when=takes)
+@solver(MetricProblem, "dual", tol=1e-4, rank=turn, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of scalar losses with one Frobenius term on its dual.
 
@@ -568,7 +564,7 @@ class QueryDual(SumDual):
         return cls(problem.total, Domain.of(problem.X.shape[1]), pairs=problem.pairs, to=problem.to)
 
 
-@solver(QueryProblem, "dual", tol=1e-4, default=True)
+@solver(QueryProblem, "dual", tol=1e-4, rank=2)
 def query_steps(problem: QueryProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a map of queries by ascent in the multipliers of its triplets, by L-BFGS-B."""
     yield Step(problem.zero, problem.objective(problem.zero))

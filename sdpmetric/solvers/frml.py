@@ -25,7 +25,7 @@ START = 20.0
 HELD_BACK = 500
 
 
-@solver(FRMLProblem, "riemannian", tol=1e-2, default=True)
+@solver(FRMLProblem, "riemannian", tol=1e-2, rank=1)
 def steps(
     problem: FRMLProblem,
     budget: Budget,

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step, after, run
+from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.solvers.lmnn import factored, low_rank
@@ -29,12 +29,11 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
         convex,
         factored.steps(convex, budget, RELAXATION_TOLERANCE),
         budget,
-        solver="factored",
         tol=RELAXATION_TOLERANCE,
     )
     dual = full.dual
     leading = np.asarray(psd.leading(full.components, problem.n_components), dtype=np.float64)
     first = Step(leading, problem.objective(leading), full.lower_bound, None if dual is None else lambda: dual)
     bounded = len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]
-    rest = low_rank.steps(convex, budget, full, problem.n_components) if bounded else iter(())
-    yield from after(full, chain([first], rest))
+    refined = low_rank.descend_at_rank(convex, budget, full, problem.n_components) if bounded else iter(())
+    yield from low_rank.unless_interrupted(full, chain([first], refined))

@@ -15,7 +15,7 @@ from sdpmetric.streams.logdet import ITMLStream
 CERTIFICATES = 8
 
 
-@solver(LEGOProblem, "online", tol=1e-6, default=True, stream=True)
+@solver(LEGOProblem, "online", tol=1e-6, rank=1, stream=True)
 def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Take the pairs in their order by LEGO, and certify the run now and then."""
     d, rate, first = problem.X.shape[1], problem.learning_rate, problem.prior

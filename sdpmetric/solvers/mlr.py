@@ -37,7 +37,7 @@ NEWTON, LENGTHS, ACCURACY = 20, (1.0, 0.5, 0.25, *np.geomspace(0.1, 1e-12, 12)),
 CERTIFY_EVERY, PATIENCE, SMALLER = 5, 200, 0.99
 
 
-@solver(MLRProblem, "cutting_planes", tol=1e-2, default=True)
+@solver(MLRProblem, "cutting_planes", tol=1e-2, rank=1)
 def steps(problem: MLRProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Minimize by cutting planes, each the most violated rankings of all queries together.
 

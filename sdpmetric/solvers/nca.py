@@ -21,7 +21,7 @@ FIRST, GROWTH, MEMORY = 50, 2, 20
 PATIENCE = 2
 
 
-@solver(SoftNeighborProblem, "lbfgs", tol=1e-5, default=True)
+@solver(SoftNeighborProblem, "lbfgs", tol=1e-5, rank=1)
 def steps(
     problem: SoftNeighborProblem,
     budget: Budget,

@@ -32,7 +32,7 @@ FEW = 3 * 10**5
 CHUNK, ROWS = 5000, 20
 
 
-@solver(POLAProblem, "dual", tol=1e-6, default=True)
+@solver(POLAProblem, "dual", tol=1e-6, rank=1)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve batch POLA on its dual, or where pairs contradict each other and are few, its exact program."""
     step = Step.certified(problem, problem.zero, problem.repeated)

@@ -18,8 +18,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.query import QueryProblem
-from sdpmetric.solvers import weights
-from sdpmetric.solvers.dual import PROVEN, QueryDual, SumDual, fits
+from sdpmetric.solvers.dual import PROVEN, QueryDual, SumDual
 from sdpmetric.terms.frobenius import Frobenius
 
 # Values that a step may exceed, the share of the promised descent that it has to bring, and lengths that are tried.
@@ -126,12 +125,7 @@ def is_smooth(problem: QueryProblem) -> bool:
     return not problem.terms[0].kinked
 
 
-def is_first(problem: MetricProblem) -> bool:
-    """Whether no other solver is faster."""
-    return takes(problem) and not fits(problem) and not weights.takes(problem)
-
-
-@solver(MetricProblem, "projected", tol=1e-4, default=is_first, when=takes)
+@solver(MetricProblem, "projected", tol=1e-4, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
     yield Step(problem.zero, problem.objective(problem.zero))
@@ -158,7 +152,7 @@ class QueryDescent(Descent):
         return here.metric.T
 
 
-@solver(QueryProblem, "projected", tol=1e-4, default=is_smooth, when=is_smooth)
+@solver(QueryProblem, "projected", tol=1e-4, rank=1, when=is_smooth)
 def query_steps(problem: QueryProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a map of queries with a smooth loss by spectral gradients, from W0 or from `init`."""
     yield Step(problem.zero, problem.objective(problem.zero))

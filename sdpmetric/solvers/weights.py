@@ -416,7 +416,7 @@ def lazy(loss: MarginLoss) -> BoolArray:
     return np.asarray((loss.box[0] == 0.0) & (loss.scalar.slopes(np.zeros(loss.size), 1.0) == 0.0))
 
 
-@solver(MetricProblem, "weights", tol=1e-4, default=takes, when=takes)
+@solver(MetricProblem, "weights", tol=1e-4, rank=1, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve a sum over weights of features, or of given directions, by an interior point method.
 

@@ -74,7 +74,7 @@ class State:
     proof: Callable[[], Dual] | None = None  # lists the multipliers behind it
 
 
-@solver(LargeMarginProblem, "factored", tol=1e-3, default=True, engines=True)
+@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,

@@ -101,7 +101,7 @@ class Active:
         return found
 
 
-@solver(FrobeniusLMNNProblem, "dual", tol=1e-6, default=True)
+@solver(FrobeniusLMNNProblem, "dual", tol=1e-6, rank=1)
 def steps(
     problem: FrobeniusLMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None
 ) -> Iterator[Step]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from sdpmetric.core.registry import rank_bound
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core.certificate import DualityCertificate, Multipliers
+from sdpmetric.core.registry import solver
+from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
+from sdpmetric.core.validation import is_integer
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.factored import Slow, State, descend
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
@@ -19,24 +24,72 @@ from sdpmetric.solvers.lmnn.working_set import WorkingSet
 WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 
 
-def _check(problem: LMNNProblem) -> None:
-    if free := problem.coordinates.null.shape[1]:
-        raise ValueError(
-            f"n_components has no meaning here: {free} directions have no pull cost, and the metric needs them all; "
-            "reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
-        )
-
-
-@rank_bound(LMNNProblem, _check)
-def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
+@solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True)
+def steps(
+    problem: LMNNProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    n_components: int = 1,
+    full: Solution | None = None,
+    init: FloatArray | None = None,
+    random_state: int = 0,
+) -> Iterator[Step]:
     """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
 
     The leading eigenvectors of the full solution come first (LMNN-S there), then L-BFGS on the rectangular factor
     (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same. Eigenvectors are those
     in the problem's whitened coordinates, `problem.points`, where what is cut off is weighed by its pull cost; those of
-    `Solution.leading` are in the coordinates of the data, as in the paper, and differ.
+    `Solution.leading` are in the coordinates of the data, as in the paper, and differ. Without `full`, the problem is
+    solved first by "factored", from `init`.
     """
-    dual = full.dual
+    _check(problem, n_components)
+    if full is None:
+        first_steps = factored.steps(problem, budget, tol, init=init, random_state=random_state)
+        full = run(problem, first_steps, budget, tol=tol)
+    elif init is not None:
+        raise ValueError("full= is the solution to start from: leave it or init= out.")
+    else:
+        _check_full(problem, full)
+    if len(full.components) <= n_components:
+        components = np.asarray(full.components, dtype=np.float64)
+        yield Step(components, full.objective, full.lower_bound, _multipliers(full), full.certificate)
+        return
+    yield from unless_interrupted(full, descend_at_rank(problem, budget, full, n_components))
+
+
+def unless_interrupted(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
+    """Steps that go on from a solution; the first one alone where that was interrupted, as a point of its rank."""
+    for step in steps:
+        yield step
+        if full.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+
+
+def _check(problem: LMNNProblem, n_components: int) -> None:
+    d = problem.X.shape[1]
+    if not is_integer(n_components) or not 1 <= n_components <= d:
+        raise ValueError(f"n_components must be an integer between 1 and {d}, got {n_components!r}.")
+    if null_dimension := problem.coordinates.null.shape[1]:
+        raise ValueError(
+            f"n_components has no meaning here: {null_dimension} directions have no pull cost, and the metric needs "
+            "them all; reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
+        )
+
+
+def _check_full(problem: LMNNProblem, full: Solution) -> None:
+    same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
+    if not same or not isinstance(full.certificate, DualityCertificate):
+        raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
+
+
+def _multipliers(solution: Solution) -> Callable[[], Multipliers] | None:
+    dual = solution.dual
+    return None if dual is None else lambda: dual
+
+
+def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
+    """LMNN-S, then LMNN-R at ever smaller smoothing widths."""
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
     whitened = problem.whitened(np.asarray(full.components, dtype=np.float64))[0]
     state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
@@ -52,7 +105,7 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
             problem.lift(state.L),
             value.objective,
             full.lower_bound,
-            None if dual is None else lambda: dual,
+            _multipliers(full),
             step=gamma,
             n_active=value.n_active,
         )
