@@ -235,7 +235,7 @@ class Run:
     def finish(self) -> Solution:
         """The best point with its certificate, in the data's dtype, and the status."""
         best, (components, certificate, dual) = self._answer()
-        if self.relaxed and isinstance(certificate, DualityCertificate):
+        if self.relaxed and best.certificate is None and isinstance(certificate, DualityCertificate):
             certificate = RelaxationCertificate.of(certificate)
         status = self.status
         if status is None or certificate.settles(self.tol):
