@@ -95,11 +95,12 @@ def test_every_kind_comes_back_from_its_fields_and_says_how_a_solve_ended():
         (sm.RelaxationCertificate.of(made(4.0, 3.0)), sm.Status.STATIONARY),
         (sm.InfeasibilityCertificate(program="p", contradiction=(1, 4)), sm.Status.INFEASIBLE),
         (sm.RegretCertificate(**same, regret_bound=9.0), sm.Status.STREAM_ENDED),
-        (sm.StationarityCertificate(**same, stationarity=0.5), sm.Status.OPTIMAL_INACCURATE),
+        (sm.StationarityCertificate(**same, stationarity=0.5), sm.Status.STALLED),
     ]
     for certificate, status in kinds:
         assert sm.Certificate.from_dict(certificate.to_dict()) == certificate
         assert certificate.status(0.1) is status
+    assert made(4.0, 3.0).status(0.02) is sm.Status.STALLED  # above ten times the tolerance
     assert made(4.0, 3.9).settles(0.1)
     assert not sm.RelaxationCertificate.of(made(4.0, 3.0)).settles(0.1)
     assert kinds[2][0].settles(0.1)

@@ -79,7 +79,7 @@ def _check(problem: LMNNProblem, n_components: int) -> None:
 
 def _check_full(problem: LMNNProblem, full: Solution) -> None:
     same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
-    if not same or not isinstance(full.certificate, DualityCertificate):
+    if not same or full.certificate.kind != DualityCertificate.kind:
         raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
 
 
