@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.core.sample_weight import check_products
 from sdpmetric.terms.base import Loss, Term
 from sdpmetric.terms.margins import MarginLoss
 
@@ -17,6 +18,8 @@ def check_bound_term(term: Term, n: int) -> Term:
     rows, costs = term.pair_costs()
     _check_rows(f"pair_costs() of {term.name}", np.asarray(rows), (len(rows), 2), n)
     _check_numbers(f"the costs of {term.name}", np.asarray(costs), (len(rows),))
+    if len(rows):
+        check_products(term.name, np.asarray(costs), getattr(term, "weights", None))
     if not (math.isfinite(term.ridge) and term.ridge >= 0.0):
         raise ValueError(f"ridge of {term.name} must be a finite number of at least 0, got {term.ridge!r}.")
     for loss in term.losses:
@@ -34,6 +37,7 @@ def _check_loss(loss: Loss, n: int) -> None:
         _check_numbers(f"weights of {name}", weights, weights.shape)
         if (weights < 0.0).any():
             raise ValueError(f"weights of {name} must be at least 0.")
+        check_products(name, weights, loss.weights)
         for role, rows in loss.roles().items():
             _check_rows(f"{role!r} in roles() of {name}", np.asarray(rows), (loss.size,), n)
     _check_numbers(f"offset of {name}", np.asarray(loss.offset), (loss.size,))

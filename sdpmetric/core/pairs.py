@@ -54,7 +54,7 @@ def check_targets(
 
 def _numbers(name: str, given: ArrayLike, p: int) -> FloatArray:
     try:
-        values = np.asarray(unmasked(name, given), dtype=np.float64)
+        values = np.asarray(validation.numbers(name, given), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, one for each pair ({error}).") from error
     if values.shape not in ((), (p,)):

@@ -1,27 +1,83 @@
-"""Weights of examples and of pairs, checked."""
+"""Weights of examples, pairs, triplets and terms: one check where they enter."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.validation import unmasked
+from sdpmetric.core import validation
+
+# Positive weights of examples and their inverses are at most this, so products of two and their sums are floats.
+LARGEST_EXAMPLE_WEIGHT = 1e100
+# The same of pairs, triplets and quadruplets, whose weights may be products of two.
+LARGEST_WEIGHT = 1e200
+# Floats below it have fewer digits.
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
+
+def check_weights(
+    name: str, weights: ArrayLike, size: int, what: str, *, largest: float = LARGEST_WEIGHT, zeros: bool = True
+) -> FloatArray:
+    """Weights as an array (size,) in float64: finite, at least 0, and of moderate size.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for errors.
+    weights : (size,) array or number
+    size : int
+    what : str
+        What has a weight, for errors: "example", "pair".
+    largest : float
+        Positive weights lie between ``1 / largest`` and this, or an error says by which power of 2 to multiply them.
+    zeros : bool, default True
+        Whether weights may be 0.
+
+    Raises
+    ------
+    ValueError
+        If the weights are no such numbers, or float64 would change them.
+    """
+    array = validation.real_array(name, weights)
+    if array.shape not in ((size,), ()):
+        raise ValueError(f"{name} has shape {array.shape}; {name}.shape must be ({size},), one per {what}.")
+    if not (np.isfinite(array) & (array >= 0.0)).all():
+        raise ValueError(f"{name} must be finite and at least 0; drop or correct the other {what}s.")
+    if not (zeros or array.all()):
+        raise ValueError(f"{name} must be positive; leave {what}s of weight 0 out.")
+    positive = array[array > 0.0]
+    low, high = float(positive.min(initial=math.inf)), float(positive.max(initial=0.0))
+    if len(positive) and not 1.0 / largest <= low <= high <= largest:
+        exponent = -(math.frexp(low)[1] + math.frexp(high)[1]) // 2
+        remedy = (
+            f"multiply all by 2.0**{exponent}, which is exact"
+            if high / largest <= low * largest
+            else (f"set the smallest to 0 or drop these {what}s")
+        )
+        raise ValueError(
+            f"{name} must be 0 or between {1.0 / largest:g} and {largest:g}, got {low:.3g} to {high:.3g}; {remedy}."
+        )
+    return np.array(np.broadcast_to(array, size))
+
+
+def check_mean_weights(
+    name: str, weights: ArrayLike, size: int, what: str, largest: float = LARGEST_WEIGHT
+) -> FloatArray:
+    """`check_weights` of a mean, which needs a positive one."""
+    array = check_weights(name, weights, size, what, largest=largest)
+    if size and not array.any():
+        raise ValueError(f"{name}: all weights are zero; at least one must be positive.")
+    return array
 
 
 def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
-    """Nonnegative weights of n examples, not all 0, float64; None if there are none, or all are 1."""
+    """Weights of n examples, not all 0, float64; None if there are none, or all are 1."""
     if weights is None:
         return None
-    array = _numbers("sample_weight", weights, "example")
-    if array.ndim == 0:
-        array = np.full(n, float(array))
-    if array.shape != (n,):
-        raise ValueError(f"sample_weight has shape {array.shape}; sample_weight.shape must be ({n},), one per example.")
-    if not (np.isfinite(array) & (array >= 0.0)).all():
-        raise ValueError("sample_weight must be finite and at least 0; drop or correct the other examples.")
-    if not array.any():
-        raise ValueError("sample_weight: all weights are zero; at least one must be positive.")
+    array = check_mean_weights("sample_weight", weights, n, "example", LARGEST_EXAMPLE_WEIGHT)
     return None if (array == 1.0).all() else array
 
 
@@ -29,14 +85,35 @@ def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
     """Positive weights of p pairs, float64; None if there are none, or all are 1."""
     if weights is None:
         return None
-    array = _numbers("pair_weights", weights, "pair")
-    if array.shape != (p,) or not (np.isfinite(array) & (array > 0.0)).all():
-        raise ValueError(f"pair_weights must be {p} finite positive numbers, one per pair; leave others out.")
+    array = check_weights("pair_weights", weights, p, "pair", zeros=False)
     return None if (array == 1.0).all() else array
 
 
-def _numbers(name: str, weights: ArrayLike, what: str) -> FloatArray:
+def check_products(name: str, products: FloatArray, weights: ArrayLike | None) -> None:
+    """Refuse products of the weight `name` and of `weights` that underflow, or whose sum overflows."""
+    lost = weights is not None and np.count_nonzero(products) < np.count_nonzero(np.asarray(weights))
+    underflows = lost or bool((np.abs(products[products != 0.0]) < SMALLEST_NORMAL).any())
+    with np.errstate(over="ignore"):
+        overflows = not np.isfinite(np.sum(np.abs(products)))
+    if underflows or overflows:
+        raise ValueError(
+            f"the weight {name} times the weights of its constraints {'overflows' if overflows else 'underflows'}; "
+            "multiply one of them by a power of 2, or leave out constraints of next to no weight."
+        )
+
+
+def check_term_weight(name: str, weight: float, present: float = 1.0) -> float:
+    """The product of a weight and the present one of a term: finite, at least 0, and 0 only if one of them is."""
     try:
-        return np.array(unmasked(name, weights), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, one for each {what} ({error}).") from error
+        product = validation.check_number("weight", weight, 0.0) * validation.check_number("weight", present, 0.0)
+    except ValueError as error:
+        raise ValueError(
+            f"the weight of {name} must be a finite number of at least 0, got {weight!r}: a negative multiple of a "
+            "convex term is not convex. Use the opposite term, for example at_least= in place of at_most=."
+        ) from error
+    if not math.isfinite(product) or (product < SMALLEST_NORMAL and weight > 0.0 and present > 0.0):
+        raise ValueError(
+            f"the weight of {name} is {product:g}, and must be 0 or between {SMALLEST_NORMAL:.2g} and 1e308; multiply "
+            "the weights of all terms by a power of 2."
+        )
+    return product

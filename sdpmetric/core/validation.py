@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from typing import Protocol, TypeVar, cast, overload
 
@@ -15,6 +15,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.core.exact_numbers import check_exact
 from sdpmetric.core.owned import owned
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
@@ -41,16 +42,12 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
     try:
         with columns_in_errors(X):
             array: NDArray[np.floating] = check_array(
-                unmasked("X", X), dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
+                numbers("X", X), dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
             )
     except ValueError as error:
-        if "Complex data" in str(error):
-            raise ValueError(
-                "X contains complex numbers; pass real ones, for example both parts as features."
-            ) from error
         if "could not convert" not in str(error):
             raise
-        raise ValueError(f"X contains text ({error}); encode those columns as numbers, or drop them.") from error
+        raise ValueError(f"X contains text ({error}); encode it as numbers, or drop it.") from error
     return array
 
 
@@ -175,8 +172,8 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
     return np.ascontiguousarray(array)
 
 
-def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n: int) -> tuple[Triplets, FloatArray]:
-    """Triplets with row numbers below n, and their finite nonnegative weights."""
+def check_triplets(triplets: ArrayLike | Triplets, n: int) -> Triplets:
+    """Triplets with row numbers below n."""
     given = triplets.to_array() if isinstance(triplets, Triplets) else rectangular("triplets", triplets)
     if given.size == 0:
         given = np.zeros((0, 3), dtype=np.int32)
@@ -192,10 +189,7 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
         raise ValueError(
             f"triplet {given[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
         )
-    values = np.ones(len(given)) if weights is None else real_array("weights", weights)
-    if values.shape != (len(given),) or not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"weights must be {len(given)} finite nonnegative numbers, one per triplet.")
-    return Triplets.from_array(given), values
+    return Triplets.from_array(given)
 
 
 def check_vector(name: str, given: ArrayLike, d: int | None) -> FloatArray:
@@ -227,11 +221,12 @@ def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
 
 
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
-    """A finite number in [low, high]."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
+    """A finite number in [low, high], the same in float64."""
+    number, given = np.nan, cast(object, value)
+    if not isinstance(given, str | bytes):
+        check_exact(name, value)
+        with suppress(TypeError, ValueError):
+            number = float(value)
     if not np.isfinite(number) or not low <= number <= high:
         upper = "" if high == np.inf else f" and at most {high:g}"
         raise ValueError(f"{name} must be a finite number of at least {low:g}{upper}, got {value!r}.")
@@ -357,8 +352,8 @@ def _is_missing(label: object) -> bool:
 
 
 def real_array(name: str, given: ArrayLike | None) -> FloatArray:
-    """A copy in float64 of a dense array of real numbers."""
-    unmasked(name, given)
+    """A copy in float64 of a dense array of real numbers that float64 does not change."""
+    numbers(name, given)
     try:
         array = np.asarray(given)
         if array.dtype.kind == "c":
@@ -416,6 +411,11 @@ def unmasked(name: str, given: GivenT) -> GivenT:
     if np.ma.is_masked(given):
         raise ValueError(f"{name} has masked entries; drop them, or fill them in with filled().")
     return given
+
+
+def numbers(name: str, given: GivenT) -> GivenT:
+    """What is given, refused where it has masked entries or numbers that float64 would change."""
+    return check_exact(name, unmasked(name, given))
 
 
 @contextmanager

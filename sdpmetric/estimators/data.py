@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.core.validation import UNLABELED, columns_in_errors, unmasked
+from sdpmetric.core.validation import UNLABELED, columns_in_errors, numbers, unmasked
 from sdpmetric.linalg.distances import distances
 
 Data = NDArray[np.floating]
@@ -32,7 +32,7 @@ _validated = partial(validate_data, dtype=[np.float64, np.float32], order="C", a
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:
     """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features."""
     with columns_in_errors(X):
-        return _dense(estimator, _validated(estimator, unmasked("X", X), reset=reset, ensure_min_samples=n_min))
+        return _dense(estimator, _validated(estimator, numbers("X", X), reset=reset, ensure_min_samples=n_min))
 
 
 def checked_data_and_labels(
@@ -42,7 +42,7 @@ def checked_data_and_labels(
     try:
         with columns_in_errors(X):
             data, labels = _validated(
-                estimator, unmasked("X", X), unmasked("y", y), reset=reset, ensure_min_samples=n_min
+                estimator, numbers("X", X), unmasked("y", y), reset=reset, ensure_min_samples=n_min
             )
     except ValueError as error:
         if "y contains NaN" not in str(error):
@@ -54,7 +54,7 @@ def checked_data_and_labels(
 def rows_to_embed(estimator: BaseEstimator, X: ArrayLike) -> Data | sp.csr_array:
     """Data as of `checked_data`, where sparse ones stay so."""
     with columns_in_errors(X):
-        data: Data | sp.csr_array = _validated(estimator, unmasked("X", X), reset=False)
+        data: Data | sp.csr_array = _validated(estimator, numbers("X", X), reset=False)
     return data
 
 

@@ -106,7 +106,7 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
         twice.
     """
     data = _data_for(M, X)
-    checked, _ = validation.check_triplets(triplets, None, len(data))
+    checked = validation.check_triplets(triplets, len(data))
     far, near = data[checked.anchors] - data[checked.impostors], data[checked.anchors] - data[checked.targets]
     return _rows(M, [far, near]) @ cp.vec(M, order="C")
 
@@ -163,7 +163,7 @@ class LiftedDistances:
         ----------
         triplets : (t, 3) integer array or Triplets
         """
-        T, _ = validation.check_triplets(triplets, None, len(self._X))
+        T = validation.check_triplets(triplets, len(self._X))
         between = self._X[T.impostors] - self._X[T.targets]
         return self._squares[T.impostors] - self._squares[T.targets] - 2 * self._products(T.anchors, between)
 

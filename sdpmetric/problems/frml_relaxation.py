@@ -34,7 +34,7 @@ def relaxed(
     for q in asked.tolist():
         grid = np.stack(np.meshgrid(related.relevant(q), related.irrelevant(q), indexing="ij"), axis=-1).reshape(-1, 2)
         triplets.append(np.column_stack([np.full(len(grid), first + q), grid]))
-    checked, _ = validation.check_triplets(np.concatenate(triplets), None, len(rows))
+    checked = validation.check_triplets(np.concatenate(triplets), len(rows))
     listed = ListedTriplets.from_triplets(checked, 2.0 / related.n_relevant[checked.anchors - first])
     pulls = 2.0 * lam / related.n_relevant[listed.candidates.anchors - first]
     return LMNNProblem(validation.check_examples(rows), replace(listed, pulls=pulls), 0.5)

@@ -17,7 +17,7 @@ from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.sample_weight import check_pair_weights
+from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.losses import LogRatio, Weighted
@@ -141,6 +141,8 @@ class ITMLProblem(MetricProblem):
             )
         if self.gamma == 0.0:
             raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")
+        with np.errstate(over="ignore"):
+            check_products("gamma", self.gammas, self.pair_weights)
         slacks = DistanceBounds(rows, loss="log_ratio", sides=self.signs, bounds=self.bounds, weights=self.gammas)
         self._set(data, (LogDet(to=A0), slacks), Domain.of(data.shape[1]))
         self._assign(weights=("gamma",))

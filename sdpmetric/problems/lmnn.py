@@ -23,7 +23,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
-from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.engine.interface import Part, ShardLost, current, deadline, is_late, remaining
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -534,7 +534,10 @@ class LMNNProblem(LargeMarginProblem):
             As in `from_labels`.
         """
         data = validation.check_examples(X)
-        checked, values = validation.check_triplets(triplets, weights, len(data))
+        checked = validation.check_triplets(triplets, len(data))
+        values = (
+            np.ones(len(checked)) if weights is None else check_weights("weights", weights, len(checked), "triplet")
+        )
         return cls(data, ListedTriplets.from_triplets(checked, values), push_weight, 0.0, loss)._checked(ridge)
 
     def _checked(self, ridge: Ridge | None = None) -> Self:

@@ -12,6 +12,7 @@ from sdpmetric import terms
 from sdpmetric.core import validation
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import weighted_pairs_of_labels
+from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights
 from sdpmetric.problems.metric_problem import MetricProblem
 
 
@@ -54,8 +55,9 @@ class LSMLProblem(MetricProblem):
         comparison_weight: float = 1.0,
     ) -> None:
         rows = np.asarray(quadruplets)
-        w = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-        mean = validation.check_number("comparison_weight", comparison_weight, 0.0) / max(float(w.sum()), 1e-300)
+        w = np.ones(len(rows)) if weights is None else check_mean_weights("weights", weights, len(rows), "quadruplet")
+        share = 1.0 / max(float(w.sum()), SMALLEST_NORMAL)
+        mean = validation.check_number("comparison_weight", comparison_weight, 0.0) * share
         push = terms.QuadrupletHinge(rows, margin=0.0, loss="squared_hinge", weights=w)
         data = validation.check_examples(X)
         super().__init__(data, mean * push + terms.LogDet(to=named_prior(prior, data, scaled=True)))

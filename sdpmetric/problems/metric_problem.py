@@ -24,6 +24,7 @@ from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems import proofs
@@ -128,7 +129,8 @@ class MetricProblem(Problem):
                 f"{type(terms).__name__}."
             )
         given = (terms,) if isinstance(terms, Term) else terms.terms
-        bound = tuple(check_bound_term(term.bind(data), len(data)) for term in given if term.weight > 0.0)
+        used = [term for term in given if check_term_weight(term.name, term.weight)]
+        bound = tuple(check_bound_term(term.bind(data), len(data)) for term in used)
         if not bound:
             raise ValueError("all terms have weight 0, so there is nothing to minimize; give one a weight.")
         self._set(data, bound, domain)
@@ -173,8 +175,9 @@ class MetricProblem(Problem):
             if validation.check_number(name, value, 0.0) == 0.0:
                 raise ValueError(f"the weight {name} must be positive; leave the term out for 0.")
         new = object.__new__(type(self))
-        named = zip(self.names, self.terms, strict=True)
-        new._set(self.X, tuple(replace(t, weight=values.get(n, t.weight)) for n, t in named), self.domain)
+        named = [(replace(t, weight=values.get(n, t.weight)), n) for n, t in zip(self.names, self.terms, strict=True)]
+        bound = tuple(check_bound_term(term, len(self.X)) if name in values else term for term, name in named)
+        new._set(self.X, bound, self.domain)
         return new
 
     # -- the statement ------------------------------------------------------------------------------------------

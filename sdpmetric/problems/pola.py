@@ -28,7 +28,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
-from sdpmetric.core.sample_weight import check_pair_weights
+from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import (
     Images,
@@ -131,6 +131,9 @@ class POLAProblem(Problem):
             initial_threshold=validation.check_number("initial_threshold", initial_threshold, 1.0, LARGEST_THRESHOLD),
             pair_weights=weights,
         )
+        if weight is not None:
+            with np.errstate(over="ignore"):
+                check_products("slack_weight", self.ceilings, weights)
 
     @classmethod
     def from_labels(

@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric import terms
 from sdpmetric.core import validation
-from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights, check_sample_weight
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
@@ -59,14 +59,14 @@ class SCMLProblem(MetricProblem):
         sparsity: float = 1e-3,
         weights: ArrayLike | None = None,
     ) -> None:
-        rows, B = np.asarray(triplets), np.asarray(bases, dtype=np.float64)
+        rows, B = np.asarray(triplets), validation.real_array("bases", bases)
         lengths = np.linalg.norm(B, axis=-1, keepdims=True)
         if B.ndim != 2 or not np.isfinite(B).all() or not (lengths > 0.0).all():
             raise ValueError(f"bases must be a (k, d) array of finite rows that are not 0, got shape {B.shape}.")
         trace = validation.check_number("sparsity", sparsity, np.finfo(np.float64).tiny) * terms.Trace()
-        total = float(len(rows) if weights is None else np.sum(weights))
+        w = np.ones(len(rows)) if weights is None else check_mean_weights("weights", weights, len(rows), "triplet")
         hinge = terms.QuadrupletHinge if rows.shape[1:] == (4,) else terms.TripletHinge
-        mean = (1.0 / max(total, np.finfo(np.float64).tiny)) * hinge(rows, weights=weights)
+        mean = (1.0 / max(float(w.sum()), SMALLEST_NORMAL)) * hinge(rows, weights=weights)
         super().__init__(X, mean + trace, bases=B / lengths)
 
     @classmethod

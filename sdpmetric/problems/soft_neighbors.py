@@ -17,7 +17,6 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.validation import unmasked
 
 # Probabilities that stand in memory at once, unless one example has more.
 BLOCK = 4_000_000
@@ -251,7 +250,7 @@ def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[
 def check_targets(y: ArrayLike, n: int) -> FloatArray:
     """Continuous targets, float64, (n,)."""
     try:
-        values = np.asarray(column_or_1d(unmasked("y", y), warn=False), dtype=np.float64)
+        values = np.asarray(column_or_1d(validation.numbers("y", y), warn=False), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must be one number per row, a continuous target ({error}).") from error
     if len(values) != n:

@@ -18,9 +18,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import validation
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
+from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.linalg.rigorous import Rigor, sum_below
 from sdpmetric.losses import Expression
 
@@ -98,7 +98,7 @@ class Term(ABC):
         return self
 
     def __mul__(self, factor: float) -> Self:
-        return replace(self, weight=_nonnegative(factor, self.name) * self.weight)
+        return replace(self, weight=check_term_weight(self.name, factor, self.weight))
 
     __rmul__ = __mul__
 
@@ -136,17 +136,6 @@ class Sum:
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.terms))
-
-
-def _nonnegative(factor: float, name: str) -> float:
-    try:
-        return validation.check_number("weight", factor, 0.0)
-    except ValueError as error:
-        raise ValueError(
-            f"the weight of {name} must be a finite number of at least 0, got {factor!r}: a negative multiple of a "
-            "convex term is not convex. Use the opposite term, for example at_least= in place of "
-            "at_most=."
-        ) from error
 
 
 class Regularizer(Term):

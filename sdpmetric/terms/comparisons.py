@@ -118,7 +118,7 @@ class TripletHinge(_Comparison):
         else:
             given = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
             try:
-                listed, _ = validation.check_triplets(given, None, len(X))
+                listed = validation.check_triplets(given, len(X))
             except ValueError as error:
                 raise ValueError(f"{self.name}: {error}") from error
             if not len(listed):

@@ -17,6 +17,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
+from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
 from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.losses import CHECKED, Expression, ScalarLoss, Weighted
 from sdpmetric.terms.base import Loss
@@ -314,15 +315,8 @@ def item_weights(
     for what, given, size in (("weights", weights, len(first)), ("sample_weight", sample_weight, n)):
         if given is None:
             continue
-        try:
-            values = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{what} of {name} must be numbers ({error}).") from error
-        if values.shape not in ((size,), ()) or not np.isfinite(values).all() or (values < 0).any():
-            raise ValueError(
-                f"{what} of {name} must be {size} finite numbers of at least 0, got shape {values.shape}"
-                f"{'' if values.shape not in ((size,), ()) else ' with other values'}."
-            )
-        values = np.broadcast_to(values, size)
+        largest = LARGEST_EXAMPLE_WEIGHT if what == "sample_weight" else LARGEST_WEIGHT
+        kind = "example" if what == "sample_weight" else "constraint"
+        values = check_weights(f"{what} of {name}", given, size, kind, largest=largest)
         found = found * (values[first] if what == "sample_weight" else values)
     return found

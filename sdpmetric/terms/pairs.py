@@ -168,7 +168,7 @@ class DistanceBounds(MarginLoss):
         return replace(bare, pairs=rows[every], weights=w[every], sides=sides, bounds=found)
 
     def _given(self, what: str, given: ArrayLike | None, p: int, default: float) -> FloatArray:
-        values = np.asarray(default if given is None else given, dtype=np.float64)
+        values = validation.real_array(f"{what} of {self.name}", default if given is None else given)
         if values.shape not in ((), (p,)) or not (values >= 0.0).all():
             raise ValueError(f"{self.name}: {what} must be a number or {p} numbers of at least 0.")
         return np.array(np.broadcast_to(values, p))

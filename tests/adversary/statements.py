@@ -19,7 +19,7 @@ TARGETS = "target neighbors that are not the nearest of their class"
 def some_weights(rng, n):
     """Weights of examples, pairs or triplets: none, moderate, or of all sizes."""
     kind = rng.random()
-    return None if kind < 0.6 else rng.uniform(0.1, 5.0, n) if kind < 0.9 else 10.0 ** rng.uniform(-200, 100, n)
+    return None if kind < 0.6 else rng.uniform(0.1, 5.0, n) if kind < 0.9 else 10.0 ** rng.uniform(-100, 100, n)
 
 
 def some_pairs(X, y, rng, n, apart=False):

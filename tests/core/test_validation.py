@@ -2,6 +2,8 @@
 
 import datetime
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -45,7 +47,25 @@ def neighbors(*entries, shape=(N, N)):
 REFUSED = [
     ("X contains NaN", {"X": with_entry(X, (2, 1), np.nan)}),
     ("X contains infinity", {"X": with_entry(X, (2, 1), np.inf).astype(np.float32)}),
-    (r"X contains text.*encode those columns as numbers, or drop them\.", {"X": np.array([["a", "b"]] * N)}),
+    *[
+        (r"X contains text.*encode it as numbers, or drop it\.", {"X": np.array([given] * N, dtype=kind)})
+        for given, kind in ((["a", "b"], None), (["1", "2"], None), ([1.0, "2"], object))
+    ],
+    *[
+        (f"(column 'a' of )?X contains {said}, which float64 would round: subtract an offset.*power of 2", {"X": given})
+        for said, given in [
+            ("9007199254740993", np.full((N, 1), 2**53 + 1)),
+            ("-9007199254740993", [[-(2**53) - 1, 0.5]] * N),
+            ("18446744073709551615", np.full((N, 1), 2**64 - 1, dtype=np.uint64)),
+            ("9007199254740993", np.full((N, 1), np.int64(2**53 + 1)).astype(object)),
+            ("9007199254740993", pd.DataFrame({"a": [2**53 + 1] * N, "b": np.ones(N)})),
+            ("9007199254740993", pd.DataFrame({"a": pd.array([2**53 + 1] * N, dtype="Int64")})),
+            (r"1\.0+9", np.full((N, 1), 1 + np.longdouble(2) ** -60, dtype=np.longdouble)),
+            ("1/3", [[Fraction(1, 3)]] * N),
+            (r"0\.1", [[Decimal("0.1")]] * N),
+        ]
+        if said != r"1\.0+9" or np.finfo(np.longdouble).nmant > 52
+    ],
     (r"X contains text.*encode", {"X": np.array([[1.0, "b"]] * N, dtype=object)}),
     ("column 'a' of X holds text: encode it", {"X": pd.DataFrame({"a": ["u"] * N})}),
     ("2D array", {"X": X[:, 0]}),
@@ -113,10 +133,12 @@ def test_bad_input_is_refused_in_one_sentence(words, given):
         (r"\(t, 3\).*anchor, target, impostor.*\(1, 2\)", [[0, 1]], None),
         (r"\(t, 3\)", [0, 1, 5], None),
         ("triplets must have rows of equal length", [[0, 1, 2], [2]], None),
-        ("weights must be a dense array of real numbers", [[0, 1, 2]], ["a"]),
+        ("weights contains text", [[0, 1, 2]], ["1"]),
+        ("weights contains complex numbers", [[0, 1, 2]], [1j]),
+        *[(r"weights.shape must be \(2,\)", [[0, 1, 5], [1, 2, 6]], weights) for weights in ([1.0], [[1.0, 1.0]])],
         *[
-            ("weights must be 2 finite nonnegative numbers", [[0, 1, 5], [1, 2, 6]], weights)
-            for weights in ([1.0], [1.0, -1e-9], [1.0, np.nan], [1.0, np.inf], [[1.0, 1.0]], 2.0)
+            ("weights must be finite and at least 0", [[0, 1, 5], [1, 2, 6]], [1.0, weight])
+            for weight in (-1e-9, np.nan, np.inf)
         ],
     ],
 )
@@ -133,11 +155,15 @@ def test_data_in_every_dress_state_the_same_problem():
     wide = np.zeros((2 * N, 6))
     wide[::2, ::2] = X
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=range(100, 100 + N))
-    for dress in (X.tolist(), np.asfortranarray(X), wide[::2, ::2], X[::-1][::-1], X.astype(object), frame):
+    exact = X.astype(np.longdouble), [[Fraction(x) for x in row] for row in X.tolist()]
+    for dress in (X.tolist(), np.asfortranarray(X), wide[::2, ::2], X[::-1][::-1], X.astype(object), frame, *exact):
         problem = state(dress)
         assert_same(problem.objective(L), expected)
         assert problem.X.dtype == np.float64
         assert problem.X.flags.c_contiguous
+    large = np.arange(3 * N).reshape(N, 3) ** 2
+    for dress in (large << 40, (large << 40).astype(object), [[2.0**40 * x for x in row] for row in large.tolist()]):
+        np.testing.assert_array_equal(state(dress).X, 2.0**40 * large)
     assert state(np.round(4 * X).astype(int)).X.dtype == state(X > 0.5).X.dtype == np.float64
     assert state(np.asfortranarray(X, dtype=np.float32)).X.dtype == np.float32
     assert abs(state(X.astype(np.float32)).objective(L) - expected) < 1e-4 * expected

@@ -1,12 +1,14 @@
 """Weights of examples: what they mean, and that solvers and certificates take them."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from instances import assert_same, assert_sandwich
 
 import sdpmetric as sm
+from sdpmetric import terms
 
 RNG = np.random.default_rng(8)
 Y = np.repeat([0, 1, 2], [7, 6, 5])
@@ -157,9 +159,71 @@ def test_means_over_queries_pairs_quadruplets_and_triplets_are_weighted():
 
 @pytest.mark.parametrize("name", ALL)
 def test_bad_weights_are_refused(name):
-    for weights in (np.ones(17), -np.ones(18), np.full(18, np.nan), np.zeros(18), ["a"] * 18):
+    rounded = np.array([Fraction(1, 3)] * 18, dtype=object), ["1"] * 18, np.full(18, 1 + 1j), np.full(18, 2**53 + 1)
+    finite = np.ones(17), -np.ones(18), np.zeros(18), np.geomspace(1e-9, 1e101, 18)
+    for weights in (*finite, np.full(18, np.nan), *rounded):
         with pytest.raises(ValueError, match="sample_weight"):
             ALL[name](X, Y, sample_weight=weights)
+    for weights in (np.full(18, 1e150), np.full(18, 1e-310)):
+        with pytest.raises(ValueError, match=r"sample_weight .*multiply all by 2\.0\*\*"):
+            ALL[name](X, Y, sample_weight=weights)
+
+
+BASES, TRIPLET, QUADRUPLET = np.eye(3), [[0, 1, 9], [2, 3, 10]], [[0, 1, 2, 9], [2, 3, 4, 10]]
+EXTREME = {
+    "scml": lambda w: sm.SCMLProblem(X, TRIPLET, BASES, weights=w),
+    "scml of quadruplets": lambda w: sm.SCMLProblem(X, QUADRUPLET, BASES, weights=w),
+    "lsml": lambda w: sm.LSMLProblem(X, QUADRUPLET, w),
+    "lmnn": lambda w: sm.LMNNProblem.from_triplets(X, TRIPLET, w),
+    "query": lambda w: sm.QueryProblem(X, TRIPLET, triplet_weights=w),
+    "mmc": lambda w: sm.MMCProblem(X[:, :1], [[0, 1], [0, 9]], [True, False], w),
+    "pola": lambda w: sm.POLAProblem(X, [[0, 1], [0, 9]], [True, False], 1.0, pair_weights=w),
+    "itml": lambda w: sm.ITMLProblem(X, [[0, 1], [0, 9]], [True, False], gamma=1.0, pair_weights=w),
+    "sdml": lambda w: sm.SDMLProblem(X, [[0, 1], [0, 9]], [True, False], distance_weight=0.01, pair_weights=w),
+    "triplets": lambda w: sm.MetricProblem(X, terms.TripletHinge(TRIPLET, weights=w) + terms.Trace()),
+    "pull": lambda w: sm.MetricProblem(X, terms.Pull([[0, 1], [0, 9]], weights=w) + terms.Trace()),
+    "spread": lambda w: sm.MetricProblem(X, terms.Spread([[0, 1], [0, 9]], weights=w) + terms.Trace()),
+    "softmax": lambda w: sm.MetricProblem(X, terms.PairSoftmax([[0, 1], [0, 9]], weights=w) + terms.Trace()),
+    "budget": lambda w: sm.MetricProblem(X, terms.Budget([[0, 1], [0, 9]], costs=w) + terms.Frobenius(np.eye(3))),
+}
+
+
+@pytest.mark.parametrize("name", EXTREME)
+def test_weights_whose_sums_are_no_floats_are_refused(name):
+    for size in (1e308, 1e250, 1e-310):
+        with pytest.raises(ValueError, match=r"(weights|costs) .*between .* multiply all by 2\.0\*\*"):
+            EXTREME[name]([size, size])
+    for odd in (["1", "1"], [1j, 1.0], [Fraction(1, 3), 1], [np.inf, 1.0], [np.nan, 1.0]):
+        with pytest.raises(ValueError, match=r"weights|costs"):
+            EXTREME[name](odd)
+    EXTREME[name]([1e-90, 1e-90])
+
+
+def test_a_mean_does_not_depend_on_the_scale_of_its_weights():
+    L = np.diag([0.3, 2.0, 0.7])
+    for name in ("scml", "lsml"):
+        one, other = (EXTREME[name]([v, 3.0 * v]) for v in (1.0, 2.0**-600))
+        assert other.objective(L) == pytest.approx(one.objective(L), rel=1e-12)
+
+
+def test_weights_of_terms_are_numbers_whose_products_are_floats():
+    hinge = terms.TripletHinge(TRIPLET, weights=[1e-150, 1.0])
+    for bad in (-1.0, np.nan, np.inf, "1", 1j, 5e-324, Fraction(1, 3)):
+        with pytest.raises(ValueError, match="weight"):
+            sm.MetricProblem(X, terms.Trace(weight=bad) + hinge)
+        with pytest.raises(ValueError, match="weight"):
+            bad * terms.Trace()
+    for build in (
+        lambda: 1e200 * (1e200 * terms.Trace()),
+        lambda: 1e-200 * (1e-200 * terms.Trace()),
+        lambda: sm.MetricProblem(X, 1e-200 * hinge),
+        lambda: sm.MetricProblem(X, 1e308 * terms.TripletHinge(TRIPLET, weights=[1.0, 1.0])),
+        lambda: sm.MetricProblem(X, hinge + terms.Trace()).with_weights(triplet_hinge=1e-200),
+        lambda: sm.ITMLProblem(X, [[0, 1], [0, 9]], [True, False], gamma=1e200, pair_weights=[1e150, 1.0]),
+        lambda: sm.POLAProblem(X, [[0, 1], [0, 9]], [True, False], 1e-200, pair_weights=[1e-150, 1.0]),
+    ):
+        with pytest.raises(ValueError, match=r"the weight (of )?.*power of 2"):
+            build()
 
 
 def test_what_weights_do_not_reach_says_so():
