@@ -344,6 +344,6 @@ def verify(
     proven = solve(problem, tol=tol, max_time=left, verbose=verbose, callback=enough).certificate
     if isinstance(certificate, DualityCertificate) and isinstance(proven, DualityCertificate):
         if proven.lower_bound > certificate.lower_bound:
-            certificate = replace(certificate, lower_bound=proven.lower_bound, dual_residual=proven.dual_residual)
+            certificate = replace(certificate, lower_bound=proven.lower_bound)
         return certificate
     return proven  # the constraints contradict each other

@@ -125,7 +125,7 @@ assert exact.relative_gap <= 1e-6
 # A conic solver also reports a dual value. It is not a proof, because its multipliers are feasible only up to a
 # tolerance. The certificate clips and scales them until they are dual feasible.
 
-print("proven by the backend's own multipliers:", exact.certificate.backend_lower_bound)
+print("proven by the backend's own multipliers:", exact.certificate.info["backend_lower_bound"])
 
 # %%
 # Exercise 1

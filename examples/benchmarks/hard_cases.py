@@ -58,7 +58,7 @@ def solve(name: str, X: np.ndarray, y: np.ndarray, several: bool, limit: float) 
     sm.solve(statement.from_labels(some, np.arange(300) % 3), tol=0.1)  # compiles
     s = sm.solve(statement.from_labels(X, y), max_time=limit)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    null = getattr(s.certificate, "null_dimension", 0)
+    null = s.certificate.info.get("null_dimension", 0)
     print(
         f"| {name} | {len(X)} x {X.shape[1]} | {s.status} | {s.objective:.6g} | {s.relative_gap:.1e} | {null} "
         f"| {s.n_iter} | {s.seconds:.2f} | {peak:.0f} |",

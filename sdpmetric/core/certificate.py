@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import ClassVar, Self, cast
@@ -17,6 +17,9 @@ from sdpmetric.core.files import check_values
 from sdpmetric.core.status import Status
 from sdpmetric.linalg.rigorous import RIGORS, Rigor
 from sdpmetric.triplets.triplets import Triplets
+
+# Diagnostics by name, which prove nothing.
+Info = Mapping[str, float | str]
 
 # A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers and
 # in statements whose bounds are not enclosed; a larger excess is a contradiction.
@@ -102,6 +105,8 @@ class Certificate(ABC):
     assumption : str or None
     as_saved : bool
         Whether it was read from a file and not computed again.
+    info : mapping of str to number or str
+        Diagnostics by name, where the problem computes them; see ``docs/reading_certificates.md``.
     """
 
     objective: float
@@ -113,6 +118,7 @@ class Certificate(ABC):
     rigor: Rigor = "rounding"
     assumption: str | None = None
     as_saved: bool = field(default=False, compare=False)
+    info: Info = field(default_factory=dict, hash=False)
 
     kind: ClassVar[str]
 
@@ -160,7 +166,8 @@ class Certificate(ABC):
 
     def with_origin(self, before: Certificate) -> Self:
         """The same certificate, with what a certificate of the same point before rounding knows of its program."""
-        return replace(self, program=before.program, primal_residual=max(self.primal_residual, before.primal_residual))
+        residual = max(self.primal_residual, before.primal_residual)
+        return replace(self, program=before.program, primal_residual=residual, info={**before.info, **self.info})
 
     @property
     def reservation(self) -> str:
@@ -174,8 +181,9 @@ class Certificate(ABC):
     def facts(self) -> dict[str, object]:
         """What is known, by name, for tables."""
         names = {"n_active": f"active {self.constraints}", "kind": "kind of proof"}
-        said = {"relative_gap": self.relative_gap} | self.to_dict()
-        known = {name: value for name, value in said.items() if name != "constraints" and value not in (None, False)}
+        said = {"relative_gap": self.relative_gap} | self.to_dict() | dict(self.info)
+        del said["constraints"], said["info"]
+        known = {name: value for name, value in said.items() if value not in (None, False)}
         return {names.get(name, name.replace("_", " ")): value for name, value in known.items()}
 
     def _repr_html_(self) -> str:
@@ -197,10 +205,13 @@ class Certificate(ABC):
         given, kind = dict(values), KINDS.get(str(values.get("kind")))
         if kind is None or not given.pop("kind"):
             raise ValueError(f"{values.get('kind')!r} is not a certificate of a kind among {', '.join(KINDS)}.")
-        needed = frozenset(f.name for f in fields(kind) if f.default is MISSING)
+        needed = frozenset(f.name for f in fields(kind) if f.default is f.default_factory is MISSING)
         check_values(given, {f.name: f.type for f in fields(kind)}, "the certificate", needed)
         if any(given.get(name) != given.get(name) for name in ("objective", "lower_bound")):
             raise ValueError("the certificate has NaN as objective or lower bound.")
+        info = given.get("info", {})
+        assert isinstance(info, dict)
+        check_values(info, dict.fromkeys(info, "float | str | bool"), "info of the certificate")
         given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
         return cast(Callable[..., Certificate], kind)(**given)
 
@@ -211,19 +222,6 @@ class DualityCertificate(Certificate):
 
     Attributes
     ----------
-    dual_residual : float
-        How far the dual candidate was from dual feasibility before it was repaired: the larger of the violations of its
-        box and of its cone, each relative.
-    complementarity : float
-        ``<S, M> / max(1, objective)`` for the repaired dual slack S, 0 at an optimum.
-    null_dimension : int
-        Directions in which the data vary at no pull cost, treated as null.
-    assumed_lower_bound : float or None
-        Lower bound of a program with further constraints, if `assumption` holds; `lower_bound` is that without them.
-    backend_lower_bound : float or None
-        In the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
-    polished : bool
-        Whether the multipliers behind `lower_bound` were refined by the fast solver's code.
     resolution : float
         0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, a tiny share of
         what one constraint costs. In floating point an optimum of 0 is often attained only up to rounding.
@@ -231,12 +229,6 @@ class DualityCertificate(Certificate):
         Why the lower bound may be weak, if that is known.
     """
 
-    dual_residual: float = math.inf
-    complementarity: float = math.inf
-    null_dimension: int = 0
-    assumed_lower_bound: float | None = None
-    backend_lower_bound: float | None = None
-    polished: bool = False
     resolution: float = 0.0
     weakness: str | None = None
 
@@ -258,14 +250,7 @@ class DualityCertificate(Certificate):
         own = super().with_origin(before)
         if not isinstance(before, DualityCertificate):
             return own
-        return replace(
-            own,
-            rigor=max(own.rigor, before.rigor, key=RIGORS.index),
-            assumption=before.assumption,
-            assumed_lower_bound=before.assumed_lower_bound,
-            backend_lower_bound=before.backend_lower_bound,
-            polished=before.polished,
-        )
+        return replace(own, rigor=max(own.rigor, before.rigor, key=RIGORS.index), assumption=before.assumption)
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the relative gap is at most `tol`, or the gap at most the resolution."""
@@ -279,10 +264,11 @@ class DualityCertificate(Certificate):
 
     def finding(self) -> str:
         """Objective, lower bound and gap."""
-        null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
-        polished = ", multipliers polished" if self.polished else ""
+        directions = self.info.get("null_dimension")
+        null = f", {directions} null directions of the pull cost" if directions else ""
+        polished = ", multipliers polished" if self.info.get("polished") else ""
         weak = f"; {self.weakness}" if self.weakness is not None and not self.proves_optimal(WEAK) else ""
-        own, proven = self.assumed_lower_bound, "" if self.reservation else "proven "
+        own, proven = self.info.get("assumed_lower_bound"), "" if self.reservation else "proven "
         beside = "" if own is None else f"; with its further constraints the lower bound is {own:.8g}"
         low, high = digits(self.lower_bound, self.objective)
         return (

@@ -207,6 +207,7 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "str": (str,),
     "Rigor": (str,),
+    "Info": (dict,),
     "bool": (bool,),
     "dict": (dict,),
     "list": (list,),

@@ -365,7 +365,7 @@ class Solution:
 
 
 # Of the files that `Solution.save` writes.
-FORMAT = 2
+FORMAT = 3
 # Columns of the trace that hold whole numbers.
 WHOLE = frozenset(f.name for f in fields(TraceRow) if f.type == "int")
 ARRAYS = {

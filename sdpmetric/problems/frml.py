@@ -200,10 +200,10 @@ class FRMLProblem(Problem):
                 objective=above(bound.objective, ROUNDINGS),
                 lower_bound=below(bound.lower_bound, ROUNDINGS),
                 primal_residual=residual,
-                dual_residual=bound.dual_residual,
                 n_active=bound.n_active,
                 program="FRML-AUC",
                 rigor="float",
+                info=bound.info,
             )
         value, gradient, active = self._evaluate(L, with_gradient=True)
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))

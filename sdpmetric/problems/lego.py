@@ -199,11 +199,11 @@ class LEGOProblem(Problem):
             objective=self.losses.total.highest(self.X, L, None, validation.given_metric(metric, primal_residual)),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
-            dual_residual=float(np.abs(a - clip(a)).max() / max(1.0, np.abs(a).max())),
             n_active=int(np.count_nonzero(misses)),
             constraints="pairs",
             program="LEGO's stream under a fixed metric",
             rigor="float",
+            info={"dual_residual": float(np.abs(a - clip(a)).max() / max(1.0, np.abs(a).max()))},
         )
 
     def certify_stream(

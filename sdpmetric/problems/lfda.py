@@ -308,8 +308,6 @@ class LFDAProblem(Problem):
             objective=objective,
             lower_bound=bound,
             primal_residual=max(primal_residual, outside),
-            dual_residual=0.0 if known else math.inf,
-            complementarity=(objective - bound) / max(1.0, math.fabs(objective)) if known else math.inf,
             program="LFDA",
             rigor="float",
             weakness=None if known else UNKNOWN,

@@ -277,14 +277,16 @@ class LargeMarginProblem(Problem):
             objective=objective,
             lower_bound=lower_bound,
             primal_residual=residual,
-            dual_residual=max(0.0, best.top - 1.0, best.multipliers.violation if best.multipliers else 0.0),
-            complementarity=abs(cost + 2.0 * penalty - multiple * aligned) / max(1.0, objective),
             n_active=sums.n_active,
-            null_dimension=self.null_dimension if quadratic is None else 0,
             program=self.program,
             rigor="float",
             resolution=RESOLUTION * push.weight * push.source.least_weight if free else 0.0,
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
+            info={
+                "dual_residual": max(0.0, best.top - 1.0, best.multipliers.violation if best.multipliers else 0.0),
+                "complementarity": abs(cost + 2.0 * penalty - multiple * aligned) / max(1.0, objective),
+                "null_dimension": self.null_dimension if quadratic is None else 0,
+            },
         )
 
     def _nothing(self) -> DualityCertificate:
@@ -293,8 +295,6 @@ class LargeMarginProblem(Problem):
             objective=above(self.push_weight * self.source.total_weight, 2 * len(self.X) + self.source.size),
             lower_bound=0.0,
             primal_residual=0.0,
-            dual_residual=0.0,
-            complementarity=1.0,
             n_active=self.source.size,
             program=self.program,
             rigor="float",

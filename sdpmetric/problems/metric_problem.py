@@ -325,8 +325,8 @@ class MetricProblem(Problem):
         if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
             points = ((L, None, validation.given_metric(metric, residual)), self.domain.nearest(L))
             objective = max(self.total.highest(self.X, *point) for point in points if point is not None)
-        weakness, finite = proven.weakness, math.isfinite(objective)
-        if any(loss.hard for loss in self.total.losses) and not finite:
+        weakness = proven.weakness
+        if any(loss.hard for loss in self.total.losses) and not math.isfinite(objective):
             weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so it is infinite"
         return DualityCertificate(
             objective=objective,
@@ -334,13 +334,11 @@ class MetricProblem(Problem):
             program=self.program,
             rigor=self.total.rigor,
             primal_residual=max(residual, violation),
-            dual_residual=proven.residual,
-            complementarity=max(0.0, objective - proven.value) / max(1.0, abs(objective)) if finite else math.inf,
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
             constraints=self.counted,
-            null_dimension=proven.null_dimension,
             resolution=self._resolution if objective >= 0.0 >= proven.value and not is_late() else 0.0,
             weakness=weakness,
+            info={"dual_residual": proven.residual, "null_dimension": proven.null_dimension},
         )
 
     @cached_property

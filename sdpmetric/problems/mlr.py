@@ -264,12 +264,11 @@ class MLRProblem(Problem):
             objective=objective,
             lower_bound=bound,
             primal_residual=primal_residual,
-            dual_residual=residual,
-            complementarity=max(0.0, objective - bound) / max(1.0, objective),
             n_active=violated,
             constraints="queries",
             program=f"MLR-{self.loss.upper()}",
             rigor="float",
+            info={"dual_residual": residual},
         )
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:

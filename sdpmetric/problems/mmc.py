@@ -217,13 +217,11 @@ class MMCProblem(MetricProblem):
             constraints="pairs",
             lower_bound=bound,
             primal_residual=max(residual, spent - 1.0),
-            dual_residual=0.0 if math.isfinite(bound) else math.inf,
-            complementarity=(objective - bound) / max(1.0, abs(objective)),
             n_active=int(np.count_nonzero(low[len(costs) :] > 0.0)),
-            null_dimension=proven.null_dimension,
             program="MMC",
             rigor="float",
             weakness=proven.weakness,
+            info={"null_dimension": proven.null_dimension},
         )
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:

@@ -374,17 +374,15 @@ class POLAProblem(Problem):
             rows = tuple(feasibility.used(contradiction.multipliers[0]).tolist())
             return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=rows, rigor="float")
         proven = self._prove(tries)
-        slack = max(0.0, objective - proven.value)
         return DualityCertificate(
             objective=objective,
             constraints="pairs",
             lower_bound=max(0.0, proven.value),
             primal_residual=residual,
-            dual_residual=0.0 if dual is None else self._clipped(dual)[1],
-            complementarity=slack / max(1.0, objective) if feasible else math.inf,
             n_active=int(np.count_nonzero(self._margins(q, b) < 1.0 + ACTIVE * b)),
             program="POLA",
             rigor="float",
+            info={} if dual is None else {"dual_residual": self._clipped(dual)[1]},
         )
 
     def _clipped(self, dual: Multipliers) -> tuple[FloatArray, float]:

@@ -181,9 +181,8 @@ class QueryProblem(Problem):
             program="map of queries",
             rigor=loss.rigor,
             primal_residual=0.0,
-            dual_residual=moved / size if size else 0.0,
-            complementarity=max(0.0, objective - bound) / max(1.0, abs(objective)),
             n_active=int(np.count_nonzero(a)),
+            info={"dual_residual": moved / size if size else 0.0},
         )
 
     def _tries(self, u: FloatArray, dual: Multipliers | None) -> list[FloatArray]:

@@ -252,8 +252,6 @@ class RCAProblem(Problem):
             objective=objective,
             lower_bound=float(rank),
             primal_residual=primal_residual,
-            dual_residual=0.0,
-            complementarity=(objective - rank) / max(1.0, abs(objective)) if math.isfinite(objective) else math.inf,
             program="RCA",
             rigor="float",
             weakness=self._dependence,

@@ -84,9 +84,8 @@ def solved(problem: Problem, program: cp.Problem, chosen: Backend, budget: Budge
             least = min(own.lower_bound, certificate.objective)
             certificate = replace(certificate, lower_bound=least, rigor="rounding")
         else:
-            certificate = replace(
-                certificate, rigor=own.rigor, assumption=own.assumption, assumed_lower_bound=own.lower_bound
-            )
+            info = {**certificate.info, "assumed_lower_bound": own.lower_bound}
+            certificate = replace(certificate, rigor=own.rigor, assumption=own.assumption, info=info)
     return Step(components, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 

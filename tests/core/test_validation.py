@@ -185,7 +185,7 @@ def test_small_flat_and_repeated_data_are_fine():
     judged, expected = more.certify(np.column_stack([K, np.ones((2, 2))])), twins.certify(K)
     assert_same(judged.objective, expected.objective)
     assert_same(judged.lower_bound, expected.lower_bound)
-    assert judged.null_dimension == 0
+    assert judged.info["null_dimension"] == 0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
     for solver in ("factored", "conic"):
         solution = sm.solve(problem, solver=solver)
         assert solution.status is sm.Status.OPTIMAL
-        assert solution.certificate.null_dimension == 1
+        assert solution.certificate.info["null_dimension"] == 1
     # Members of class 2 still cost their pull, so that the two optima bound each other from one side.
     assert solution.objective >= sm.solve(alone).lower_bound - 1e-6
     assert solution.objective < sm.solve(base).objective

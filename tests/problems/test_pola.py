@@ -94,7 +94,7 @@ def test_one_pair_of_each_kind_by_hand(start, weight, A, b, dual, value, solver)
     assert_same(problem.objective(metric=[[A]], threshold=b), value)
     certificate = problem.certify(metric=[[A]], threshold=b, dual=dual)
     assert_same(certificate.lower_bound, value)
-    assert certificate.complementarity <= 1e-9
+    assert certificate.relative_gap <= 1e-9
     other = np.add(dual, [0.08, -0.03])
     assert problem.certify(metric=[[A]], threshold=b, dual=other).lower_bound < value - 1e-4
 

@@ -210,4 +210,5 @@ def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> S
         step = better if better.lower_bound > own else step
     certificate = step.certificate
     assert isinstance(certificate, DualityCertificate)
-    return replace(step, certificate=replace(certificate, backend_lower_bound=own, polished=step.lower_bound > own))
+    info = {**certificate.info, "backend_lower_bound": own, "polished": step.lower_bound > own}
+    return replace(step, certificate=replace(certificate, info=info))
