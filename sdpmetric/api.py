@@ -31,7 +31,6 @@ from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
-from sdpmetric.problems.lfda import LFDAProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
@@ -43,7 +42,6 @@ from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.query import QueryProblem
-from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.sdml import SDMLProblem
 from sdpmetric.programs import ProgramBound, bound
@@ -81,7 +79,6 @@ __all__ = [
     "LEGOBatchProblem",
     "LEGOProblem",
     "LEGOStream",
-    "LFDAProblem",
     "LMNNProblem",
     "LORETAStream",
     "LSMLProblem",
@@ -102,7 +99,6 @@ __all__ = [
     "Problem",
     "ProgramBound",
     "QueryProblem",
-    "RCAProblem",
     "RankingScores",
     "RegretCertificate",
     "RelaxationCertificate",

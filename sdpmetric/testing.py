@@ -50,7 +50,7 @@ def check_statement(make: Make, tolerances: Mapping[str, float] | None = None) -
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric.testing import check_statement
-    >>> check_statement(lambda: sm.RCAProblem.from_labels([[0.0], [1.0], [5.0], [7.0]], [0, 0, 1, 1]))
+    >>> check_statement(lambda: sm.ITMLProblem([[0.0], [1.0], [5.0]], [[0, 1], [1, 2]], [True, False]))
     """
     problem = make()
     check_identity(make)

@@ -7,7 +7,7 @@ under it. Nothing here calls the package, so that agreement is evidence.
 from fractions import Fraction
 
 import numpy as np
-from flint import arb, arb_mat, fmpq, fmpq_mat, fmpq_poly
+from flint import arb, fmpq, fmpq_mat
 
 INFINITE = arb("inf")
 ZERO, ONE = fmpq(0), fmpq(1)
@@ -241,95 +241,6 @@ def lego_loss(D, pairs, targets, sides) -> fmpq:
         excess = D(a, b) - number(target)
         cost += ZERO if int(side) * excess < 0 else excess**2
     return cost / 2
-
-
-def scatter(P: fmpq_mat, rows, weights) -> tuple[fmpq_mat, fmpq, list[fmpq]]:
-    """The weighted scatter of some rows about their mean, their weight, and the mean."""
-    d = P.ncols()
-    size = sum((weights[i] for i in rows), ZERO)
-    mean = [sum((weights[i] * P[i, j] for i in rows), ZERO) / size for j in range(d)]
-    V = fmpq_mat(len(rows), d, [P[i, j] - mean[j] for i in rows for j in range(d)])
-    W = fmpq_mat(len(rows), d, [weights[i] * V[k, j] for k, i in enumerate(rows) for j in range(d)])
-    return V.transpose() * W, size, mean
-
-
-def rca(X, M, chunks, ridge=0.0, weights=None, directions=None) -> arb:
-    """RCA: ``<C, M>`` less the logarithm of the product of the ``rank C`` eigenvalues of ``C M``.
-
-    With a ridge, which acts on the features that vary, it is of the largest eigenvalues, as many as `directions`.
-    """
-    P, d = rational(X), X.shape[1]
-    w, cost, count = [ONE] * len(X) if weights is None else numbers(weights), fmpq_mat(d, d), ZERO
-    for chunk in sorted(set(chunks.tolist()) - {-1}):
-        rows = [i for i in np.flatnonzero(chunks == chunk).tolist() if w[i] > 0]
-        if len(rows) > 1:
-            part, size, _ = scatter(P, rows, w)
-            cost, count = cost + part, count + size
-    C = cost / count
-    spread, rank = scatter(P, range(len(X)), [ONE] * len(X))[0], C.rank()
-    if not ridge and rank < spread.rank():
-        return INFINITE  # no chunklet varies in some direction
-    varying = [j for j in range(d) if spread[j, j] != 0]
-    if ridge:
-        used = fmpq_mat(d, d, [ONE if i == j and i in varying else ZERO for i in range(d) for j in range(d)])
-        C, rank = C + number(ridge) * used, len(varying)
-    product = C * M
-    if ridge and directions < rank:
-        return arb(trace(product)) - log_largest(product, directions)
-    volume = product.charpoly()[d - rank] * (-1) ** rank
-    return arb(trace(product)) - arb(volume).log() if volume > 0 else INFINITE
-
-
-def log_largest(product: fmpq_mat, count: int) -> arb:
-    """The logarithm of the product of the largest eigenvalues, all of them nonnegative; minus infinity if one is 0."""
-    polynomial = fmpq_poly([product.charpoly()[k] for k in range(product.nrows() + 1)])
-    roots = sorted((root.real for root, times in polynomial.complex_roots() for _ in range(times)), key=float)
-    largest = roots[::-1][:count]
-    return sum((arb(root).log() for root in largest), arb(0)) if all(root > 0 for root in largest) else -INFINITE
-
-
-def pivots(A: fmpq_mat) -> list[int]:
-    """Columns that are linearly independent, as many as there are."""
-    reduced, rank = A.rref()
-    return [next(j for j in range(A.ncols()) if reduced[i, j] != 0) for i in range(rank)]
-
-
-def lfda_scatters(X, y, n_neighbors, ridge=0.0, weights=None) -> tuple[arb_mat, arb_mat]:
-    """LFDA's scatter matrices between and within classes."""
-    P, (n, d) = rational(X), X.shape
-    w, D = [ONE] * n if weights is None else numbers(weights), Distances(X, np.eye(d))
-    mass = sum(w, ZERO)
-    between, within = ([[arb(0)] * n for _ in range(n)] for _ in range(2))
-    scales, sizes = {}, {}
-    for i in range(n):
-        near = sorted(D(i, j) for j in range(n) if j != i and y[j] == y[i])
-        scales[i] = near[min(n_neighbors, len(near)) - 1] if near else ZERO
-        sizes[int(y[i])] = sizes.get(int(y[i]), ZERO) + w[i]
-    for i in range(n):
-        for j in range(n):
-            size, own = sizes[int(y[i])], arb(w[i] * w[j])
-            if y[i] != y[j]:
-                between[i][j] = own / arb(mass)
-            elif i != j and scales[i] * scales[j] > 0 and size > 0:
-                affinity = (-arb(D(i, j)) / arb(scales[i] * scales[j]).sqrt()).exp() * own
-                within[i][j] = affinity / arb(size)
-                between[i][j] = affinity * (1 / arb(mass) - 1 / arb(size))
-    Q = arb_mat(n, d, [arb(P[i, j] - P[0, j]) for i in range(n) for j in range(d)])
-    found = []
-    for A in (between, within):
-        laplacian = arb_mat(
-            n, n, [sum(A[i], arb(0)) - A[i][j] if i == j else -A[i][j] for i in range(n) for j in range(n)]
-        )
-        found.append(Q.transpose() * laplacian * Q)
-    return found[0], found[1] + arb(number(ridge)) * arb_mat(d, d, [int(i == j) for i in range(d) for j in range(d)])
-
-
-def lfda(scatters: tuple[arb_mat, arb_mat], L) -> arb:
-    """``-trace((L W L^T)^-1 L B L^T)`` of a factor with independent rows."""
-    B, W = scatters
-    F = arb_mat(rational(L))
-    small = (F * W * F.transpose()).solve(F * B * F.transpose())
-    return -sum((small[k, k] for k in range(small.nrows())), arb(0))
 
 
 FAMILIES = (

@@ -59,7 +59,6 @@ def test_few_statements_refuse_their_data(outcomes):
         (537, "itml", "equal classes"),
         (100824, "lmnn", "beside"),
         (101658, "sums", "enormous"),
-        (201254, "rca", "few"),
         (411954, "sums", "constant"),
     ],
 )

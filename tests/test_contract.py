@@ -49,11 +49,9 @@ FACTORIES = {
     "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y, 40),
     "mcml": lambda X, y: sm.MCMLProblem.from_labels(X, y),
     "itml": lambda X, y: sm.ITMLProblem.from_labels(X, y, 30, gamma=0.7),
-    "rca": lambda X, y: sm.RCAProblem.from_labels(X, y, 0.1),
     "lego": targets,
     "lego-batch": lambda X, y: sm.LEGOBatchProblem(targets(X, y)),
     "nca": lambda X, y: sm.NCAProblem(X, y),
-    "lfda": lambda X, y: sm.LFDAProblem(X, y, 2, 3),
     "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
     "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 30),
     "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 30),
@@ -79,7 +77,7 @@ QUERIES = {"queries", "queries, hinge"}
 WORKS = {
     "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
     "path": {*FACTORIES} - {"mmc", "mcml", "lego", "nca", "mlkr"},
-    "explain": {*FACTORIES} - {"rca", "lego", "nca", "lfda", "mlkr", "frml"},
+    "explain": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
     "to_cvxpy": {*FACTORIES} - {"nca", "mlkr", "mlr", "mlr, auc"},
 }
 EXAMPLES = [(name, entry.name) for name, make in FACTORIES.items() for entry in sm.solvers_of(make(*data()))]
@@ -150,9 +148,7 @@ def test_single_precision_in_single_precision_out(name):
     assert solution.components.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    "name", ["lmnn", "kernel-lmnn", "multi-metric-lmnn", "frobenius-lmnn", "mcml", "rca", "mmc", "lfda"]
-)
+@pytest.mark.parametrize("name", ["lmnn", "kernel-lmnn", "multi-metric-lmnn", "frobenius-lmnn", "mcml", "mmc"])
 def test_the_optimum_does_not_depend_on_the_order_of_rows_or_the_names_of_classes(name):
     X, y = data()
     state = {**FACTORIES, "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y)}[name]
@@ -265,7 +261,7 @@ def test_compare_sets_equals_side_by_side_and_refuses_the_rest(name):
         if type(other.certificate) is not type(own[0].certificate):
             with pytest.raises(ValueError, match="certificates"):
                 sm.compare(own[0], other)
-    elsewhere = solved("rca" if name != "rca" else "mmc", "conic")
+    elsewhere = solved("itml" if name != "itml" else "mmc", "conic")
     with pytest.raises(ValueError, match="different problems"):
         sm.compare(own[0], elsewhere)
 
@@ -289,7 +285,7 @@ def test_command_line(name, tmp_path):
 @pytest.mark.parametrize("name", FACTORIES)
 def test_bad_multipliers_are_refused_by_a_sentence(name):
     problem = make(name)
-    if name in ("nca", "mlkr", "rca", "lfda", "frml", "mcml"):  # their lower bounds need none
+    if name in ("nca", "mlkr", "frml", "mcml"):  # their lower bounds need none
         return
     for bad in (np.zeros(1), np.full(10_000, np.nan)):
         with pytest.raises((TypeError, ValueError), match="dual"):

@@ -377,9 +377,7 @@ class Silent(sm.ITMLProblem):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: unsolved(sm.RCAProblem(X, y)), "state them as an ITMLProblem"),
         (lambda: unsolved(sm.NCAProblem(X, y)), "stationary"),
-        (lambda: unsolved(sm.LFDAProblem(X, y)), "state the same labels as an LMNNProblem"),
         (lambda: unsolved(sm.MLKRProblem(X, X[:, 0])), "stationary"),
         (lambda: unsolved(sm.FRMLProblem.from_labels(X, y, 2)), "explained by explain"),
         (lambda: unsolved(sm.LEGOProblem(X, PAIRS, TARGETS)), "LEGOBatchProblem"),

@@ -64,7 +64,6 @@ STATEMENTS = {
     "bounds": lambda X, y, pairs, same: sm.MetricProblem(
         X, terms.Trace() + terms.DistanceBounds([[0, 1], [2, 3]], at_most=[1.0, np.inf], at_least=[0.0, 2.0])
     ),
-    "rca": lambda X, y, pairs, same: sm.RCAProblem.from_labels(X, y, 0.1),
     "contradiction": lambda X, y, pairs, same: sm.MetricProblem(
         X,
         terms.Trace() + terms.DistanceBounds([[0, 1], [1, 2], [0, 2]], at_most=[1, 1, np.inf], at_least=[0, 0, 9]),

@@ -83,28 +83,11 @@ class Program:
                 off = [abs(whole[i, j]) * 2 for i, j in combinations(range(whole.nrows()), 2)]
                 if kind == "log_det":
                     parts.append(mu * divergence(whole, to))
-                elif kind == "volume":
-                    parts.append(-mu * arb(whole.det()).log() if whole.det() > 0 else arb("inf"))
                 elif kind == "frobenius":
                     parts.append(mu * squared(whole - rational(to)) / 2)
-                elif kind == "covariance":
-                    C = self.covariance(arrays)
-                    parts.append(mu * sum((a * b for a, b in zip(C.entries(), whole.entries(), strict=True)), ZERO))
                 else:
                     parts.append(mu * (traced(whole) if kind == "trace" else sum(off, ZERO)))
         return summed(parts)
-
-    def covariance(self, arrays):
-        """That of chunks around their means, in rationals: a sum over pairs of members."""
-        chunks, w = np.asarray(self.data["chunks"]).astype(int), numbers(arrays["weights"])
-        groups = [[i for i in np.flatnonzero(chunks == c).tolist() if w[i] > 0] for c in {*chunks.tolist()} - {-1}]
-        X, d = rational(self.X).tolist(), self.X.shape[1]
-        C, mass = fmpq_mat(d, d), sum((w[i] for own in groups if len(own) > 1 for i in own), ZERO)
-        for own in groups:
-            for i, j in combinations(own, 2):
-                v = fmpq_mat([[a - b for a, b in zip(X[i], X[j], strict=True)]])
-                C += (w[i] * w[j] / sum((w[i] for i in own), ZERO) / mass) * (v.transpose() * v)
-        return C
 
     def groups(self, term, arrays):
         """Weight, pairs, ideal distribution and entropy of each group of a softmax."""
@@ -143,8 +126,6 @@ class Program:
                         pairs += [(x * (a - b / sum(q, ZERO)), *pair) for pair, a, b in zip(both, p, q, strict=True)]
             elif term["term"] == "trace":
                 U += weight(term) * rational(np.eye(d * count))
-            elif term["term"] == "covariance":
-                U += weight(term) * self.covariance(arrays)
             else:
                 U += rational(arrays["slope"])
         X = rational(self.X).tolist()
@@ -234,11 +215,10 @@ def weighed(term) -> str:
     words = " + ".join(repr(float(x)) for x in said).replace("+ -", "- ")
     (c,) = np.ravel(term.get("offset", 0)).tolist()
     kinds = {"labels": f"{term.get('loss')} of {float(c):}", "rows": f"{term.get('loss')} over "}
-    kinds |= {"trace": "the trace", "covariance": "<C, M> for the covariance", "softmax": f"softmax {term.get('loss')}"}
+    kinds |= {"trace": "the trace", "softmax": f"softmax {term.get('loss')}"}
     kinds |= {
         "frobenius": "half the squared",
         "log_det": "the LogDet",
-        "volume": "minus the log",
         "off_diagonal": "the sum of absolute",
     }
     return kinds[term["term"]] if term.get("loss") == "hard" else f"{words} times {kinds[term['term']]}"

@@ -1,8 +1,8 @@
-"""MMC, ITML, LFDA, MLKR, LSML, SDML and SCML of metric-learn judged by this package's certificates.
+"""MMC, ITML, MLKR, LSML, SDML and SCML of metric-learn judged by this package's certificates.
 
 Run it with ``python examples/benchmarks/relatives_against_metric_learn.py PYTHON``, PYTHON that of an environment with
 metric-learn (``examples/benchmarks/peers.sh`` builds one). Both sides get the same 150 pairs of each kind, and ITML the
-same bounds on squared distances; LFDA two components and 7 neighbors; MLKR (diabetes, not convex) two components from
+same bounds on squared distances; MLKR (diabetes, not convex) two components from
 the same start, and the share of the targets' variance that is left is printed; LSML the same 200 quadruplets and the
 identity as prior, metric-learn with square roots of distances, which both objectives are printed for; SDML the same
 pairs, by the lines of metric-learn, whose own call of graphical_lasso no scikit-learn takes that it runs with; SCML the
@@ -33,7 +33,6 @@ for gamma in given["gammas"]:
     itml = ml.ITML(gamma=gamma, max_iter=20000, tol=1e-10, prior="identity").fit(X, y, bounds=given["bounds"])
     out[f"itml {gamma:g}"] = itml.get_mahalanobis_matrix()
 if "y" in given:
-    out["lfda"] = ml.LFDA(n_components=2, k=7).fit(given["X"], given["y"]).components_
     X = given["X"]
     lsml = ml.LSML(prior="identity", tol=1e-10, max_iter=20000).fit(X[given["quadruplets"]])
     out["lsml"] = lsml.get_mahalanobis_matrix()
@@ -115,9 +114,6 @@ def compare(name: str, X: np.ndarray, y: np.ndarray, python: str) -> None:
         if kind == "lsml":
             roots = [rooted(X, quadruplets, metric) for metric in (own.metric, M)]
             print(f"{name}, lsml with square roots, not convex: {roots[0]:.6f} here, {roots[1]:.6f} by metric-learn")
-    lfda = sm.LFDAProblem(X, y, 2)
-    own, theirs = sm.solve(lfda), lfda.certify(metrics["lfda"])
-    say(name, "lfda", own, (theirs.objective - own.lower_bound) / abs(own.objective))
 
 
 def main(python: str) -> None:

@@ -27,6 +27,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
+from sdpmetric.estimators import RCA
 
 SETS = ("balance", "ionosphere", "iris", "wine", "wine-standardized", "housing", "digits", "usps")
 # Neighbors that vote: the paper prints K = 1 for two dimensions, and none for all dimensions.
@@ -41,7 +42,7 @@ def nca(X: np.ndarray, y: np.ndarray, n_components: int | None = None, diagonal:
 
 
 def rca(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return sm.solve(sm.RCAProblem.from_labels(X, y, 1e-6 * X.var(axis=0).mean())).components
+    return RCA(ridge=1e-6 * X.var(axis=0).mean()).fit(X, y).components_
 
 
 def whitening(X: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ class SampleSize:
 
 
 def caution(
-    certificate: Certificate,
+    certificate: Certificate | None,
     sample_sizes: Sequence[SampleSize],
     ridge: float,
     separated: float = 0.0,

@@ -28,7 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 FORMAT, MEMBERS, BYTES, LISTED = 4, 128, 2**30, 2**22
 # Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
 NAMES = ("y", "tasks", "regions")  # Names of groups, of which only equality matters.
-DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "chunks": "n: -1 n", "pairs": "p 2: 0 n", "similar": "p"}
+DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "pairs": "p 2: 0 n", "similar": "p"}
 DATA |= {"triplets": "u 3: 0 n", "quadruplets": "o 4: 0 n", "b": "m", "c": "v"}
 DATA |= {"A": "a", "A_rows": "a: 0 m", "A_columns": "a: 0 v", "P": "x", "P_rows": "x: 0 v", "P_columns": "x: 0 v"}
 CONES = {"multipliers": "w", "point": "v", "free_multipliers": "f: 0 w", "free_point": "g: 0 v"}
@@ -45,9 +45,8 @@ TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
     "rows": ("", "loss weight", ROWS),
     "softmax": ("", "loss weight", SOFTMAX),
     "trace": ("", "weight", {}),
-    "covariance": ("chunks", "weight", {"weights": "n: 0"}),
     **dict.fromkeys(("frobenius", "log_det"), ("", "weight", {"slope": "D D", "to": "D D"})),
-    **dict.fromkeys(("off_diagonal", "volume"), ("", "weight", {"slope": "D D"})),
+    "off_diagonal": ("", "weight", {"slope": "D D"}),
 }
 # What zipfile, zlib, NumPy and what reads JSON raise where a file is damaged, or was made to do harm.
 PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError, TypeError)

@@ -294,7 +294,7 @@ def softmax(term: Said, program: Program, weight: arb) -> str:
 
 
 def matrix(term: Said, program: Program, weight: arb) -> str:
-    """A convex function of the metric: linear, its volume, a distance, or the size of its other entries."""
+    """A convex function of the metric: its trace, a distance, or the size of its other entries."""
     kind, size, given = term.kind, program.matrix.nrows(), term.arrays
     roots = [program.P * balls(L.T) for L in program.L]
     M, one = ar.diagonal([root * root.transpose() for root in roots]), balls(np.eye(size))
@@ -302,9 +302,8 @@ def matrix(term: Said, program: Program, weight: arb) -> str:
     if not weight > 0 or slope != slope.transpose() or to != to.transpose():
         raise BadInput(f"{kind} of the proof has no positive weight, or matrices that are not symmetric.")
     whence = "the identity" if to == one else "0" if to == 0 * one else "the file's matrix"
-    if kind in ("trace", "covariance"):
-        slope, whence = (one, "") if kind == "trace" else _covariance(program, given["weights"])
-        slope *= weight
+    if kind == "trace":
+        slope, whence = weight * one, ""
         program.high += ar.inner(slope, M)
     elif kind == "frobenius":
         program.high += weight * ar.inner(M - to, M - to) / 2
@@ -315,8 +314,8 @@ def matrix(term: Said, program: Program, weight: arb) -> str:
             raise Refused("multipliers: a matrix is no slope of the sum of absolute entries")
         program.high += weight * total(y for same, _, y in away if not same)
     else:
-        K, size = (to.inv(), size) if kind == "log_det" else (0 * one, 0)
-        least, volume = K - slope * (1 / weight), M.det()
+        K, volume = to.inv(), M.det()
+        least = K - slope * (1 / weight)
         if not (ar.is_positive(to) and ar.is_positive(least)):
             raise Refused("multipliers: a matrix is no slope of the LogDet divergence, or that is not from a metric")
         program.low += weight * ((least.det() * to.det()).log() + M.nrows() - size)
@@ -325,29 +324,10 @@ def matrix(term: Said, program: Program, weight: arb) -> str:
     return MATRICES[kind].format(whence)
 
 
-def _covariance(program: Program, weights: FloatArray) -> tuple[arb_mat, str]:
-    """That of the members of chunks of several examples around their weighted means, and in words."""
-    chunks = program.data["chunks"]
-    groups = [
-        own for c in np.unique(chunks) if len(own := np.flatnonzero((chunks == c) & (weights > 0.0))) > 1 and c >= 0
-    ]
-    if not groups or len(program.L) > 1:
-        raise BadInput("no chunk of the data has two examples with weights, or there are several metrics.")
-    C, whole = 0 * program.matrix, total(arb(weights[i]) for own in groups for i in own)
-    for own in groups:
-        w, part = balls(weights[own][None]), balls(program.X[own])
-        away = part - balls(np.ones((len(own), 1))) * (w * part * (1 / total(w.entries())))
-        each = zip(w.entries(), away.tolist(), strict=True)
-        C += away.transpose() * arb_mat([[x * y for y in row] for x, row in each]) * (1 / whole)
-    return C, f"{len(groups)} chunks of the data around their means{_weighed(weights[np.concatenate(groups)])}"
-
-
 MATRICES = {
     "trace": "the trace",
-    "covariance": "<C, M> for the covariance C of {}",
     "frobenius": "half the squared Frobenius distance from {}",
     "log_det": "the LogDet divergence from {}",
-    "volume": "minus the logarithm of the determinant",
     "off_diagonal": "the sum of absolute entries off the diagonal",
 }
 TERMS = {"labels": labels, "rows": rows, "softmax": softmax}

@@ -102,8 +102,8 @@ def solver(
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> [entry.name for entry in sm.solvers_of(sm.RCAProblem.from_labels([[0.0], [1.0], [5.0], [7.0]], [0, 0, 1, 1]))]
-    ['closed', 'conic']
+    >>> [entry.name for entry in sm.solvers_of(sm.MMCProblem.from_labels([[0.0], [1.0], [5.0], [7.0]], [0, 0, 1, 1]))]
+    ['factored', 'conic']
     """
 
     def register(steps: SolverSteps[ProblemT, Options]) -> SolverSteps[ProblemT, Options]:

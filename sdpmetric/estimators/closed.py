@@ -1,27 +1,130 @@
-"""Covariance, RCA and LFDA as estimators: closed forms."""
+"""Covariance, RCA and LFDA as estimators: closed forms on SciPy, with no solver and no gap to prove.
+
+Both need coordinates in which the covariance of the data plus the ridge is the identity: there a feature with a tiny
+spread has numbers like any other's, and the ranks below are decided without regard to units.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import field
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import Tags
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
+from sklearn.utils import Tags, gen_batches
 
+from sdpmetric.arrays import BoolArray, FloatArray
+from sdpmetric.bounds.well_posed import SampleSize, caution
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_labeled_pairs, drawn_chunks
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import in_dtype
+from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
-from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, weighed
+from sdpmetric.estimators.callbacks import Task, with_callbacks
+from sdpmetric.estimators.data import Data, Labels, Weights, weighed
 from sdpmetric.estimators.options import Count, Ridge, Seed, estimator
-from sdpmetric.problems.lfda import Embedding, LFDAProblem
-from sdpmetric.problems.rca import RCAProblem
+from sdpmetric.linalg import psd
+
+Embedding = Literal["weighted", "orthonormalized", "plain"]
+# Eigenvalues of the scatter within classes up to this share of the largest one count as 0.
+SINGULAR = 1e-12
+# Affinities that are in memory at once, unless one example has more.
+BLOCK = 4_000_000
+
+
+def centered(X: Data) -> tuple[FloatArray, BoolArray]:
+    """The features that vary, minus their means, and which these are; constant features are found exactly."""
+    differences = np.asarray(X, dtype=np.float64) - np.asarray(X[0], dtype=np.float64)
+    varying: BoolArray = np.any(differences, axis=0)
+    if not varying.any():
+        raise ValueError(f"all {len(X)} examples are equal; pass examples that differ.")
+    differences = differences[:, varying]
+    return differences - differences.mean(axis=0), varying
+
+
+def basis_with_ridge(D: FloatArray, basis: FloatArray, inverse: FloatArray, ridge: float) -> FloatArray:
+    """Coordinates (d, p) in which ``D^T D + ridge I`` is a multiple of the identity, on the row space of D.
+
+    `basis` and `inverse` are those of `psd.data_basis`. Its coordinates stretch a direction of spread 1e-8 by 1e8,
+    where a ridge is multiplied by 1e16 and would hide everything else.
+    """
+    if not ridge:
+        return basis
+    d = D.shape[1]
+    span = np.eye(d) if len(inverse) == d else np.linalg.qr(inverse.T)[0]
+    return span @ psd.data_basis(np.concatenate([D @ span, np.sqrt(ridge) * np.eye(span.shape[1])]))[0]
+
+
+def advice_on_ridge(ridge: float) -> str:
+    """What to do where the data vary and their classes do not."""
+    size = f"a larger ridge than {ridge:.3g}" if ridge else "a positive ridge"
+    return f"pass {size}, or reduce the dimension first, for example by PCA."
+
+
+class ClosedForm(MetricEstimator):
+    """The base: keeps components, and warns where examples are too few."""
+
+    def _keep_formula(
+        self, components: FloatArray, varying: BoolArray, ridge: float, sample_size: SampleSize, X: Data
+    ) -> Self:
+        """Set the attributes of a fit, of components of the features that vary."""
+        task = Task(self._init_callback_context(max_subtasks=None), self, X).begin()
+        L = np.zeros((len(components), X.shape[1]))
+        L[:, varying] = components
+        self.components_ = self._padded(in_dtype(L, X.dtype))
+        self.ridge_ = ridge
+        if words := caution(None, [sample_size], ridge):
+            warnings.warn(f"{type(self).__name__}: {words}", UselessOptimumWarning, stacklevel=5)
+        task.end({})
+        return self
+
+    def _whiten(self, X: Data, chunks: NDArray[np.integer], ridge: Ridge, weights: Weights) -> int:
+        """Whiten within chunklets; return the rank of their covariance C.
+
+        With ``R^T R = C + ridge I`` in the coordinates T, and ``R = U diag(s) V^T``, the components are
+        ``diag(1 / s) V^T T^T``.
+        """
+        data = validation.check_examples(X)
+        w = np.ones(len(data)) if weights is None else weights
+        rows = np.flatnonzero((chunks >= 0) & (w > 0.0))
+        _, index, sizes = np.unique(chunks[rows], return_inverse=True, return_counts=True)
+        rows = rows[sizes[index] > 1]
+        D, varying = centered(data)
+        shares = w[rows] / w[rows].sum()
+        index = np.unique(chunks[rows], return_inverse=True)[1]
+        sums = sp.csr_array((shares, (index, np.arange(len(rows)))), shape=(index.max(initial=-1) + 1, len(rows)))
+        means = sums @ D[rows] / sums.sum(axis=1)[:, None]
+        deviations = np.sqrt(shares)[:, None] * (D[rows] - means[index])
+        if not deviations.any():
+            raise ValueError("no chunklet has two different members, so no covariance is known; pass larger chunklets.")
+        n_varying = int(deviations.any(axis=0).sum())
+        sample_size = SampleSize(len(rows), min(n_varying, len(rows)), lambda: float(np.sum(deviations**2)))
+        number = sample_size.ridge(ridge)
+        D /= np.sqrt(len(D))
+        T = basis_with_ridge(D, *psd.data_basis(D), number)
+        root = psd.triangle([np.concatenate([deviations @ T, np.sqrt(number) * T])])
+        _, s, Vt = scipy.linalg.svd(root)
+        rank = int(np.count_nonzero(s > psd.RANK_TOLERANCE * s[0]))
+        if missing := len(Vt) - rank:
+            raise ValueError(
+                f"the data vary in {missing} directions in which no chunklet does, so no metric is optimal: "
+                f"{advice_on_ridge(number)}"
+            )
+        self._keep_formula((T @ (Vt.T / s)).T, varying, number, sample_size, X)
+        return rank
 
 
 @estimator
-class Covariance(MetricEstimator):
+class Covariance(ClosedForm):
     """The Mahalanobis distance of the data [M1936]: the inverse of their covariance, a baseline without labels.
 
     This is RCA with a single chunklet of all examples; the covariance is divided by n.
@@ -34,8 +137,8 @@ class Covariance(MetricEstimator):
 
     Attributes
     ----------
-    components_, metric_, solution_, relative_gap_, ridge_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`.
+    components_, metric_, ridge_, n_features_in_, feature_names_in_
+        As in `LMNN`. A closed form has no gap to prove: there is no ``solution_``, ``relative_gap_`` or certificate.
 
     Warns
     -----
@@ -48,10 +151,6 @@ class Covariance(MetricEstimator):
     See Also
     --------
     RCA : Whitens within classes or chunklets.
-
-    Notes
-    -----
-    The program, and what is proven: docs/statements.md.
 
     References
     ----------
@@ -68,7 +167,6 @@ class Covariance(MetricEstimator):
     """
 
     ridge: Ridge = field(default=0.0, kw_only=False)
-    statement = RCAProblem
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -88,8 +186,10 @@ class Covariance(MetricEstimator):
         """
         data = self._checked(X)
         weights, rows = weighed(sample_weight, len(data))
-        problem = RCAProblem(data[rows], np.zeros(len(data[rows]), dtype=np.int64), self.ridge, weights)
-        rank, d = problem.coordinates.rank, data.shape[1]
+        rank, d = (
+            self._whiten(data[rows], np.zeros(len(data[rows]), dtype=np.int64), self.ridge, weights),
+            data.shape[1],
+        )
         if rank < d:
             warnings.warn(
                 f"the examples vary in {rank} of {d} directions: the metric is a pseudo-inverse, and differences along "
@@ -97,7 +197,7 @@ class Covariance(MetricEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        return self._learn(problem, data)
+        return self
 
     def __sklearn_tags__(self) -> Tags:
         """No labels are needed."""
@@ -107,7 +207,7 @@ class Covariance(MetricEstimator):
 
 
 @estimator
-class RCA(MetricEstimator):
+class RCA(ClosedForm):
     """Relevant component analysis (Bar-Hillel et al. 2005) [BHSW2005]: whitening within chunklets, in closed form.
 
     Parameters
@@ -124,8 +224,8 @@ class RCA(MetricEstimator):
 
     Attributes
     ----------
-    components_, metric_, solution_, relative_gap_, ridge_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`.
+    components_, metric_, ridge_, n_features_in_, feature_names_in_
+        As in `LMNN`. A closed form has no gap to prove: there is no ``solution_``, ``relative_gap_`` or certificate.
 
     See Also
     --------
@@ -134,7 +234,9 @@ class RCA(MetricEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/statements.md.
+    C is the weighted covariance of the members of all chunklets around the means of their chunklets, plus the ridge on
+    the diagonal. ``metric_`` is ``C^-1``, the unique minimum of ``<C, M> - log det M``. Chunklets of one member have no
+    effect. With a ridge the inverse is that on the directions in which the data vary.
 
     References
     ----------
@@ -154,11 +256,28 @@ class RCA(MetricEstimator):
     n_chunks: Count | None = None
     chunk_size: Count = 2
     random_state: Seed = None
-    statement = RCAProblem
     fit_pairs = routes.fit_pairs
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
-        return self._state(RCAProblem.from_pairs, X, tuples, about)
+    def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
+        """Each class is a chunklet, or chunklets are drawn within classes."""
+        index = validation.check_labels(y, len(X))[1]
+        drawn = None if self.n_chunks is None else drawn_chunks(index, self.n_chunks, self.chunk_size, self._seed())
+        self._whiten(X, index if drawn is None else drawn, self.ridge, weights)
+        return self
+
+    def _fit_tuples(
+        self,
+        X: Data,
+        tuples: ArrayLike,
+        about: ArrayLike | None,
+        state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
+    ) -> Self:
+        """Examples that similar pairs connect are a chunklet; dissimilar pairs are not used."""
+        rows, similar = check_labeled_pairs(tuples, np.asarray(about), len(X))
+        first, second = rows[similar].T
+        graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(len(X), len(X)))
+        self._whiten(X, connected_components(graph, directed=False)[1], self.ridge, None)
+        return self
 
     @with_callbacks
     def fit_chunks(self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -175,14 +294,22 @@ class RCA(MetricEstimator):
         Raises
         ------
         ValueError
-            As the problem raises it.
+            If chunks are not one integer of at least -1 per example, no chunklet has two different members, or the data
+            vary in a direction in which no chunklet does and there is no ridge.
         """
         data = self._checked(X)
-        return self._learn(RCAProblem(data, chunks, self.ridge, sample_weight), data)
+        numbers = np.asarray(chunks)
+        if numbers.shape != (len(data),) or numbers.dtype.kind not in "iu" or numbers.min() < -1:
+            raise ValueError(
+                f"chunks must be {len(data)} integers of at least -1, one for each example, got shape {numbers.shape} "
+                f"and dtype {numbers.dtype}."
+            )
+        self._whiten(data, numbers.astype(np.int64), self.ridge, check_sample_weight(sample_weight, len(data)))
+        return self
 
 
 @estimator
-class LFDA(MetricEstimator):
+class LFDA(ClosedForm):
     """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
 
     Parameters
@@ -200,8 +327,8 @@ class LFDA(MetricEstimator):
 
     Attributes
     ----------
-    components_, metric_, solution_, relative_gap_, ridge_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`; the gap is that to the sum of the largest eigenvalues.
+    components_, metric_, ridge_, n_features_in_, feature_names_in_
+        As in `LMNN`. A closed form has no gap to prove: there is no ``solution_``, ``relative_gap_`` or certificate.
 
     See Also
     --------
@@ -209,7 +336,7 @@ class LFDA(MetricEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/lfda.md.
+    The eigenproblem, and what it maximizes: docs/lfda.md.
 
     References
     ----------
@@ -229,7 +356,75 @@ class LFDA(MetricEstimator):
     n_neighbors: Count = 7
     embedding: Embedding = "weighted"
     ridge: Ridge = "auto"
-    statement = LFDAProblem
 
-    def _options(self, problem: Problem) -> dict[str, object]:
-        return {"embedding": self.embedding}
+    def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
+        """The leading eigenvectors of ``B v = lambda (W + ridge I) v``."""
+        data, index = validation.check_examples(X), validation.check_labels(y, len(X))[1]
+        D, varying = centered(data)
+        n, r = len(D), self._rows(X.shape[1])
+        basis, inverse = psd.data_basis(D)
+        v = np.ones(n) if weights is None else weights
+        between, within = scatters(D, D @ basis, index, v, self.n_neighbors)
+        sample_size = SampleSize(n, min(D.shape[1], n - 1), lambda: float(np.sum(inverse * (within @ inverse))))
+        ridge = sample_size.ridge(self.ridge)
+        T = basis_with_ridge(D, basis, inverse, ridge)
+        back = inverse @ T
+        B, W = (psd.symmetrize(back.T @ A @ back) for A in (between, within))
+        W += ridge * (T.T @ T)
+        spectrum = scipy.linalg.eigvalsh(W)
+        if missing := int(np.count_nonzero(spectrum <= SINGULAR * spectrum[-1])):
+            raise ValueError(
+                f"the data vary in {missing} directions in which no class does, so the maximum is infinite: "
+                f"{advice_on_ridge(ridge)}"
+            )
+        values, vectors = scipy.linalg.eigh(B, W)
+        values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
+        L = (T @ vectors[:, values > 0.0]).T
+        if self.embedding == "weighted":
+            L *= np.sqrt(values[values > 0.0])[:, None]
+        elif self.embedding == "orthonormalized":
+            L = np.linalg.qr(L.T)[0].T
+        return self._keep_formula(L, varying, ridge, sample_size, X)
+
+
+def scatters(
+    X: FloatArray, Z: FloatArray, y: NDArray[np.integer], v: FloatArray, n_neighbors: int
+) -> tuple[FloatArray, FloatArray]:
+    """LFDA's scatter matrices between and within classes of Z, whose affinities are those of X, with weights v.
+
+    Pairs of different classes with weights ``v_i v_j / n`` have the scatter of all examples, less ``n_c / n`` times
+    that of each class.
+    """
+    n = v.sum()
+    between, within = scatter(Z, v), np.zeros((Z.shape[1],) * 2)
+    for c in range(int(y.max()) + 1):
+        members = y == c
+        n_c, local = v[members].sum(), local_scatter(X[members], Z[members], v[members], n_neighbors)
+        between += (1.0 / n - 1.0 / n_c) * local - n_c / n * scatter(Z[members], v[members])
+        within += local / n_c
+    return between, within
+
+
+def scatter(Z: FloatArray, v: FloatArray) -> FloatArray:
+    """``sum_i v_i (z_i - m)(z_i - m)^T`` around the weighted mean m."""
+    D = Z - np.average(Z, axis=0, weights=v)
+    return np.asarray((D.T * v) @ D)
+
+
+def local_scatter(X: FloatArray, Z: FloatArray, v: FloatArray, n_neighbors: int) -> FloatArray:
+    """``1/2 sum_ij v_i v_j A_ij (z_i - z_j)(z_i - z_j)^T`` with ``A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))``.
+
+    The scale ``s_i`` is the distance to the k-th nearest neighbor, 0 for an example with k copies: then ``A_ij`` is 0.
+    With S the sums of the rows of the weights w, the sum is ``Z^T (diag(S) - w) Z``.
+    """
+    k = min(n_neighbors, len(X) - 1)
+    blocks = list(gen_batches(len(X), max(1, BLOCK // len(X))))
+    s = np.concatenate([np.partition(cdist(X[rows], X), k, axis=1)[:, k] for rows in blocks])
+    Z, total = Z - Z.mean(axis=0), np.zeros((Z.shape[1],) * 2)
+    for rows in blocks:
+        distances = cdist(X[rows], X)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponents = (distances / s[rows, None]) * (distances / s)
+        w = v[rows, None] * v * np.nan_to_num(np.exp(-exponents))
+        total += (Z[rows].T * w.sum(axis=1)) @ Z[rows] - Z[rows].T @ (w @ Z)
+    return psd.symmetrize(total)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sdpmetric.problems.metric_problem import MetricProblem
     from sdpmetric.problems.mmc import MMCProblem
     from sdpmetric.problems.pola import POLAProblem
-    from sdpmetric.problems.rca import RCAProblem
 
 # Room that is left to constraints, relatively, so they hold exactly; to slack matrices; rounding of claims.
 ROOM, INSIDE, ROUNDING = 1e-10, 1e-12, 1e-12
@@ -264,30 +263,3 @@ def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -
     value = -above(theta + sum_above(0.25 * w * w / a), 6)
     data = {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar}
     return of_sum(own, L, Proven(value, [a, np.array([theta])], coordinates=T), data)
-
-
-def rca(problem: RCAProblem, components: FloatArray) -> Proof:
-    """``<C, M> - log det M`` with the covariance C of the chunklets; the statement is less by ``log det C``.
-
-    The only slope with which nothing is lost is C itself; a little less leaves room for its rounding.
-    """
-    chunks, n = np.unique(problem.chunks, return_inverse=True)[1] - int(problem.chunks.min() < 0), len(problem.X)
-    weights = np.ones(n) if problem.sample_weight is None else problem.sample_weight
-    C = psd.symmetrize(problem.root.T @ problem.root)
-    values, d = np.linalg.eigvalsh(C), len(C)
-    if problem.coordinates.rank < d or not values[0] > 1e-9 * values[-1]:
-        raise ValueError(
-            "proof files of RCA are about the determinant over all features, which is 0 here or nearly; pass a larger "
-            "ridge, or leave out constant features and those that follow from others."
-        )
-    room = 1e-14 * d * float(values[-1] / values[0])
-    size = float(np.linalg.slogdet(C)[1])
-    parts = [
-        Part({"term": "covariance", "weight": 1.0}, {"weights": weights}),
-        Part({"term": "volume", "weight": 1.0}, {"slope": -(1.0 - room) * C}),
-        *([Trace(weight=problem.ridge).part(C)] if problem.ridge else []),
-    ]
-    low = d + size - 2.0 * d * room
-    claims = problem.certify(components).objective + size, low - ROUNDING * (abs(low) + d)
-    arrays = {"components": components[None], "shares": np.ones((n, 1)), "map": np.eye(d)}
-    return _finite(Proof(*claims, {"domain": "all"}, parts, {"X": problem.X, "chunks": chunks}, arrays))

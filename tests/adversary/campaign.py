@@ -43,8 +43,6 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "stream": statements.stream,
     "pola stream": statements.pola_stream,
     "mcml": statements.mcml,
-    "rca": statements.rca,
-    "lfda": statements.lfda,
     "mlr": relatives.mlr,
     "frml": relatives.frml,
     "sums": sums.sums,

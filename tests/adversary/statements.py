@@ -255,50 +255,10 @@ def pola_stream(X, y, rng):
     return Case(problem, value, verbs=("regret",), always=())
 
 
-# -- probabilities, covariances -----------------------------------------------------------------------------
+# -- probabilities -----------------------------------------------------------------------------
 
 
 def mcml(X, y, rng):
     w = some_weights(rng, len(X))
     problem = sm.MCMLProblem(X, y, w)
     return Case(problem, lambda M: exact.collapse(Distances(problem.X, M=M), y, w), np.asarray(problem.X, float))
-
-
-def rca(X, y, rng):
-    chunks, w = np.where(rng.random(len(y)) < 0.2, -1, y), some_weights(rng, len(X))
-    ridge = weight(rng) if rng.random() < 0.5 else 0.0
-    problem = sm.RCAProblem(X, chunks, ridge, w)
-
-    def value(M, ridge=ridge):
-        return exact.rca(np.asarray(problem.X, float), M, chunks, ridge, w, problem.coordinates.rank)
-
-    weights = {"ridge": [weight(rng), weight(rng)]}
-    return Case(
-        problem, value, np.asarray(problem.X, float), weights=weights, verbs=("solve", "verify", "compare", "path")
-    )
-
-
-def lfda(X, y, rng):
-    k, ridge, w = int(rng.integers(1, 4)), weight(rng) if rng.random() < 0.3 else 0.0, some_weights(rng, len(X))
-    rank = int(rng.integers(1, X.shape[1] + 1))
-    problem = sm.LFDAProblem(X, y, rank, k, ridge, w)
-    scatters: dict[float, object] = {}
-
-    def value(L, ridge=ridge):
-        if ridge not in scatters:
-            scatters[ridge] = exact.lfda_scatters(np.asarray(problem.X, float), y, k, ridge, w)
-        try:
-            return exact.lfda(scatters[ridge], L)
-        except ZeroDivisionError:  # balls do not tell rows apart
-            return None
-
-    case = Case(problem, value, rank=rank, verbs=("solve", "verify", "compare", "path"))
-    case.weights = {"ridge": [weight(rng)]}
-
-    def at(components, **known):
-        """Of more rows than the rank, a certificate is about the leading directions only."""
-        return arb(0) if not len(components) else value(components, **known) if len(components) <= rank else None
-
-    case.exact = at
-    case.metrics = lambda rng: None
-    return case

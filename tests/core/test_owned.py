@@ -63,7 +63,6 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_owned():
     unchanged(sm.MMCProblem, X.copy(), pairs.copy(), similar.copy(), w.copy())
     unchanged(lambda X, p, s, P: sm.ITMLProblem(X, p, s, prior=P), X.copy(), pairs.copy(), similar.copy(), np.eye(3))
     unchanged(sm.MLKRProblem, X.copy(), t.copy())
-    unchanged(lambda X, c: sm.RCAProblem(X, c, 0.1), X.copy(), y.copy())
     source = sm.LMNNProblem.from_labels(X, y, 2).source
     unchanged(lambda X: sm.LMNNProblem(X, source), X.copy())
     unchanged(sm.LMNNProblem.from_triplets, X.copy(), rows.copy(), np.arange(1.0, 5.0))

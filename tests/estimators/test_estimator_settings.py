@@ -7,7 +7,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric.classification.nearest import knn_predict
-from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, KernelLMNN, MultiMetricLMNN
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(8)
@@ -29,7 +29,6 @@ BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
             lambda: sm.ITMLProblem.from_labels(X, Y, 9, **ITML_, random_state=4),
         ),
         (MMC(n_pairs=9, random_state=4), lambda: sm.MMCProblem.from_labels(X, Y, 9, random_state=4)),
-        (RCA(ridge=0.3), lambda: sm.RCAProblem.from_labels(X, Y, 0.3)),
         (
             LMNN(n_neighbors=2, search="brute", **BOTH),
             lambda: sm.LMNNProblem.from_labels(X, Y, 2, 0.3, ridge=0.02, loss="squared_hinge", search="brute"),

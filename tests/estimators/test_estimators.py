@@ -19,8 +19,9 @@ from sdpmetric.estimators import LMNN, MLKR, MMC, NCA
 TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier", "OrdinalEmbedding")  # learn from tuples alone
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
-SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "LFDA", "LSML", "SDML", "SCML", "KernelLMNN", "Adapter")
+SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "LSML", "SDML", "SCML", "KernelLMNN", "Adapter")
 PROVEN = [e for e in ALL if type(e).__name__ in SOLVED]
+CLOSED = ("Covariance", "LFDA", "RCA")  # closed forms, without a solution
 LABELS = np.array(["ape", "bee", "cow"])
 
 
@@ -94,6 +95,8 @@ def test_a_fit_is_proven_and_says_so(estimator, dtype, data):
 def test_a_pickle_transforms_alike_and_leaves_the_data_out(fitted, data):
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
+    if name_of(fitted) in CLOSED:
+        return
     assert again.solution_.problem is None
     assert fitted.solution_.problem is not None
     proven = isinstance(fitted.solution_.certificate, sm.DualityCertificate)
@@ -117,9 +120,10 @@ def test_skops_keeps_an_estimator_without_pickle(fitted, data):
     assert {name.rsplit(".", 1)[1] for name in strangers} <= {name_of(fitted), "Solution", "FeatureSpace"}
     again = skops.loads(kept, trusted=strangers)
     np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
-    assert again.solution_.certificate == fitted.solution_.certificate
-    assert again.solution_.status is fitted.solution_.status
     assert clone(again).get_params() == fitted.get_params()
+    if name_of(fitted) not in CLOSED:
+        assert again.solution_.certificate == fitted.solution_.certificate
+        assert again.solution_.status is fitted.solution_.status
 
 
 @pytest.mark.parametrize("verbose", [False, True])

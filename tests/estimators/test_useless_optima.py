@@ -63,8 +63,6 @@ def test_too_few_examples_are_warned_of(wide):
         MMC(n_pairs=300, tol=0.1).fit(X, y)
     with pytest.warns(sm.UselessOptimumWarning, match=r"MCML: 36 examples in 30 directions"):
         MCML(tol=10.0).fit(X, y)
-    with pytest.warns(sm.UselessOptimumWarning, match=r"RCA: 36 examples in 30 directions"):
-        RCA(ridge=0.0).fit(X, y)
     with pytest.warns(
         sm.UselessOptimumWarning, match=r"MultiMetricLMNN: directions .* that cost no pull separate 100%"
     ):
@@ -97,9 +95,9 @@ def test_the_ridge_is_what_the_docs_say(wide):
     padded = np.column_stack([X, np.full(120, 7.0)])
     assert sm.LMNNProblem.from_labels(padded, y, ridge="auto").ridge == pytest.approx(problem.ridge)
     assert LMNN(**LOOSE).fit(X, y).solution_.problem.fingerprint() == problem.fingerprint()
-    rca = sm.RCAProblem.from_labels(X[:, :5], y, ridge="auto")
+    rca = RCA().fit(X[:, :5], y)
     means = np.stack([X[y == c, :5].mean(axis=0) for c in range(10)])[y]
-    assert rca.ridge == pytest.approx((5 / 120) ** 2 * np.mean((X[:, :5] - means) ** 2), rel=1e-9)
+    assert rca.ridge_ == pytest.approx((5 / 120) ** 2 * np.mean((X[:, :5] - means) ** 2), rel=1e-9)
 
 
 def test_the_ridge_is_chosen_by_examples_held_back():

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 import sdpmetric as sm
-from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, POLA, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, POLA, KernelLMNN, MultiMetricLMNN
 
 ITML_ = {"gamma": 0.3, "prior": np.diag([0.5, 0.1, 3.0, 1.0]), "upper": 0.7, "lower": 4.0}
 POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
@@ -28,9 +28,8 @@ POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2,
         (MMC(), sm.MMCProblem),
         (ITML(**ITML_), lambda *given: sm.ITMLProblem(*given, **ITML_)),
         (POLA(slack_weight=0.3, initial_threshold=2.5), lambda *given: sm.POLAProblem(*given, 0.3, 2.5)),
-        (RCA(ridge=0.3), lambda *given: sm.RCAProblem.from_pairs(*given, ridge=0.3)),
     ],
-    ids=["MMC", "ITML", "POLA", "RCA"],
+    ids=["MMC", "ITML", "POLA"],
 )
 def test_pairs_state_the_problem_that_they_are_for(estimator, state, data):
     X, y = data

@@ -23,8 +23,6 @@ COUNTED = {
     "mmc": sm.MMCProblem.from_labels,
     "itml": lambda X, y, **w: sm.ITMLProblem.from_labels(X, y, upper=1.0, lower=4.0, gamma=0.5, **w),
     "pola": lambda X, y, **w: sm.POLAProblem.from_labels(X, y, None, slack_weight=0.3, **w),
-    "rca": sm.RCAProblem.from_labels,
-    "lfda": lambda X, y, **w: sm.LFDAProblem.from_labels(X, y, n_neighbors=100, **w),
 }
 OTHERS = {
     "mcml": sm.MCMLProblem.from_labels,

@@ -275,7 +275,6 @@ STATED = {
     "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 10),
     "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 20),
     "mcml": lambda X, y: sm.MCMLProblem(X, np.roll(y, 3)),
-    "rca": lambda X, y: sm.RCAProblem.from_labels(X, y, 0.1),
     "frobenius": lambda X, y: sm.FrobeniusLMNNProblem.from_labels(X, y, 1, 0.5, 0.1),
     "diagonal": lambda X, y: sm.MetricProblem(
         X, sm.terms.Frobenius() + sm.terms.TripletHinge(labels=y, n_neighbors=1), diagonal=True
@@ -307,9 +306,3 @@ def test_constraints_of_a_users_own_in_every_program(name):
     assert solution.metric[0, 0] <= 0.5 * free.metric[0, 0] + certificate.primal_residual + 1e-9
     with pytest.raises(ValueError, match="objective of program is not the problem's"):
         sm.solve(problem, "conic", program=cp.Problem(cp.Minimize(program.objective.expr * 2), edited.constraints))
-
-
-def test_programs_that_are_not_about_a_metric_are_not_solved():
-    problem = sm.LFDAProblem(LABELED.problem.X, LABELED.y)
-    with pytest.raises(ValueError, match="has no metric as its variable"):
-        sm.solve(problem, "conic", program=to_cvxpy(problem))

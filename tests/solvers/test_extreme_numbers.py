@@ -40,7 +40,6 @@ def test_scales_of_data_with_fourth_powers(data, scale):
     check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5))
     check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5), "conic")
     check(sm.MetricProblem(scale * X, total))
-    check(sm.RCAProblem.from_labels(scale * X, y, 0.1), "conic")
 
 
 class PanicException(BaseException):
@@ -55,7 +54,7 @@ class NoLicense(Exception):
 
 @pytest.mark.parametrize(
     ("statement", "error"),
-    [("lmnn", PanicException), ("frobenius", PanicException), ("rca", NoLicense), ("sum", NoLicense)],
+    [("lmnn", PanicException), ("frobenius", PanicException), ("mmc", NoLicense), ("sum", NoLicense)],
 )
 def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement, error):
     X, y = data
@@ -66,7 +65,7 @@ def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement,
     problem = {
         "lmnn": lambda: sm.LMNNProblem.from_labels(X, y, 2),
         "frobenius": lambda: sm.FrobeniusLMNNProblem.from_labels(X, y, 2),
-        "rca": lambda: sm.RCAProblem.from_labels(X, y, 0.1),
+        "mmc": lambda: sm.MMCProblem.from_labels(X, y),
         "sum": lambda: sm.MetricProblem(X, terms.Frobenius() + terms.TripletHinge(labels=y)),
     }[statement]()
     with monkeypatch.context() as patched:
@@ -85,7 +84,7 @@ def test_another_base_exception_of_a_backend_passes(data, monkeypatch):
 
     monkeypatch.setattr(cp.Problem, "solve", leave)
     with pytest.raises(SystemExit):
-        sm.solve(sm.RCAProblem.from_labels(X, y, 0.1), "conic")
+        sm.solve(sm.MMCProblem.from_labels(X, y), "conic")
 
 
 def test_an_edited_program_may_have_one_triplet():

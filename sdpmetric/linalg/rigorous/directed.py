@@ -354,20 +354,17 @@ def congruence(A: FloatArray, W: FloatArray, error: float = 0.0) -> tuple[FloatA
     return 0.5 * (B + B.T), np.maximum(E, E.T) * (1.0 + gamma(8))
 
 
-def log_det(A: FloatArray, error: float = 0.0, rank: int | None = None) -> tuple[float, float]:
+def log_det(A: FloatArray, error: float = 0.0) -> tuple[float, float]:
     """Floats below and above ``log det`` of a symmetric matrix that is within `error` of a matrix of floats.
 
     With W the eigenvectors over the roots of the eigenvalues, as computed, ``W^T A W`` is nearly the identity, and
     ``log det(A) = log det(W^T A W) - log det(W^T W)``.
     """
-    n = len(A)
-    r = n if rank is None else rank
-    if r == 0:
+    if len(A) == 0:
         return 0.0, 0.0
-    if r > n or not (np.isfinite(A).all() and math.isfinite(error)):
+    if not (np.isfinite(A).all() and math.isfinite(error)):
         return -math.inf, math.inf
     values, vectors = np.linalg.eigh(A)
-    values, vectors = values[n - r :], vectors[:, n - r :]
     if not values[0] > 1e-290:
         return -math.inf, math.inf
     W = vectors / np.sqrt(values)
@@ -375,10 +372,7 @@ def log_det(A: FloatArray, error: float = 0.0, rank: int | None = None) -> tuple
     scale = log_det_gram(W)
     if not (math.isfinite(low) and math.isfinite(scale[0])):
         return -math.inf, math.inf
-    return (
-        math.nextafter(low - scale[1], -math.inf),
-        math.nextafter(high - scale[0], math.inf) if r == n else math.inf,
-    )
+    return math.nextafter(low - scale[1], -math.inf), math.nextafter(high - scale[0], math.inf)
 
 
 def log_det_balanced(A: FloatArray) -> tuple[float, float]:

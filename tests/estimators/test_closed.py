@@ -1,0 +1,163 @@
+"""Covariance, RCA and LFDA: formulas in loops, eigenproblems by SciPy, tiny and constant features, refusals."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.linalg
+from instances import assert_close
+from scipy.spatial.distance import cdist, pdist
+from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import sdpmetric as sm
+from sdpmetric.estimators import LFDA, RCA, Covariance, closed
+
+Y = np.repeat([0, 1, 2, 3], [9, 6, 3, 1])
+N = len(Y)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 3)) * [1.0, 30.0, 0.3] + 7.0 + np.arange(N)[:, None] % 3
+CHUNKS = np.where((np.arange(N) % 5 > 0) & (Y < 3), Y, -1)
+WEIGHTS = RNG.integers(1, 4, size=N)
+
+
+def covariance(X, chunks) -> np.ndarray:
+    """Section 2 of the paper, member by member."""
+    groups = [X[chunks == c] for c in sorted(set(chunks.tolist()) - {-1}) if np.sum(chunks == c) > 1]
+    return sum((G - G.mean(axis=0)).T @ (G - G.mean(axis=0)) for G in groups) / sum(map(len, groups))
+
+
+def scatters(X, y, k) -> tuple[np.ndarray, np.ndarray]:
+    """Section 3 of the paper, pair by pair: between and within classes."""
+    D, n = cdist(X, X), len(X)
+    s = np.array([np.sort(D[i, y == y[i]])[min(k, np.sum(y == y[i]) - 1)] for i in range(n)])
+    B, W = np.zeros((2, X.shape[1], X.shape[1]))
+    for i in range(n):
+        for j in range(n):
+            V, n_c = np.outer(X[i] - X[j], X[i] - X[j]) / 2, np.sum(y == y[i])
+            if y[i] != y[j]:
+                B += V / n
+            elif s[i] * s[j] > 0:
+                A = np.exp(-(D[i, j] ** 2) / (s[i] * s[j]))
+                B, W = B + A * (1 / n - 1 / n_c) * V, W + A / n_c * V
+    return B, W
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_rca_is_the_inverse_of_the_paper_s_covariance(ridge):
+    fitted = RCA(ridge=ridge).fit_chunks(X, CHUNKS)
+    np.testing.assert_allclose(fitted.metric_, np.linalg.inv(covariance(X, CHUNKS) + ridge * np.eye(3)), rtol=1e-9)
+    copies = np.repeat(np.arange(N), WEIGHTS)
+    one, two = RCA(ridge=ridge).fit_chunks(X, CHUNKS, WEIGHTS), RCA(ridge=ridge).fit_chunks(X[copies], CHUNKS[copies])
+    np.testing.assert_allclose(one.metric_, two.metric_, rtol=1e-9)
+    members = [np.flatnonzero(c == CHUNKS) for c in range(3)]
+    pairs = [pair for rows in members for pair in pairwise(rows.tolist())] + [[int(members[0][0]), int(members[1][0])]]
+    paired = RCA(ridge=ridge).fit_pairs(X, pairs, [True] * (len(pairs) - 1) + [False])
+    np.testing.assert_allclose(paired.metric_, fitted.metric_, rtol=1e-9)
+    labeled = RCA(ridge=ridge).fit(X, Y)
+    np.testing.assert_allclose(labeled.metric_, RCA(ridge=ridge).fit_chunks(X, Y).metric_, rtol=1e-12)
+    np.testing.assert_allclose(Covariance().fit(X).metric_, np.linalg.inv(np.cov(X.T, ddof=0)), rtol=1e-9)
+    assert not {"solution_", "relative_gap_", "certificate_"} & set(vars(labeled))
+
+
+@pytest.mark.parametrize(("k", "r", "ridge"), [(7, 1, 0.0), (2, 2, 0.0), (3, 3, 0.5)])
+@pytest.mark.parametrize("block", [closed.BLOCK, 20])
+def test_lfda_is_the_eigenproblem_of_the_paper(k, r, ridge, block, monkeypatch):
+    monkeypatch.setattr(closed, "BLOCK", block)
+    B, W = scatters(X, Y, k)
+    W += ridge * np.eye(3)
+    values, vectors = (part[..., ::-1][..., :r] for part in scipy.linalg.eigh(B, W))
+    values = np.maximum(values, 0.0)
+    weighted, plain, basis = (
+        LFDA(r, n_neighbors=k, ridge=ridge, embedding=name).fit(X, Y)
+        for name in ("weighted", "plain", "orthonormalized")
+    )
+    assert_close(weighted.metric_, (vectors * values) @ vectors.T)
+    L = plain.components_[values > 0.0]
+    assert_close(L @ W @ L.T, np.eye(len(L)))
+    assert_close(basis.components_ @ basis.components_.T, np.diag((values > 0.0).astype(float)))
+    assert np.linalg.matrix_rank(np.concatenate([L, basis.components_]), tol=1e-8) == len(L)
+    copies = np.repeat(np.arange(N), WEIGHTS)  # scales of at least as many neighbors as there are members
+    one = LFDA(n_neighbors=100, ridge=ridge).fit(X, Y, WEIGHTS)
+    two = LFDA(n_neighbors=100, ridge=ridge).fit(X[copies], Y[copies])
+    assert_close(one.metric_, two.metric_)
+
+
+@pytest.mark.parametrize("estimator", [LFDA(), RCA(), Covariance(ridge="auto")], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("few", [False, True])
+def test_features_of_a_tiny_spread_count_for_as_little_as_they_vary(estimator, few):
+    """Real embeddings have a feature of spread 1e-8 beside others of 0.1, and a feature of a single nonzero entry."""
+    X, y = np.random.default_rng(1).normal(size=(60, 20)), np.arange(60) % 3
+    X[:, 0] += y
+    rows = slice(12 if few else 60)
+    X, y = X[rows], y[rows]
+    narrow = X.copy()
+    narrow[:, 7] *= 1e-8
+    spike = X.copy()
+    spike[:, 7] = 1e-8 * (np.arange(len(X)) == 5)
+    constant = X.copy()
+    constant[:, 7] = 0.1
+    for ridge in (clone(estimator).fit(narrow, y).ridge_, 0.1, 1e-7):
+        learned = [clone(estimator).set_params(ridge=ridge).fit(Z, y) for Z in (constant, narrow, spike)]
+        expected, *others = (pdist(e.transform(Z)) for e, Z in zip(learned, (constant, narrow, spike), strict=True))
+        assert not learned[0].metric_[7].any()
+        for distances in others:
+            np.testing.assert_allclose(distances, expected, rtol=1e-5, atol=1e-7 * expected.max())
+    if not few:
+        single = clone(estimator).fit(narrow.astype(np.float32), y)
+        assert single.components_.dtype == single.transform(narrow.astype(np.float32)).dtype == np.float32
+    if not (few or isinstance(estimator, LFDA)):  # without a ridge units do not matter, but for LFDA's affinities
+        plain = clone(estimator).set_params(ridge=0.0)
+        np.testing.assert_allclose(
+            pdist(clone(plain).fit(narrow, y).transform(narrow)), pdist(plain.fit(X, y).transform(X)), rtol=1e-9
+        )
+
+
+def test_classes_of_two_modes_are_told_apart_where_lda_fails():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    centers = np.where(y == 0, np.where(rng.random(400) < 0.5, -6.0, 6.0), 0.0)
+    X = np.stack([centers + rng.normal(size=400), 3.0 * rng.normal(size=400)], axis=1)
+    lfda = LFDA(1).fit(X, y)
+    direction = lfda.components_[0] * X.std(axis=0)
+    assert abs(direction[0]) > 0.95 * np.linalg.norm(direction)
+    assert abs(LinearDiscriminantAnalysis().fit(X, y).scalings_[0, 0]) < 0.9
+    assert lfda.score(X, y) > 0.95
+
+
+def test_copies_of_an_example_have_no_scale_of_their_own():
+    copied, y = np.concatenate([X, X[:5], X[:5]]), np.concatenate([Y, Y[:5], Y[:5]])
+    B, W = scatters(copied, y, 1)
+    fitted = LFDA(n_neighbors=1, ridge=0.1).fit(copied, y)
+    values, vectors = scipy.linalg.eigh(B, W + 0.1 * np.eye(3))
+    assert_close(fitted.metric_, (vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+SMALL = np.array([[0.0, 0.0], [0.0, 2.0], [1.0, 0.0], [1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("fit", "words"),
+    [
+        (lambda: RCA().fit_chunks(SMALL, [0, 0, 1]), "chunks must be 4 integers"),
+        (lambda: RCA().fit_chunks(SMALL, [0.0, 0.0, 1.0, 1.0]), "chunks must be 4 integers"),
+        (lambda: RCA().fit_chunks(SMALL, [0, 0, -2, 1]), "of at least -1"),
+        (lambda: RCA().fit_chunks(SMALL, [0, 1, 2, -1]), "no chunklet has two different members"),
+        (lambda: RCA(ridge=1.0).fit_chunks(SMALL, [0, 0, 1, -1], [1, 0, 1, 1]), "no chunklet has two different"),
+        (lambda: RCA(ridge=0.0).fit_chunks(SMALL, [0, 0, -1, -1]), "1 directions in which no chunklet .* positive rid"),
+        (lambda: RCA(ridge=1e-30).fit_chunks(SMALL, [0, 0, -1, -1]), "pass a larger ridge than 1e-30"),
+        (lambda: LFDA(ridge=0.0).fit(X, np.arange(N)), "vary in 3 directions in which no class does"),
+        (lambda: LFDA().fit(np.full((4, 2), 0.1), [0, 0, 1, 1]), "all 4 examples are equal"),
+        (lambda: LFDA().fit(X, np.zeros(N)), "two classes|one class"),
+    ],
+)
+def test_bad_arguments_are_refused(fit, words):
+    with pytest.raises(ValueError, match=words):
+        fit()
+
+
+@pytest.mark.parametrize("kind", [RCA, LFDA])
+def test_too_few_examples_are_warned_of_without_a_ridge(kind):
+    X, y = np.random.default_rng(2).normal(size=(36, 30)), np.arange(36) % 3
+    with pytest.warns(sm.UselessOptimumWarning, match=f"{kind.__name__}: 36 examples in 30 directions are too few"):
+        kind(ridge=0.0).fit(X, y)
