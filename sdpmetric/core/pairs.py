@@ -92,10 +92,7 @@ def weighted_pairs_of_labels(
         return *pairs_of_labels(index, n_pairs, random_state), None
     used = np.flatnonzero(weights).astype(np.int32)
     pairs, similar = pairs_of_labels(index[used], n_pairs, random_state)
-    products = weights[used[pairs]].prod(axis=1)
-    if not products.all():
-        raise ValueError("sample_weight: the product of two examples' weights underflows to 0; scale all weights up.")
-    return used[pairs], similar, products
+    return used[pairs], similar, weights[used[pairs]].prod(axis=1)
 
 
 def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> tuple[IndexArray, BoolArray]:

@@ -28,7 +28,7 @@ from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems import proofs
-from sdpmetric.terms.base import Sum, Term
+from sdpmetric.terms.base import Loss, Sum, Term
 from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.linear import Pull, Trace
@@ -129,8 +129,7 @@ class MetricProblem(Problem):
                 f"{type(terms).__name__}."
             )
         given = (terms,) if isinstance(terms, Term) else terms.terms
-        used = [term for term in given if check_term_weight(term.name, term.weight)]
-        bound = tuple(check_bound_term(term.bind(data), len(data)) for term in used)
+        bound = tuple(term for part in given for term in _bound(part, data))
         if not bound:
             raise ValueError("all terms have weight 0, so there is nothing to minimize; give one a weight.")
         self._set(data, bound, domain)
@@ -165,12 +164,17 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        self._assign(X=X, terms=terms, domain=domain, names=tuple(names), weights=tuple(names))
+        hard = [any(loss.hard for loss in term.losses) for term in terms]
+        weights = tuple(name for name, is_hard in zip(names, hard, strict=True) if not is_hard)
+        self._assign(X=X, terms=terms, domain=domain, names=tuple(names), weights=weights)
 
     def with_weights(self, **values: float) -> Self:
         """State the same problem with other weights of terms, positive, by the names of `weights`."""
         if foreign := sorted(set(values) - set(self.weights)):
-            raise TypeError(f"this sum has no term {', '.join(foreign)}; its terms are {', '.join(self.weights)}.")
+            raise TypeError(
+                f"this sum has no term with a weight {', '.join(foreign)}; its terms are {', '.join(self.weights)}. "
+                "Hard constraints have none."
+            )
         for name, value in values.items():
             if validation.check_number(name, value, 0.0) == 0.0:
                 raise ValueError(f"the weight {name} must be positive; leave the term out for 0.")
@@ -382,3 +386,19 @@ class MetricProblem(Problem):
             widths = WIDTHS if several else WIDTHS[:1]
             tries = (self.total.slopes(components, width) for width in in_time(widths))
         return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)
+
+
+def _bound(term: Term, X: NDArray[np.floating]) -> list[Term]:
+    """The term bound to data, with a weight of 1 if it is a hard constraint; nothing for a weight of 0."""
+    weight = check_term_weight(term.name, term.weight)
+    if not weight and not isinstance(term, Loss):
+        return []
+    bound = term.bind(X)
+    if any(loss.hard for loss in bound.losses):
+        if not weight:
+            raise ValueError(
+                f"the weight of {term.name} is 0, but hard constraints have no weight: they hold, or the term is left "
+                "out of the sum. Leave it out, or take a loss such as 'hinge'."
+            )
+        bound = replace(bound, weight=1.0)
+    return [check_bound_term(bound, len(X))] if weight else []

@@ -42,6 +42,16 @@ class _Comparison(MarginLoss):
             raise ValueError(f"{self.name}: the zero metric satisfies hard comparisons of margin 0; pass margin=1.")
         return margin
 
+    def _used(self, X: NDArray[np.floating], listed: IndexArray) -> tuple[Self, IndexArray]:
+        """With a weight for each comparison, and the comparisons that are left: hard ones of weight 0 are none."""
+        bound = self.weighted(X, listed[:, 0])
+        weights = np.asarray(bound.weights)
+        if not self._loss.hard:
+            return bound, listed
+        if not weights.any():
+            raise ValueError(f"{self.name}: all hard comparisons have weight 0; leave the term out.")
+        return replace(bound, weights=np.ones(np.count_nonzero(weights))), listed[weights > 0.0]
+
     def _compared(self, near: IndexArray, far: IndexArray, names: Sequence[str], listed: IndexArray) -> Rows:
         # A pair that many comparisons name stands once; rows have two entries, also where both pairs are the same.
         ends = np.sort(np.stack([near, far]), axis=2).astype(np.int64)
@@ -75,9 +85,9 @@ class TripletHinge(_Comparison):
         Columns anchor i, target j, impostor l: three different row numbers of X.
     margin : float, default 1
     loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
-        Hard comparisons hold, or the solution names some that contradict each other; their weights have no effect.
+        Hard comparisons hold, or the solution names some that contradict each other.
     weights : (t,) array, optional
-        ``w_t >= 0``; default 1.
+        ``w_t >= 0``; default 1. Hard comparisons of weight 0 are left out; other weights of theirs have no effect.
     labels : (n,) array, optional
         In place of triplets: all triplets of an example, one of its `n_neighbors` target neighbors (the nearest of its
         class), and an example of another class.
@@ -123,8 +133,8 @@ class TripletHinge(_Comparison):
                 raise ValueError(f"{self.name}: {error}") from error
             if not len(listed):
                 raise ValueError(f"{self.name}: triplets is empty; pass at least one triplet of row numbers of X.")
-        bound = replace(self.weighted(X, listed.anchors), triplets=listed.to_array(), margin=margin)
-        return replace(bound, labels=None, target_neighbors=None)
+        bound, used = self._used(X, listed.to_array())
+        return replace(bound, triplets=used, margin=margin, labels=None, target_neighbors=None)
 
     def describe(self) -> str:
         """Say in a few words what the term is."""
@@ -185,9 +195,9 @@ class QuadrupletHinge(_Comparison):
         Row numbers of X: the near pair, then the far pair.
     margin : float, default 1
     loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
-        Hard comparisons hold, or the solution names some that contradict each other; their weights have no effect.
+        Hard comparisons hold, or the solution names some that contradict each other.
     weights : (t,) array, optional
-        ``w_t >= 0``; default 1.
+        ``w_t >= 0``; default 1. Hard comparisons of weight 0 are left out; other weights of theirs have no effect.
     sample_weight : (n,) array, optional
         Weights of examples; each quadruplet is multiplied by that of its first row.
     weight : float, default 1
@@ -207,7 +217,8 @@ class QuadrupletHinge(_Comparison):
                 f"pair and then the far pair, got shape {given.shape}."
             )
         rows = np.concatenate([check_term_pairs(self.name, given[:, side], len(X)) for side in (NEAR, FAR)], axis=1)
-        return replace(self.weighted(X, rows[:, 0]), quadruplets=rows, margin=margin)
+        bound, used = self._used(X, rows)
+        return replace(bound, quadruplets=used, margin=margin)
 
     def describe(self) -> str:
         """Say in a few words what the term is."""

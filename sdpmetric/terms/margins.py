@@ -152,9 +152,9 @@ class MarginLoss(Loss):
 
     @cached_property
     def item_weights(self) -> FloatArray:
-        """``weight * w_i``, (m,); of hard constraints 1."""
+        """``weight * w_i``, (m,); of hard constraints `weight`, a unit for solvers, whatever w is."""
         w = np.asarray(self.weights, dtype=np.float64)
-        return self.weight * np.where(w > 0.0, 1.0, 0.0) if self.scalar.hard else self.weight * w
+        return np.full(len(w), self.weight) if self.scalar.hard else self.weight * w
 
     @property
     def least_weight(self) -> float:
@@ -268,7 +268,7 @@ class MarginLoss(Loss):
             "pairs": rows[K.col],
             "factors": K.data,
             "offsets": self.offset,
-            "weights": np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64),
+            "weights": np.ones(self.size) if self.weights is None or self.scalar.hard else np.asarray(self.weights),
             "multipliers": np.clip(a, lowest, highest - 4e-16 * np.where(np.isfinite(highest), highest, 0.0)) * free,
         }
         return Part({"term": "rows", "loss": self.scalar.name, "weight": self.weight}, arrays, self.listed)

@@ -111,9 +111,9 @@ class DistanceBounds(MarginLoss):
     at_least : number or (p,) array, optional
         Lower bounds; those of 0 are left out.
     loss : {"hard", "log_ratio", "hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hard"
-        The weight of the term has no effect on hard bounds.
+        Hard bounds have no weight: that of the term has no effect, and 0 raises an error.
     weights : (p,) array, optional
-        ``w_p >= 0``; default 1. Hard bounds of weight 0 are left out.
+        ``w_p >= 0``; default 1. Hard bounds of weight 0 are left out; other weights of theirs have no effect.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
@@ -165,7 +165,8 @@ class DistanceBounds(MarginLoss):
         sides = np.repeat([1.0, -1.0], [len(bounded[0]), len(bounded[1])])
         found, every = np.concatenate([upper[bounded[0]], lower[bounded[1]]]), np.concatenate(bounded)
         bare = replace(self, at_most=None, at_least=None, sample_weight=None)
-        return replace(bare, pairs=rows[every], weights=w[every], sides=sides, bounds=found)
+        weights = np.ones(len(every)) if self.loss == "hard" else w[every]
+        return replace(bare, pairs=rows[every], weights=weights, sides=sides, bounds=found)
 
     def _given(self, what: str, given: ArrayLike | None, p: int, default: float) -> FloatArray:
         values = validation.real_array(f"{what} of {self.name}", default if given is None else given)
@@ -313,7 +314,7 @@ class Budget(MarginLoss):
     costs : (p,) array, optional
         ``c_p >= 0``; default 1.
     weight : float, default 1
-        Without effect.
+        Without effect on a constraint; 0 raises an error, as for all hard constraints: leave the term out.
     """
 
     pairs: ArrayLike | None = None

@@ -86,11 +86,40 @@ def test_bad_arguments_are_refused_by_a_sentence(make, words):
         make()
 
 
-def test_hard_bounds_of_weight_0_are_left_out():
-    X, pairs = np.vstack([np.zeros(3), np.eye(3)]), [[0, 1], [0, 2]]
-    near = terms.Frobenius(to=np.eye(3))
-    bounds = terms.DistanceBounds(pairs, at_least=[2.0, 3.0], sample_weight=np.ones(4), weights=[1.0, 0.0])
-    solution = sm.solve(sm.MetricProblem(X, bounds + near), tol=1e-3)
-    assert solution.objective == pytest.approx(0.5, rel=2e-3)  # at diag(2, 1, 1)
-    with pytest.raises(ValueError, match="weight is not 0"):
-        sm.MetricProblem(X, terms.DistanceBounds(pairs, at_least=2.0, weights=0.0) + near)
+# Constraints on the corners of a simplex: the first holds at 1.21 I and not at I / 4, the second at neither.
+HARD = {
+    "bounds": lambda **w: terms.DistanceBounds([[0, 1], [0, 2]], at_least=[1.0, 3.0], **w),
+    "triplets": lambda **w: terms.TripletHinge([[0, 1, 4], [0, 1, 2]], loss="hard", **w),
+    "quadruplets": lambda **w: terms.QuadrupletHinge([[0, 1, 2, 4], [0, 1, 0, 2]], loss="hard", **w),
+}
+CORNERS = np.vstack([np.zeros(3), np.eye(3), np.sqrt(2.0) * np.eye(3)[:1] + [[0.0, 1.0, 0.0]]])
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_constraints_have_no_weight(name):
+    """Objective, bound, CVXPY program and proof file say the same: a row of weight 0 is none, others hold."""
+    make, near, L = HARD[name], terms.Frobenius(to=1.21 * np.eye(3)), 1.1 * np.eye(3)
+    for build in (
+        lambda: 0 * make() + near,
+        lambda: make(weight=0.0) + near,
+        lambda: 0 * terms.Budget([[0, 1]]) + near,
+        lambda: make(weights=[0.0, 0.0]) + near,
+        lambda: make(sample_weight=[0.0, 1.0, 0.0, 1.0, 1.0]) + near,
+    ):
+        with pytest.raises(ValueError, match="weight"):
+            sm.MetricProblem(CORNERS, build())
+    small, both = (sm.MetricProblem(CORNERS, term + near) for term in (make(weights=[2.0, 0.0], weight=5e-3), make()))
+    assert small.weights == ("frobenius",)
+    assert small.certify(L).objective < 1e-20
+    assert both.certify(L).objective == small.certify(0.5 * np.eye(3)).objective == math.inf
+    program = sm.to_cvxpy(small)
+    assert program.solve(solver="CLARABEL") == pytest.approx(0.0, abs=1e-6)
+    assert sm.to_cvxpy(both).solve(solver="CLARABEL") > 0.1
+    solution = sm.solve(both, tol=1e-4)
+    assert solution.lower_bound > 0.1
+    assert sm.solve(sm.MetricProblem(CORNERS, 7.0 * make() + near), tol=1e-4).objective == pytest.approx(
+        solution.objective, rel=1e-3
+    )
+    proof = small.proof(L, np.zeros(1))
+    assert len(proof.terms[0].arrays["offsets"]) == 1
+    assert proof.terms[0].about["weight"] == proof.terms[0].arrays["weights"] == 1.0
