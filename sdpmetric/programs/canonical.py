@@ -1,4 +1,4 @@
-"""The cone program that CVXPY makes of a problem, in units near 1, and what a solver says about it.
+"""Cone programs, in units near 1, and what a solver says about them.
 
 ``minimize c'x + x'Px / 2 + offset subject to b - Ax in K``, where K is a product of zero, nonnegative, second-order,
 semidefinite, exponential and power cones, in this order. The rows of a semidefinite block are its lower triangle: those
@@ -9,13 +9,14 @@ solvers expect is rounded, and is left to the solver's copy.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,10 +25,6 @@ from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.engine.interface import remaining
 from sdpmetric.lazy import clarabel, scs
 from sdpmetric.lazy import cvxpy as cp
-
-if TYPE_CHECKING:
-    from cvxpy.reductions.chain import Chain
-    from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 
 # Passes of equilibration; powers of 2 beyond this are left alone.
 PASSES, LARGEST = 10, 400
@@ -89,6 +86,20 @@ class Cones:
             found[rows] = row == column
         return found
 
+    def named(self, missing: FloatArray) -> str:
+        """The cone that lacks the most, in words."""
+        k = int(np.argmax(missing))
+        kinds = [("second-order", self.soc_blocks), ("semidefinite", self.psd_blocks)]
+        name = f"inequality {k - self.zero + 1} of {self.nonneg}"
+        for kind, blocks in kinds:
+            number = next((i for i, rows in enumerate(blocks) if rows.start <= k < rows.stop), None)
+            if number is not None:
+                name = f"{kind} cone {number + 1} of {len(blocks)}"
+        for kind, rows in zip(("exponential", "power"), self.threes, strict=True):
+            if rows.start <= k < rows.stop:
+                name = f"{kind} cone {(k - rows.start) // 3 + 1}"
+        return f"{name}, by {missing[k]:.1e}"
+
     def interior(self, *, dual: bool = False) -> FloatArray:
         """A point inside the cone, or inside its dual, 0 in the zero cone."""
         e = np.zeros(self.size)
@@ -117,12 +128,20 @@ def lower_triangle(v: FloatArray, *, dual: bool) -> FloatArray:
     return S
 
 
+class Data(NamedTuple):
+    """The numbers of a cone program, or how far each may be from the exact one."""
+
+    P: sp.csr_array
+    c: FloatArray
+    A: sp.csr_array
+    b: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class ConeProgram:
-    """``minimize c'x + x'Px / 2 subject to b - Ax in K``, of floats that are taken as exact.
+    """``minimize c'x + x'Px / 2 subject to b - Ax in K``.
 
-    An entry of A or b off the diagonal of a semidefinite block may be off by one rounding. `proofs` keeps what was
-    factorized.
+    The floats are exact, or off by at most the radii `off`. `proofs` keeps what was factorized.
     """
 
     P: sp.csr_array
@@ -130,7 +149,19 @@ class ConeProgram:
     A: sp.csr_array
     b: FloatArray
     cones: Cones
+    off: Data | None = None
     proofs: dict[str | bytes | None, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def data(self) -> Data:
+        """All numbers."""
+        return Data(self.P, self.c, self.A, self.b)
+
+    @cached_property
+    def radii(self) -> Data:
+        """The radii, zeros where all is exact."""
+        zeros = Data(*(np.zeros(v.shape) if v.ndim == 1 else sp.csr_array(v.shape) for v in self.data))
+        return zeros if self.off is None else self.off
 
     @cached_property
     def sizes(self) -> sp.csr_array:
@@ -162,8 +193,7 @@ class ConeProgram:
         size_b, size_c = (int(np.frexp(np.abs(v).max(initial=0.0))[1]) for v in (b, c))
         units = Units(heights, widths, size_b, size_c)
         scaled = units.of(self)
-        nothing = Units(np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64), 0, 0)
-        return (scaled, units) if units.exact(self, scaled) else (self, nothing)
+        return (scaled, units) if units.exact(self, scaled) else (self, Units.none(self))
 
     def _large(self) -> sp.coo_array:
         """The absolute values of A without entries that are rounding beside their row, which would mislead means."""
@@ -203,181 +233,59 @@ class Units:
     size_b: int
     size_c: int
 
+    @classmethod
+    def none(cls, program: ConeProgram) -> Units:
+        """Those of the program itself."""
+        return cls(*(np.zeros(size, dtype=np.int64) for size in program.A.shape), 0, 0)
+
     def of(self, program: ConeProgram, sign: int = 1) -> ConeProgram:
         """The program in these units, or back in its own with the sign -1."""
-        A, P = program.A.tocoo(), program.P.tocoo()
+        data = self._of(program.data, sign)
+        return ConeProgram(*data, program.cones, None if program.off is None else self._of(program.off, sign))
+
+    def _of(self, data: Data, sign: int) -> Data:
+        A, P = data.A.tocoo(), data.P.tocoo()
         a = np.ldexp(A.data, sign * (self.rows[A.row] + self.columns[A.col]))
         p = np.ldexp(P.data, sign * (self.columns[P.row] + self.columns[P.col] + self.size_b - self.size_c))
-        return ConeProgram(
+        return Data(
             P=sp.coo_array((p, (P.row, P.col)), P.shape).tocsr(),
-            c=np.ldexp(program.c, sign * (self.columns - self.size_c)),
+            c=np.ldexp(data.c, sign * (self.columns - self.size_c)),
             A=sp.coo_array((a, (A.row, A.col)), A.shape).tocsr(),
-            b=np.ldexp(program.b, sign * (self.rows - self.size_b)),
-            cones=program.cones,
+            b=np.ldexp(data.b, sign * (self.rows - self.size_b)),
         )
 
     def exact(self, program: ConeProgram, scaled: ConeProgram) -> bool:
         """Whether nothing over- or underflowed."""
         back = self.of(scaled, -1)
-        ours, theirs = (np.concatenate([p.P.data, p.A.data, p.c, p.b]) for p in (program, back))
-        return np.array_equal(ours, theirs)
+        pairs = ((program.data, back.data), (program.radii, back.radii))
+        return all(np.array_equal(*(np.concatenate([d.P.data, d.A.data, d.c, d.b]) for d in pair)) for pair in pairs)
 
     @property
     def objective(self) -> int:
         """The power of 2 by which the scaled objective has to be multiplied."""
         return self.size_b + self.size_c
 
-    def point(self, y: FloatArray) -> FloatArray:
-        """A point of the program in its own units."""
-        return np.asarray(np.ldexp(y, self.columns + self.size_b))
+    def point(self, y: FloatArray, sign: int = 1) -> FloatArray:
+        """A point of the program in its own units, or with the sign -1 from there."""
+        return np.asarray(np.ldexp(y, sign * (self.columns + self.size_b)))
 
+    def dual(self, z: FloatArray, sign: int = 1) -> FloatArray:
+        """Multipliers in the program's own units, or with the sign -1 from there."""
+        return np.asarray(np.ldexp(z, sign * (self.rows + self.size_c)))
 
-@dataclass(frozen=True, eq=False)
-class Canonical:
-    """The cone program of a CVXPY problem.
+    def value(self, value: float, *, up: bool) -> float:
+        """An objective in the program's own units, rounded outward."""
+        outward = math.inf if up else -math.inf
+        scaled = float(np.ldexp(value, self.objective))
+        if self.objective and value and math.isfinite(value):
+            scaled = math.nextafter(scaled, outward)
+        if math.isfinite(value) and not math.isfinite(scaled):
+            return scaled if (scaled > 0.0) == up else math.copysign(sys.float_info.max, scaled)
+        return scaled
 
-    Attributes
-    ----------
-    offset : float
-        The constant of the objective.
-    sign : int
-        -1 where the problem is a maximization; the program minimizes.
-    """
-
-    program: ConeProgram
-    offset: float
-    sign: int
-    problem: cp.Problem
-    chain: Chain
-    stuffed: ParamConeProg
-    inverse: list[object]
-
-    @classmethod
-    def of(cls, problem: cp.Problem) -> Canonical:
-        """Compile a problem; sentences for those that are no convex cone program."""
-        from cvxpy.constraints.nonpos import NonPos
-        from cvxpy.constraints.power import PowConeND
-        from cvxpy.reductions.chain import Chain
-        from cvxpy.reductions.complex2real import complex2real
-        from cvxpy.reductions.cone2cone.exact import ExactCone2Cone
-        from cvxpy.reductions.cvx_attr2constr import CvxAttr2Constr
-        from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ConeMatrixStuffing
-        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
-        from cvxpy.reductions.eliminate_zero_sized import EliminateZeroSized
-        from cvxpy.reductions.eval_params import EvalParams
-        from cvxpy.reductions.flip_objective import FlipObjective
-
-        _check(problem)
-        maximize = isinstance(problem.objective, cp.Maximize)
-        first = [EvalParams()] if problem.parameters() else []
-        if complex2real.accepts(problem):
-            first.append(complex2real.Complex2Real())
-        if maximize:
-            first.append(FlipObjective())
-        chain = Chain(
-            reductions=[
-                *first,
-                Dcp2Cone(quad_obj=True),
-                CvxAttr2Constr(reduce_bounds=True),
-                ExactCone2Cone(target_cones={NonPos, PowConeND}),
-                EliminateZeroSized(),
-                ConeMatrixStuffing(quad_obj=True),
-            ]
-        )
-        stuffed, inverse = chain.apply(problem)
-        P, c, offset, A, b = stuffed.apply_parameters(quad_obj=True)
-        triangle = sp.triu(P).tocsr()
-        P = (triangle + sp.triu(P, 1).T).tocsr()
-        cones, order = _ordered(stuffed)
-        A, b = (order @ -sp.csr_array(A)).tocsr(), order @ np.asarray(b, dtype=np.float64)
-        for M in (A, P):
-            M.eliminate_zeros()
-        c = np.asarray(c, dtype=np.float64).ravel()
-        if not all(np.isfinite(v).all() for v in (A.data, P.data, b, c, offset)):
-            raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
-        offset = float(np.ravel(offset)[0])
-        return cls(ConeProgram(P, c, A, b, cones), offset, -1 if maximize else 1, problem, chain, stuffed, inverse)
-
-    def values(self, x: FloatArray) -> dict[str, FloatArray]:
-        """The problem's variables by name at a point of the program."""
-        from cvxpy.reductions.solution import Solution
-
-        parts = {
-            key: np.reshape(x[first : first + self.stuffed.id_to_var[key].size], self.stuffed.id_to_var[key].shape, "F")
-            for key, first in self.stuffed.var_id_to_col.items()
-        }
-        solution = Solution(cp.OPTIMAL, 0.0, parts, {}, {})
-        for reduction, known in reversed(list(zip(self.chain.reductions[:-1], self.inverse[:-1], strict=True))):
-            solution = reduction.invert(solution, known)
-        return {v.name(): np.asarray(solution.primal_vars[v.id]) for v in self.problem.variables()}
-
-
-def _check(problem: cp.Problem) -> None:
-    if not isinstance(problem, cp.Problem):
-        raise TypeError(
-            f"bound takes a cvxpy.Problem, got {type(problem).__name__}; `solve` bounds a problem of this package."
-        )
-    if lacking := [p.name() for p in problem.parameters() if p.value is None]:
-        raise ValueError(f"parameters {', '.join(lacking)} of the program have no value; set them first.")
-    if problem.is_mixed_integer():
-        raise ValueError(
-            "the program has integer or boolean variables, which duality of cones does not bound; relax them, and the "
-            "bound holds for the program with integers as well."
-        )
-    if not problem.is_dcp():
-        raise ValueError(
-            "the program is not convex by CVXPY's rules (problem.is_dcp() is False), and duality proves nothing about "
-            "it; state it as a disciplined convex program."
-        )
-    if not problem.variables():
-        raise ValueError("the program has no variables; its objective is a constant.")
-
-
-def _ordered(stuffed: ParamConeProg) -> tuple[Cones, sp.csr_array]:
-    """The cones, and the matrix that orders and adds up CVXPY's rows, cone by cone."""
-    kinds: dict[str, list[float]] = {name: [] for name in ("Zero", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D")}
-    parts: list[sp.csr_array] = []
-    for constraint in stuffed.constraints:
-        name, sizes = type(constraint).__name__, [arg.size for arg in constraint.args]
-        if name not in kinds:
-            raise ValueError(f"the program has a cone of the kind {name}, for which no bound is known.")
-        total = sum(sizes)
-        order = np.arange(total)
-        if name == "SOC":
-            heads = sizes[0]
-            order = np.column_stack([order[:heads], order[heads:].reshape(heads, -1)]).ravel()
-            kinds[name] += [total // heads] * heads
-        elif name in ("ExpCone", "PowCone3D"):
-            order = order.reshape(3, -1).T.ravel()
-            kinds[name] += [1.0] * sizes[0] if name == "ExpCone" else np.ravel(constraint.alpha.value).tolist()
-        elif name == "PSD":
-            shape = constraint.args[0].shape
-            parts.append(_triangles(order.reshape(shape, order="F").reshape(-1, *shape[-2:])))
-            kinds[name] += [shape[-1]] * constraint.num_cones()
-            continue
-        else:
-            kinds[name].append(total)
-        parts.append(sp.csr_array((np.ones(total), (np.arange(total), order)), (total, total)))
-    cones = Cones(
-        int(sum(kinds["Zero"])),
-        int(sum(kinds["NonNeg"])),
-        tuple(int(size) for size in kinds["SOC"]),
-        tuple(int(side) for side in kinds["PSD"]),
-        len(kinds["ExpCone"]),
-        tuple(kinds["PowCone3D"]),
-    )
-    size = sum(sum(arg.size for arg in constraint.args) for constraint in stuffed.constraints)
-    return cones, sp.csr_array(sp.block_diag(parts)) if parts else sp.csr_array((0, size))
-
-
-def _triangles(index: LongArray) -> sp.csr_array:
-    """Adds up entries (i, j) and (j, i) of squares, given by the number of each entry."""
-    row, column = np.tril_indices(index.shape[1])
-    off = row != column
-    k = np.arange(len(index) * len(row)).reshape(len(index), -1)
-    rows = np.concatenate([k.ravel(), k[:, off].ravel()])
-    columns = np.concatenate([index[:, row, column].ravel(), index[:, column, row][:, off].ravel()])
-    return sp.csr_array((np.ones(len(rows)), (rows, columns)), (k.size, index.size))
+    def scaled(self, value: float) -> float:
+        """A float not below an objective of the program in its own units."""
+        return math.nextafter(float(np.ldexp(value, -self.objective)), math.inf)
 
 
 # -- solvers --------------------------------------------------------------------------------------------------------
@@ -399,12 +307,27 @@ def no_panic() -> Iterator[None]:
         raise cp.error.SolverError(f"the backend says: {error}") from error
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what code in Rust writes to the terminal where it panics."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """What a solver says: a point and multipliers, of which nothing is believed."""
 
     x: FloatArray
     z: FloatArray
+    status: str
 
     @property
     def usable(self) -> bool:
@@ -412,35 +335,51 @@ class Answer:
         return bool((np.abs(self.x) < 1e100).all() and (np.abs(self.z) < 1e100).all())
 
 
-def ask(program: ConeProgram, solver: str, primal: float = 0.0, dual: float = 0.0) -> Answer | None:
-    """Solve the program with its cone moved inward, that of slacks by `primal` and that of multipliers by `dual`.
+@dataclass(frozen=True)
+class Solver:
+    """A solver by CVXPY's name, with its options."""
 
-    None if the solver fails, or has no time.
+    name: str = "CLARABEL"
+    options: Mapping[str, object] = field(default_factory=dict)
+    verbose: bool = False
+
+
+def ask(
+    program: ConeProgram, solver: Solver, primal: FloatArray | float = 0.0, dual: FloatArray | float = 0.0
+) -> Answer | str:
+    """Solve the program with its cone moved inward, row by row: slacks by `primal`, multipliers by `dual`.
+
+    A sentence if the solver fails, or has no time.
     """
     cones = program.cones
     if remaining() <= 0.0:
-        return None
-    inside = cones.interior(dual=True)
+        return "max_time was over"
+    inside = dual * cones.interior(dual=True)
     roots = np.where(cones.diagonal, 1.0, np.sqrt(2.0))
     A = (sp.diags_array(1.0 / roots) @ program.A).tocsr()
-    b, c = (program.b - primal * cones.interior()) / roots, program.c + dual * (program.transposed @ inside)
+    b, c = (program.b - primal * cones.interior()) / roots, program.c + program.transposed @ inside
     P = sp.triu(program.P).tocsc()
     try:
         with no_panic():
-            x, z = CALLS[solver](P, c, A, b, cones)
-    except (cp.error.SolverError, ValueError):
-        return None
-    answer = Answer(x, z / roots + dual * inside)
-    return answer if answer.usable else None
+            x, z, status = CALLS.get(solver.name, _cvxpy)(P, c, A, b, cones, solver)
+    except (cp.error.SolverError, ValueError) as error:
+        return f"the solver failed ({error})"
+    answer = Answer(x, z / roots + inside, status)
+    return answer if answer.usable else f"the solver ended with the status {status}, without numbers"
 
 
-def _clarabel(
-    P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones
-) -> tuple[FloatArray, FloatArray]:
+Numbers = tuple[FloatArray, FloatArray, str]
+
+
+def _clarabel(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
     settings = clarabel.DefaultSettings()
-    settings.verbose = False
+    settings.verbose = solver.verbose
     settings.time_limit = max(remaining(), 1e-3)
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    for name, value in solver.options.items():
+        if not hasattr(settings, name):
+            raise TypeError(f"CLARABEL has no option {name!r}.")
+        setattr(settings, name, value)
     kinds = [
         *([clarabel.ZeroConeT(cones.zero)] if cones.zero else []),
         *([clarabel.NonnegativeConeT(cones.nonneg)] if cones.nonneg else []),
@@ -449,11 +388,12 @@ def _clarabel(
         *(clarabel.ExponentialConeT() for _ in range(cones.exp)),
         *(clarabel.PowerConeT(alpha) for alpha in cones.power),
     ]
-    found = clarabel.DefaultSolver(P, c, A.tocsc(), b, kinds, settings).solve()
-    return np.array(found.x), np.array(found.z)
+    with nullcontext() if solver.verbose else _quiet():
+        found = clarabel.DefaultSolver(P, c, A.tocsc(), b, kinds, settings).solve()
+    return np.array(found.x), np.array(found.z), str(found.status)
 
 
-def _scs(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones) -> tuple[FloatArray, FloatArray]:
+def _scs(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
     order = np.arange(cones.size)
     for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
         row, column = np.tril_indices(side)
@@ -469,10 +409,48 @@ def _scs(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: 
     data = {"P": P, "A": A[order].tocsc(), "b": b[order], "c": c}
     left = remaining()
     limits = {"max_iters": 20_000, "time_limit_secs": max(left, 1e-3) if math.isfinite(left) else 0.0}
-    found = scs.SCS(data, kinds, verbose=False, eps_abs=1e-9, eps_rel=1e-9, **limits).solve()
+    tolerances = {"eps_abs": 1e-9, "eps_rel": 1e-9, "verbose": solver.verbose}
+    found = scs.SCS(data, kinds, **(limits | tolerances | dict(solver.options))).solve()
     z = np.empty(cones.size)
     z[order] = found["y"]
-    return np.array(found["x"]), z
+    return np.array(found["x"]), z, str(found["info"]["status"])
+
+
+def _cvxpy(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
+    """Any solver that CVXPY has, through CVXPY."""
+    x = cp.Variable(len(c))
+    objective = c @ x
+    if P.nnz:
+        objective = objective + 0.5 * cp.quad_form(x, cp.psd_wrap((P + sp.triu(P, 1).T).tocsc()))
+    s, constraints, maps = b - A @ x, [], []
+    for rows in (slice(0, cones.zero), slice(cones.zero, cones.linear)):
+        if rows.stop > rows.start:
+            constraints.append(s[rows] == 0 if rows.start == 0 and cones.zero else s[rows] >= 0)
+            maps.append((rows, None))
+    for rows in cones.soc_blocks:
+        constraints.append(cp.SOC(s[rows.start], s[rows.start + 1 : rows.stop]))
+        maps.append((rows, None))
+    for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
+        row, column = np.tril_indices(side)
+        share = np.where(row == column, 0.5, np.sqrt(0.5))  # both halves of an entry on the diagonal are added up
+        entries, k = np.concatenate([row + side * column, column + side * row]), np.arange(len(row))
+        T = sp.csr_array((np.tile(share, 2), (entries, np.tile(k, 2))), (side * side, len(k)))
+        constraints.append(cp.reshape(T @ s[rows], (side, side), order="F") >> 0)
+        maps.append((rows, T))
+    for kind, rows in zip(("exp", "power"), cones.threes, strict=True):
+        for k in range((rows.stop - rows.start) // 3):
+            some = slice(rows.start + 3 * k, rows.start + 3 * k + 3)
+            constraints.append(cp.ExpCone(*s[some]) if kind == "exp" else cp.PowCone3D(*s[some], cones.power[k]))
+            maps.append((some, None))
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    problem.solve(solver=solver.name, verbose=solver.verbose, **solver.options)
+    z = np.full(cones.size, np.nan)
+    for constraint, (rows, T) in zip(constraints, maps, strict=True):
+        values = [v.value for v in constraint.dual_variables]
+        if all(v is not None for v in values):
+            flat = np.concatenate([np.ravel(v, order="F") for v in values])
+            z[rows] = flat if T is None else T.T @ flat
+    return (np.full(len(c), np.nan) if x.value is None else np.array(x.value)), z, str(problem.status)
 
 
 CALLS = {"CLARABEL": _clarabel, "SCS": _scs}

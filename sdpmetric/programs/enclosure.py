@@ -54,12 +54,15 @@ class OverSizeError(ValueError):
     """The enclosure needs too large a factorization."""
 
 
-def image(M: sp.csr_array, sizes: sp.csr_array, v: FloatArray, extra: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``M v + extra``, and how far each entry may be off, also if entries of M and extra have one rounding."""
+def image(
+    M: sp.csr_array, sizes: sp.csr_array, v: FloatArray, extra: FloatArray, off: sp.csr_array, off_extra: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """``M v + extra``, and how far each entry may be from that of numbers which are off by given radii."""
     terms = float(np.diff(M.indptr).max(initial=0)) + 8.0
     size = sizes @ np.abs(v) + np.abs(extra)
     small = sizes.sign() @ (v != 0.0) + (extra != 0.0)  # underflow
-    return M @ v + extra, size * (gamma(terms) * (1.0 + 1e-9)) + UNDERFLOW * small
+    unsure = (off @ np.abs(v) + off_extra) * (1.0 + 1e-9)
+    return M @ v + extra, size * (gamma(terms) * (1.0 + 1e-9)) + UNDERFLOW * small + unsure
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +80,8 @@ class Definite:
     least: float
 
     @classmethod
-    def of(cls, W: sp.csr_array, P: sp.csr_array | None = None) -> Definite | None:
-        """None where it is singular, as far as floats can tell."""
+    def of(cls, W: sp.csr_array, off: sp.csr_array, P: sp.csr_array | None, P_off: sp.csr_array | None) -> Definite | None:
+        """None where it is singular, as far as floats can tell, or may be so for W and P that are off by radii."""
         n = W.shape[1]
         squares = np.asarray(W.multiply(W).sum(axis=0)).ravel() + (0.0 if P is None else P.diagonal())
         if not (squares > 0.0).all() or not np.isfinite(squares).all():
@@ -88,12 +91,14 @@ class Definite:
         W = (W @ unit).tocsr()
         H = (W.T @ W).tocsc()
         terms = float(np.diff(W.tocsc().indptr).max(initial=0)) + 8.0
-        off = gamma(terms) * float(W.multiply(W).sum())
+        trace = float(W.multiply(W).sum())
+        rounded = gamma(terms) * trace + 2.0 * math.sqrt(trace) * float((off @ unit).sum())
         if P is not None:
             H = H + unit @ P @ unit
-            off += gamma(8) * float(abs(H).sum(axis=1).max(initial=0.0))
+            rounded += gamma(8) * float(abs(H).sum(axis=1).max(initial=0.0))
+            rounded += float((unit @ P_off @ unit).sum())
         factor, least = _dense(H.toarray()) if n <= DENSE or H.nnz > 0.2 * n * n else _sparse(sp.csc_array(H))
-        least = math.nextafter(least - above(off, 8), -math.inf)
+        least = math.nextafter(least - above(rounded, n + 16), -math.inf)
         return cls(powers, factor, least) if least > 0.0 else None
 
     @classmethod
@@ -301,17 +306,28 @@ def rooms(cones: Cones, z: FloatArray) -> FloatArray:
 # -- bounds ---------------------------------------------------------------------------------------------------------
 
 
-def curvature(P: sp.csr_array) -> float:
-    """A float not above the least eigenvalue of P on the columns that it has, at most 0."""
-    if not P.nnz:
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A proven number; infinite where nothing is proven, and then why, and what each row of the cones lacks."""
+
+    value: float
+    why: str = ""
+    missing: FloatArray | float = 0.0
+
+
+def curvature(P: sp.csr_array, off: sp.csr_array) -> float:
+    """A float not above the least eigenvalue of P, which may be off, on the columns that it has, at most 0."""
+    if not P.nnz and not off.nnz:
         return 0.0
-    used = np.flatnonzero(np.diff(P.indptr))
+    used = np.flatnonzero(np.diff(P.indptr) + np.diff(off.indptr))
     if P.nnz == len(used) and np.array_equal(P.diagonal()[used], P.data):
-        return min(0.0, float(P.data.min()))
+        less = np.nextafter(P.diagonal() - off.sum(axis=1) * (1.0 + 1e-9), -np.inf) if off.nnz else P.diagonal()
+        return min(0.0, float(less[used].min()))
     if len(used) > 4 * DENSE:
         raise OverSizeError
     n, labels = sp.csgraph.connected_components(P[used][:, used])
-    return min(0.0, *(_curvature(sp.csc_array(P[part][:, part])) for part in (used[labels == k] for k in range(n))))
+    least = min(0.0, *(_curvature(sp.csc_array(P[part][:, part])) for part in (used[labels == k] for k in range(n))))
+    return float(np.nextafter(least - above(float(off.sum()), off.nnz + 8), -np.inf)) if off.nnz else least
 
 
 def _curvature(P: sp.csc_array) -> float:
@@ -323,50 +339,52 @@ def _curvature(P: sp.csc_array) -> float:
 
 def lower_bound(
     program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray, *, weighted: bool = False
-) -> float:
+) -> Bound:
     """A float not above the optimum, from any multipliers z and any x; minus infinity where nothing is proven.
 
     `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity if there is none.
     Weighted multipliers move in proportion to their distance from the boundary of the cone, which is a factorization
     for these multipliers alone.
     """
-    cones, A, b, P = program.cones, program.A, program.b, program.P
-    lowest = curvature(P)
-    curved = np.diff(P.indptr) > 0
+    cones, A, b, P, off = program.cones, program.A, program.b, program.P, program.radii
+    lowest = curvature(P, off.P)
+    curved = np.diff(P.indptr) + np.diff(off.P.indptr) > 0
     bent = 0.0
     if lowest < 0.0:
         if not np.isfinite(reach[curved]).all():
-            return -math.inf
+            return Bound(-math.inf, "the matrix of the objective is not proven to be positive semidefinite")
         lowest -= 8.0 * U * (float(abs(P).max()) - lowest)  # the sum is rounded
         bent = above(-0.6 * lowest * sum_above(all_above(reach[curved] ** 2)), 4)
         P = sp.csr_array(P - lowest * sp.diags_array(curved * 1.0))
-    free = ~np.isfinite(reach) & ((np.diff(program.transposed.indptr) > 0) | curved)
-    if (program.c[~free & ~np.isfinite(reach)] != 0.0).any():
-        return -math.inf  # moving such a variable costs less and less
+    unsure = np.bincount(off.A.indices, minlength=len(x)) > 0
+    free = ~np.isfinite(reach) & ((np.diff(program.transposed.indptr) > 0) | unsure | curved)
+    if (np.abs(program.c) + off.c)[~free & ~np.isfinite(reach)].any():
+        return Bound(-math.inf, "a variable of the objective is in no constraint")  # it costs less and less
     columns = np.flatnonzero(free)
     roots = _weights(cones, rooms(cones, z) if weighted else None)
-    W = (sp.diags_array(roots) @ A).tocsr()
+    W, W_off = ((sp.diags_array(roots) @ M).tocsr() for M in (A, off.A))
     inside, definite = cones.interior(dual=True), Definite.nothing()
     x = np.where(curved, x, 0.0)
     if len(columns):
         key = None if weighted else columns.tobytes()
-        columns, found = program.proofs.get(key) or _regular(program, W, P, columns)
+        columns, found = program.proofs.get(key) or _regular(program, W, W_off, P, columns)
         if key is not None:
             program.proofs[key] = columns, found
         if found is None:
-            return -math.inf
+            return Bound(-math.inf, "columns of the constraints depend on each other, or nearly")
         definite = found
-        own = W[:, columns]
-        lengths = norms_of_rows(sp.csr_array(own @ sp.diags_array(np.ldexp(1.0, definite.powers))))
+        own, unit = W[:, columns], sp.diags_array(np.ldexp(1.0, definite.powers))
+        lengths = norms_of_rows(sp.csr_array(own @ unit)) + norms_of_rows(sp.csr_array(W_off[:, columns] @ unit))
+    turned = off.A.T.tocsr()
     for _ in range(REPAIRS):
         for _ in range(2 if len(columns) else 0):
             r = program.c + program.transposed @ z + P @ x
             w = np.zeros(len(x))
             w[columns] = definite.solve(-r[columns])
             z, x = z + roots * (W @ w), x + np.where(curved, w, 0.0)
-        Px, Px_off = image(P, abs(P), x, np.zeros(len(x)))
-        r, off = image(program.transposed, abs(program.transposed), z, program.c + Px)
-        size = np.abs(r) + (off + Px_off + U * (np.abs(program.c) + np.abs(Px))) * (1.0 + 1e-9)
+        Px, Px_off = image(P, abs(P), x, np.zeros(len(x)), off.P, np.zeros(len(x)))
+        r, r_off = image(program.transposed, abs(program.transposed), z, program.c + Px, turned, off.c)
+        size = np.abs(r) + (r_off + Px_off + U * (np.abs(program.c) + np.abs(Px))) * (1.0 + 1e-9)
         moved, root, length = np.zeros(cones.size), 0.0, 0.0
         if len(columns):
             root, length = definite.lengths(size[columns])
@@ -383,10 +401,12 @@ def lower_bound(
             break
         z = z + 1.5 * missing * inside
     else:
-        return -math.inf
+        return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
     products = np.concatenate([b * z, 0.5 * x * Px])
     lost = [3.0 * U * sum_above(np.abs(products)) * (1.0 + 1e-9) + UNDERFLOW, bent]
-    lost.append(min(above(norm_above(roots * b) * root, 8), sum_above(all_above(np.abs(b) * moved, 4))))
+    most_b = all_above(np.abs(b) + off.b)
+    lost.append(min(above(norm_above(roots * most_b) * root, 8), sum_above(all_above(most_b * moved, 4))))
+    lost.append(above(float(off.b @ np.abs(z)), len(z) + 8))
     lost.append(above(float(np.abs(x) @ Px_off), len(x) + 8))
     if curved[columns].any():
         long = np.ldexp(1.0, definite.powers[curved[columns]]).max(initial=0.0)  # lengths are in units of their own
@@ -396,11 +416,12 @@ def lower_bound(
     if bounded.any():
         apart = size[bounded]
         if root > 0.0:
-            apart = apart + norms_of_rows(sp.csr_array(W[:, bounded].T)) * root * (1.0 + 1e-12)
             units = sp.diags_array(np.ldexp(1.0, definite.powers))
-            apart = apart + norms_of_rows(sp.csr_array(P[bounded][:, columns] @ units)) * length * (1.0 + 1e-12)
+            for M, Q in ((W, P), (W_off, off.P)):
+                apart = apart + norms_of_rows(sp.csr_array(M[:, bounded].T)) * root * (1.0 + 1e-12)
+                apart = apart + norms_of_rows(sp.csr_array(Q[bounded][:, columns] @ units)) * length * (1.0 + 1e-12)
         lost.append(sum_above(all_above(apart * reach[bounded], 4)))
-    return sum_below(np.concatenate([-products, -np.array(lost)]))
+    return Bound(sum_below(np.concatenate([-products, -np.array(lost)])))
 
 
 def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
@@ -414,16 +435,16 @@ def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
 
 
 def _regular(
-    program: ConeProgram, W: sp.csr_array, P: sp.csr_array, columns: LongArray
+    program: ConeProgram, W: sp.csr_array, W_off: sp.csr_array, P: sp.csr_array, columns: LongArray
 ) -> tuple[LongArray, Definite | None]:
     """Columns on which ``W'W + P`` is definite, and which make the residual of all 0; the matrix on them."""
 
     def on(some: LongArray) -> Definite | None:
-        bending = P[some][:, some]
-        return Definite.of(W[:, some], bending if bending.nnz else None)
+        bending, P_off = P[some][:, some], program.radii.P[some][:, some]
+        return Definite.of(W[:, some], W_off[:, some], bending if bending.nnz or P_off.nnz else None, P_off)
 
     definite = on(columns)
-    if definite is None:
+    if definite is None and program.off is None:
         some = independent(sp.csc_array(sp.vstack([program.A, P, program.c[None, :]])[:, columns]))
         if some is not None and len(some) < len(columns):
             return columns[some], on(columns[some])
@@ -443,51 +464,52 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
     return np.asarray(np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, 1e-150, 0.0))
 
 
-def _consistent(equations: sp.csr_array, b: FloatArray, rows: LongArray) -> tuple[LongArray, Definite | None]:
+def _consistent(program: ConeProgram, rows: LongArray) -> tuple[LongArray, Definite | None]:
     """Equations from which all others follow, and the matrix of their products."""
-    definite = Definite.of(equations[rows].T.tocsr())
-    if definite is None:
-        some = independent(sp.csc_array(sp.hstack([equations, b[:, None]])[rows].T))
+    equations, off, none = program.A[rows], program.radii.A[rows], sp.csr_array((len(rows), len(rows)))
+    definite = Definite.of(equations.T.tocsr(), off.T.tocsr(), None, none)
+    if definite is None and program.off is None:
+        some = independent(sp.csc_array(sp.hstack([equations, program.b[rows, None]]).T))
         if some is not None and len(some) < len(rows):
-            return rows[some], Definite.of(equations[rows[some]].T.tocsr())
+            return rows[some], Definite.of(equations[some].T.tocsr(), off[some].T.tocsr(), None, none)
     return rows, definite
 
 
-def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[float, FloatArray]:
+def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[Bound, FloatArray]:
     """A float not below the optimum, from a point near x that is proven to be feasible; infinity if none is."""
-    cones, A, b, zero = program.cones, program.A, program.b, program.cones.zero
-    equations = A[:zero]
-    used = np.diff(equations.indptr) > 0
-    if (b[:zero][~used] != 0.0).any():
-        return math.inf, x
+    cones, A, b, zero, off = program.cones, program.A, program.b, program.cones.zero, program.radii
+    used = np.diff(A.indptr)[:zero] > 0
+    if (np.abs(b[:zero]) + off.b[:zero] + off.A[:zero].sum(axis=1))[~used].any():
+        return Bound(math.inf, "an equation has no variables"), x
     rows, definite, length = np.flatnonzero(used), None, 0.0
     if len(rows):
         if "equations" not in program.proofs:
-            program.proofs["equations"] = _consistent(equations, b[:zero], rows)
+            program.proofs["equations"] = _consistent(program, rows)
         rows, definite = program.proofs["equations"]
         if definite is None:
-            return math.inf, x
-        M = equations[rows]
+            return Bound(math.inf, "equations depend on each other, or nearly"), x
+        M = A[rows]
         for _ in range(3):
             x = x + M.T @ definite.solve(b[rows] - M @ x)
-        r, off = image(M, abs(M), -x, b[rows])
-        length = definite.lengths(np.abs(r) + off)[0]
-    slack, off = image(A, program.sizes, -x, b)
-    moved = off + norms_of_rows(A) * length * (1.0 + 1e-12) if length else off
+        r, r_off = image(M, abs(M), -x, b[rows], off.A[rows], off.b[rows])
+        length = definite.lengths(np.abs(r) + r_off)[0]
+    slack, s_off = image(A, program.sizes, -x, b, off.A, off.b)
+    moved = s_off + (norms_of_rows(A) + norms_of_rows(off.A)) * length * (1.0 + 1e-12) if length else s_off
     moved[:zero] = slack[:zero] = 0.0
     balls = np.zeros(int(cones.block[-1]) + 1) if cones.size else np.zeros(0)
     np.add.at(balls, cones.block, moved * moved)
     balls = np.where(_any_of(cones, moved > 0.0), np.sqrt(balls) * (1.0 + gamma(cones.size + 8)) + UNDERFLOW, 0.0)
     balls[: cones.linear] = moved[: cones.linear]
-    if lacks(cones, slack, balls, dual=False).max(initial=0.0) > 0.0:
-        return math.inf, x
-    Px, Px_off = image(program.P, abs(program.P), x, np.zeros(len(x)))
+    missing = lacks(cones, slack, balls, dual=False)
+    if missing.max(initial=0.0) > 0.0:
+        return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing), x
+    Px, Px_off = image(program.P, abs(program.P), x, np.zeros(len(x)), off.P, np.zeros(len(x)))
     terms = np.concatenate([program.c * x, 0.5 * x * Px])
-    slope = norm_above(np.abs(program.c) + np.abs(Px) + Px_off)
+    slope = norm_above(np.abs(program.c) + off.c + np.abs(Px) + Px_off)
     errors = [
         3.0 * U * sum_above(np.abs(terms)) + UNDERFLOW,
-        above(float(np.abs(x) @ Px_off), len(x) + 4),
+        above(float(np.abs(x) @ (Px_off + off.c)), len(x) + 4),
         above(slope * length, 4) if length else 0.0,
-        above(0.5 * norm_above(program.P.data) * length * length, 8) if length else 0.0,
+        above(0.5 * (norm_above(program.P.data) + norm_above(off.P.data)) * length * length, 8) if length else 0.0,
     ]
-    return sum_above(np.append(terms, errors)), x
+    return Bound(sum_above(np.append(terms, errors))), x

@@ -10,21 +10,29 @@ from sdpmetric.linalg.rigorous import gamma
 from sdpmetric.programs.canonical import ConeProgram, Cones
 
 PASSES = 12
-# Ends beyond this count as none.
-LARGEST = 1e100
+# Ends beyond this count as none; coefficients may be off by this share of themselves.
+LARGEST, SHARE = 1e100, 1e-6
 
 
 def reach(program: ConeProgram, upper: float) -> FloatArray:
     """Floats not below the absolute values of any point whose objective is at most `upper`, given that P is PSD.
 
-    Each row ``s = b - Ax`` is in an interval; so is each term of it, minus the others.
+    Each row ``s = b - Ax`` is in an interval; so is each term of it, minus the others. Nothing is known if an
+    entry is off by more than a small share of itself.
     """
     m, n = program.A.shape
-    cut = np.isfinite(upper) and np.any(program.c)
-    A = sp.vstack([program.A, program.c[None, :]]).tocsr() if cut else program.A
+    cut, radii = np.isfinite(upper) and np.any(program.c), program.radii
+    A = sp.vstack([program.A, program.c[None, :]]).tocsr() if cut else program.A.copy()
     A.eliminate_zeros()
-    b = np.append(program.b, upper) if cut else program.b
+    b, b_off = (np.append(program.b, upper), np.append(radii.b, 0.0)) if cut else (program.b, radii.b)
     rows, columns, a = np.repeat(np.arange(len(b)), np.diff(A.indptr)), A.indices, A.data
+    A_off = sp.vstack([radii.A, radii.c[None, :]]).tocsr() if cut else radii.A
+    share = 0.0
+    if A_off.nnz:
+        shares = sp.csr_array(A_off.multiply(abs(A).power(-1)))
+        share = float(shares.max()) if shares.nnz == A_off.nnz else np.inf
+        if share > SHARE:
+            return np.full(n, np.inf)
     low, high = np.full(n, -np.inf), np.full(n, np.inf)
     bottom, top = np.full(len(b), -np.inf), np.full(len(b), np.inf)
     bottom[m:] = 0.0
@@ -37,7 +45,7 @@ def reach(program: ConeProgram, upper: float) -> FloatArray:
         sums = [np.bincount(rows, part, len(b)) for part in (least, most)]
         sizes = [np.bincount(rows, np.abs(part), len(b)) for part in (least, most)]
         open_ends = [np.bincount(rows, ~np.isfinite(end), len(b)) for end in ends]
-        errors = [g * (size + np.abs(b)) + 1e-280 * (size + np.abs(b) > 0.0) for size in sizes]
+        errors = [(g + 2.0 * share) * (size + np.abs(b)) + 1e-280 * (size + np.abs(b) > 0.0) + b_off for size in sizes]
         top = np.minimum(top, np.where(open_ends[0] == 0, b - sums[0] + errors[0], np.inf))
         bottom = np.maximum(bottom, np.where(open_ends[1] == 0, b - sums[1] - errors[1], -np.inf))
         _cones(program.cones, bottom[:m], top[:m])
@@ -48,6 +56,8 @@ def reach(program: ConeProgram, upper: float) -> FloatArray:
         below = b[rows] - top[rows] - (sums[1][rows] - most) - 2.0 * errors[1][rows] - slack[1][rows]
         above, below = np.where(alone[0], above, np.inf), np.where(alone[1], below, -np.inf)
         first, last = np.where(a > 0.0, below, above) / a, np.where(a > 0.0, above, below) / a
+        if share > 0.0:
+            first, last = first - 4.0 * share * np.abs(first), last + 4.0 * share * np.abs(last)
         np.maximum.at(low, columns, np.nextafter(np.where(np.isfinite(first), first, -np.inf), -np.inf))
         np.minimum.at(high, columns, np.nextafter(np.where(np.isfinite(last), last, np.inf), np.inf))
         low[low < -LARGEST], high[high > LARGEST] = -np.inf, np.inf

@@ -80,7 +80,7 @@ def solved(problem: Problem, program: cp.Problem, chosen: Backend, budget: Budge
         resolution=0.0,  # an infimum of 0 may be out of reach
     )
     if own.lower_bound > certificate.lower_bound:
-        if own.rigor == "float":
+        if own.rigor in ("float", "compiled"):
             least = min(own.lower_bound, certificate.objective)
             certificate = replace(certificate, lower_bound=least, rigor="rounding")
         else:

@@ -1,0 +1,291 @@
+"""Cone programs that CVXPY compiles from problems: every constraint is accounted for, and every rounding.
+
+CVXPY's own ``get_problem_data`` multiplies entries of semidefinite blocks by the root of 2, which is rounded. The chain
+of reductions below ends before that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.programs.canonical import ConeProgram, Cones, Data
+from sdpmetric.programs.written import PARTS, Reading, Terms, UnknownError, reservation
+
+if TYPE_CHECKING:
+    from cvxpy.reductions.chain import Chain
+    from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
+
+# The classes of constraints whose meaning is known, and of the cones to which they are reduced.
+CONSTRAINTS = {"Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D", "PowConeND"}
+CONES = ("Zero", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D")
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical:
+    """The cone program of a CVXPY problem.
+
+    Attributes
+    ----------
+    offset, offset_off : float
+        The constant of the objective, and how far it is from the one that was written.
+    sign : int
+        -1 where the problem is a maximization; the program minimizes.
+    reservation : str or None
+        Why the radii of `program` may not contain the program that was written; None where they do.
+    """
+
+    program: ConeProgram
+    offset: float
+    offset_off: float
+    sign: int
+    reservation: str | None
+    problem: cp.Problem
+    chain: Chain
+    stuffed: ParamConeProg
+    inverse: list[object]
+    order: sp.csr_array
+
+    @classmethod
+    def of(cls, problem: cp.Problem) -> Canonical:
+        """Compile a problem; sentences for those that are no convex cone program."""
+        from cvxpy.constraints.nonpos import NonPos
+        from cvxpy.constraints.power import PowConeND
+        from cvxpy.reductions.chain import Chain
+        from cvxpy.reductions.complex2real import complex2real
+        from cvxpy.reductions.cone2cone.exact import ExactCone2Cone
+        from cvxpy.reductions.cvx_attr2constr import CvxAttr2Constr
+        from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ConeMatrixStuffing
+        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
+        from cvxpy.reductions.eliminate_zero_sized import EliminateZeroSized
+        from cvxpy.reductions.eval_params import EvalParams
+        from cvxpy.reductions.flip_objective import FlipObjective
+
+        why = reservation(problem)
+        maximize = isinstance(problem.objective, cp.Maximize)
+        first = [EvalParams()] if problem.parameters() else []
+        if complex2real.accepts(problem):
+            first.append(complex2real.Complex2Real())
+        if maximize:
+            first.append(FlipObjective())
+        nonlinear = ExactCone2Cone(target_cones={NonPos, PowConeND})
+        before = [*first, Dcp2Cone(quad_obj=True), CvxAttr2Constr(reduce_bounds=True), nonlinear, EliminateZeroSized()]
+        chain = Chain(reductions=[*before, ConeMatrixStuffing(quad_obj=True)])
+        with _without_values(problem):
+            reduced, inverse = Chain(reductions=before).apply(problem)
+            _known(reduced, {"PowConeND"})
+            stuffed, last = chain.reductions[-1].apply(reduced)
+        _accounted(reduced, stuffed)
+        P, c, offset, A, b = stuffed.apply_parameters(quad_obj=True)
+        triangle = sp.triu(P).tocsr()
+        P = (triangle + sp.triu(P, 1).T).tocsr()
+        cones, order = _ordered(stuffed)
+        raw = sp.hstack([-sp.csr_array(A), np.asarray(b, dtype=np.float64)[:, None]], format="csr")
+        c, offset = np.asarray(c, dtype=np.float64).ravel(), float(np.ravel(offset)[0])
+        program = ConeProgram(P, c, *_split(order @ raw), cones)
+        off, offset_off = None, 0.0
+        try:
+            off, offset_off = _radii(program, offset, reduced, stuffed, order)
+        except UnknownError as error:
+            why = why or str(error)
+            off = Data(sp.csr_array(P.shape), 0.0 * c, *_split(_rounding(order, raw)))
+        program, order = _finite(replace(program, off=off), order)
+        if not any(np.any(M.data if sp.issparse(M) else M) for M in program.radii):
+            program = replace(program, off=None)
+        sign = -1 if maximize else 1
+        return cls(program, offset, offset_off, sign, why, problem, chain, stuffed, [*inverse, last], order)
+
+    def values(self, x: FloatArray) -> dict[int, FloatArray]:
+        """The problem's variables by id at a point of the program."""
+        return self._inverted(x, np.zeros(self.order.shape[0]))[0]
+
+    def multipliers(self, z: FloatArray) -> dict[int, list[FloatArray]]:
+        """Multipliers of the program as CVXPY's dual values of the problem's constraints, by id."""
+        return self._inverted(np.zeros(len(self.program.c)), z)[1]
+
+    def _inverted(self, x: FloatArray, z: FloatArray) -> tuple[dict[int, FloatArray], dict[int, list[FloatArray]]]:
+        from cvxpy.reductions.solution import Solution
+
+        duals, first, rows = {}, 0, self.order.T @ z
+        for constraint in self.stuffed.constraints:
+            size = sum(arg.size for arg in constraint.args)
+            duals[constraint.id] = _as_dual(constraint, rows[first : first + size])
+            first += size
+        parts = {
+            key: np.reshape(x[first : first + self.stuffed.id_to_var[key].size], self.stuffed.id_to_var[key].shape, "F")
+            for key, first in self.stuffed.var_id_to_col.items()
+        }
+        solution = Solution(cp.OPTIMAL, 0.0, parts, duals, {})
+        for reduction, known in reversed(list(zip(self.chain.reductions[:-1], self.inverse[:-1], strict=True))):
+            solution = reduction.invert(solution, known)
+        points = {v.id: np.asarray(solution.primal_vars[v.id]) for v in self.problem.variables()}
+        return points, {key: value for key, value in solution.dual_vars.items() if value is not None}
+
+
+def _as_dual(constraint: cp.Constraint, v: FloatArray) -> FloatArray:
+    """Entries of a constraint's arguments in the order in which CVXPY's solvers give its multipliers."""
+    name, sizes = type(constraint).__name__, [arg.size for arg in constraint.args]
+    if name == "SOC":
+        heads = sizes[0]
+        return np.column_stack([v[:heads], v[heads:].reshape(heads, -1)]).ravel()
+    return v.reshape(3, -1).T.ravel() if name in ("ExpCone", "PowCone3D") else v
+
+
+def check(problem: cp.Problem) -> None:
+    """Sentences for programs that are not bounded."""
+    if not isinstance(problem, cp.Problem):
+        raise TypeError(
+            f"bound takes a cvxpy.Problem, got {type(problem).__name__}; `solve` bounds a problem of this package."
+        )
+    if lacking := [p.name() for p in problem.parameters() if p.value is None]:
+        raise ValueError(f"parameters {', '.join(lacking)} of the program have no value; set them first.")
+    whole = [v.name() for v in problem.variables() if v.attributes["boolean"] or v.attributes["integer"]]
+    if whole or problem.is_mixed_integer():
+        raise ValueError(
+            f"the program has integer or boolean variables ({', '.join(whole)}), which duality of cones does not "
+            "bound; relax them, and the bound holds for the program with integers as well."
+        )
+    _known(problem, set())
+    if not problem.is_dcp():
+        raise ValueError(
+            "the program is not convex by CVXPY's rules (problem.is_dcp() is False), and duality proves nothing about "
+            "it; state it as a disciplined convex program."
+        )
+
+
+def _known(problem: cp.Problem, without: set[str]) -> None:
+    """Raise an error for constraints of other classes, subclasses included, of which compilation may lose a part."""
+    for constraint in problem.constraints:
+        kind = type(constraint)
+        if kind.__name__ not in CONSTRAINTS - without or not kind.__module__.startswith("cvxpy.constraints."):
+            raise ValueError(
+                f"the program has a constraint of the class {kind.__name__}, of which nothing can be proven; state it "
+                f"by {', '.join(sorted(CONSTRAINTS))}."
+            )
+
+
+def _accounted(reduced: cp.Problem, stuffed: ParamConeProg) -> None:
+    lost = {c.id for c in reduced.constraints} ^ {c.id for c in stuffed.constraints}
+    if lost or len(reduced.constraints) != len(stuffed.constraints):
+        kinds = sorted({type(c).__name__ for c in reduced.constraints if c.id in lost})
+        raise ValueError(f"CVXPY's compilation lost constraints ({', '.join(kinds)}); nothing can be proven.")
+
+
+@contextmanager
+def _without_values(problem: cp.Problem) -> Iterator[None]:
+    """Compile as before a solve: CVXPY 1.9.3 reads values in some atoms, and fails."""
+    values = [(v, v.value) for v in problem.variables()]
+    try:
+        for v, _ in values:
+            v.save_value(None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for v, value in values:
+            v.save_value(value)
+
+
+def _split(M: sp.csr_array) -> tuple[sp.csr_array, FloatArray]:
+    A = sp.csr_array(M[:, :-1])
+    A.eliminate_zeros()
+    return A, M[:, [-1]].toarray().ravel()
+
+
+def _rounding(order: sp.csr_array, raw: sp.csr_array) -> sp.csr_array:
+    """What sums of two entries of semidefinite blocks lose."""
+    each = []
+    for M in (order, raw):
+        coo = sp.coo_array(M)
+        each.append(Terms.of(coo.row, coo.col, coo.data, np.zeros(coo.nnz), coo.shape))
+    return (each[0] @ each[1]).apart(order @ raw)
+
+
+def _radii(
+    program: ConeProgram, offset: float, reduced: cp.Problem, stuffed: ParamConeProg, order: sp.csr_array
+) -> tuple[Data, float]:
+    """How far the numbers of a program are from those of the expressions of which they are compiled."""
+    n = len(program.c)
+    reading, coo = Reading(dict(stuffed.var_id_to_col), n), sp.coo_array(order)
+    choice = Terms.of(coo.row, coo.col, coo.data, np.zeros(coo.nnz), coo.shape)
+    with np.errstate(invalid="ignore"):
+        rows = [reading.of(arg) for constraint in stuffed.constraints for arg in constraint.args]
+        A, b = sp.csr_array((0, n)), np.zeros(0)
+        if rows:
+            exact = choice @ rows[0].stacked(rows[1:])
+            A, b = _split(exact.apart(sp.hstack([-program.A, program.b[:, None]], format="csr")))
+        top = reading.of(reduced.objective.expr)
+        forms = reading.curvature(top).apart(program.P)
+        flat = Terms.of(*(getattr(top, part)[top.columns <= n] for part in PARTS), shape=top.shape)
+        c = flat.apart(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
+    return Data(sp.csr_array(forms), c[:-1], A, b), float(c[-1])
+
+
+def _finite(program: ConeProgram, order: sp.csr_array) -> tuple[ConeProgram, sp.csr_array]:
+    """Without inequalities that no point violates, as ``x <= infinity``."""
+    cones, b = program.cones, program.b
+    some = np.arange(len(b))
+    always = (b == np.inf) & (some >= cones.zero) & (some < cones.linear)
+    if always.any():
+        kept = np.flatnonzero(~always)
+        off = Data(program.radii.P, program.radii.c, program.radii.A[kept], program.radii.b[kept])
+        cones = replace(cones, nonneg=cones.nonneg - int(always.sum()))
+        program = ConeProgram(program.P, program.c, program.A[kept], b[kept], cones, off)
+        order = order[kept]
+    numbers = [v for data in (program.data, program.radii) for v in (data.A.data, data.P.data, data.b, data.c)]
+    if not all(np.isfinite(v).all() for v in numbers):
+        raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
+    return program, order
+
+
+def _ordered(stuffed: ParamConeProg) -> tuple[Cones, sp.csr_array]:
+    """The cones, and the matrix that orders and adds up CVXPY's rows, cone by cone."""
+    kinds: dict[str, list[float]] = {name: [] for name in CONES}
+    parts: list[sp.csr_array] = []
+    for constraint in stuffed.constraints:
+        name, sizes = type(constraint).__name__, [arg.size for arg in constraint.args]
+        total = sum(sizes)
+        order = np.arange(total)
+        if name == "SOC":
+            heads = sizes[0]
+            order = np.column_stack([order[:heads], order[heads:].reshape(heads, -1)]).ravel()
+            kinds[name] += [total // heads] * heads
+        elif name in ("ExpCone", "PowCone3D"):
+            order = order.reshape(3, -1).T.ravel()
+            kinds[name] += [1.0] * sizes[0] if name == "ExpCone" else np.ravel(constraint.alpha.value).tolist()
+        elif name == "PSD":
+            shape = constraint.args[0].shape
+            parts.append(_triangles(order.reshape(shape, order="F").reshape(-1, *shape[-2:])))
+            kinds[name] += [shape[-1]] * constraint.num_cones()
+            continue
+        else:
+            kinds[name].append(total)
+        parts.append(sp.csr_array((np.ones(total), (np.arange(total), order)), (total, total)))
+    cones = Cones(
+        int(sum(kinds["Zero"])),
+        int(sum(kinds["NonNeg"])),
+        tuple(int(size) for size in kinds["SOC"]),
+        tuple(int(side) for side in kinds["PSD"]),
+        len(kinds["ExpCone"]),
+        tuple(kinds["PowCone3D"]),
+    )
+    size = sum(sum(arg.size for arg in constraint.args) for constraint in stuffed.constraints)
+    return cones, sp.csr_array(sp.block_diag(parts)) if parts else sp.csr_array((0, size))
+
+
+def _triangles(index: LongArray) -> sp.csr_array:
+    """Adds up entries (i, j) and (j, i) of squares, given by the number of each entry."""
+    row, column = np.tril_indices(index.shape[1])
+    off = row != column
+    k = np.arange(len(index) * len(row)).reshape(len(index), -1)
+    rows = np.concatenate([k.ravel(), k[:, off].ravel()])
+    columns = np.concatenate([index[:, row, column].ravel(), index[:, column, row][:, off].ravel()])
+    return sp.csr_array((np.ones(len(rows)), (rows, columns)), (k.size, index.size))

@@ -1,0 +1,244 @@
+"""The search for good bounds: the program itself is solved first; cones are moved only where something is lacking."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.engine.interface import remaining
+from sdpmetric.programs.canonical import Answer, ConeProgram, Data, Solver, Units, ask
+from sdpmetric.programs.enclosure import Bound, curvature, lower_bound, upper_bound
+from sdpmetric.programs.rays import farkas
+from sdpmetric.programs.reach import reach
+
+# How far cones are moved inward at least, one after another, where rows lack something; and at most.
+SHIFTS, LARGEST_SHIFT = (1e-11, 1e-9, 1e-7, 1e-5), 1e-3
+# The relative width that is enough, and by how much less cones are moved where an interval is wider.
+ENOUGH, FINER = 1e-6, 1e-3
+LARGEST = 1e300
+# Contradictions smaller than this, in units in which the data are about 1, are rounding where that is not bounded.
+COMPILED = 1e-12
+
+
+@dataclass
+class Search:
+    """The best bounds of a program so far, and what proves them, in units of the program.
+
+    `certain` is False where the radii of the program may not contain the program that was written.
+    """
+
+    program: ConeProgram
+    solver: Solver
+    certain: bool
+    lower: float = -math.inf
+    upper: float = math.inf
+    point: FloatArray | None = None
+    multipliers: FloatArray | None = None
+    at: FloatArray | None = None  # Where the slope of the objective is taken, of these multipliers
+    direction: FloatArray | None = None  # In which a program is unbounded
+    margin: float | None = None  # By how much each right-hand side may change without making the program feasible
+    why: dict[str, str] = field(default_factory=dict)
+    status: str = ""
+
+    @property
+    def wide(self) -> bool:
+        """Whether a narrower interval may be worth another solve."""
+        return not self.upper - self.lower <= ENOUGH * max(1.0, min(abs(self.upper), LARGEST))
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether the program is proven to be infeasible or unbounded."""
+        return self.lower == math.inf or self.upper == -math.inf
+
+    def run(self, start: Answer | None, radius: float | None) -> bool:
+        """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
+        scaled, units = self.program.equilibrated()
+        self._explore(scaled, units, start)
+        if self.wide and not self.contradictory and scaled is not self.program and remaining() > 0.0:
+            self._explore(self.program, Units.none(self.program), None)
+        if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
+            far = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
+            return self._assume(scaled, units, far)
+        return False
+
+    def _explore(self, program: ConeProgram, units: Units, start: Answer | None) -> None:
+        if start is not None:
+            self._improve(program, units, start)
+        shifts = [np.zeros(program.cones.size), np.zeros(program.cones.size)]
+        for step in range(len(SHIFTS) + 1):
+            both = self.lower == -math.inf and self.upper == math.inf and step > 0
+            for use in ((1, 1), (0, 1), (1, 0)) if both else ((1, 1),):
+                if (not self.wide or remaining() <= 0.0) and (step or start is not None):
+                    return
+                if use == (1, 1) or (self.lower == -math.inf if use[1] else self.upper == math.inf):
+                    missing = self._try(program, units, *(k * shift for k, shift in zip(use, shifts, strict=True)))
+                    for k, shift in enumerate(shifts):
+                        if use[k]:
+                            lack = np.where(missing[k] > 0.0, np.clip(4.0 * missing[k], SHIFTS[0], LARGEST_SHIFT), 0.0)
+                            shifts[k] = np.maximum(shift, lack)
+            if self._decided(program, units, step):
+                return
+            if self.upper - self.lower < math.inf and step >= 2:
+                break
+            following = SHIFTS[min(step, len(SHIFTS) - 1)]
+            shifts = [np.where(shift > 0.0, np.maximum(shift, following), 0.0) for shift in shifts]
+        if self.wide and max(shift.max(initial=0.0) for shift in shifts) > 0.0:
+            self._try(program, units, *(FINER * shift for shift in shifts))
+
+    def _decided(self, program: ConeProgram, units: Units, step: int) -> bool:
+        """Whether the program is proven to be infeasible or unbounded; tried where a solver says so, and at the end."""
+        says, last = self.status.lower(), step == len(SHIFTS)
+        shift = SHIFTS[1] if step == 0 else SHIFTS[min(step, len(SHIFTS)) - 1]
+        primal = "infeasible" in says and "dual" not in says
+        if self.upper == math.inf and (primal or last) and self._infeasible(program, units, shift):
+            return True
+        if ("dual" in says or "unbounded" in says or last) and self.lower == -math.inf:
+            if self.upper == math.inf:
+                still = replace(
+                    program, c=0.0 * program.c, P=0.0 * program.P, off=_without_objective(program), proofs={}
+                )
+                answer = ask(still, self.solver, shift, 0.0)
+                if isinstance(answer, Answer):
+                    self._above(program, units, answer.x)
+            return self.upper < math.inf and self._unbounded(program, units, shift)
+        return False
+
+    def _try(self, program: ConeProgram, units: Units, primal: FloatArray, dual: FloatArray) -> list[FloatArray]:
+        """Solve, improve the bounds, and return what each row of slacks and of multipliers lacks."""
+        answer = ask(program, self.solver, primal, dual)
+        if not isinstance(answer, Answer):
+            for side in ("lower", "upper"):
+                self.why.setdefault(side, answer)
+            everything = np.full(program.cones.size, SHIFTS[0])
+            return [everything, everything]
+        if not primal.any() and not dual.any():
+            self.status = answer.status
+        return self._improve(program, units, answer)
+
+    def _improve(self, program: ConeProgram, units: Units, answer: Answer) -> list[FloatArray]:
+        zeros = np.zeros(program.cones.size)
+        missing = [zeros, zeros]
+        if self.wide:
+            missing[0] = zeros + self._above(program, units, answer.x)
+            missing[1] = zeros + self._below(program, units, answer)
+        return missing
+
+    def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> FloatArray | float:
+        found, point = upper_bound(program, x)
+        value = units.value(found.value, up=True)
+        if value < self.upper:
+            self.upper, self.point = value, units.point(point)
+        self.why["upper"] = found.why or self.why.get("upper", "")
+        return found.missing
+
+    def _below(self, program: ConeProgram, units: Units, answer: Answer) -> FloatArray | float:
+        x, z = answer.x, answer.z
+        nowhere = np.full(len(x), np.inf)
+        hoped = units.value(-float(program.b @ z) - 0.5 * float(x @ (program.P @ x)), up=False)
+        first = Bound(-math.inf)
+        for kind in ("plain", "weighted", "reach"):
+            known = nowhere
+            if kind == "reach":
+                level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
+                known = reach(program, level)
+                if not np.isfinite(known).any():
+                    continue
+            found = lower_bound(program, z, x, known, weighted=kind == "weighted")
+            first = found if kind == "plain" else first
+            value = min(units.value(found.value, up=False), self.upper)
+            if value > self.lower:
+                self.lower, self.multipliers, self.at = value, units.dual(z), units.point(x)
+            if value >= hoped - 0.1 * ENOUGH * max(1.0, abs(hoped)):
+                break
+        else:
+            first = replace(first, missing=np.maximum(first.missing, SHIFTS[0])) if first.why == "" else first
+        self.why["lower"] = first.why or self.why.get("lower", "")
+        return first.missing
+
+    def _assume(self, program: ConeProgram, units: Units, far: FloatArray) -> bool:
+        """A lower bound if no variable is larger than it is known or assumed to be."""
+        known = np.minimum(far, reach(program, math.inf))
+        for shift in (0.0, *SHIFTS):
+            answer = ask(program, self.solver, 0.0, shift)
+            if isinstance(answer, Answer):
+                value = units.value(lower_bound(program, answer.z, answer.x, known).value, up=False)
+                self.lower = max(self.lower, min(self.upper, value))
+        return self.lower > -math.inf
+
+    def _infeasible(self, program: ConeProgram, units: Units, shift: float) -> bool:
+        """Whether more than nothing has to be added to the slacks; its multipliers are a Farkas vector.
+
+        Where less than nothing has, the point is feasible.
+        """
+        relaxed, zero = _relaxed(program), program.cones.zero
+        answer, nowhere = ask(relaxed, self.solver, 0.0, shift), np.zeros(program.A.shape[1])
+        if not isinstance(answer, Answer):
+            return False
+        self._above(program, units, answer.x[:-1])
+        z = np.append(answer.z[:zero] - answer.z[zero : 2 * zero], answer.z[2 * zero + 1 :])
+        known = np.full(len(answer.x), np.inf), reach(relaxed, math.inf)
+        margin = max(lower_bound(relaxed, answer.z, answer.x, far).value for far in known)
+        if margin <= 0.0 and (ray := farkas(program, z)) is not None:
+            inside = np.concatenate([np.sign(ray[:zero]), program.cones.interior()[zero:]])
+            margin, z = -float(program.b @ ray) / float(inside @ ray) * (1.0 - 1e-9), ray
+        if margin <= (0.0 if self.certain else COMPILED):
+            if margin > 0.0:
+                self.why["upper"] = "a contradiction is as small as what compilation rounds"
+            return False
+        inner = np.concatenate([np.ones(zero), program.cones.interior()[zero:]]) > 0.0
+        self.margin = float(np.ldexp(margin, units.size_b - units.rows[inner]).min(initial=np.inf))
+        self.lower, self.multipliers, self.at = math.inf, units.dual(z), nowhere
+        return True
+
+    def _unbounded(self, program: ConeProgram, units: Units, shift: float) -> bool:
+        """Whether a direction in which every point may be moved has a negative cost."""
+        rays = _rays(program)
+        answer = ask(rays, self.solver, shift, 0.0)
+        if not isinstance(answer, Answer):
+            return False
+        found, direction = upper_bound(rays, answer.x)
+        if not found.value < (0.0 if self.certain else -math.sqrt(COMPILED)):
+            return False
+        self.upper, self.point, self.direction = -math.inf, None, units.point(direction)
+        return True
+
+
+def _without_objective(program: ConeProgram) -> ConeProgram:
+    return replace(program, c=0.0 * program.c, P=sp.csr_array(program.P.shape), off=None, proofs={})
+
+
+def _relaxed(program: ConeProgram) -> ConeProgram:
+    """``minimize t`` with ``b - Ax + t e`` in the cones, equations within t, and ``t >= -1``."""
+    cones, zero, n = program.cones, program.cones.zero, program.A.shape[1]
+    column = -np.concatenate([np.ones(2 * zero + 1), cones.interior()[zero:]])
+
+    def data(of: Data, sign: float, last: FloatArray, one: float) -> Data:
+        rows = sp.vstack([of.A[:zero], sign * of.A[:zero], sp.csr_array((1, n)), of.A[zero:]])
+        A = sp.csr_array(sp.hstack([rows, last[:, None]]))
+        b = np.concatenate([of.b[:zero], sign * of.b[:zero], [one], of.b[zero:]])
+        return Data(sp.csr_array((n + 1, n + 1)), np.append(np.zeros(n), one), A, b)
+
+    off = None if program.off is None else data(program.off, 1.0, 0.0 * column, 0.0)
+    cones = replace(cones, zero=0, nonneg=2 * zero + 1 + cones.nonneg)
+    return ConeProgram(*data(program.data, -1.0, column, 1.0), cones, off)
+
+
+def _rays(program: ConeProgram) -> ConeProgram:
+    """``minimize c'd`` with ``-Ad`` in the cones, ``Pd = 0`` and ``c'd >= -1``."""
+    cones, zero = program.cones, program.cones.zero
+    bent = np.diff(program.P.indptr) + np.diff(program.radii.P.indptr) > 0
+
+    def data(of: Data, one: float) -> Data:
+        A = sp.csr_array(sp.vstack([of.P[bent], of.A[:zero], -(2.0 * one - 1.0) * of.c[None, :], of.A[zero:]]))
+        A.eliminate_zeros()
+        b = np.zeros(A.shape[0])
+        b[int(bent.sum()) + zero] = one
+        return Data(sp.csr_array(of.P.shape), of.c, A, b)
+
+    off = None if program.off is None else data(program.off, 0.0)
+    cones = replace(cones, zero=zero + int(bent.sum()), nonneg=cones.nonneg + 1)
+    return ConeProgram(*data(program.data, 1.0), cones, off)
