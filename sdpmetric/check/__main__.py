@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import ends
@@ -19,26 +21,48 @@ AGREEMENT = 1e-9
 def check(data_path: Path, proof_path: Path) -> str:
     """Prove what the file claims, or raise `Refused`; returns what was proven, as a sentence."""
     claims, data, (domain, *terms) = read(data_path, proof_path)
-    program, point = domain.kind == "cones", claims != [None, None]
+    if domain.kind == "cones":
+        return check_cones(claims, *cones.prove(data, domain, claims))
+    point = claims != [None, None]
     if not point and any(term.loss != "hard" for term in terms):
         raise BadInput("a proof of a contradiction has hard constraints and no other terms.")
     with np.errstate(all="ignore"):
-        ball, least, words = cones.prove(data, domain, point) if program else statements.prove(data, domain, terms)
+        ball, least, words = statements.prove(data, domain, terms)
     if not point:
         if not least > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
-        return f"{words}: no {'point' if program else 'metric'} satisfies these constraints."
+        return f"{words}: no metric satisfies these constraints."
     high, low = ends(ball)[1], max(0.0, ends(least)[0]) if least >= 0 else ends(least)[0]
     if not (math.isfinite(high) and math.isfinite(low)) or low > high:
         raise Refused(f"bounds: {high!r} and {low!r} {'contradict each other' if low > high else 'are not finite'}")
     for name, claim, proven, better in zip(("objective", "lower_bound"), claims, (high, low), (-1.0, 1.0), strict=True):
-        claimed = number(name, claim)
-        if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
-            raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
+        agree(name, claim, proven, better)
     first, second = digits(low, high)
-    if program:
-        return f"{words}: the optimum is at most {second}, and at least {first}."
     return f"{words}: the metric has an objective of at most {second}, no metric has one below {first}."
+
+
+def agree(name: str, claim: object, proven: float, better: float) -> None:
+    """Refuse a claim that is better than what is proven."""
+    claimed = number(name, claim)
+    if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
+        raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
+
+
+def check_cones(claims: list[Any], high: arb | None, low: arb | None, words: str) -> str:
+    """The same of a cone program, of which a file may claim one end, or that it has no point."""
+    if high is None and low is not None and claims == [None, None]:
+        if not low > 0:
+            raise Refused("multipliers: the constraints are not proven to contradict each other")
+        return f"{words}: no point satisfies these constraints."
+    top, bottom = math.inf if high is None else ends(high)[1], -math.inf if low is None else ends(low)[0]
+    if not (math.isfinite(top) or high is None) or not (math.isfinite(bottom) or low is None) or bottom > top:
+        raise Refused(f"bounds: {top!r} and {bottom!r} are not finite, or contradict each other")
+    for name, claim, proven, better in (("objective", claims[0], top, -1.0), ("lower_bound", claims[1], bottom, 1.0)):
+        if claim is not None:
+            agree(name, claim, proven, better)
+    first, second = digits(bottom, top)
+    said = [f"at most {second}"] * (high is not None) + [f"at least {first}"] * (low is not None)
+    return f"{words}: the optimum is {', and '.join(said)}."
 
 
 def main(arguments: list[str]) -> tuple[int, str]:

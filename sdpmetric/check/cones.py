@@ -17,11 +17,21 @@ from sdpmetric.check.arithmetic import is_psd, total
 from sdpmetric.check.files import Arrays, BadInput, FloatArray, IndexArray, Refused, Said
 
 Entry = tuple[int, int, arb]
+# Characters of the names of variables that are printed.
+NAMES = 200
 
 
-def prove(data: Arrays, domain: Said, point: bool) -> tuple[arb, arb, str]:
-    """An upper and a lower bound of the optimum, of which only the latter counts without a point, and the program."""
+def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None, arb | None, str]:
+    """An upper and a lower bound of the optimum, None where nothing is claimed, and the program in words.
+
+    Of a contradiction, for which nothing is claimed of either side, the lower bound is that of 0.
+    """
     given, start, free, free_start, sizes, *cones = domain.arrays.values()
+    (sign,), offset = domain.numbers["sign"], total(map(arb, domain.numbers["offset"]))
+    if sign not in (-1.0, 1.0):
+        raise BadInput("the sign of the objective is neither 1 nor -1.")
+    contradiction = claims == [None, None]
+    point, bounded = (claim is not None for claim in claims[:: int(sign)])
     (zero, nonneg, exp), (soc, psd, powers) = sizes.tolist(), [some.tolist() for some in cones]
     b, c = ([arb(x) for x in data[name].tolist()] for name in "bc")
     m, n = len(b), len(c)
@@ -30,32 +40,43 @@ def prove(data: Arrays, domain: Said, point: bool) -> tuple[arb, arb, str]:
     fits &= len({*free.tolist()}) == len(free) in (0, n) and len({*free_start.tolist()}) == len(free_start) in (0, zero)
     if not fits:
         raise BadInput(f"cones, points or entries to be solved for do not fit {m} rows of {n} variables.")
-    A, P = _entries(data, "A"), _entries(data, "P") if point else []
+    A, P = _entries(data, "A"), [] if contradiction else _entries(data, "P")
     bent = arb_mat(n, n)
     for i, j, value in P:
         bent[i, j] += value
     if P and not (bent == bent.transpose() and is_psd(bent)):
         raise Refused("P: it is not proven to be positive semidefinite")
     turned = [(j, i, value) for i, j, value in A] + [(i, m + j, value) for i, j, value in P]
-    both = _solved(given, turned, [-value if point else arb(0) for value in c], free)
+    both = [arb(0)] * (m + n)
+    if bounded or contradiction:
+        both = _solved(given, turned, [arb(0) if contradiction else -value for value in c], free)
     z, y = both[:m], both[m:]
-    x = _solved(start, [entry for entry in A if entry[0] < zero], b[:zero], free_start) if point else []
+    x = _solved(start, [entry for entry in A if entry[0] < zero], b[:zero], free_start) if point else [arb(0)] * n
     s = list(b)
     for i, j, value in A if point else ():
         s[i] -= value * x[j]
     some = [slice(*ends) for ends in pairwise(accumulate(blocks, initial=0))][1:]
     kinds = [("+", 0.0), *[("soc", 0.0)] * len(soc), *(("psd", k) for k in psd), *[("exp", 0.0)] * exp]
     kinds += [("power", alpha) for alpha in powers]
-    for name, v in (("multipliers", z), ("point", s))[: 1 + point]:
+    for name, v in [("multipliers", z)] * (bounded or contradiction) + [("point", s)] * point:
         for (kind, of), block in zip(kinds, some, strict=True):
             if not CONES[kind](v[block], of, name == "multipliers"):
                 raise Refused(f"{name}: they are not proven to be in the cones")
-    high = total(p * q for p, q in zip(c, x, strict=False)) + _square(P, x) / 2
+    high = total(p * q for p, q in zip(c, x, strict=True)) + _square(P, x) / 2
     low = -total(p * q for p, q in zip(b, z, strict=True)) - _square(P, y) / 2
     words = f"{zero} equations, {nonneg} inequalities, second-order cones {soc}, semidefinite cones {psd}"
     words += f", {exp} exponential cones, powers {powers}" if exp or powers else ""
-    objective = "c'x + x'Px / 2" if len(data["P"]) else "c'x"
-    return high, low, f"A cone program of {n} variables, {words}, minimize {objective} where b - A x is in the cones"
+    objective, named = "c'x + x'Px / 2" if len(data["P"]) else "c'x", repr(domain.loss[:NAMES])
+    objective = (
+        f"minimize {objective} + {offset.str(17)}" if sign > 0 else f"maximize -({objective}) - {offset.str(17)}"
+    )
+    words = f"A compiled cone program of {n} variables ({named}), {words}, {objective} where b - A x is in the cones"
+    ends = high + offset if point else None, low if contradiction else low + offset if bounded else None
+    return (*ends, words) if sign > 0 or contradiction else (_minus(ends[1]), _minus(ends[0]), words)
+
+
+def _minus(value: arb | None) -> arb | None:
+    return None if value is None else -value
 
 
 def _entries(data: Arrays, name: str) -> list[Entry]:

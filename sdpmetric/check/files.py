@@ -39,7 +39,7 @@ SOFTMAX = {"pairs": "g h 2: 0 n", "ideal": "g h: 0", "weights": "g: 0", "distrib
 # Domains and terms: the data that they need, what the text says of them, and arrays.
 METRICS = ("X", "", {"components": "B K Q", "map": "d Q", "shares": "n B: 0"})
 DOMAINS = dict.fromkeys(("all", "diagonal", "threshold"), METRICS)
-DOMAINS |= {"cones": ("A A_rows A_columns P P_rows P_columns b c", "", CONES)}
+DOMAINS |= {"cones": ("A A_rows A_columns P P_rows P_columns b c", "sign offset names", CONES)}
 TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
     "labels": ("y", "loss weight pull offset", LABELS),
     "rows": ("", "loss weight", ROWS),
@@ -63,7 +63,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Said:
-    """A domain or a term: its kind, its loss, numbers, each the exact sum of some floats, and arrays."""
+    """A domain or a term: its kind, its loss or names, numbers, each the exact sum of some floats, and arrays."""
 
     kind: str
     loss: str
@@ -185,12 +185,12 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
     for k, (own, (_, words, arrays)) in enumerate(zip(said, kinds, strict=True)):
         known = dict(sizes)
         found = {name: checked(name, held[f"{k}.{name}"], wanted, known) for name, wanted in arrays.items()}
-        numbers = {name: own[name] for name in {*words.split()} - {"loss"}}
+        numbers = {name: own[name] for name in {*words.split()} - {"loss", "names"}}
         exact = {
             name: [number(name, x) for x in (each if each and isinstance(each, list) else [each])]
             for name, each in numbers.items()
         }
-        parts.append(Said(str(own["term" if k else "domain"]), str(own.get("loss")), exact, found))
+        parts.append(Said(str(own["term" if k else "domain"]), str(own.get("loss", own.get("names"))), exact, found))
         sizes |= {"B": known.get("B", 0), "D": known.get("B", 0) * known.get("d", 0)}
     return [about["objective"], about["lower_bound"]], data, parts
 

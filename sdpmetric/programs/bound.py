@@ -276,7 +276,7 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
     lacking = [] if search.contradictory else [words for words in sides if words]
     if lacking and search.status:
         lacking.append(f"the solver's status was {search.status}")
-    reason = "; ".join(([canonical.reservation] if rigor == "compiled" else []) + lacking)
+    reason = "; ".join(([canonical.reservation or ""] if rigor == "compiled" else []) + lacking)
     values = None if search.point is None else canonical.values(search.point)
     direction = None if search.direction is None else canonical.values(search.direction)
     multipliers = None

@@ -236,7 +236,8 @@ class Units:
     @classmethod
     def none(cls, program: ConeProgram) -> Units:
         """Those of the program itself."""
-        return cls(*(np.zeros(size, dtype=np.int64) for size in program.A.shape), 0, 0)
+        m, n = program.A.shape
+        return cls(np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64), 0, 0)
 
     def of(self, program: ConeProgram, sign: int = 1) -> ConeProgram:
         """The program in these units, or back in its own with the sign -1."""
@@ -257,8 +258,11 @@ class Units:
     def exact(self, program: ConeProgram, scaled: ConeProgram) -> bool:
         """Whether nothing over- or underflowed."""
         back = self.of(scaled, -1)
-        pairs = ((program.data, back.data), (program.radii, back.radii))
-        return all(np.array_equal(*(np.concatenate([d.P.data, d.A.data, d.c, d.b]) for d in pair)) for pair in pairs)
+        for before, after in ((program.data, back.data), (program.radii, back.radii)):
+            ours, theirs = (np.concatenate([d.P.data, d.A.data, d.c, d.b]) for d in (before, after))
+            if not np.array_equal(ours, theirs):
+                return False
+        return True
 
     @property
     def objective(self) -> int:
@@ -422,7 +426,8 @@ def _cvxpy(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones
     objective = c @ x
     if P.nnz:
         objective = objective + 0.5 * cp.quad_form(x, cp.psd_wrap((P + sp.triu(P, 1).T).tocsc()))
-    s, constraints, maps = b - A @ x, [], []
+    s, constraints = b - A @ x, list[cp.Constraint]()
+    maps: list[tuple[slice, sp.csr_array | None]] = []
     for rows in (slice(0, cones.zero), slice(cones.zero, cones.linear)):
         if rows.stop > rows.start:
             constraints.append(s[rows] == 0 if rows.start == 0 and cones.zero else s[rows] >= 0)
@@ -437,11 +442,12 @@ def _cvxpy(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones
         T = sp.csr_array((np.tile(share, 2), (entries, np.tile(k, 2))), (side * side, len(k)))
         constraints.append(cp.reshape(T @ s[rows], (side, side), order="F") >> 0)
         maps.append((rows, T))
-    for kind, rows in zip(("exp", "power"), cones.threes, strict=True):
-        for k in range((rows.stop - rows.start) // 3):
-            some = slice(rows.start + 3 * k, rows.start + 3 * k + 3)
-            constraints.append(cp.ExpCone(*s[some]) if kind == "exp" else cp.PowCone3D(*s[some], cones.power[k]))
-            maps.append((some, None))
+    for number in range(cones.exp + len(cones.power)):
+        first = cones.threes[0].start + 3 * number
+        three = [s[first + k] for k in range(3)]
+        power = number - cones.exp
+        constraints.append(cp.ExpCone(*three) if power < 0 else cp.PowCone3D(*three, cones.power[power]))
+        maps.append((slice(first, first + 3), None))
     problem = cp.Problem(cp.Minimize(objective), constraints)
     problem.solve(solver=solver.name, verbose=solver.verbose, **solver.options)
     z = np.full(cones.size, np.nan)

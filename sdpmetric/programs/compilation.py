@@ -17,8 +17,9 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.linalg.rigorous.coefficients import Coefficients, UnknownError
 from sdpmetric.programs.canonical import ConeProgram, Cones, Data
-from sdpmetric.programs.written import PARTS, Reading, Terms, UnknownError, reservation
+from sdpmetric.programs.written import Reading, reservation
 
 if TYPE_CHECKING:
     from cvxpy.reductions.chain import Chain
@@ -107,11 +108,11 @@ class Canonical:
         """The problem's variables by id at a point of the program."""
         return self._inverted(x, np.zeros(self.order.shape[0]))[0]
 
-    def multipliers(self, z: FloatArray) -> dict[int, list[FloatArray]]:
+    def multipliers(self, z: FloatArray) -> dict[int, FloatArray]:
         """Multipliers of the program as CVXPY's dual values of the problem's constraints, by id."""
         return self._inverted(np.zeros(len(self.program.c)), z)[1]
 
-    def _inverted(self, x: FloatArray, z: FloatArray) -> tuple[dict[int, FloatArray], dict[int, list[FloatArray]]]:
+    def _inverted(self, x: FloatArray, z: FloatArray) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:
         from cvxpy.reductions.solution import Solution
 
         duals, first, rows = {}, 0, self.order.T @ z
@@ -202,11 +203,7 @@ def _split(M: sp.csr_array) -> tuple[sp.csr_array, FloatArray]:
 
 def _rounding(order: sp.csr_array, raw: sp.csr_array) -> sp.csr_array:
     """What sums of two entries of semidefinite blocks lose."""
-    each = []
-    for M in (order, raw):
-        coo = sp.coo_array(M)
-        each.append(Terms.of(coo.row, coo.col, coo.data, np.zeros(coo.nnz), coo.shape))
-    return (each[0] @ each[1]).apart(order @ raw)
+    return (Coefficients.exact(order) @ Coefficients.exact(raw)).apart(order @ raw)
 
 
 def _radii(
@@ -214,18 +211,17 @@ def _radii(
 ) -> tuple[Data, float]:
     """How far the numbers of a program are from those of the expressions of which they are compiled."""
     n = len(program.c)
-    reading, coo = Reading(dict(stuffed.var_id_to_col), n), sp.coo_array(order)
-    choice = Terms.of(coo.row, coo.col, coo.data, np.zeros(coo.nnz), coo.shape)
+    reading = Reading(dict(stuffed.var_id_to_col), n)
     with np.errstate(invalid="ignore"):
         rows = [reading.of(arg) for constraint in stuffed.constraints for arg in constraint.args]
         A, b = sp.csr_array((0, n)), np.zeros(0)
         if rows:
-            exact = choice @ rows[0].stacked(rows[1:])
+            exact = Coefficients.exact(order) @ Coefficients.stacked(rows)
             A, b = _split(exact.apart(sp.hstack([-program.A, program.b[:, None]], format="csr")))
         top = reading.of(reduced.objective.expr)
         forms = reading.curvature(top).apart(program.P)
-        flat = Terms.of(*(getattr(top, part)[top.columns <= n] for part in PARTS), shape=top.shape)
-        c = flat.apart(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
+        linear = top.up_to(n)
+        c = linear.apart(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
     return Data(sp.csr_array(forms), c[:-1], A, b), float(c[-1])
 
 

@@ -80,7 +80,9 @@ class Definite:
     least: float
 
     @classmethod
-    def of(cls, W: sp.csr_array, off: sp.csr_array, P: sp.csr_array | None, P_off: sp.csr_array | None) -> Definite | None:
+    def of(
+        cls, W: sp.csr_array, off: sp.csr_array, P: sp.csr_array | None = None, P_off: sp.csr_array | None = None
+    ) -> Definite | None:
         """None where it is singular, as far as floats can tell, or may be so for W and P that are off by radii."""
         n = W.shape[1]
         squares = np.asarray(W.multiply(W).sum(axis=0)).ravel() + (0.0 if P is None else P.diagonal())
@@ -93,7 +95,7 @@ class Definite:
         terms = float(np.diff(W.tocsc().indptr).max(initial=0)) + 8.0
         trace = float(W.multiply(W).sum())
         rounded = gamma(terms) * trace + 2.0 * math.sqrt(trace) * float((off @ unit).sum())
-        if P is not None:
+        if P is not None and P_off is not None:
             H = H + unit @ P @ unit
             rounded += gamma(8) * float(abs(H).sum(axis=1).max(initial=0.0))
             rounded += float((unit @ P_off @ unit).sum())
@@ -308,11 +310,16 @@ def rooms(cones: Cones, z: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A proven number; infinite where nothing is proven, and then why, and what each row of the cones lacks."""
+    """A proven number; infinite where nothing is proven, and then why, and what each row of the cones lacks.
+
+    Near the point x, or the multipliers z and slope x, are those that are proven to be feasible.
+    """
 
     value: float
     why: str = ""
     missing: FloatArray | float = 0.0
+    x: FloatArray | None = None
+    z: FloatArray | None = None
 
 
 def curvature(P: sp.csr_array, off: sp.csr_array) -> float:
@@ -421,7 +428,7 @@ def lower_bound(
                 apart = apart + norms_of_rows(sp.csr_array(M[:, bounded].T)) * root * (1.0 + 1e-12)
                 apart = apart + norms_of_rows(sp.csr_array(Q[bounded][:, columns] @ units)) * length * (1.0 + 1e-12)
         lost.append(sum_above(all_above(apart * reach[bounded], 4)))
-    return Bound(sum_below(np.concatenate([-products, -np.array(lost)])))
+    return Bound(sum_below(np.concatenate([-products, -np.array(lost)])), x=x, z=z)
 
 
 def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
@@ -466,28 +473,28 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
 
 def _consistent(program: ConeProgram, rows: LongArray) -> tuple[LongArray, Definite | None]:
     """Equations from which all others follow, and the matrix of their products."""
-    equations, off, none = program.A[rows], program.radii.A[rows], sp.csr_array((len(rows), len(rows)))
-    definite = Definite.of(equations.T.tocsr(), off.T.tocsr(), None, none)
+    equations, off = program.A[rows], program.radii.A[rows]
+    definite = Definite.of(equations.T.tocsr(), off.T.tocsr())
     if definite is None and program.off is None:
         some = independent(sp.csc_array(sp.hstack([equations, program.b[rows, None]]).T))
         if some is not None and len(some) < len(rows):
-            return rows[some], Definite.of(equations[some].T.tocsr(), off[some].T.tocsr(), None, none)
+            return rows[some], Definite.of(equations[some].T.tocsr(), off[some].T.tocsr())
     return rows, definite
 
 
-def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[Bound, FloatArray]:
+def upper_bound(program: ConeProgram, x: FloatArray) -> Bound:
     """A float not below the optimum, from a point near x that is proven to be feasible; infinity if none is."""
     cones, A, b, zero, off = program.cones, program.A, program.b, program.cones.zero, program.radii
     used = np.diff(A.indptr)[:zero] > 0
     if (np.abs(b[:zero]) + off.b[:zero] + off.A[:zero].sum(axis=1))[~used].any():
-        return Bound(math.inf, "an equation has no variables"), x
+        return Bound(math.inf, "an equation has no variables")
     rows, definite, length = np.flatnonzero(used), None, 0.0
     if len(rows):
         if "equations" not in program.proofs:
             program.proofs["equations"] = _consistent(program, rows)
         rows, definite = program.proofs["equations"]
         if definite is None:
-            return Bound(math.inf, "equations depend on each other, or nearly"), x
+            return Bound(math.inf, "equations depend on each other, or nearly")
         M = A[rows]
         for _ in range(3):
             x = x + M.T @ definite.solve(b[rows] - M @ x)
@@ -502,7 +509,7 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[Bound, FloatArray]
     balls[: cones.linear] = moved[: cones.linear]
     missing = lacks(cones, slack, balls, dual=False)
     if missing.max(initial=0.0) > 0.0:
-        return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing), x
+        return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
     Px, Px_off = image(program.P, abs(program.P), x, np.zeros(len(x)), off.P, np.zeros(len(x)))
     terms = np.concatenate([program.c * x, 0.5 * x * Px])
     slope = norm_above(np.abs(program.c) + off.c + np.abs(Px) + Px_off)
@@ -512,4 +519,4 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[Bound, FloatArray]
         above(slope * length, 4) if length else 0.0,
         above(0.5 * (norm_above(program.P.data) + norm_above(off.P.data)) * length * length, 8) if length else 0.0,
     ]
-    return Bound(sum_above(np.append(terms, errors))), x
+    return Bound(sum_above(np.append(terms, errors)), x=x)

@@ -57,8 +57,8 @@ class Evidence:
         ends = (upper, lower) if self.sign > 0 else (lower, upper)
         claims = [None if self.infeasible or not math.isfinite(v) else float(v) for v in ends]
         arrays |= {"free_multipliers": rows, "free_point": columns}
-        about = {"domain": "cones", "sign": self.sign, "offset": self.offset, "names": self.names}
-        Proof(*claims, about, (), held, arrays).write(path, data)
+        about: dict[str, object] = {"domain": "cones", "sign": self.sign, "offset": self.offset, "names": self.names}
+        Proof(claims[0], claims[1], about, (), held, arrays).write(path, data)
 
     def _multipliers(self) -> tuple[FloatArray, LongArray, float]:
         """Multipliers and slope, entries that are solved for, and the bound of these; free ones have the most room."""

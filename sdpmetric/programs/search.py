@@ -98,10 +98,7 @@ class Search:
             return True
         if ("dual" in says or "unbounded" in says or last) and self.lower == -math.inf:
             if self.upper == math.inf:
-                still = replace(
-                    program, c=0.0 * program.c, P=0.0 * program.P, off=_without_objective(program), proofs={}
-                )
-                answer = ask(still, self.solver, shift, 0.0)
+                answer = ask(_without_objective(program), self.solver, shift, 0.0)
                 if isinstance(answer, Answer):
                     self._above(program, units, answer.x)
             return self.upper < math.inf and self._unbounded(program, units, shift)
@@ -128,10 +125,10 @@ class Search:
         return missing
 
     def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> FloatArray | float:
-        found, point = upper_bound(program, x)
+        found = upper_bound(program, x)
         value = units.value(found.value, up=True)
-        if value < self.upper:
-            self.upper, self.point = value, units.point(point)
+        if value < self.upper and found.x is not None:
+            self.upper, self.point = value, units.point(found.x)
         self.why["upper"] = found.why or self.why.get("upper", "")
         return found.missing
 
@@ -150,8 +147,8 @@ class Search:
             found = lower_bound(program, z, x, known, weighted=kind == "weighted")
             first = found if kind == "plain" else first
             value = min(units.value(found.value, up=False), self.upper)
-            if value > self.lower:
-                self.lower, self.multipliers, self.at = value, units.dual(z), units.point(x)
+            if value > self.lower and found.x is not None and found.z is not None:
+                self.lower, self.multipliers, self.at = value, units.dual(found.z), units.point(found.x)
             if value >= hoped - 0.1 * ENOUGH * max(1.0, abs(hoped)):
                 break
         else:
@@ -200,10 +197,10 @@ class Search:
         answer = ask(rays, self.solver, shift, 0.0)
         if not isinstance(answer, Answer):
             return False
-        found, direction = upper_bound(rays, answer.x)
-        if not found.value < (0.0 if self.certain else -math.sqrt(COMPILED)):
+        found = upper_bound(rays, answer.x)
+        if found.x is None or not found.value < (0.0 if self.certain else -math.sqrt(COMPILED)):
             return False
-        self.upper, self.point, self.direction = -math.inf, None, units.point(direction)
+        self.upper, self.point, self.direction = -math.inf, None, units.point(found.x)
         return True
 
 

@@ -13,17 +13,17 @@ from sdpmetric.check.files import digest
 G, J = cp.Variable((4, 4), PSD=True), cp.Variable((5, 5), PSD=True)
 x, y = cp.Variable(3), cp.Variable(2, nonneg=True)
 t = cp.Variable()
-# Programs, and the optimum of the cone program that is minimized.
+# Programs and their optima.
 PROGRAMS = {
-    "CHSH": (cp.Problem(cp.Maximize(G[0, 2] + G[0, 3] + G[1, 2] - G[1, 3]), [cp.diag(G) == 1]), -np.sqrt(8.0)),
+    "CHSH": (cp.Problem(cp.Maximize(G[0, 2] + G[0, 3] + G[1, 2] - G[1, 3] + 1), [cp.diag(G) == 1]), 1 + np.sqrt(8.0)),
     "theta of a cycle": (
         cp.Problem(cp.Maximize(cp.sum(J)), [cp.trace(J) == 1] + [J[i, (i + 1) % 5] == 0 for i in range(5)]),
-        -np.sqrt(5.0),
+        np.sqrt(5.0),
     ),
     "linear": (cp.Problem(cp.Minimize(y[0] + y[1]), [y[0] + 2 * y[1] >= 3]), 1.5),
     "quadratic": (cp.Problem(cp.Minimize(cp.sum_squares(x)), [cp.sum(x) == 1]), 1.0 / 3.0),
     "exponential": (cp.Problem(cp.Minimize(cp.exp(x[0]) + cp.sum(x)), [x >= 1]), np.e + 3.0),
-    "power": (cp.Problem(cp.Maximize(t), [cp.PowCone3D(y[0], y[1], t, 0.5), y[0] + 2 * y[1] <= 4]), -np.sqrt(2.0)),
+    "power": (cp.Problem(cp.Maximize(t), [cp.PowCone3D(y[0], y[1], t, 0.5), y[0] + 2 * y[1] <= 4]), np.sqrt(2.0)),
     "second-order": (cp.Problem(cp.Minimize(cp.norm(x - [1.0, 2.0, 3.0])), [cp.sum(x) == 1]), 5.0 / np.sqrt(3.0)),
 }
 
@@ -82,7 +82,10 @@ def test_a_changed_claim_point_or_program_is_refused(files):
         (arrays | {"0.psd": np.array([1e9])}, about, 2),
         (arrays | {"0.power": np.array([1.5])}, about, 2),
         (arrays, about | {"objective": None, "lower_bound": None}, 1),
-        (arrays, about | {"objective": None}, 2),
+        (arrays, about | {"domain": about["domain"] | {"sign": 0.5}}, 2),
+        (arrays, about | {"domain": about["domain"] | {"offset": about["domain"]["offset"] + 1.0}}, 1),
+        (arrays, about | {"objective": None}, 0),
+        (arrays, about | {"lower_bound": None}, 0),
         (arrays, about | {"terms": [{"term": "trace", "weight": 1.0}]}, 2),
         (arrays | {"0.multipliers": -arrays["0.multipliers"]}, about, 1),
         (arrays | {"0.free_multipliers": arrays["0.free_multipliers"][:-1]}, about, 2),
@@ -155,7 +158,8 @@ def test_quadratic_objectives_are_convex(P, code, tmp_path):
     data = {"A": nothing, "A_rows": nothing, "A_columns": nothing, "b": nothing, "c": np.array([-2.0, 0.0])}
     data |= dict(zip(("P_rows", "P_columns", "P"), np.array(P).T, strict=True))
     np.savez(tmp_path / "data.npz", **data)
-    about = {"format": 4, "objective": -1.0, "lower_bound": -1.0, "domain": {"domain": "cones"}, "terms": []}
+    about = {"format": 4, "objective": -1.0, "lower_bound": -1.0, "terms": []}
+    about |= {"domain": {"domain": "cones", "sign": 1, "offset": 0.0, "names": "x (2,)"}}
     arrays = {"0.point": np.array([1.0, 5.0]), "0.multipliers": np.array([1.0, 0.0])}
     arrays |= {f"0.{name}": nothing for name in ("free_multipliers", "free_point", "soc", "psd", "power")}
     arrays |= {"0.sizes": np.zeros(3)}
@@ -175,5 +179,5 @@ def test_quadratic_objectives_are_convex(P, code, tmp_path):
     ],
 )
 def test_programs_without_proof_files_say_so(problem, tmp_path):
-    with pytest.raises(ValueError, match=r"no proof|equations"):
+    with pytest.raises(ValueError, match=r"no proof|equations|no multipliers"):
         sm.bound(problem).save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")

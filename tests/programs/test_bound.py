@@ -106,7 +106,7 @@ def test_programs_that_cannot_be_bounded_are_told_why():
             sm.bound(problem)
     with pytest.raises(TypeError, match=r"cvxpy\.Problem"):
         sm.bound(x)
-    with pytest.raises(ValueError, match="CLARABEL, .*SCS"):
+    with pytest.raises(ValueError, match="CLARABEL"):
         sm.bound(diagonal()[1], "MOSEK")
     with pytest.raises(ValueError, match="radius"):
         sm.bound(diagonal()[1], radius=-1.0)
@@ -134,7 +134,7 @@ def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
             for known in (nowhere, reach(program, math.inf)):
                 low = lower_bound(program, z, x, known, weighted=bool(rng.integers(2))).value
                 assert low == -math.inf or Fraction(low) * Fraction(2) ** units.objective <= optimum
-            high = upper_bound(program, x)[0].value
+            high = upper_bound(program, x).value
             assert high == math.inf or Fraction(high) * Fraction(2) ** units.objective >= optimum
 
 
@@ -162,9 +162,9 @@ def test_large_sparse_matrices_are_proven_definite_too(monkeypatch, rng):
     from sdpmetric.programs import enclosure
 
     W = sp.csr_array(sp.random_array((120, 40), density=0.1, rng=rng) + sp.eye_array(120, 40))
-    dense = Definite.of(W, 0 * W, None, None)
+    dense = Definite.of(W, 0 * W)
     monkeypatch.setattr(enclosure, "DENSE", 10)
-    sparse = Definite.of(W, 0 * W, None, None)
+    sparse = Definite.of(W, 0 * W)
     exact = np.linalg.svd((W @ sp.diags_array(np.ldexp(1.0, sparse.powers))).toarray(), compute_uv=False)[-1] ** 2
     for found in (dense, sparse):
         assert 0.1 * exact < found.least <= exact * (1 + 1e-12)
