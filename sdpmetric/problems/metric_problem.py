@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
@@ -26,6 +27,7 @@ from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
+from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems import proofs
 from sdpmetric.terms.base import Loss, Sum, Term
@@ -270,9 +272,26 @@ class MetricProblem(Problem):
 
     @cached_property
     def moderate(self) -> tuple[FloatArray, float, float]:
-        """Coordinates (k, p) of moderate size; the best multiple of the identity there, for a factor; its objective."""
-        T, total = self.dual.slack.descent_coordinates, self.total
-        L = T.T @ self.domain.basis
+        """Coordinates (k, p) of moderate size; the best multiple of the identity there, for a factor; its objective.
+
+        With f the objective of the best multiple of the identity where costs are whitened, and V the differences of
+        pairs, the coordinates T have ``T T^T = (I / f + V^T V / p)^(-1)`` there: a direction is as long as either the
+        objective pays for, or distances of about 1 need. It matters where features have different units.
+        """
+        T = self.dual.slack.descent_coordinates
+        multiple, objective = self._best_identity(T)
+        scaled = None if self.domain.diagonal or self.domain.blocks else self._scaled_by_pairs(T, objective)
+        if scaled is not None:
+            T = scaled
+            multiple, objective = self._best_identity(T)
+        D = self.total.distances(T.T @ self.domain.basis)
+        smallest = 0.0 if self.total.barrier or not D.any() else SMALL / math.sqrt(float(D.mean()))  # where 0 is best
+        scale = max(multiple, smallest)
+        return scale * T, multiple / scale, objective if 1e-100 < objective < 1e100 else 1.0
+
+    def _best_identity(self, T: FloatArray) -> tuple[float, float]:
+        """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
+        total, L = self.total, T.T @ self.domain.basis
         D = total.distances(L)
 
         def value(log_scale: float) -> float:
@@ -281,10 +300,22 @@ class MetricProblem(Problem):
             losses = total.smoothed_losses(s * L, s * s * D, 1.0)[0]
             return min(losses + sum(term.value(s * L) for term in total.regularizers), 1e300)
 
-        found = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
-        least = 0.0 if total.barrier or not D.any() else SMALL / math.sqrt(float(D.mean()))  # the best one may be 0
-        scale, size = max(math.exp(float(found.x)), least), abs(float(found.fun))
-        return scale * T, math.exp(float(found.x)) / scale, size if 1e-100 < size < 1e100 else 1.0
+        minimum = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
+        return math.exp(float(minimum.x)), abs(float(minimum.fun))
+
+    def _scaled_by_pairs(self, T: FloatArray, objective: float) -> FloatArray | None:
+        """See `moderate`; None where the matrix is not numerically definite."""
+        first, second = self.total.pairs.T
+        if not (len(first) and 0.0 < objective < 1e100):
+            return None
+        H = adjoint(self.dual.slack.points @ T, first, second, np.full(len(first), 1.0 / len(first)))
+        H = H + np.eye(len(H)) / objective
+        size = np.sqrt(np.diag(H))
+        try:
+            root = np.linalg.cholesky(H / np.outer(size, size)) * size[:, None]
+        except np.linalg.LinAlgError:
+            return None
+        return np.asarray(scipy.linalg.solve_triangular(root, T.T, lower=True).T)
 
     def settled(self, components: FloatArray) -> FloatArray:
         """What a solver reports for a point that it found; some statements fix what their sum leaves free."""
