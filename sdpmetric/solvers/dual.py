@@ -47,7 +47,7 @@ SETTLED = 100
 CENTERS, STEPS = 12, 12
 # Weights of the proximal term, where the curvature along each multiplier is at most 1: the first, the last, each as a
 # share of the one before. Steps below the last share of the way from a center end the search for the next one.
-PROXIMAL, LEAST_PROXIMAL, LESS_PROXIMAL, SETTLED_STEP = 1e-2, 1e-8, 0.1, 1e-2
+PROXIMAL, LEAST_PROXIMAL, LESS_PROXIMAL, SETTLED_STEP = 1e-2, 1e-14, 0.1, 1e-2
 # Newton's equations are solved up to this size, and the root of the curvature has at most so many entries (400 MB).
 MAX_EQUATIONS, MAX_ENTRIES = 2500, 5 * 10**7
 # A Newton direction is tried at so many lengths, each this share of the one before.
@@ -144,6 +144,7 @@ class SumDual:
     domain: Domain
     shift: FloatArray | float = 0.0
     n_negative: int = 0
+    proximal: float = PROXIMAL
 
     @cached_property
     def losses(self) -> list[MarginLoss]:
@@ -331,7 +332,7 @@ class SumDual:
 
         Optimal multipliers are not unique in general, and the Hessian singular; the proximal term makes it regular.
         """
-        here, weight = self.at(a, spectrum=True), PROXIMAL
+        here, weight = self.at(a, spectrum=True), self.proximal
         yield a, here
         for _ in range(CENTERS if self.bends is not None else 0):
             center = a
@@ -344,7 +345,7 @@ class SumDual:
                 yield a, here
                 if moved <= SETTLED_STEP * float(np.linalg.norm((a - center) / self.units)):
                     break
-            weight = max(LEAST_PROXIMAL, LESS_PROXIMAL * weight)
+            weight = self.proximal = max(LEAST_PROXIMAL, LESS_PROXIMAL * weight)
 
     @cached_property
     def units(self) -> FloatArray:
