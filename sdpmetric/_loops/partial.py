@@ -12,26 +12,35 @@ CHUNK = 4
 
 
 @loop()
-def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray, LongArray, int]:
+def nearest(
+    train: FloatArray, queries: FloatArray, turned: FloatArray, asked: FloatArray, room: float, k: int
+) -> tuple[FloatArray, LongArray, int]:
     """The k nearest rows of `train` for each query; a distance is given up once its partial sum exceeds the k-th best.
 
-    Sums of squares never fall while they are added up, rounding included, so nothing is missed. The leading
-    coordinates are best those of the largest variance.
+    Partial sums are those of `turned` and `asked`, the same points along axes of which the leading ones have the
+    largest variance; squared distances there are off by `room` at most. Distances that are not given up are computed
+    from the points themselves, so that ties of these stay ties: of equal ones the first rows are nearest.
     """
     m, (n, d) = len(queries), train.shape
     distances, rows = np.full((m, k), np.inf), np.zeros((m, k), dtype=np.int64)
     spent = 0
     for t in range(m):
-        best, found, query = distances[t], rows[t], queries[t]
+        best, found = distances[t], rows[t]
         for i in range(n):
             total, first = 0.0, 0
-            while first < d and total < best[k - 1]:
+            while first < d and total <= best[k - 1] + room:
                 last = min(first + CHUNK, d)
                 for c in range(first, last):
-                    step = query[c] - train[i, c]
+                    step = asked[t, c] - turned[i, c]
                     total += step * step
                 first = last
             spent += first
+            if total > best[k - 1] + room:
+                continue
+            total = 0.0
+            for c in range(d):
+                step = queries[t, c] - train[i, c]
+                total += step * step
             if total < best[k - 1]:
                 slot = k - 1
                 while slot > 0 and best[slot - 1] > total:

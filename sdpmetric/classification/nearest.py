@@ -15,6 +15,8 @@ from sdpmetric.core import validation
 
 # Squared distances of embedded examples further out overflow.
 LARGEST = 1e150
+# Turning d coordinates changes squared distances by less than d^1.5 times this share of the largest squared lengths.
+TURNING = 1e-15
 Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"]
 
 
@@ -119,7 +121,10 @@ def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) ->
         raise ValueError(f"algorithm must be one of {', '.join(map(repr, get_args(Algorithm)))}, got {algorithm!r}.")
     if algorithm == "partial":
         axes = np.linalg.eigh(np.cov(Z.T, ddof=0).reshape(Z.shape[1], -1))[1][:, ::-1]
-        near, rows, _ = partial.nearest(np.ascontiguousarray(Z @ axes), np.ascontiguousarray(queries @ axes), k)
+        turned, asked = np.ascontiguousarray(Z @ axes), np.ascontiguousarray(queries @ axes)
+        squares = float(np.square(Z).sum(axis=1).max() + np.square(queries).sum(axis=1).max(initial=0.0))
+        room = TURNING * Z.shape[1] ** 1.5 * squares
+        near, rows, _ = partial.nearest(np.ascontiguousarray(Z), np.ascontiguousarray(queries), turned, asked, room, k)
         return near, rows
     if algorithm != "faiss":
         found, index = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(Z).kneighbors(queries)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -118,6 +120,24 @@ def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> t
     chosen = np.sort(np.concatenate(keys))
     pairs = np.stack([chosen // n, chosen % n], axis=1).astype(np.int32)
     return pairs, index[pairs[:, 0]] == index[pairs[:, 1]]
+
+
+def weight_of_slacks(
+    X: NDArray[np.floating],
+    pairs: IndexArray,
+    similar: BoolArray,
+    weights: FloatArray | None,
+    most: float,
+    total: float,
+) -> float:
+    """`most`, or less, so that the slacks of all pairs weigh `total` together at most; weighted by their own weights.
+
+    Similar pairs of equal examples cost nothing under any metric and do not count. So whole weights of examples, whose
+    products are the pairs' weights, give what repeated rows give.
+    """
+    costs = ~similar | (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
+    size = float(np.count_nonzero(costs)) if weights is None else math.fsum(weights[costs])
+    return min(most, total / size) if size > 0.0 else most
 
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:

@@ -153,8 +153,9 @@ class LMNN(LargeMarginEstimator):
     search : {"auto", "brute", "ball_tree"}, default "auto"
         Impostor search, exact in every case.
     n_passes : int, default 1
-        Passes (section 5.1): the target neighbors of each are the nearest under the metric of the pass before. Limits
-        of time and iterations apply to each pass.
+        Passes (section 5.1): the target neighbors of each are the nearest under the metric of the pass before. Each
+        learns on X, not on the data that the pass before transformed; see docs/estimators.md. Limits of time and
+        iterations apply to each pass.
     solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
     tol : float or None, default 1e-3
         Relative gap to prove; None: the default of the solver.

@@ -316,8 +316,9 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         return solve(problem.with_weights(trace=weight), tol=tol, max_time=self.max_time, init=known)
 
     def __sklearn_tags__(self) -> Tags:
-        """An answer has its label in its order."""
+        """X are row numbers of objects, not features, and an answer has its label in its order."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
         tags.target_tags.required = tags.classifier_tags.multi_class = False
         return tags
 

@@ -108,9 +108,9 @@ class POLA(StreamingEstimator):
     Parameters
     ----------
     slack_weight : float, "auto" or None, default "auto"
-        Weight of a pair's slack. "auto": 0.01 up to 200 pairs, and 2 divided by their number if there are more, since
-        thousands of pairs would outweigh the norm of the metric. None: hard margins, which are feasible for few data
-        sets. If many pairs contradict each other, larger weights take longer.
+        Weight of a pair's slack. "auto": 0.01 while the pairs' weights add up to 200 at most, and 2 divided by their
+        sum if to more, since thousands of pairs would outweigh the norm of the metric. None: hard margins, which are
+        feasible for few data sets. If many pairs contradict each other, larger weights take longer.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
     gamma : float, optional

@@ -296,8 +296,8 @@ class ITML(SolvedEstimator):
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
     gamma : float or "auto", default "auto"
-        Weight of a pair's slack against the divergence from the prior. "auto": 1 up to 100 pairs, and 100 divided by
-        their number if there are more, since thousands of pairs would outweigh the prior.
+        Weight of a pair's slack against the divergence from the prior. "auto": 1 while the pairs' weights add up to
+        100 at most, and 100 divided by their sum if to more, since thousands of pairs would outweigh the prior.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of
         the mean variance added, a random matrix, or a given one.

@@ -15,7 +15,7 @@ from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.named import named_prior
-from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.pairs import check_labeled_pairs, weight_of_slacks, weighted_pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.linalg import psd
@@ -30,8 +30,8 @@ FloatArray = NDArray[np.float64]
 
 # Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
 PERCENTILES = (5.0, 95.0)
-# Pairs whose slacks weigh 1 each under gamma="auto"; that of more weighs as much together.
-FULL = 100
+# Under gamma="auto" all slacks together weigh this at most, and each slack 1 times the weight of its pair at most.
+FULL = 100.0
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -60,7 +60,8 @@ class ITMLProblem(MetricProblem):
         Bounds on squared distances, ``0 < upper < lower``; default: the 5th and 95th percentile of the given pairs'
         squared distances under the prior, those that are 0 left out.
     gamma : float or "auto", default 1
-        Weight of the slacks, > 0; "auto": 1 up to 100 pairs, and 100 divided by their number if there are more.
+        Weight of the slacks, > 0; "auto": 1 while the pairs' weights add up to 100 at most, and 100
+        divided by their sum if to more; similar pairs of equal examples do not count.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         Positive definite ``A0``: the identity, the inverse of the data's covariance with 0.1 % of the mean variance
         added, a random matrix (of seed 0), or a given one.
@@ -123,14 +124,17 @@ class ITMLProblem(MetricProblem):
         L0 = psd.factor(A0)
         D0 = distances(np.asarray(data, dtype=np.float64) @ L0.T, rows[:, 0], rows[:, 1])
         low, high = np.percentile(D0[D0 > 0] if D0.any() else D0, PERCENTILES).tolist()
+        weights = check_pair_weights(pair_weights, len(rows))
+        if gamma == "auto":
+            gamma = weight_of_slacks(data, rows, flags, weights, 1.0, FULL)
         values = {
             "pairs": rows,
             "similar": flags,
             "upper": validation.check_number("upper", low if upper is None else upper, 0.0),
             "lower": validation.check_number("lower", high if lower is None else lower, 0.0),
-            "gamma": validation.check_number("gamma", min(1.0, FULL / len(rows)) if gamma == "auto" else gamma, 0.0),
+            "gamma": validation.check_number("gamma", gamma, 0.0),
             "prior": A0,
-            "pair_weights": check_pair_weights(pair_weights, len(rows)),
+            "pair_weights": weights,
         }
         self._assign(**values)
         if not 0.0 < self.upper < self.lower:

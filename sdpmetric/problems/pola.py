@@ -80,10 +80,11 @@ class POLAProblem(Problem):
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
     slack_weight : float or "auto", optional
-        Weight of the slacks, > 0; "auto": 0.01 up to 200 pairs, and 2 divided by their number if there are more; None:
-        hard margin.
+        Weight of the slacks, > 0; "auto": 0.01 while the pairs' weights add up to 200 at most, and 2 divided by
+        their sum if to more; similar pairs of equal examples do not count. None: hard margin.
     initial_threshold : float, default 1
-        ``b_1``, between 1 and 1e15.
+        ``b_1``, between 1 and 1e15. Fig. 1 of the paper allows any real number; below 1 the threshold could stay below
+        1 (docs/errata.md).
     pair_weights : (p,) array, optional
         For a soft margin: positive weights of the pairs' slacks; default 1.
 
@@ -115,18 +116,19 @@ class POLAProblem(Problem):
         data = owned(validation.check_data(X), X)
         validation.check_entries("X", data)
         rows = pair_checks.check_pairs(pairs, len(data))
+        flags = pair_checks.check_similar(similar, len(rows))
+        weights = check_pair_weights(pair_weights, len(rows))
         if slack_weight == "auto":
-            slack_weight = min(MOST, ALL / max(len(rows), 1))
+            slack_weight = pair_checks.weight_of_slacks(data, rows, flags, weights, MOST, ALL)
         weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)
         if weight == 0.0:
             raise ValueError("slack_weight must be positive; pass None for the hard margin.")
-        weights = check_pair_weights(pair_weights, len(rows))
         if weight is None and weights is not None:
             raise ValueError("hard margins hold whatever a pair weighs; pass a slack_weight, or no weights.")
         self._assign(
             X=data,
             pairs=rows,
-            similar=pair_checks.check_similar(similar, len(rows)),
+            similar=flags,
             slack_weight=weight,
             initial_threshold=validation.check_number("initial_threshold", initial_threshold, 1.0, LARGEST_THRESHOLD),
             pair_weights=weights,

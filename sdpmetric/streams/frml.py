@@ -36,7 +36,8 @@ class FRMLStream(FactorStream):
         The rank, at most `n_features`.
     loss : {"warp", "auc"}, default "warp"
     gamma : float, default 1
-        At least 1: relevant items with an estimated rank above `gamma` are not pushed further up. WARP only.
+        At least 1: a relevant item whose estimated rank is a number below `gamma`, so which is already near the top, is
+        not pushed further up. WARP only.
     regularization : float, default 0.01
         Weight of the distance to the relevant item, relative to hinges of weight 1 at the last rank.
     step : float, default 0.01

@@ -24,7 +24,8 @@ class POLAStream(PairStream):
     n_features : int
         d.
     initial_threshold : float, default 1
-        ``b_1``, at least 1.
+        ``b_1``, at least 1. Fig. 1 of the paper allows any real number; below 1 the threshold could stay below 1
+        (docs/errata.md).
     gamma : float, optional
         For pairs that no metric separates: every step is shortened to ``loss / (||v||^4 + 1 + gamma)``. None: the
         separable version.

@@ -31,11 +31,23 @@ def test_every_algorithm_finds_the_same_neighbors(algorithm, queries):
 def test_partial_distances_look_at_fewer_coordinates_and_miss_nothing():
     train, asked = (np.random.default_rng(1).normal(size=(n, 40)) * 0.9 ** np.arange(40) for n in (500, 20))
     for turned in (train, np.round(train)):  # with ties, too
-        distances, rows, spent = partial.nearest(turned, asked, 3)
+        distances, rows, spent = partial.nearest(turned, asked, turned, asked, 0.0, 3)
         D = np.sum((asked[:, None] - turned) ** 2, axis=2)
         np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :3], rtol=1e-12)
         np.testing.assert_allclose(np.take_along_axis(D, rows, axis=1), distances, rtol=1e-12)
         assert spent < 0.5 * D.size * 40
+
+
+@pytest.mark.parametrize("algorithm", ["kd_tree", "brute", "partial"])
+def test_ties_of_integers_stay_ties(algorithm):
+    grid = np.random.default_rng(3).integers(0, 3, size=(150, 6)).astype(float)
+    D = np.sum((grid[:, None] - grid) ** 2, axis=2)
+    D[np.diag_indices(150)] = np.inf
+    distances, _ = classification.nearest_neighbors(np.eye(6), grid, None, 5, algorithm=algorithm)
+    expected = np.sort(D, axis=1)[:, :5]
+    np.testing.assert_allclose(distances, expected, rtol=1e-12)
+    both = np.unique(np.stack([expected.ravel(), distances.ravel()]), axis=1)
+    assert both.shape[1] == len(np.unique(expected))  # equal distances are equal floats
 
 
 def test_an_algorithm_that_is_not_there(monkeypatch):

@@ -295,6 +295,17 @@ def test_pola_threshold_after_a_similar_pair():
         assert stream.threshold >= (before if same else 1.0)
 
 
+def test_pola_predictions_at_the_threshold(monkeypatch):
+    b = squared = 1.5
+    for y in (1, -1):
+        predicted, mistake = (1 if squared <= b else -1), y * (b - squared) <= 0  # Fig. 1; section 4
+        assert (predicted == y and mistake) == (y == 1)
+        assert max(0.0, y * (squared - b) + 1) == 1.0  # the loss that the bound counts
+    stream = sm.POLAStream(1)
+    monkeypatch.setattr(stream, "distances", lambda X, pairs: np.full(len(pairs), stream.threshold))
+    assert not stream.predict([[0.0], [1.0]], [[0, 1]]).any()
+
+
 # -- FRML -------------------------------------------------------------------------------------------------------------
 
 

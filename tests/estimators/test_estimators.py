@@ -18,6 +18,7 @@ from sdpmetric.estimators import LMNN, MLKR, MMC, NCA
 
 TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier", "OrdinalEmbedding")  # learn from tuples alone
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
+COMPARING = [getattr(estimators, name)(*() if name == "OrdinalEmbedding" else (LMNN(),)) for name in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
 SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "LSML", "SDML", "SCML", "KernelLMNN", "Adapter")
 PROVEN = [e for e in ALL if type(e).__name__ in SOLVED]
@@ -66,7 +67,7 @@ OTHERWISE = [
 
 @pytest.mark.sklearn_checks
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([*EVERY, *OTHERWISE], expected_failed_checks=unlike_repeated_rows)
+@parametrize_with_checks([*EVERY, *OTHERWISE, *COMPARING], expected_failed_checks=unlike_repeated_rows)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

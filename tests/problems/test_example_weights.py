@@ -53,6 +53,23 @@ def test_whole_weights_are_repeated_rows(name):
     assert_sandwich(other, found)
 
 
+@pytest.mark.parametrize(
+    ("state", "option"),
+    [
+        (lambda *data, **w: sm.ITMLProblem.from_labels(*data, upper=1.0, lower=4.0, gamma="auto", **w), "gamma"),
+        (lambda *data, **w: sm.POLAProblem.from_labels(*data, None, slack_weight="auto", **w), "slack_weight"),
+    ],
+    ids=["itml", "pola"],
+)
+def test_automatic_weights_of_slacks_are_those_of_repeated_rows(state, option):
+    copies = np.repeat(np.arange(18), COUNTS)
+    weighted, copied, plain = state(X, Y, sample_weight=COUNTS), state(X[copies], Y[copies]), state(X, Y)
+    assert getattr(weighted, option) == pytest.approx(getattr(copied, option), rel=1e-12)
+    assert getattr(weighted, option) < getattr(plain, option)
+    for L in LS:
+        assert weighted.objective(L) == pytest.approx(copied.objective(L), rel=1e-9)
+
+
 def copied(make, **options):
     """The problem of repeated rows, each copy with the target neighbors of its row."""
     copies = np.repeat(np.arange(18), COUNTS)
