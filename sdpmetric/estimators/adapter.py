@@ -73,7 +73,7 @@ class Adapter(SolvedEstimator):
     n_candidates : int, default 30
         With labels: how many of the nearest examples each one is compared with, at most a quarter of them of its class.
     solver : {"auto", "projected", "factored", "dual", "conic"}, default "auto"
-        With `side="query"`: "auto", "projected" or "dual".
+        With `side="query"`: "auto" or "newton".
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`; `random_state` also seeds what "cv" holds out.
     early_stopping, validation_fraction, n_iter_no_change

@@ -31,7 +31,6 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.problems.query import QueryProblem
 from sdpmetric.terms.base import Loss
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.margins import MarginLoss
@@ -501,76 +500,6 @@ def _rounds(
         if idle >= PATIENCE:
             break
     return a, math.isfinite(best)
-
-
-@dataclass(eq=False)
-class QueryDual(SumDual):
-    """The dual over all square matrices, which need no positive part: ``W(a) = W0 + sum_t a_t q_t x_t^T / weight``.
-
-    With the products K of every two ``q_t x_t^T``, or where they are too many as sums over them, values need no matrix.
-    """
-
-    pairs: tuple[FloatArray, FloatArray] = field(kw_only=True)
-    to: FloatArray = field(kw_only=True)
-
-    @property
-    def target(self) -> FloatArray:
-        """``weight W0``."""
-        return self.weight * self.to
-
-    @property
-    def constant(self) -> float:
-        """``weight / 2 |W0|^2``."""
-        return 0.5 * self.weight * float(np.sum(self.to * self.to))
-
-    def positive(self, Q: FloatArray) -> FloatArray:
-        """The matrix itself, as there is no cone."""
-        return Q
-
-    @cached_property
-    def first(self) -> FloatArray:
-        """``q_t^T W0 x_t``, (t,)."""
-        return np.asarray(np.einsum("ij,ij->i", self.pairs[0] @ self.to, self.pairs[1]))
-
-    @cached_property
-    def sizes(self) -> FloatArray:
-        """See `SumDual.sizes`."""
-        return np.asarray(np.linalg.norm(self.pairs[0], axis=1) * np.linalg.norm(self.pairs[1], axis=1))
-
-    @cached_property
-    def products(self) -> FloatArray | None:
-        """K, (t, t)."""
-        q, x = self.pairs
-        return (q @ q.T) * (x @ x.T) if len(q) ** 2 <= MAX_ENTRIES else None
-
-    def moved(self, a: FloatArray) -> FloatArray:
-        """``sum_t a_t q_t x_t^T``, (d, d)."""
-        return np.asarray((self.pairs[0] * a[:, None]).T @ self.pairs[1])
-
-    def at(self, a: FloatArray, *, spectrum: bool = False) -> DualValue:
-        """See `SumDual.at`; the metric is left empty."""
-        (loss,), (q, x), K = self.losses, self.pairs, self.products
-        way = np.einsum("ij,ij->i", q @ self.moved(a), x) if K is None else K @ a
-        half, excess = 0.5 * float(a @ way) / self.weight, loss.offset - self.first - way / self.weight
-        value = float(a @ (loss.offset - self.first)) - float(loss.conjugates(a).sum()) - half
-        return DualValue(value, excess - loss.conjugate_slopes(a), lambda: loss.value(excess) + half)
-
-    def components(self, a: FloatArray, here: DualValue) -> FloatArray:
-        """``W.T``."""
-        return (self.to + self.moved(a) / self.weight).T
-
-    @classmethod
-    def of(cls, problem: QueryProblem) -> QueryDual:
-        """That of a problem."""
-        return cls(problem.total, Domain.of(problem.X.shape[1]), pairs=problem.pairs, to=problem.to)
-
-
-@solver(QueryProblem, "dual", tol=1e-4, rank=2)
-def query_steps(problem: QueryProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Solve a map of queries by ascent in the multipliers of its triplets, by L-BFGS-B."""
-    yield Step(problem.zero, problem.objective(problem.zero))
-    dual, u = QueryDual.of(problem), problem.margin - problem.more_similar(problem.zero if init is None else init)
-    yield from _rounds(problem, dual, dual.moderate(problem.terms[0].smoothed(u, 1.0)[1]), budget, tol)
 
 
 def _step(problem: Problem, dual: SumDual, a: FloatArray, here: DualValue, *, proven: bool) -> Step:

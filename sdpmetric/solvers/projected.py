@@ -17,8 +17,7 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.problems.query import QueryProblem
-from sdpmetric.solvers.dual import PROVEN, QueryDual, SumDual
+from sdpmetric.solvers.dual import PROVEN, SumDual
 from sdpmetric.terms.frobenius import Frobenius
 
 # Values that a step may exceed, the share of the promised descent that it has to bring, and lengths that are tried.
@@ -120,11 +119,6 @@ class Descent:
             yield here
 
 
-def is_smooth(problem: QueryProblem) -> bool:
-    """Whether the loss has no kinks."""
-    return not problem.terms[0].kinked
-
-
 @solver(MetricProblem, "projected", tol=1e-4, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
@@ -134,34 +128,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     yield from _iterates(problem, Descent(dual), first, budget, tol)
 
 
-@dataclass(eq=False)
-class QueryDescent(Descent):
-    """A map of queries, as a function of W."""
-
-    dual: QueryDual
-
-    def at(self, P: FloatArray) -> Iterate:
-        """See `Descent.at`."""
-        (loss,), (q, x), weight = self.dual.losses, self.dual.pairs, self.dual.weight
-        value, a = loss.smoothed(loss.offset - np.einsum("ij,ij->i", q @ P, x), 0.0)
-        S, off = -self.dual.moved(a), P - self.middle
-        return Iterate(P, value + 0.5 * weight * float(np.sum(off * off)), value, [a], S, S + weight * off)
-
-    def components(self, here: Iterate) -> FloatArray:
-        """``W.T``."""
-        return here.metric.T
-
-
-@solver(QueryProblem, "projected", tol=1e-4, rank=1, when=is_smooth)
-def query_steps(problem: QueryProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Solve a map of queries with a smooth loss by spectral gradients, from W0 or from `init`."""
-    yield Step(problem.zero, problem.objective(problem.zero))
-    first = None if init is None else init.T
-    yield from _iterates(problem, QueryDescent(QueryDual.of(problem)), first, budget, tol)
-
-
 def _iterates(
-    problem: MetricProblem | QueryProblem, descent: Descent, first: FloatArray | None, budget: Budget, tol: float
+    problem: MetricProblem, descent: Descent, first: FloatArray | None, budget: Budget, tol: float
 ) -> Iterator[Step]:
     """Steps from a metric, or from what it is to be near to, until the gap no longer falls."""
     best, idle = math.inf, 0
@@ -179,7 +147,7 @@ def _iterates(
     yield _step(problem, descent, here, low, proven=True)
 
 
-def _step(problem: MetricProblem | QueryProblem, descent: Descent, here: Iterate, low: float, *, proven: bool) -> Step:
+def _step(problem: MetricProblem, descent: Descent, here: Iterate, low: float, *, proven: bool) -> Step:
     """The metric with the problem's certificate, or with what floating point says."""
     L, a = descent.components(here), np.concatenate([np.zeros(0), *here.slopes])
     if proven or not math.isfinite(here.value):

@@ -105,12 +105,21 @@ def test_maps_that_are_too_large_for_floats_end_with_a_status():
         assert not arb(solution.objective) < exact(problem, solution.components)
 
 
-def test_many_triplets_need_no_table(monkeypatch):
-    X, triplets = data(4)
-    problem = sm.QueryProblem(X, triplets, 0.2, loss="hinge", margin=1.0)
-    whole = sm.solve(problem)
-    monkeypatch.setattr("sdpmetric.solvers.dual.MAX_ENTRIES", 10)
-    assert sm.solve(problem).objective == pytest.approx(whole.objective, rel=1e-3)
+def distant_clusters(rng):
+    return np.concatenate([rng.normal(size=(20, 3)), 50.0 + rng.normal(size=(20, 3))])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "features", [distant_clusters, lambda rng: rng.normal(size=(40, 4)) * [1.0, 1e-2, 30.0, 500.0]]
+)
+def test_features_of_any_size_are_proven_by_newton_and_by_lbfgs(loss, features, monkeypatch):
+    rng = np.random.default_rng(0)
+    triplets = np.argsort(rng.random((120, 40)), axis=1)[:, :3]
+    problem = sm.QueryProblem(features(rng), triplets, 0.1, loss=loss, margin=1.0)
+    assert sm.solve(problem, tol=1e-6).relative_gap <= 1e-6
+    monkeypatch.setattr("sdpmetric.solvers.query.NEWTON_ENTRIES", 0)
+    assert sm.solve(problem, max_iter=5000).relative_gap <= 1e-4
 
 
 def test_explanations_add_up_and_the_program_is_bounded_by_itself():
