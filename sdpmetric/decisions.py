@@ -14,7 +14,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import RIGORS, Rigor, above
+from sdpmetric.linalg.rigorous import Rigor, above
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -188,5 +188,5 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
     # Each root by itself, as quotients may underflow.
     root = math.sqrt(above(certificate.gap, 2)) if certificate.gap > 0.0 else 0.0
     radius = above(math.sqrt(2.0 if optimum else 8.0) * root / math.sqrt(convexity.modulus), 8)
-    rigor = max(convexity.rigor, certificate.rigor, key=RIGORS.index)
-    return NearOptimal(convexity.components, radius, convexity.threshold, rigor)
+    radius = above(radius + convexity.displacement, 2) if convexity.displacement > 0.0 else radius
+    return NearOptimal(convexity.components, radius, convexity.threshold, certificate.rigor)

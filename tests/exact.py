@@ -147,9 +147,12 @@ def pola(D, M, pairs, signs, slack_weight, start, b, weights=None) -> fmpq:
     return (square(M) + (number(b) - number(start)) ** 2) / 2 + number(slack_weight) * slack
 
 
-def hard_pola(D, M, pairs, signs, start) -> fmpq | None:
-    """POLA's least objective among the multiples of a metric that keep all margins; None where none does."""
+def hard_pola(D, M, pairs, signs, start, b=None) -> fmpq | None:
+    """POLA's objective at a threshold, or least among the multiples of a metric; None where a margin is missed."""
     lengths, first = [(D(i, j), s) for (i, j), s in zip(pairs.tolist(), signs, strict=True)], number(start)
+    if b is not None:
+        kept = all((number(b) - q) * s >= 1 for q, s in lengths)
+        return (square(M) + (number(b) - first) ** 2) / 2 if kept else None
     near = max((q for q, s in lengths if s > 0), default=ZERO)
     far = min((q for q, s in lengths if s < 0), default=None)
     if far is None:  # the zero metric and the threshold that is asked for keep them

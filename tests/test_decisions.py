@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from adversary.campaign import tried
 
 import sdpmetric as sm
 from sdpmetric import terms
@@ -89,6 +90,13 @@ def test_metrics_as_good_as_the_solution_are_in_the_ball(name):
     assert far <= near.radius
 
 
+@pytest.mark.parametrize("family", ["stamps", "last digits", "grid", "duplicates"])
+@pytest.mark.parametrize("statement", ["frobenius", "pola", "hard", "curved"])
+def test_exact_metrics_as_good_are_in_the_ball_and_keep_what_is_settled(statement, family):
+    outcome = tried(3, statement, family, only=("near",))
+    assert outcome.violations == []
+
+
 def test_the_radius_is_the_distance_of_the_farthest_metric_that_is_as_good():
     X, center = data()[0], np.diag([1.0, 2.0, 3.0, 4.0])
     problem, L = sm.MetricProblem(X, terms.Frobenius(center)), np.sqrt(center + 0.1 * np.diag([1.0, 0.0, 2.0, 0.0]))
@@ -111,7 +119,7 @@ def test_the_threshold_of_pola_moves_with_the_metric():
         assert not settled or other == match
 
 
-@pytest.mark.parametrize(("shift", "scale"), [(0.0, 2.0**-480), (0.0, 2.0**400), (1e6, 1.0)])
+@pytest.mark.parametrize(("shift", "scale"), [(0.0, 2.0**-480), (0.0, 2.0**400), (1e6, 1.0), (1e15, 1.0)])
 def test_decisions_are_exact_arithmetics_at_any_scale(shift, scale):
     rng = np.random.default_rng(3)
     X = scale * (shift + rng.integers(-3, 4, (30, 2)) + np.where(rng.random((30, 2)) < 0.5, 0.0, 1e-9))

@@ -22,7 +22,6 @@ from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.owned import owned
-from sdpmetric.linalg.rigorous import Rigor
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
@@ -35,13 +34,13 @@ class StrongConvexity:
     """A point, as exact as its certificate, of a strongly convex objective.
 
     It stays convex minus ``modulus / 2`` times a squared norm, the Frobenius norm of the metric with the threshold, if
-    there is one, as one more entry.
+    there is one, as one more entry. The certified point is within `displacement` of it in that norm.
     """
 
     modulus: float
     components: FloatArray
     threshold: float | None = None
-    rigor: Rigor = "float"
+    displacement: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

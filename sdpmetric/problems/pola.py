@@ -331,9 +331,12 @@ class POLAProblem(Problem):
         return math.sqrt(self._best_multiple(components, self.distances(components)))
 
     def strong_convexity(self, components: FloatArray) -> StrongConvexity:
-        """With modulus 1; of a hard margin, `repair` is right up to rounding. See `Problem.strong_convexity`."""
+        """With modulus 1; of a hard margin, around the point after `repair`. See `Problem.strong_convexity`."""
         L, b = self.repair(components)
-        return StrongConvexity(1.0, L, b, "float" if self.slack_weight is not None else "rounding")
+        if self.slack_weight is not None:
+            return StrongConvexity(1.0, L, b)
+        norm = above(math.hypot(metric_norm_above(L, None), b), 4)
+        return StrongConvexity(1.0, L, b, above((self._feasible_multiple(L, b) - 1.0) * norm, 2))
 
     # -- the certificate --------------------------------------------------------------------------------------------
 
@@ -442,23 +445,31 @@ class POLAProblem(Problem):
         return found
 
     def _highest(self, components: FloatArray, threshold: float, metric: FloatArray | None) -> float:
-        """A float not below the objective of exact components; of a hard margin, of their least feasible multiple."""
-        images = Images.of(self.X, self.centered, components.T, metric=metric)
-        low, high = images.distances(self.pairs[:, 0], self.pairs[:, 1])
-        similar, start, b = self.similar, self.initial_threshold, max(1.0, threshold)
-        margins, far = np.where(similar, b - high, low - b), np.where(similar, high, low)
-        size, multiple, slack = metric_norm_above(components, metric), 1.0, 0.0
+        """A float not below the objective of exact components; of a hard margin, of their `_feasible_multiple`."""
+        start, b, size = self.initial_threshold, max(1.0, threshold), metric_norm_above(components, metric)
+        multiple, slack = 1.0, 0.0
         if self.slack_weight is not None:
+            margins, far = self._enclosed_margins(components, b, metric)
             hinges = np.maximum(0.0, 1.0 - margins + 4.0 * U * (1.0 + b + far))
             slack = above(sum_above(products_above(self.ceilings, hinges)), 5)
-        else:
-            least = float((margins - 4.0 * U * (b + far)).min())
-            if least <= 0.0:
-                return math.inf
-            multiple = above(1.0 / least, 2) if least < 1.0 else 1.0
+        elif (multiple := self._feasible_multiple(components, b, metric)) == math.inf:
+            return math.inf
         rounding = 4.0 * U * (multiple * b + start) if multiple != 1.0 else 0.0
         excess = above(abs(multiple * b - start) + rounding)
         return above(product_above(0.5, multiple, size, multiple, size) + product_above(0.5, excess, excess) + slack, 8)
+
+    def _enclosed_margins(
+        self, components: FloatArray, threshold: float, metric: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Margins of exact components from below, but for the rounding of the last difference, and the distances."""
+        low, high = Images.of(self.X, self.centered, components.T, metric=metric).distances(*self.pairs.T)
+        return np.where(self.similar, threshold - high, low - threshold), np.where(self.similar, high, low)
+
+    def _feasible_multiple(self, components: FloatArray, threshold: float, metric: FloatArray | None = None) -> float:
+        """A multiple of metric and threshold, at least 1, that keeps the hard margins exactly; or infinity."""
+        margins, far = self._enclosed_margins(components, threshold, metric)
+        least = float((margins - 4.0 * U * (threshold + far)).min())
+        return 1.0 if least >= 1.0 else above(1.0 / least, 2) if least > 0.0 else math.inf
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""

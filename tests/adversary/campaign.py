@@ -46,6 +46,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "mlr": relatives.mlr,
     "frml": relatives.frml,
     "sums": sums.sums,
+    "curved": lambda X, y, rng: sums.sums(X, y, rng, curved=True),
     "labels": sums.labels,
     "tasks": sums.tasks,
     "lsml": relatives.lsml,

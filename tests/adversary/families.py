@@ -69,6 +69,11 @@ def last_digits(X, y, rng):
     return np.column_stack([X, log_uniform(rng, -3, 3) * (1.0 + 2.0**-52 * rng.integers(0, 5, len(X)))]), y
 
 
+def stamps(X, y, rng):
+    """A feature of whole numbers beside an offset of 1e15, as time stamps in microseconds have."""
+    return np.column_stack([X, 1e15 + rng.integers(0, 9, len(X)) + 4 * y]), y
+
+
 def coincident(X, y, rng):
     """Examples of different classes that are equal."""
     half = len(X) // 2
@@ -112,6 +117,7 @@ HOSTILE = {
     "summed": summed,
     "null": null,
     "last digits": last_digits,
+    "stamps": stamps,
     "coincident": coincident,
     "single far": single_far,
     "single tiny": single_tiny,

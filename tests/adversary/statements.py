@@ -144,7 +144,7 @@ def frobenius(X, y, rng):
 
     weights = {"push_weight": [0.3, mu], "frobenius": [weight(rng)]}
     name = str(rng.choice([n for n in weights if n in problem.weights]))
-    return Case(problem, value, np.asarray(base.X, float), weights={name: weights[name]}, verbs=ALL)
+    return Case(problem, value, np.asarray(base.X, float), weights={name: weights[name]}, verbs=(*ALL, "near"))
 
 
 def kernel(X, y, rng):
@@ -171,7 +171,7 @@ def pola(X, y, rng):
         value,
         extras=lambda rng: {"threshold": float(rng.uniform(1, 3)) if rng.random() < 0.8 else log_uniform(rng, 0, 150)},
         weights={"slack_weight": [weight(rng), slack]},
-        verbs=(*ALL, "proof") if w is None else ALL,
+        verbs=(*ALL, "near", "proof") if w is None else (*ALL, "near"),
     )
 
 
@@ -181,8 +181,8 @@ def hard(X, y, rng):
     problem, signs = sm.POLAProblem(X, pairs, similar, None, start), np.where(similar, 1, -1).tolist()
     return Case(
         problem,
-        lambda M, threshold=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start),
-        verbs=("solve", "verify", "compare", "stop", "explain", "proof"),
+        lambda M, at=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start, at),
+        verbs=("solve", "verify", "compare", "stop", "explain", "near", "proof"),
     )
 
 

@@ -239,7 +239,7 @@ def case_of(problem, parts, X, distances, inside=None, **more):
 
     rng = np.random.default_rng(len(names))
     weights = {str(rng.choice(names)): [log_uniform(rng, -2, 1)]}
-    return Case(problem, value, X, inside=inside, weights=weights, verbs=VERBS, **more)
+    return Case(problem, value, X, **{"inside": inside, "weights": weights, "verbs": VERBS} | more)
 
 
 def combined(B, diagonal):
@@ -254,12 +254,15 @@ def combined(B, diagonal):
     return inside
 
 
-def sums(X, y, rng):
-    d, kind = X.shape[1], str(rng.choice(DOMAINS))
+def sums(X, y, rng, curved=False):
+    """A sum over a domain; if curved, with a Frobenius term over all or over diagonal metrics."""
+    d, kind = X.shape[1], str(rng.choice(DOMAINS[:3] if curved else DOMAINS))
     clipped = np.clip(np.ptp(np.asarray(X, float), axis=0), 1e-150, 1e150)
     scale = 1.0 / np.where(clipped > 0, clipped, 1.0)
     maker = Maker(X, y, rng, scale=scale)
     parts = made(maker, rng)
+    if curved and not any(isinstance(term, terms.Frobenius) for _, term, _ in parts):
+        parts.append((float(weight(rng, -2, 1)), *maker.frobenius()))
     given, inside = {}, None
     if kind == "diagonal":
         given, inside = {"diagonal": True}, combined(np.eye(d), True)
@@ -267,9 +270,9 @@ def sums(X, y, rng):
         B = rng.normal(size=(d + 3, d)) * scale
         given, inside = {"bases": B}, combined(B, True)
     problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in parts)), **given)
-    return case_of(
-        problem, parts, np.asarray(problem.X, float), lambda M: Distances(problem.X, M=M), inside, planted=maker.planted
-    )
+    more = {"planted": maker.planted} | ({"verbs": ("near",)} if curved else {})
+    data = np.asarray(problem.X, float)
+    return case_of(problem, parts, data, lambda M: Distances(problem.X, M=M), inside, **more)
 
 
 def tasks(X, y, rng):
