@@ -131,7 +131,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     warm_start : bool, default False
         Start from the components of the last fit and ignore ``n_components`` and ``init``.
     max_iter : int, default 50
-        Iterations of L-BFGS-B; batches of the stochastic solver.
+        Iterations of L-BFGS-B.
     tol : float, default 1e-5
         L-BFGS-B stops when its relative decrease or the largest entry of the gradient is below this.
     callback : callable, optional
@@ -139,24 +139,21 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     verbose : int, default 0
         Above 0, print each iteration.
     random_state : int, RandomState, Generator or None, default None
-        For ``init="random"`` and "pca", for which None is NumPy's global state as in scikit-learn; for the stochastic
-        solver and for what early stopping holds out, for which None is 0.
+        For ``init="random"`` and "pca", for which None is NumPy's global state as in scikit-learn; for what early
+        stopping holds out, for which None is 0.
     objective : {"probability", "log"}, default "probability"
         Maximize the sum of ``p_i``, as scikit-learn does, or of ``log p_i``.
     diagonal : bool, default False
         Learn one weight for each feature: then "auto" is "identity", and "pca" and "lda" raise errors.
     targets : {"classes", "continuous"}, default "classes"
         Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
-    solver : {"lbfgs", "stochastic"}, default "lbfgs"
-        "stochastic" for very many examples; see `sdpmetric.solve`.
-    max_time, early_stopping, validation_fraction, n_iter_no_change
+    solver, max_time, early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`; for continuous targets the score is R^2 of kernel regression with weights ``exp(-d^2)``.
 
     Attributes
     ----------
     components_, metric_, solution_, validation_score_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`; `n_iter_` counts as scikit-learn's: one more than the iterations of L-BFGS-B, or batches of the
-        stochastic solver.
+        As in `LMNN`; `n_iter_` counts as scikit-learn's: one more than the iterations of L-BFGS-B.
     random_state_ : RandomState
 
     See Also
@@ -191,7 +188,6 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     objective: Objective = "probability"
     diagonal: bool = False
     targets: Targets = "classes"
-    solver: str = "lbfgs"
     statement = NCAProblem
 
     def _continuous(self) -> bool:
@@ -199,8 +195,6 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     def _options(self, problem: Problem) -> dict[str, object]:
         given = super()._options(problem) | {"tol": max(self.tol, np.finfo(float).tiny)}
-        if self.solver == "stochastic":
-            return given | {"verbose": self.verbose > 0}
         self._iteration, self._began = 0, perf_counter()
         self._tell(f"{self._name}\n{self._name} {HEADER}\n{self._name} {'-' * len(HEADER)}")
 
@@ -216,16 +210,15 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
         super()._keep(problem, solution, score)
-        if self.solver != "stochastic":
-            self.n_iter_ = self._iteration + 1
-            self._tell(f"{self._name} Training took {perf_counter() - self._began:8.2f}s.")
+        self.n_iter_ = self._iteration + 1
+        self._tell(f"{self._name} Training took {perf_counter() - self._began:8.2f}s.")
 
     @property
     def _name(self) -> str:
         return f"[{type(self).__name__}]"
 
     def _tell(self, line: str) -> None:
-        if self.verbose and self.solver != "stochastic":
+        if self.verbose:
             sys.stdout.write(f"{line}\n")  # where scikit-learn prints it
 
     def _advice(self, solution: Solution) -> str:

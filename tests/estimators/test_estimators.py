@@ -59,7 +59,6 @@ def unlike_repeated_rows(estimator) -> dict[str, str]:
 # NCA and MLKR otherwise than by default.
 OTHERWISE = [
     NCA(max_iter=5, objective="log", random_state=0),
-    NCA(max_iter=20, solver="stochastic", random_state=0),
     NCA(targets="continuous"),
     MLKR(init="random", random_state=0),
 ]

@@ -13,7 +13,6 @@ import sdpmetric as sm
 from sdpmetric._loops import nca as loops
 from sdpmetric.datasets import concentric_rings
 from sdpmetric.problems import soft_neighbors
-from sdpmetric.solvers import nca_stochastic
 from sdpmetric.solvers.nca_start import start_of
 
 # Unequal classes, out of order, and one of a single member.
@@ -112,10 +111,9 @@ def test_diagonal_factors():
     assert problem.certify(metric=L @ L).stationarity == pytest.approx(problem.certify(L).stationarity)
     X, y = load_iris(return_X_y=True)
     problem = sm.NCAProblem(X, y, diagonal=True)
-    for solver in ("lbfgs", "stochastic"):
-        solution = sm.solve(problem, solver=solver, init=np.eye(4), max_iter=30)
-        assert np.array_equal(solution.components, np.diag(np.diag(solution.components)))
-        assert solution.objective < problem.objective(np.eye(4)) - 2
+    solution = sm.solve(problem, init=np.eye(4), max_iter=30)
+    assert np.array_equal(solution.components, np.diag(np.diag(solution.components)))
+    assert solution.objective < problem.objective(np.eye(4)) - 2
 
 
 @pytest.mark.parametrize("objective", ["probability", "log"])
@@ -134,32 +132,6 @@ def test_lbfgs_reaches_a_stationary_point_below_scikit_learns(objective):
     short = sm.solve(problem, max_iter=3)
     assert short.status is sm.Status.USER_LIMIT
     assert short.objective <= problem.objective(start_of(problem))
-
-
-@pytest.mark.parametrize("kind", ["classes", "continuous"])
-@pytest.mark.parametrize("objective", ["probability", "log"])
-def test_truncated_gradient_with_everybody_a_candidate_is_the_gradient(kind, objective):
-    t = np.random.default_rng(0).normal(size=N)
-    given = {"objective": objective, "targets": kind, "sample_weight": np.linspace(0.2, 3.0, N)}
-    problem = sm.NCAProblem(make(5).X, Y if kind == "classes" else t, **given)
-    L = np.random.default_rng(1).normal(size=(2, 3))
-    anchors = np.array([7, 2, 5, 0])
-    near = nca_stochastic.nearest_candidates(problem, L, anchors, 2 * N)
-    assert_close(
-        nca_stochastic.truncated_gradient(problem, L, anchors, near), problem.value_and_gradient(L, anchors)[1]
-    )
-
-
-def test_stochastic_solver_improves_repeats_and_takes_large_data_in_blocks():
-    X, y = concentric_rings(n_rings=3, n_points=150, random_state=3)
-    problem = sm.NCAProblem(X, y, 2)
-    start = start_of(problem)
-    first, again = (sm.solve(problem, solver="stochastic", max_iter=32, random_state=2) for _ in range(2))
-    assert np.array_equal(first.components, again.components)
-    assert first.objective < problem.objective(start) - 5
-    assert first.trace["score"].max() >= first.trace["score"][0]
-    with pytest.raises(ValueError, match="candidates must be"):
-        sm.solve(problem, solver="stochastic", candidates=0)
 
 
 def test_a_line_search_that_ends_far_out_is_not_the_end():
