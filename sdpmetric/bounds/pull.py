@@ -214,8 +214,8 @@ class DualCone:
 
     @cached_property
     def _coordinates_and_groups(self) -> tuple[tuple[Images, Form], IndexArray, str | None]:
-        pull, whole = self.pull, Images.of(self.X, self.pull.X, np.zeros((self.X.shape[1], 0)))
-        varying = pull.X.any(axis=0) | (whole.slack > 0.0)
+        pull = self.pull
+        varying = np.asarray(pull.X.any(axis=0))
         V, rank = pull.coordinates.range, pull.coordinates.rank
         groups = pull.null_groups
         if rank == int(varying.sum()):

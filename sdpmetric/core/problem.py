@@ -244,10 +244,13 @@ class Problem(ABC):
 
     @cached_property
     def centered(self) -> FloatArray:
-        """The data minus their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
+        """The data minus a float near the mean of each feature, float64; exactly 0 where the feature is constant.
+
+        Where the values of a feature are within a factor of 2, as beside a large offset, no subtraction is rounded
+        (Sterbenz), so differences of rows are those of X.
+        """
         X = np.asarray(self.X, dtype=np.float64)
-        constant = np.ptp(X, axis=0) <= 1e-14 * np.abs(X).max(axis=0)
-        return np.where(constant, 0.0, X - X.mean(axis=0))
+        return np.asarray(X - np.clip(X.mean(axis=0), X.min(axis=0), X.max(axis=0)))
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"

@@ -1,12 +1,14 @@
 """Proven bounds against exact rational arithmetic and balls."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from exact import FAMILIES, Distances, divergence, fraction, hostile, metric, rational
 from flint import arb, ctx, fmpq, fmpz
 
+import sdpmetric as sm
 from sdpmetric.engine import threads
 from sdpmetric.linalg import exact, rigorous
 from sdpmetric.linalg.rigorous import Form, Images, LogDetPrior, forms
@@ -110,15 +112,19 @@ def test_congruent_forms_of_indefinite_matrices_are_as_far_off_as_they_say():
     assert np.abs(as_floats(true)).max() <= form.size
 
 
-def test_a_feature_that_was_dropped_as_constant_still_counts(rng):
-    X = np.column_stack([rng.normal(size=8), 1.0 + 1e-15 * np.arange(8)])
-    centered = X - X.mean(axis=0)
-    centered[:, 1] = 0.0
-    images = Images.of(X, centered, np.diag([1.0, 1e14]))
-    D = Distances(X, np.diag([1.0, 1e14]))
-    low, high = images.distances(np.array([0], np.int32), np.array([7], np.int32))
-    assert low[0] <= fraction(D(0, 7)) <= high[0]
-    assert fraction(D(0, 7)) > 1e-3
+@pytest.mark.parametrize("offset", [1e8, -1e15, 2.0**52, 0.1])
+def test_differences_beside_a_large_offset_are_exact(rng, offset):
+    """Time stamps and identifiers: a feature is 0 after centering only if it is constant."""
+    steps = 5.0 * np.spacing(offset) * rng.integers(0, 3, size=20)
+    X = np.column_stack([rng.normal(size=20), offset + steps, np.full(20, offset)])
+    centered = sm.LMNNProblem.from_labels(X, np.arange(20) % 2, 2).centered
+    exact_differences = [Fraction(x) - Fraction(X[0, 1]) for x in X[:, 1]]
+    assert [Fraction(x) - Fraction(centered[0, 1]) for x in centered[:, 1]] == exact_differences
+    assert not centered[:, 2].any()
+    i, j = (rows.astype(np.int32) for rows in np.triu_indices(20, 1))
+    images = Images.of(X, centered, np.diag([1.0, 1.0 / np.spacing(offset), 1.0]))
+    D, bounds = Distances(X, images.map), images.distances(i, j)
+    assert all(low <= fraction(D(a, b)) <= high for a, b, low, high in zip(i, j, *bounds, strict=True))
 
 
 def test_null_spaces_are_exact(rng):

@@ -6,6 +6,8 @@ import pytest
 import scipy.sparse as sp
 from instances import assert_same
 
+import sdpmetric as sm
+from sdpmetric import terms
 from sdpmetric.core.certificate import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
@@ -81,3 +83,31 @@ def test_examples_far_apart_do_not_blur_what_is_near(rng):
         )
     assert bounds[0].lower_bound > 1.0
     assert_same(bounds[1].lower_bound, bounds[0].lower_bound)
+
+
+STAMPS = np.array([[1e15, 0.0], [1e15 + 8.0, 0.0], [1e15, 1.0], [1e15 + 4.0, 2.0]])
+BESIDE_OFFSETS = {
+    "comparisons": lambda X, y: sm.MetricProblem(STAMPS, terms.TripletHinge([[0, 2, 1]]) + terms.Trace(weight=0.1)),
+    "diagonal": lambda X, y: sm.MetricProblem(
+        STAMPS, terms.TripletHinge([[0, 2, 1]]) + terms.Trace(weight=0.1), diagonal=True
+    ),
+    "lmnn": sm.LMNNProblem.from_labels,
+    "mcml": sm.MCMLProblem.from_labels,
+    "frobenius": sm.FrobeniusLMNNProblem.from_labels,
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_OFFSETS)
+def test_a_feature_beside_a_large_offset_is_learned_and_proven(name, rng):
+    """Time stamps and identifiers: the optimum is that of the same feature without its offset."""
+    y = np.repeat([0, 1, 2], 12)
+    numbers = rng.integers(0, 5, size=36) + y
+    X = np.round(rng.normal(size=(36, 2)), 2)
+    far, near = (BESIDE_OFFSETS[name](np.column_stack([X, offset + numbers]), y) for offset in (1e15, 0.0))
+    found = sm.solve(far, tol=1e-3)
+    assert found.status is sm.Status.OPTIMAL
+    if len(far.X) == len(STAMPS):
+        assert found.objective <= 0.003125 * 1.001  # at diag(1/32, 0)
+    else:
+        assert found.lower_bound <= sm.solve(near, tol=1e-3).objective
+        assert near.certify(found.components).objective == pytest.approx(found.objective, rel=1e-9)

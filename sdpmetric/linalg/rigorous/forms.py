@@ -120,24 +120,20 @@ class Images:
     X : (n, d) array
         The exact points.
     centered : (n, d) array
-        ``x_i - m`` with a shift m that is the same for all points, in float64: each entry rounded once, or 0 in
-        features whose range is in `slack`.
-    slack : (d,) array
-        0, or the range of a feature that is 0 in `centered` without being constant.
+        ``x_i - m`` with a shift m that is the same for all points, in float64: each entry rounded once.
     map : (d, r) array
         T, whatever made it: it is taken as exact, but for `map_errors`.
     map_errors : (d, r) array or None
         How far each entry of the exact T may be from that of `map`; None: it is exact.
     scales : (d,) array or None
         The exact points are those of X with each feature multiplied by the root of a number, of which this is the
-        rounded one; `centered` and `slack` are multiplied already. None: they are those of X.
+        rounded one; `centered` is multiplied already. None: they are those of X.
     metric : (d, d) array or None
         A metric near ``T T^T`` whose distances are meant in place of those of the images; `points` remain those of T.
     """
 
     X: NDArray[np.floating]
     centered: FloatArray
-    slack: FloatArray
     map: FloatArray
     map_errors: FloatArray | None = None
     scales: FloatArray | None = None
@@ -153,14 +149,8 @@ class Images:
         scales: FloatArray | None = None,
         metric: FloatArray | None = None,
     ) -> Images:
-        """Images of points that were centered, features that are 0 there being looked at again."""
-        slack = np.zeros(X.shape[1])
-        for j in np.flatnonzero(~centered.any(axis=0)):
-            column = X[:, j].astype(np.float64)
-            slack[j] = math.nextafter(float(column.max() - column.min()), math.inf) if np.ptp(column) else 0.0
-        if scales is not None:
-            slack = slack * scales * (1.0 + gamma(4))
-        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64), map_errors, scales, metric)
+        """Images of points that were centered."""
+        return cls(X, centered, np.ascontiguousarray(T, dtype=np.float64), map_errors, scales, metric)
 
     @cached_property
     def points(self) -> FloatArray:
@@ -179,9 +169,6 @@ class Images:
             rows = np.abs(self.centered[first : first + ROWS_AT_ONCE])
             errors[first : first + ROWS_AT_ONCE] = norms_above(times(rows, T))
         errors *= 1.0 + gamma(d + 6)
-        T = np.abs(self.map) if self.map_errors is None else np.abs(self.map) + self.map_errors
-        if self.slack.any():
-            errors += above(float(norms_above((self.slack @ T)[None])[0]), d + 4)
         return errors + self._underflow if self._underflow else errors
 
     @cached_property
@@ -257,7 +244,7 @@ class Images:
         P, E = self.X, np.zeros((0, r))
         if not (alone and self.map_errors is None and self.scales is None):
             alone, P = False, self.points
-            E = np.abs(self.centered) @ self._entry_errors + self.slack @ (np.abs(self.map) + self._entry_errors)
+            E = np.abs(self.centered) @ self._entry_errors
             E = (E + self._underflow) * (1.0 + gamma(2 * d + 12))
         units, starts = np.diag(self.map) if alone else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
         value, size, off, some = np.zeros(r), np.zeros(r), np.zeros(r), np.zeros(r, dtype=np.bool_)
