@@ -47,7 +47,7 @@ class Program:
         both = weight(term), [numbers(arrays[name]) for name in ("offsets", "weights", "multipliers")]
         for entries, c, w, a in zip(own, *both[1], strict=True):
             a = both[0] * w if term["loss"] == "linear" else a
-            yield entries, c, (fmpq(int(w > 0)) if term["loss"] == "hard" else both[0] * w), a
+            yield entries, c, (fmpq(1) if term["loss"] == "hard" else both[0] * w), a
 
     def triplets(self, arrays):
         targets = np.asarray(arrays["targets"]).astype(int)

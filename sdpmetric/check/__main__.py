@@ -12,10 +12,12 @@ from flint import arb
 
 from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import ends
-from sdpmetric.check.files import BadInput, Refused, digits, number, read
+from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, printable, read
 
-# What a file claims may be better than what is proven here by this much, relatively: both are rounded outward.
-AGREEMENT = 1e-9
+# What a file claims may be better than what is proven here by this share, or this much: both are rounded outward.
+AGREEMENT, FAINT = 1e-9, 1e-300
+# Characters of a sentence about a file that is not accepted.
+MOST = 2000
 
 
 def check(data_path: Path, proof_path: Path) -> str:
@@ -44,7 +46,7 @@ def check(data_path: Path, proof_path: Path) -> str:
 def agree(name: str, claim: object, proven: float, better: float) -> None:
     """Refuse a claim that is better than what is proven."""
     claimed = number(name, claim)
-    if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
+    if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)) + FAINT:
         raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
 
 
@@ -71,10 +73,12 @@ def main(arguments: list[str]) -> tuple[int, str]:
         return 2, "usage: python -m sdpmetric.check DATA PROOF"
     try:
         return 0, f"Proven. {check(Path(arguments[0]), Path(arguments[1]))}"
-    except (Refused, np.linalg.LinAlgError, ZeroDivisionError) as why:
-        return 1, f"Not proven. {why}."
-    except (BadInput, MemoryError) as error:
-        return 2, f"Bad input: {error}"
+    except (Refused, ZeroDivisionError) as why:
+        return 1, f"Not proven. {printable(why, MOST)}."
+    except BadInput as error:
+        return 2, f"Bad input: {printable(error, MOST)}"
+    except DAMAGED as error:
+        return 2, f"Bad input: these files cannot be checked ({type(error).__name__}: {printable(error)})."
 
 
 if __name__ == "__main__":

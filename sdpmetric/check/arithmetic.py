@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
-from sdpmetric.check.files import FloatArray, Refused
+from sdpmetric.check.files import FloatArray, Refused, Work
 
 U, FAINT, TINY = 2.0**-53, 2.0**-500, 2.0**-1000
 ctx.prec = 320  # bits of the midpoints of balls
@@ -34,10 +34,12 @@ def inner(A: arb_mat, B: arb_mat) -> arb:
 
 
 def ends(ball: arb) -> tuple[float, float]:
-    """Floats below and above all numbers of a ball: a conversion is off by less than the step to the next float."""
+    """Floats at or below, and at or above, all numbers of a ball: a conversion is off by less than a step."""
     if not ball.is_finite():
         raise Refused("numbers: one is infinite, or beyond the range in which anything is proven")
-    return math.nextafter(float(ball.lower()), -math.inf), math.nextafter(float(ball.upper()), math.inf)
+    low, high = float(ball.lower()), float(ball.upper())
+    low = low if arb(low) <= ball else math.nextafter(low, -math.inf)
+    return low, high if arb(high) >= ball else math.nextafter(high, math.inf)
 
 
 def rounded(ball: arb) -> float:
@@ -48,12 +50,14 @@ def rounded(ball: arb) -> float:
 def apart(Z: FloatArray, i: int, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bounds of ``sum_k shares_jk (z_ik - z_jk)^2`` for all j, entries of z and shares off by a share U.
 
-    What overflows is NaN, which excludes nothing.
+    Where floats overflow the bounds are 0 and infinity, which exclude nothing.
     """
     gap, off = np.abs(Z[i] - Z), 4.0 * U * (np.abs(Z[i]) + np.abs(Z)) + FAINT
     low, high = (np.sum(shares * far**2, axis=1) for far in (np.maximum(gap - off, 0.0), gap + off))
     share = 2.0 * (Z.shape[1] + 8) * U
-    return np.maximum(low * (1.0 - share) - TINY, 0.0), high * (1.0 + share) + TINY
+    low, high = np.maximum(low * (1.0 - share) - TINY, 0.0), high * (1.0 + share) + TINY
+    known = np.isfinite(low) & np.isfinite(high)
+    return np.where(known, low, 0.0), np.where(known, high, np.inf)
 
 
 def is_positive(S: arb_mat) -> bool:
@@ -80,10 +84,14 @@ def is_psd(S: arb_mat, some: list[int] | None = None) -> bool:
     return not some or is_positive(arb_mat([[rows[i][j] for j in some] for i in some]))
 
 
-def independent(D: arb_mat) -> list[int] | None:
+def independent(D: arb_mat, work: Work) -> list[int] | None:
     """Columns of a matrix of which the others are combinations, in rational arithmetic; None if it is not exact."""
+    work.spend(8 * D.nrows() * D.ncols())
     if not all(x.is_exact() for x in D.entries()):
         return None
+    ends = [(int(e), int(e) + m.bit_length()) for m, e in (x.mid().man_exp() for x in D.entries()) if m]
+    bits = max((end for _, end in ends), default=0) - min((start for start, _ in ends), default=0)
+    work.spend(0, D.ncols() ** 2 * (D.ncols() + D.nrows() // 8) * (1 + bits // 32))
     E = fmpq_mat(D.nrows(), D.ncols(), [_rational(x) for x in D.entries()])
     R, rank = (E.transpose() * E).rref()
     return [next(j for j in range(D.ncols()) if R[i, j] != 0) for i in range(rank)]

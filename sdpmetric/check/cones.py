@@ -14,7 +14,7 @@ import numpy as np
 from flint import arb, arb_mat
 
 from sdpmetric.check.arithmetic import is_psd, total
-from sdpmetric.check.files import Arrays, BadInput, FloatArray, IndexArray, Refused, Said
+from sdpmetric.check.files import Arrays, BadInput, FloatArray, IndexArray, Refused, Said, Work, printable
 
 Entry = tuple[int, int, arb]
 # Characters of the names of variables that are printed.
@@ -40,6 +40,8 @@ def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None,
     fits &= len({*free.tolist()}) == len(free) in (0, n) and len({*free_start.tolist()}) == len(free_start) in (0, zero)
     if not fits:
         raise BadInput(f"cones, points or entries to be solved for do not fit {m} rows of {n} variables.")
+    sides = [n * (len(free) > 0), n * (len(data["P"]) > 0), zero, *psd, *psd]
+    Work().spend(4 * (m + n + len(data["A"]) + len(data["P"]) + sum(k * k for k in sides)), sum(k**3 for k in sides))
     A, P = _entries(data, "A"), [] if contradiction else _entries(data, "P")
     bent = arb_mat(n, n)
     for i, j, value in P:
@@ -66,7 +68,7 @@ def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None,
     low = -total(p * q for p, q in zip(b, z, strict=True)) - _square(P, y) / 2
     words = f"{zero} equations, {nonneg} inequalities, second-order cones {soc}, semidefinite cones {psd}"
     words += f", {exp} exponential cones, powers {powers}" if exp or powers else ""
-    objective, named = "c'x + x'Px / 2" if len(data["P"]) else "c'x", repr(domain.loss[:NAMES])
+    objective, named = "c'x + x'Px / 2" if len(data["P"]) else "c'x", repr(printable(domain.loss, NAMES))
     objective = (
         f"minimize {objective} + {offset.str(17)}" if sign > 0 else f"maximize -({objective}) - {offset.str(17)}"
     )

@@ -9,9 +9,10 @@ import struct
 import sys
 import tokenize
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-from io import BytesIO
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
@@ -24,8 +25,26 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
-# The format that is read, and at most: members, bytes, and triplets that are enumerated.
-FORMAT, MEMBERS, BYTES, LISTED = 4, 128, 2**30, 2**22
+FORMAT = 4  # That is read
+# All limits: with them a check takes less than 1 GiB of memory and 30 s, whatever a file holds.
+LIMITS = {
+    "bytes of a file": 2**25,
+    "bytes of its arrays": 2**26,
+    "numbers of its arrays": 2**22,
+    "bytes from one deflated": 1040,  # zlib makes at most 1032
+    "arrays of a file": 128,
+    "terms of a proof": 128,
+    "characters of its text": 2**16,
+    "rows of X": 2**16,
+    "features": 2**9,  # Times the number of metrics
+    "variables of a cone program": 2**10,
+    "rows of a cone program": 2**12,
+    "pairs, rows or triplets": 2**19,  # Of an array, and those that may have a loss together
+    "multiplications": 2**28,  # See Work
+}
+MOST = {"n": "rows of X", **dict.fromkeys("dBDQ", "features"), "v": "variables of a cone program"}
+MOST |= dict.fromkeys("mwskl", "rows of a cone program")
+STEP = 8  # Multiplications of balls within FLINT that take as long as a step of a loop in Python
 # Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
 NAMES = ("y", "tasks", "regions")  # Names of groups, of which only equality matters.
 DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "pairs": "p 2: 0 n", "similar": "p"}
@@ -61,6 +80,25 @@ class Refused(Exception):
     """What the proof does not prove: the step that fails, and why."""
 
 
+class Work:
+    """What a check costs, counted in multiplications of balls before they are done."""
+
+    def __init__(self) -> None:
+        self.left = LIMITS["multiplications"]
+
+    def spend(self, steps: int, products: int = 0) -> None:
+        """Steps of loops in Python, and products within FLINT or floats within NumPy."""
+        self.left -= STEP * steps + products
+        if self.left < 0:
+            raise BadInput(f"it takes more than {LIMITS['multiplications']:,} multiplications to check this file.")
+
+
+def printable(text: object, most: int = 200) -> str:
+    """What a file or a name says, in printable ASCII, its middle left out if it is longer."""
+    said = "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in str(text)[: 10 * most])
+    return said if len(said) <= most else f"{said[: most // 2]}...{said[-most // 2 :]}"
+
+
 @dataclass(frozen=True)
 class Said:
     """A domain or a term: its kind, its loss or names, numbers, each the exact sum of some floats, and arrays."""
@@ -91,14 +129,18 @@ def number(name: str, value: object) -> float:
 def checked(name: str, given: NDArray[Any], wanted: str, sizes: dict[str, int]) -> NDArray[Any]:
     """The array, if its numbers and sizes are as wanted; sizes are those of other arrays, which this one adds to."""
     shape, _, limits = wanted.partition(":")
-    fits = given.dtype.kind in "fiub" and given.ndim == len(shape.split())
+    fits = given.dtype.kind in "fiub" and given.dtype.itemsize <= 8 and given.ndim == len(shape.split())
     for key, size in zip(shape.split(), given.shape, strict=False):
         fits = fits and size == (int(key) if key.isdigit() else sizes.setdefault(key, size))
     if not fits:
         known = ", ".join(f"{key} = {sizes[key]}" for key in shape.split() if key in sizes)
         raise BadInput(
-            f"{name!r} is of type {given.dtype} and shape {given.shape}; expected numbers, {shape} ({known})."
+            f"{name!r} is of type {given.dtype} and shape {given.shape}; expected numbers of at most 8 bytes, {shape} "
+            f"({known})."
         )
+    for key, size in zip(shape.split(), given.shape, strict=True):
+        if not key.isdigit() and size > LIMITS[kind := MOST.get(key, "pairs, rows or triplets")]:
+            raise BadInput(f"{name!r} is of shape {given.shape}; at most {LIMITS[kind]:,} {kind} are checked.")
     found, (least, *end) = given.astype(np.float64), limits.split() or ["-inf"]
     odd = ~np.isfinite(found) | (found < float(least)) | ((given.dtype.kind in "iu") & (np.abs(found) >= 2.0**53))
     if end:
@@ -125,19 +167,43 @@ def digest(arrays: Arrays, text: str = "") -> str:
     return state.hexdigest()
 
 
+def contents(path: Path) -> bytes:
+    """The bytes of a file, which is a regular one of at most so many."""
+    if not path.is_file():
+        raise ValueError("there is no such file")
+    with path.open("rb") as file:
+        raw = file.read(LIMITS["bytes of a file"] + 1)
+    limited("bytes of a file", len(raw))
+    return raw
+
+
+def limited(kind: str, size: int) -> None:
+    """Refuse more than a limit."""
+    if size > LIMITS[kind]:
+        raise ValueError(f"it has more than {LIMITS[kind]:,} {kind}")
+
+
 def read_npz(path: Path, needed: list[str], others: bool = False) -> Arrays:
-    """Arrays of an NPZ file, numbers or text, in all at most BYTES; with `others` it may hold more, not read."""
-    with ZipFile(path) as file:
+    """Arrays of an NPZ file, numbers or text; with `others` it may hold more, not read."""
+    with ZipFile(BytesIO(contents(path))) as file:
         infos = {entry.filename.removesuffix(".npy"): entry for entry in file.infolist()}
-        fits = len(infos) == len(file.infolist()) <= MEMBERS and {*needed} <= {*infos}
+        limited("arrays of a file", len(file.infolist()))
+        fits = len(infos) == len(file.infolist()) and {*needed} <= {*infos}
         if not fits or not (others or len(infos) == len(needed)):
-            raise ValueError(f"it holds {', '.join([*infos][:MEMBERS])}; expected {', '.join(needed)}, each once")
+            names = ", ".join(repr(printable(name, 40)) for name in infos)
+            raise ValueError(f"it holds {names}; expected {', '.join(needed)}, each once")
         used = {name: file.getinfo(infos[name].filename.removesuffix(".npy") + ".npy") for name in needed}
         if any(info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for info in used.values()):
             raise ValueError("it is compressed by a method that NumPy does not use")
-        if sum(info.file_size for info in used.values()) > BYTES:
-            raise ValueError(f"its arrays have more than {BYTES} bytes")
-        return {name: _array(BytesIO(file.read(info))) for name, info in used.items()}
+        limited("bytes of its arrays", sum(info.file_size for info in used.values()))
+        for info in used.values():
+            limited("bytes from one deflated", info.file_size // (info.compress_size + 1))
+        found = dict[str, NDArray[Any]]()
+        for name, info in used.items():
+            with file.open(info) as member:  # decompresses no more than it is asked for
+                found[name] = _array(BytesIO(member.read(info.file_size)))
+        limited("numbers of its arrays", sum(array.size for array in found.values()))
+        return found
 
 
 def _array(member: BytesIO) -> NDArray[Any]:
@@ -145,7 +211,7 @@ def _array(member: BytesIO) -> NDArray[Any]:
     reader = npy.read_array_header_1_0 if npy.read_magic(member) == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = reader(member)
     if dtype.kind not in "fiubUS":
-        raise ValueError(f"it holds {dtype}, which are no numbers and no text")
+        raise ValueError("it holds what is no numbers and no text")
     found = np.frombuffer(member.read(), dtype=dtype).reshape(shape, order="F" if fortran else "C")
     if dtype.kind == "U":
         if (found.reshape(-1).view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
@@ -157,8 +223,11 @@ def _array(member: BytesIO) -> NDArray[Any]:
 def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Said]]:
     """The claims, the data, and the domain and the terms of a proof about them whose seal is unbroken."""
     try:
-        text, seal = (str(each) for each in read_npz(proof_path, ["about", "seal"], others=True).values())
+        texts = read_npz(proof_path, ["about", "seal"], others=True)
+        limited("characters of its text", max(each.nbytes // 4 for each in texts.values()))
+        text, seal = map(str, texts.values())
         about = json.loads(text)
+        limited("terms of a proof", len(about["terms"]))
         said, members = [about["domain"], *about["terms"]], {*about["data"]["members"]}
         if about["format"] != FORMAT or {*about} != {"format", "objective", "lower_bound", "data", "domain", "terms"}:
             raise ValueError(f"it is not of format {FORMAT}, which this checker reads; save it again")
@@ -168,7 +237,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
         fits = needed <= members <= {*DATA} and (domain == "cones") == (len(said) == 1)
         fits &= ("pairs" in members) == ("similar" in members) and {*about["data"]} == {"members", "sha256"}
         if not fits or keys != [{*own} for own in said] or (domain == "threshold" and needed != {"X"}):
-            raise ValueError(f"it says {about!r}, of which something is missing, foreign or of other programs")
+            raise ValueError(f"it says {printable(about)!r}; something is missing, foreign or of other programs")
         data, sizes = read_data(data_path, members)
         if domain == "threshold":  # One more feature, and row.
             sizes |= {"n": sizes["n"] + 1, "d": sizes["d"] + 1}
@@ -176,7 +245,8 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
         held = read_npz(proof_path, [*names, "about", "seal"])
         broken = seal != digest({name: held[name].astype("<f8", casting="same_kind") for name in names}, text)
     except DAMAGED as error:
-        raise BadInput(f"{proof_path} is not a proof, or {data_path} not its data: {error}.") from error
+        why = printable(error, 1000)
+        raise BadInput(f"{proof_path} is not a proof, or {data_path} not its data: {why}.") from error
     if digest(data) != about["data"]["sha256"]:
         raise Refused("data: these are not the data that the proof is about: their hashes differ")
     if broken:
@@ -192,6 +262,11 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
         }
         parts.append(Said(str(own["term" if k else "domain"]), str(own.get("loss", own.get("names"))), exact, found))
         sizes |= {"B": known.get("B", 0), "D": known.get("B", 0) * known.get("d", 0)}
+        if not all(known.get(key, 1) for key in "BKQ") or sizes["D"] > LIMITS["features"]:
+            raise BadInput(
+                f"the components of the proof are of shape {parts[0].arrays['components'].shape}; expected no empty "
+                f"ones, and at most {LIMITS['features']} features times metrics."
+            )
     return [about["objective"], about["lower_bound"]], data, parts
 
 
@@ -212,13 +287,24 @@ def read_data(path: Path, members: set[str]) -> tuple[Arrays, dict[str, int]]:
 
 def read_csv(path: Path) -> Arrays:
     """Features and, in the last column, labels; a first line that does not begin with a number is a header."""
-    if path.stat().st_size > BYTES:
-        raise ValueError(f"it has more than {BYTES} bytes")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [cells for row in csv.reader(file) if any(cells := [cell.strip() for cell in row])]
-    try:
-        float(rows[0][0])
-    except ValueError:
-        del rows[0]
-    X = np.array([row[:-1] for row in rows], dtype=np.float64)
-    return {"X": X, "y": np.array([row[-1] for row in rows])}
+    text = contents(path).decode("utf-8-sig")
+    limited("numbers of its arrays", text.count(",") + text.count("\n"))
+    table = (cells for row in csv.reader(StringIO(text, newline="")) if any(cells := [cell.strip() for cell in row]))
+    first, rows, labels = next(table, [""]), list[NDArray[np.float64]](), list[str]()
+    with suppress(ValueError):
+        float(first[0])
+        rows, labels = [np.array([_float(cell) for cell in first[:-1]])], [first[-1]]
+    for cells in table:
+        rows.append(np.array([_float(cell) for cell in cells[:-1]]))
+        labels.append(cells[-1])
+        limited("rows of X", len(rows))
+    return {"X": np.array(rows), "y": np.array(labels)}
+
+
+def _float(cell: str) -> float:
+    """A decimal number as the next float; one that would be 0, or an integer from 2^53, has to be one already."""
+    value = float(cell)
+    small = abs(value) < sys.float_info.min or abs(value) >= 2.0**53
+    if small and (Decimal(cell) != Decimal(repr(value)) or (value and cell.lstrip("+-").isdigit())):
+        raise ValueError(f"it holds {printable(cell, 40)!r}, which is no float; write numbers from 2^53 as one")
+    return value

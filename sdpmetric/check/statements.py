@@ -19,7 +19,19 @@ from flint import arb, arb_mat
 
 from sdpmetric.check import arithmetic as ar
 from sdpmetric.check.arithmetic import balls, total
-from sdpmetric.check.files import LISTED, NAMES, Arrays, BadInput, FloatArray, IndexArray, Refused, Said, numbered
+from sdpmetric.check.files import (
+    LIMITS,
+    NAMES,
+    Arrays,
+    BadInput,
+    FloatArray,
+    IndexArray,
+    Refused,
+    Said,
+    Work,
+    numbered,
+    printable,
+)
 
 DOMAINS = {
     "all": "all metrics",
@@ -41,8 +53,10 @@ class Program:
     """
 
     def __init__(self, data: Arrays, domain: Said) -> None:
-        self.data, self.high, self.low, self.pairs = data, arb(0), arb(0), dict[Pair, arb]()
+        self.data, self.high, self.low, self.pairs, self.work = data, arb(0), arb(0), dict[Pair, arb](), Work()
         self.L, P, self.shares = domain.arrays.values()
+        (B, K, Q), (n, d) = self.L.shape, (len(self.shares), len(P))
+        self.work.spend(n * (2 * d + 2 * Q + 3 * B * K + B * Q) + (B * d) ** 2, (n * Q + B * d * d) * (d + B * K + Q))
         X, own, plain = data["X"], "the file's own choice", np.array_equal(P, np.eye(*P.shape))
         if domain.kind == "threshold":
             X = np.block([[X, np.zeros((len(X), 1))], [X[:1], np.ones((1, 1))]])
@@ -67,18 +81,24 @@ class Program:
 
     def distance(self, pair: Pair) -> arb:
         """The squared distance of a pair."""
+        self.work.spend(4 + self.each.shape[1])
         each = zip(self.each[pair[1]].tolist(), *(self.images[i] for i in pair), strict=True)
         return total(s * (a - b) ** 2 for s, a, b in each if s)
 
     def add(self, loss: str, rows: Iterable[Row]) -> None:
-        """Losses of numbers, their bounds by multipliers, and what these add to the slack matrix."""
+        """Losses of numbers, their bounds by multipliers, and what these add to the slack matrix.
+
+        Hard constraints have no weights.
+        """
         value, conjugate, most = LOSSES[loss]
         known = dict[Pair, arb]()
         for w, c, a, K in rows:
+            self.work.spend(10 + 2 * len(K))
+            w = arb(1) if loss == "hard" else w
             if a != 0 and not (w > 0 and a > 0 and (most == np.inf or a <= most * w)):
                 raise Refused(f"multipliers: one is not a slope of the {loss} times its weight")
             if w > 0:
-                w, a = arb(1) if loss == "hard" else w, w if loss == "linear" else a
+                a = w if loss == "linear" else a
                 known |= {pair: self.distance(pair) for pair, _ in K if pair not in known}
                 self.low += a * c - w * conjugate(a / w, arb(c))
                 self.high += w * value(total((x * known[pair] for pair, x in K)) + c, arb(c))
@@ -87,6 +107,7 @@ class Program:
     def weigh(self, pairs: Iterable[tuple[Pair, arb]]) -> None:
         """Add pairs with weights to the slack matrix."""
         for pair, weight in pairs:
+            self.work.spend(6)
             if not weight.is_zero():
                 self.pairs[pair] = self.pairs.get(pair, arb(0)) + weight
 
@@ -104,6 +125,7 @@ class Program:
         for b, share in enumerate(self.shares.T.tolist()):
             N = arb_mat([row[b * d : (b + 1) * d] for row in whole[b * d : (b + 1) * d]])
             each, used = [[arb(0)] * q for _ in self.V], [pair for pair in self.pairs if share[pair[1]]]
+            self.work.spend((len(used) * 5 + len(each)) * q, (len(each) + q) * q * q)
             for i, j in used:
                 v = [self.pairs[i, j] * share[j] * x for x in self.difference(i, j)]
                 each[i] = [x + y for x, y in zip(each[i], v, strict=True)]
@@ -112,7 +134,7 @@ class Program:
             if self.diagonal:
                 proven = all(S[k, k] >= 0 for k in range(q))
             elif not (proven := ar.is_psd(S)) and all(x.is_zero() for x in N.entries()):
-                columns = ar.independent(arb_mat([self.difference(i, j) for i, j in used]))
+                columns = ar.independent(arb_mat([self.difference(i, j) for i, j in used]), self.work)
                 proven = columns is not None and ar.is_psd(S, columns)
             if not proven:
                 raise Refused("dual cone: the slack matrix is not proven to be positive semidefinite")
@@ -165,8 +187,8 @@ def _summed(floats: list[float]) -> tuple[arb, str]:
     return found, " + ".join(map(repr, floats)).replace("+ -", "- ")
 
 
-def _weighed(w: FloatArray) -> str:
-    return "" if (w == 1.0).all() else f", weights {float(w.min())!r} to {float(w.max())!r}"
+def _weighed(w: FloatArray, loss: str = "") -> str:
+    return "" if (w == 1.0).all() or loss == "hard" else f", weights {float(w.min())!r} to {float(w.max())!r}"
 
 
 def rows(term: Said, program: Program, weight: arb) -> str:
@@ -174,12 +196,13 @@ def rows(term: Said, program: Program, weight: arb) -> str:
     c, w, a, places, pairs, factors = term.arrays.values()
     if term.loss == "log ratio" and not c.all():
         raise BadInput("offsets of log ratios of the proof are 0.")
+    program.work.spend(20 * (len(c) + len(places)))
     K: list[Entries] = [[] for _ in c]
     for k, (i, j), x in zip(places.tolist(), pairs.tolist(), factors.tolist(), strict=True):
         K[k].append(((i, j), x))
     each = zip(w.tolist(), c.tolist(), a.tolist(), K, strict=True)
     program.add(term.loss, ((weight * w_i, c_i, arb(a_i), own) for w_i, c_i, a_i, own in each))
-    return f"{term.loss} over {len(c)} rows ({_in_words(program, c.tolist(), K)}{_weighed(w)})"
+    return f"{term.loss} over {len(c)} rows ({_in_words(program, c.tolist(), K)}{_weighed(w, term.loss)})"
 
 
 def _in_words(program: Program, offsets: list[float], K: list[Entries]) -> str:
@@ -193,6 +216,7 @@ def _in_words(program: Program, offsets: list[float], K: list[Entries]) -> str:
         plain = [(i, j, int(np.sign(-x))) for x, i, j in entries if j < n]
         found |= {tuple(plain)} if len(plain) < 3 else {(one,) for one in plain}
     lists = ("pairs", "similar", "triplets", "quadruplets")
+    program.work.spend(40 * sum(len(program.data.get(name, ())) for name in lists))
     pairs, similar, triplets, quadruplets = (np.asarray(program.data.get(name, ())).tolist() for name in lists)
     given |= {((i, j, 1 if same else -1),) for (i, j), same in zip(pairs, similar, strict=True)}
     given |= {((i, j, 1), (k, l, -1)) for i, j, k, l in [(i, j, i, l) for i, j, l in triplets] + quadruplets}
@@ -212,6 +236,7 @@ def labels(term: Said, program: Program, weight: arb) -> str:
     y, (pull, pulls), (c, *more) = program.data["y"], _summed(term.numbers["pull"]), term.numbers["offset"]
     if term.loss not in ("hinge", "squared hinge") or c < 0.0 or more or not targets.size:
         raise BadInput("loss, margin or target neighbors of the proof are not those of labels.")
+    program.work.spend(20 * (targets.size + len(named)), len(y) ** 2 * (program.each.shape[1] + 4) // 4)
     near = [(i, j) for i, js in enumerate(targets.tolist()) for j in js if j >= 0]
     if any(y[i] != y[j] or i == j for i, j in near) or len({*near}) < len(near):
         raise Refused("target neighbors: one is of another class, the example itself, or named twice")
@@ -223,8 +248,8 @@ def labels(term: Said, program: Program, weight: arb) -> str:
         for j in own[own >= 0].tolist():
             violated = (y != y[i]) & ~((c + high[j]) * (1 + 4 * ar.U) <= low)
             of |= {(i, j, l): 0.0 for l in np.flatnonzero(violated).tolist() if (i, j, l) not in of}
-        if len(of) > LISTED:
-            raise Refused(f"components: more than {LISTED} triplets may have a loss")
+        if len(of) > (most := LIMITS["pairs, rows or triplets"]):
+            raise BadInput(f"more than {most:,} triplets may have a loss at the components of the proof.")
     each = [arb(x) for x in w.tolist()]
     program.add("linear", ((pull * each[i], 0.0, arb(0), [((i, j), 1.0)]) for i, j in near))
     triplets = of.items()
@@ -232,14 +257,15 @@ def labels(term: Said, program: Program, weight: arb) -> str:
         term.loss,
         ((weight * each[i] * each[l], c, arb(x), [((i, j), 1.0), ((i, l), -1.0)]) for (i, j, l), x in triplets),
     )
-    origin = f"{len(near)} target pairs: {origin_of_targets(program.X, y, targets)}"
+    origin = f"{len(near)} target pairs: {origin_of_targets(program.X, y, targets, program.work)}"
     pulled = f", plus {pulls} times D(i, j)," if pull > 0 else ""
     sentence = f"{term.loss} of {c!r} + D(i, j) - D(i, l){pulled} over all target neighbors j and impostors l of i"
     return f"{sentence} ({len(np.unique(y))} classes, {origin}{_weighed(w)})"
 
 
-def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray) -> str:
+def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: Work) -> str:
     """In words, where the target pairs come from; floats decide first, then exact differences of what may be near."""
+    work.spend(X.size, len(X) * X.size // 4)
     shares, V, k = np.ones(X.shape), balls(X).tolist(), targets.shape[1]
     for i, js in enumerate(targets):
         (low, high), others = ar.apart(X, i, shares), y == y[i]
@@ -247,6 +273,7 @@ def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray) -> str:
         if (js < 0).any():
             return "the file's own choice"
         near = np.flatnonzero(others & ~(low >= high[js].max() * (1.0 - TIES))).tolist()
+        work.spend((len(near) + k) * (3 * X.shape[1] + 6) + 2 * len(near) * k)
         least, most = (
             [total((a - b) ** 2 for a, b in zip(V[i], V[j], strict=True)) for j in some] for some in (near, js)
         )
@@ -264,6 +291,7 @@ def softmax(term: Said, program: Program, weight: arb) -> str:
     listed, ideal, weights, Q = term.arrays.values()
     if term.loss not in ("divergence", "cross entropy"):
         raise BadInput("the loss of a softmax of the proof is neither a divergence nor a cross entropy.")
+    program.work.spend(40 * ideal.size)
     groups = [[(i, j) for i, j in own] for own in listed.tolist()]
     for own, r, q, x in zip(groups, ideal.tolist(), Q.tolist(), weights.tolist(), strict=True):
         if x > 0.0:
@@ -284,9 +312,9 @@ def softmax(term: Said, program: Program, weight: arb) -> str:
             program.weigh(zip(own, [w * (a - b) for a, b in zip(p, chances, strict=True)], strict=True))
     n, y = len(program.X), program.data.get("y")
     whose = "of the file's own choice"
-    if groups == [[(i, j) for j in range(n) if j != i] for i in range(n)]:
+    if ideal.shape == (n, n - 1) and groups == [[(i, j) for j in range(n) if j != i] for i in range(n)]:
         whose = "of each example with all others"
-    elif [sorted(own) for own in groups] == [[*permutations(range(n), 2)]]:
+    elif ideal.shape == (1, n * (n - 1)) and sorted(groups[0]) == [*permutations(range(n), 2)]:
         whose = "of all ordered pairs"
     same = y is not None and len(y) == n and np.array_equal(ideal, y[listed[..., 0]] == y[listed[..., 1]])
     shares = "equal for those of the same class" if same else "the file's own choice"
@@ -297,6 +325,7 @@ def matrix(term: Said, program: Program, weight: arb) -> str:
     """A convex function of the metric: its trace, a distance, or the size of its other entries."""
     kind, size, given = term.kind, program.matrix.nrows(), term.arrays
     roots = [program.P * balls(L.T) for L in program.L]
+    program.work.spend(4 * size**2, 8 * size**3)
     M, one = ar.diagonal([root * root.transpose() for root in roots]), balls(np.eye(size))
     slope, to = (balls(given[name]) if name in given else one for name in ("slope", "to"))
     if not weight > 0 or slope != slope.transpose() or to != to.transpose():
@@ -338,7 +367,7 @@ def prove(data: Arrays, domain: Said, terms: list[Said]) -> tuple[arb, arb, str]
     program, (n, d), words = Program(data, domain), data["X"].shape, list[str]()
     for term in terms:
         if term.kind in ("labels", "rows") and term.loss not in LOSSES:
-            raise BadInput(f"the loss {term.loss!r} of the proof is unknown.")
+            raise BadInput(f"the loss {printable(term.loss, 40)!r} of the proof is unknown.")
         weight, said = _summed(term.numbers["weight"])
         sentence = TERMS.get(term.kind, matrix)(term, program, weight)
         words.append(sentence if term.loss == "hard" else f"{said} times {sentence}")

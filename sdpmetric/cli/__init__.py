@@ -287,18 +287,23 @@ def report(
 @app.command(cls=Command)
 @with_options
 def check(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv or .npz file: the numbers that were solved.")],
+    data: DATA,
     proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of Solution.save_proof.")],
 ) -> None:
-    """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input."""
+    """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input.
+
+    DATA are the numbers that were solved: of a named data set as they are, neither standardized nor reduced.
+    """
     try:
         from sdpmetric.check.__main__ import main as check_files
     except ImportError as error:
         note("Error: a check needs python-flint: pip install 'sdpmetric[check]'.")
         raise typer.Exit(BAD_INPUT) from error
-    from sdpmetric.cli import results
+    from sdpmetric.cli import inputs, results
 
-    code, text = check_files([data, proof])
+    with inputs.input_errors(data), inputs.data_file(data) as file:
+        code, text = check_files([file, proof])
+        text = text.replace(file, data)
     if code == BAD_INPUT:
         note(text)
     else:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import typer
@@ -77,6 +78,23 @@ def check_output(path: Path, *inputs: str | Path) -> None:
         for read in (Path(given), in_folder(given)):
             if read is not None and path.is_file() and read.exists() and path.samefile(read):
                 raise ValueError(f"{path} would overwrite the input {given}; name another file.")
+
+
+@contextmanager
+def data_file(data: str) -> Iterator[str]:
+    """The path of an NPZ or CSV file; data with another name are written to one."""
+    files_of = [Path(data), in_folder(data), Path(f"{data}.npz")] if data not in datasets.NAMED else []
+    for path in files_of:
+        if path is not None and path.is_file() and path.suffix.lower() in (".npz", ".csv"):
+            yield str(path)
+            return
+    if Path(data).suffix.lower() in (".npz", ".csv"):  # which is not there: the checker says so
+        yield data
+        return
+    table = datasets.load_table(data)
+    with TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "data.npz", X=np.asarray(table.X), y=np.asarray(table.labels))
+        yield str(Path(folder) / "data.npz")
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sdpmetric.check.__main__ import main
-from sdpmetric.check.files import digest
+from sdpmetric.check.files import Work, digest
 from sdpmetric.check.statements import origin_of_targets
 
 LINE = np.array([[0.0], [1.0], [3.0], [4.0]])
@@ -188,11 +188,11 @@ def test_ties_are_those_of_the_package():
     targets = np.array([[1], [0], [0]])
     for nearer, found in ((1e-10, True), (1e-9, True), (1e-8, False)):
         X = np.array([[0.0], [1.0], [-1.0 + nearer]])
-        said = origin_of_targets(X, y, targets)
+        said = origin_of_targets(X, y, targets, Work())
         assert ("own choice" in said) is not found, said
     with np.errstate(all="ignore"):
         for X in ([0.0, 1e-300, -1e-300], [0.0, 1e300, -1e300], [0.0, 1e-200, 1e300]):
-            assert "own choice" not in origin_of_targets(np.array(X)[:, None], y, targets)
+            assert "own choice" not in origin_of_targets(np.array(X)[:, None], y, targets, Work())
 
 
 @pytest.mark.parametrize("claim", ["NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 5000, "null", "true"])

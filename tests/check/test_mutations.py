@@ -1,4 +1,4 @@
-"""Mutated proof files against exact arithmetic: accepted only if true.
+"""Mutated and forged proof files against exact arithmetic: accepted only if true, and never by much time or memory.
 
 examples/benchmarks/corruptions.py --mutations runs more.
 """
@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "benchmarks"))
+import forgeries
 import mutations
+
+
+@pytest.mark.parametrize("family", forgeries.FAMILIES)
+def test_no_forgery_is_believed(family, tmp_path):
+    found = forgeries.judged(family, tmp_path)
+    assert found.wrong == []
+    assert len(found.codes) >= 90
+    assert found.seconds < forgeries.SECONDS
 
 
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 12), marks=pytest.mark.slow)], ids=["few", "more"])
