@@ -4,7 +4,7 @@ Problems are drawn from the hostile families of tests/adversary, each from its o
 and one more verb is tried; what they claim is compared with exact objectives.
 
     python examples/benchmarks/rigor.py --seed 0 --problems 1000 [--statements lmnn,mlr] [--families far] \
-        [--verbs edited] [--log FILE]
+        [--verbs explain] [--log FILE]
 
 prints every violation as soon as it is found, with the command that finds it again, and at the end a table of
 statements and families: problems, refusals and the first words of their reasons, grades, violations. With a log the

@@ -268,12 +268,11 @@ class DualityCertificate(Certificate):
         null = f", {directions} null directions of the pull cost" if directions else ""
         polished = ", multipliers polished" if self.info.get("polished") else ""
         weak = f"; {self.weakness}" if self.weakness is not None and not self.proves_optimal(WEAK) else ""
-        own, proven = self.info.get("assumed_lower_bound"), "" if self.reservation else "proven "
-        beside = "" if own is None else f"; with its further constraints the lower bound is {own:.8g}"
+        proven = "" if self.reservation else "proven "
         low, high = digits(self.lower_bound, self.objective)
         return (
             f"objective {high}, {proven}lower bound {low} ({self.kind}), "
-            f"{self.gap_in_words()}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"
+            f"{self.gap_in_words()}, {self.n_active} active {self.constraints}{null}{polished}{weak}"
         )
 
 

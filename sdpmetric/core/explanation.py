@@ -253,8 +253,8 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     Parameters
     ----------
     solution : Solution
-        A problem's solution whose multipliers belong to constraints. If it has none (an edited program, a solve that
-        was interrupted early), the slopes at its metric take their place, and the gap is larger.
+        A problem's solution whose multipliers belong to constraints. If it has none (a solve that was
+        interrupted early), the slopes at its metric take their place, and the gap is larger.
     problem : Problem, optional
         The problem, for a solution that was loaded without it; default ``solution.problem``.
 

@@ -95,7 +95,7 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     -------
     program : cvxpy.Problem
         Add constraints of your own by ``cvxpy.Problem(program.objective, program.constraints + [...])`` and pass the
-        result as ``solve(problem, solver="conic", program=...)``.
+        result to `sdpmetric.bound`, which proves between which numbers its optimum lies.
 
     Raises
     ------

@@ -137,11 +137,6 @@ class ProgramBound:
             raise ValueError("nothing finite is proven without an assumption; there is no proof to write.")
         self.evidence.write(path, data)
 
-    @classmethod
-    def nothing(cls) -> ProgramBound:
-        """The interval of all numbers."""
-        return cls(-math.inf, math.inf, "float", None, None, False)
-
     @property
     def relative_width(self) -> float:
         """The width of the interval over the larger of 1 and the absolute values of its ends; infinite if they are."""

@@ -296,7 +296,6 @@ class Units:
 
 # Whose exceptions are not a backend's own.
 KNOWN = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
-SOLVERS = ("CLARABEL", "SCS")
 
 
 @contextmanager

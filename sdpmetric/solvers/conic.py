@@ -15,7 +15,6 @@ from sdpmetric.formulations import formulate
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.backend import Backend, BackendOptions
-from sdpmetric.solvers.edited import solved
 
 
 @solver(has_exact_program, "conic", tol=1e-6)
@@ -25,15 +24,10 @@ def steps(
     tol: float,
     *,
     backend: str = "CLARABEL",
-    program: cp.Problem | None = None,
     backend_options: BackendOptions | None = None,
-    radius: float | None = None,
 ) -> Iterator[Step]:
-    """Solve the exact program of a statement as a whole, or one with constraints of a user's own."""
+    """Solve the exact program of a statement as a whole."""
     chosen = Backend.of(backend, backend_options)
-    if program is not None:
-        yield solved(problem, program, chosen, budget, radius)
-        return
     exact = formulate(problem, scaled=True)
     programs, answered = [exact] if exact.infeasibility is None else [exact, exact.infeasibility], False
     for settings in chosen.settings:

@@ -86,7 +86,7 @@ def lmnn(X, y, rng, loss="hinge", make=None, data=None):
         cost = exact.margins(D, pairs, triplets, push_weight, costs, weights, loss != "hinge")
         return cost + number(ridge) * exact.trace(M)
 
-    verbs = (*ALL, "rank", "edited", "proof") if w is None else (*ALL, "rank", "edited")
+    verbs = (*ALL, "rank", "proof") if w is None else (*ALL, "rank")
     names = {"push_weight": [0.3, mu], "ridge": [weight(rng), ridge or 1e-3]}
     name = str(rng.choice(list(names)))
     return Case(problem, value, P, weights={name: names[name]}, verbs=verbs)
@@ -107,7 +107,7 @@ def listed(X, y, rng):
         return cost + number(ridge) * exact.trace(M)
 
     weights = {"push_weight": [share(rng), 0.5]}
-    return Case(problem, value, weights=weights, verbs=(*ALL, *3 * ("edited",)))
+    return Case(problem, value, weights=weights, verbs=ALL)
 
 
 def several(X, y, rng):

@@ -3,11 +3,10 @@
 import json
 from dataclasses import replace
 
-import cvxpy as cp
 import exact
 import numpy as np
 from exact import number, rational
-from flint import arb, fmpq, fmpq_mat
+from flint import arb
 
 import sdpmetric as sm
 from adversary.families import log_uniform
@@ -168,45 +167,6 @@ def rank(case, ledger, rng, folder):
     ledger.claim("rank", solution.certificate, known(case, solution))
 
 
-def further(M, X, rng):
-    """A constraint that a user adds, and whether an exact metric keeps it."""
-    d = X.shape[1]
-    units = np.clip(np.ptp(X, axis=0), 1e-150, 1e150)
-    k, size = int(rng.integers(d)), log_uniform(rng, -2, 3)
-    kind = int(rng.integers(4))
-    if kind == 0:
-        end = size / units[k] ** 2
-        return M[k, k] <= end, lambda A: A[k, k] <= number(end)
-    if kind == 1:
-        end = size * float(np.sum(units**-2.0))
-        return cp.trace(M) <= end, lambda A: exact.trace(A) <= number(end)
-    if kind == 2:
-        return cp.diag(cp.diag(M)) == M, lambda A: all(A[i, j] == 0 for i in range(d) for j in range(d) if i != j)
-    end = 1e-3 * size / units[k] ** 2
-    return M[k, k] >= end, lambda A: A[k, k] >= number(end)
-
-
-def edited(case, ledger, rng, folder):
-    problem, d = case.problem, case.X.shape[1]
-    program = sm.to_cvxpy(problem)
-    M = next(variable for variable in program.variables() if variable.name() == "M")
-    constraint, keeps = further(M, case.X, rng)
-    program = cp.Problem(program.objective, [*program.constraints, constraint])
-    solution = sm.solve(problem, "conic", program=program)
-    own, at = solution.certificate, known(case, solution)
-    ledger.claim("edited", own, at, program="edited", inside=bool(keeps(exact.metric(solution.components))))
-    bound = getattr(own, "unconstrained_lower_bound", None)
-    ledger.state("edited", lower_bound=-np.inf if bound is None else bound, at=at)
-    units = np.clip(np.ptp(case.X, axis=0), 1e-150, 1e150)
-    for _ in range(25):
-        sizes = rng.choice([0.0, 1.0, 10.0, log_uniform(rng, -8, 2), log_uniform(rng, 2, 13)], d) / units**2.0
-        if not np.isfinite(sizes).all():
-            continue
-        A = fmpq_mat(d, d, [number(sizes[i]) if i == j else fmpq(0) for i in range(d) for j in range(d)])
-        if keeps(A):
-            ledger.state("edited", at=case.value(A), program="edited")
-
-
 def proof(case, ledger, rng, folder):
     solution, tol = solved(case, rng)
     state(case, ledger, "proof", solution, tol)
@@ -303,7 +263,6 @@ VERBS = {
     "path": path,
     "explain": explain,
     "rank": rank,
-    "edited": edited,
     "proof": proof,
     "regret": regret,
     "relaxed": relaxed,

@@ -55,8 +55,6 @@ def test_a_region_without_pull_and_bad_points_are_refused() -> None:
         problem.objective(np.eye(4))
     with pytest.raises(ValueError, match="not positive semidefinite"):
         problem.objective(metric=-np.stack([np.eye(4)] * 2))
-    with pytest.raises(ValueError, match="a program of one metric"):
-        sm.solve(problem, solver="conic", program=sm.to_cvxpy(problem))
 
 
 def test_clusters_as_regions() -> None:

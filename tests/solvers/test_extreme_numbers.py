@@ -85,12 +85,3 @@ def test_another_base_exception_of_a_backend_passes(data, monkeypatch):
     monkeypatch.setattr(cp.Problem, "solve", leave)
     with pytest.raises(SystemExit):
         sm.solve(sm.MMCProblem.from_labels(X, y), "conic")
-
-
-def test_an_edited_program_may_have_one_triplet():
-    problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
-    program = sm.to_cvxpy(problem)
-    M = next(v for v in program.variables() if v.name() == "M")
-    edited = cp.Problem(program.objective, [*program.constraints, M[0, 0] <= 0.1])
-    found = sm.solve(problem, "conic", program=edited)
-    assert found.objective == pytest.approx(0.5 * 0.1 + 0.5 * 0.2, rel=1e-6)

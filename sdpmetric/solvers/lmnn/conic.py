@@ -10,10 +10,8 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
-from sdpmetric.solvers.edited import solved
 from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.solvers.lmnn.factored import solved_by_zero
@@ -27,19 +25,12 @@ def steps(
     tol: float,
     *,
     backend: str = "CLARABEL",
-    program: cp.Problem | None = None,
     init: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
     polish: bool = True,
-    radius: float | None = None,
 ) -> Iterator[Step]:
     """Solve LMNN exactly, by constraint generation; see `sdpmetric.solvers.lmnn.constraint_generation`."""
     chosen = Backend.of(backend, backend_options)
-    if program is not None:
-        if problem.tied is not problem:
-            raise ValueError("program= takes a program of one metric; state an LMNNProblem, or leave program= out.")
-        yield solved(problem, program, chosen, budget, radius)
-        return
     first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if init is None else init
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial

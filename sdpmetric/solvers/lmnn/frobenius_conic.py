@@ -12,11 +12,9 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.formulations.lmnn import ReducedProgram
-from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
-from sdpmetric.solvers.edited import solved
 from sdpmetric.solvers.lmnn import frobenius
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.triplets.triplets import Triplets
@@ -51,16 +49,11 @@ def steps(
     tol: float,
     *,
     backend: str = "CLARABEL",
-    program: cp.Problem | None = None,
     init: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
-    radius: float | None = None,
 ) -> Iterator[Step]:
     """Solve LMNN with a Frobenius term exactly; see `sdpmetric.solvers.lmnn.conic.steps`."""
     chosen, push = Backend.of(backend, backend_options), problem.base.push
-    if program is not None:
-        yield solved(problem, program, chosen, budget, radius)
-        return
     if push.weight == 0.0 or push.source.size == 0:
         yield Step.certified(problem, problem.zero)
         return
