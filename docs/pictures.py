@@ -16,6 +16,7 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 import sdpmetric as sm
 from sdpmetric import datasets
+from sdpmetric.core import gaps
 from sdpmetric.estimators import OrdinalEmbedding
 from sdpmetric.plotting import COLORS, ConvergenceDisplay, EmbeddingDisplay
 
@@ -215,7 +216,9 @@ def decisions(mode: str) -> None:
             axes[1].scatter(*Z[some].T, s=30, facecolors=COLORS[c] if settled else "none", edgecolors=COLORS[c])
     n_open = int((~label.settled).sum())
     axes[1].set(
-        title=f"proven gap {solution.relative_gap:.0e}: {n_open} of {len(X)} labels are open", xticks=[], yticks=[]
+        title=f"proven gap {gaps.scientific(solution.relative_gap, 1)}: {n_open} of {len(X)} labels are open",
+        xticks=[],
+        yticks=[],
     )
     save(figure, f"decisions{mode}")
 

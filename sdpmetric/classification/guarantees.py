@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from sklearn.utils import column_or_1d
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.core import validation
+from sdpmetric.core import gaps, validation
 
 Control = Literal["false_matches", "false_non_matches", "precision"]
 # Thresholds among which that for a precision is chosen; the union bound over them costs a factor of this in delta.
@@ -68,11 +68,11 @@ class GuaranteedThreshold:
         what, among = WORDS[self.control]
         promise = f"at most {self.alpha:.4g} of {what} with confidence {1.0 - self.delta:.4g}"
         if self.threshold is not None:
-            low, high = self.interval
+            low, high = gaps.rounded(self.interval[0], up=False), gaps.rounded(self.interval[1])
             return (
                 f"Threshold {self.threshold:.6g}: {promise}, if labeled and new pairs are drawn independently from one "
-                f"distribution. {self.n_errors:,} of {self.n_of:,} {among} are errors, a share between {low:.2g} and "
-                f"{high:.2g}; {self.n_recognized:,} of {self.n_similar:,} similar pairs are matches."
+                f"distribution. {self.n_errors:,} of {self.n_of:,} {among} are errors, a share between {low} and "
+                f"{high}; {self.n_recognized:,} of {self.n_similar:,} similar pairs are matches."
             )
         labeled = f"{self.n_pairs:,} {'pairs' if self.control == 'precision' else among}"
         if self.n_missing is None:
@@ -114,7 +114,7 @@ def guaranteed_threshold(
         One minus the confidence.
     control : {"false_matches", "false_non_matches", "precision"}, default "false_matches"
         The share of dissimilar pairs that are matches; of similar pairs that are not; or of matches that are
-        dissimilar, so that the precision is at least ``1 - alpha``. A precision depends on the share of similar pairs,
+        dissimilar, one minus the precision. A precision depends on the share of similar pairs,
         which is part of the distribution of the pairs; the other two do not depend on it.
     similarity : bool, default False
         Whether `distances` are similarities, such as cosines: larger for similar pairs.

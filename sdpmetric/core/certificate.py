@@ -12,8 +12,9 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import html
+from sdpmetric.core import gaps, html
 from sdpmetric.core.files import check_values
+from sdpmetric.core.gaps import absolute_gap
 from sdpmetric.core.status import Status
 from sdpmetric.linalg.rigorous import RIGORS, Rigor
 from sdpmetric.triplets.triplets import Triplets
@@ -21,22 +22,12 @@ from sdpmetric.triplets.triplets import Triplets
 # Diagnostics by name, which prove nothing.
 Info = Mapping[str, float | str]
 
-# A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers and
-# in statements whose bounds are not enclosed; a larger excess is a contradiction.
-CONTRADICTION = 1e-12
-
-
-def absolute_gap(objective: float, lower_bound: float) -> float:
-    """The gap ``primal - dual``, at least 0; infinity where evidence is missing or contradicts itself."""
-    if not (math.isfinite(objective) and math.isfinite(lower_bound)):
-        return math.inf
-    gap = objective - lower_bound
-    return max(gap, 0.0) if gap >= -CONTRADICTION * max(abs(objective), abs(lower_bound)) else math.inf
-
 
 def relative_gap(objective: float, lower_bound: float) -> float:
     """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence.
 
+    Where both are positive it is what share of the objective another point can save at most; it never exceeds 1. How
+    far the objective may be above the smallest possible one is in `gaps.excess`, relative to the lower bound.
     A lower bound above the objective by more than rounding is no evidence: one of the two is wrong.
     """
     gap = absolute_gap(objective, lower_bound)
@@ -80,6 +71,8 @@ def reservation(rigor: Rigor, assumption: str | None) -> str:
 INACCURATE = 10.0
 # Above this relative gap the message says why the bound may be weak.
 WEAK = 1e-6
+# Above this relative gap the message says how far the objective may be above the smallest possible one.
+WIDE = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,12 +122,16 @@ class Certificate(ABC):
 
     @property
     def relative_gap(self) -> float:
-        """The gap relative to the larger of objective and lower bound; see `relative_gap`."""
+        """The gap relative to the larger of objective and lower bound in absolute value.
+
+        For positive ones it is the largest share of this objective that another metric can save, at most 1. How far
+        this objective may be above the smallest possible one is ``objective / lower_bound - 1``, which is larger.
+        """
         return relative_gap(self.objective, self.lower_bound)
 
-    def gap_in_words(self, form: str = ".2e") -> str:
-        """The gap that decides whether the point is proven optimal, with numbers in a form."""
-        return f"relative gap {self.relative_gap:{form}}"
+    def gap_in_words(self, digits: int = 3) -> str:
+        """The gap that decides whether the point is proven optimal, rounded up to some digits."""
+        return f"relative gap {gaps.scientific(self.relative_gap, digits)}"
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the point is proven to be within a relative gap of `tol` of the optimum.
@@ -239,11 +236,13 @@ class DualityCertificate(Certificate):
         """Whether the gap is open, and at most the resolution; see `sdpmetric.core.certificate`."""
         return resolved(self.objective, self.lower_bound, self.resolution)
 
-    def gap_in_words(self, form: str = ".2e") -> str:
-        """The relative gap; where the resolution decides, the gap and the resolution."""
+    def gap_in_words(self, digits: int = 3) -> str:
+        """The relative gap, and what it means where it is wide; or, where it decides, the gap and the resolution."""
         if self.resolved:
-            return f"gap {self.gap:{form}}, below the resolution {self.resolution:{form}} of this statement"
-        return super().gap_in_words(form)
+            resolution = f"{self.resolution:.{digits - 1}e}"
+            return f"gap {gaps.scientific(self.gap, digits)}, below the resolution {resolution} of this statement"
+        wide = f": {gaps.excess_sentence(self.objective, self.lower_bound)}" if self.relative_gap > WIDE else ""
+        return super().gap_in_words(digits) + wide
 
     def with_origin(self, before: Certificate) -> Self:
         """As for every kind, and whose bounds they are."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sdpmetric.core import html
-from sdpmetric.core.certificate import absolute_gap, digits
+from sdpmetric.core import gaps, html
+from sdpmetric.core.certificate import digits
+from sdpmetric.core.gaps import absolute_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.rigorous import RIGORS
 
@@ -43,7 +44,7 @@ class Comparison:
             return f"Contradiction: a lower bound of {highest:.10g} lies above an objective of {lowest:.10g}."
         weakest = max((s.certificate for s in self.solutions), key=lambda certificate: RIGORS.index(certificate.rigor))
         head = "Computed" if weakest.reservation else "Proven"
-        gap = replace(best.certificate, lower_bound=highest).gap_in_words(".1e")
+        gap = replace(best.certificate, lower_bound=highest).gap_in_words(2)
         low, high = digits(highest, lowest)
         return (
             f"{head}: the optimum lies between {low} and {high} ({gap}); every lower bound is below every "
@@ -57,7 +58,7 @@ class Comparison:
                 s.solver,
                 str(s.status),
                 *reversed(digits(s.lower_bound, s.objective)),
-                f"{s.relative_gap:.1e}",
+                gaps.scientific(s.relative_gap, 2),
                 f"{s.seconds:.2f}",
                 f"{s.certificate.n_active:,}",
             )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sdpmetric.core import gaps
 from sdpmetric.core.certificate import relative_gap
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Printer:
             f"{row.seconds:7.2f}",
             known(row.objective, "14.8g"),
             known(row.lower_bound, "14.8g"),
-            known(gap, "8.2e"),
+            f"{gaps.scientific(gap, 3):>8}" if math.isfinite(gap) else " " * 8,
             known(row.step, "8.2e"),
             f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
             *([known(row.score, "7.4f")] if scored else []),

@@ -16,6 +16,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import gaps
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.data import Data, divide, tuple_distances, tuple_score
@@ -174,7 +175,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         if not self.solution_.status.expected:
             warnings.warn(
                 f"OrdinalEmbedding ended with status {self.solution_.status} at a relative gap of "
-                f"{self.relative_gap_:.2e}. {self.solution_.advice}",
+                f"{gaps.scientific(self.relative_gap_, 3)}. {self.solution_.advice}",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core import validation
+from sdpmetric.core import gaps, validation
 from sdpmetric.plotting.style import (
     Learned,
     axes_of,
@@ -162,7 +162,7 @@ class EmbeddingDisplay:
         self.figure_ = figure_of(self.ax_[0])
         for axes, view, when in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             self._draw(axes, view)
-            proven = f", proven gap {view.gap:.0e}" if math.isfinite(view.gap) else ""
+            proven = f", proven gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
             axes.set_title(
                 f"{when}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
                 f"{view.accuracy:.1%} accuracy of nearest neighbors{proven}",

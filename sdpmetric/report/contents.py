@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import validation
+from sdpmetric.core import gaps, validation
 from sdpmetric.core.certificate import (
     Certificate,
     DualityCertificate,
@@ -121,6 +121,7 @@ def page_data(
         "objective": _number(certificate.objective),
         "lower_bound": _number(certificate.lower_bound),
         "relative_gap": _number(certificate.relative_gap),
+        "gap": gaps.scientific(certificate.relative_gap, 3),
         "words": [*sentences(certificate), *([SEVERAL.format(len(metrics))] if metrics else []), LEARNED_FROM],
         "ends": list(digits(certificate.lower_bound, certificate.objective)),
         "checks": [dict(way) for way in checks(solution)],
@@ -334,8 +335,15 @@ def _tiles(
         tile("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
     if isinstance(certificate, DualityCertificate) and np.isfinite(certificate.lower_bound):
         claim = "computed" if certificate.reservation else "proven"
-        within = "at the optimum" if certificate.resolved else f"within {100 * certificate.relative_gap:.2g} %"
-        tile(claim, within, f"of the smallest possible objective; {certificate.program}")
+        amount = gaps.excess(certificate.objective, certificate.lower_bound)
+        if certificate.resolved:
+            tile(claim, "at the optimum", f"the smallest possible objective, up to rounding; {certificate.program}")
+        elif amount is None:
+            bound = gaps.rounded(certificate.lower_bound, up=False)
+            note = f"nothing about how much better another metric could be; {certificate.program}"
+            tile(claim, f"lower bound {bound}", note)
+        else:
+            tile(claim, amount, f"above the smallest possible objective; {certificate.program}")
     else:
         tile("kind of certificate", certificate.kind, "no gap to a global optimum is proven")
     tile("data", name, size)
@@ -440,11 +448,11 @@ def _distance(certificate: DualityCertificate) -> str:
     """How far the objective may be from the best possible one."""
     if certificate.resolved:
         return (
-            f"So the objective is at most {certificate.gap:.2g} above the best possible one, which is proven to be at "
-            f"most 0; gaps up to {certificate.resolution:.2g}, a tiny share of what one constraint costs, count as "
-            "closed then."
+            f"So the objective is at most {gaps.rounded(certificate.gap)} above the smallest possible one, which is "
+            f"proven to be at most 0; gaps up to {certificate.resolution:.2g}, a tiny share of what one constraint "
+            "costs, count as closed then."
         )
-    return f"So the objective is at most {certificate.relative_gap:.2g} (relatively) above the best possible one."
+    return f"So {gaps.excess_sentence(certificate.objective, certificate.lower_bound)}."
 
 
 def checks(solution: Solution) -> list[dict[str, str]]:

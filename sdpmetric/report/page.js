@@ -59,7 +59,7 @@
     byId("verdict").textContent = data.verdict;
     for (const tile of data.tiles) { const item = add(byId("tiles"), "li"); add(item, "span", tile.label); add(item, "strong", tile.value); add(item, "span", tile.note); }
     byId("statement").textContent = data.statement;
-    const pairs = [["status", data.status.replaceAll("_", " ")], ["solver", `${data.solver}, ${data.seconds.toFixed(2)} s`], ["objective", data.objective === null ? "none" : data.ends[1]], ["lower bound", data.lower_bound === null ? "none" : data.ends[0]], ["relative gap", data.relative_gap === null ? "none" : data.relative_gap.toExponential(2)], ["problem's fingerprint", data.fingerprint]];
+    const pairs = [["status", data.status.replaceAll("_", " ")], ["solver", `${data.solver}, ${data.seconds.toFixed(2)} s`], ["objective", data.objective === null ? "none" : data.ends[1]], ["lower bound", data.lower_bound === null ? "none" : data.ends[0]], ["relative gap", data.relative_gap === null ? "none" : data.gap], ["problem's fingerprint", data.fingerprint]];
     for (const [key, value] of pairs) { add(byId("numbers"), "dt", key); add(byId("numbers"), "dd", value).dataset.key = key; }
     for (const sentence of data.words) add(byId("words"), "li", sentence);
     for (const way of data.checks) { add(byId("checks"), "p", way.what); add(add(byId("checks"), "pre"), "code", way.code); }

@@ -51,6 +51,11 @@ class Scores:
         said = f"{after:,} of {self.n:,} correctly with the metric and {before:,} without it"
         if not self.held_out:
             return f"Not known: no examples were held out. On the training examples, neighbors classify {said}."
+        if before == after:
+            return (
+                f"No difference: of the held-out examples, neighbors classify {after:,} of {self.n:,} correctly with "
+                "the metric and as many without it."
+            )
         test = f"exact sign test, p = {self.p:.2g}"
         if self.p >= CHANCE:
             return f"Unclear: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."

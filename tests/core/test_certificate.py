@@ -10,7 +10,8 @@ from instances import KINDS, assert_same, check_weak_duality, make_instance, rou
 
 import sdpmetric as sm
 from sdpmetric.cli import results
-from sdpmetric.core.certificate import Dual, absolute_gap, relative_gap
+from sdpmetric.core.certificate import Dual, relative_gap
+from sdpmetric.core.gaps import absolute_gap, excess
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.report.contents import sentences
@@ -24,23 +25,28 @@ def made(objective, lower_bound, **rest):
 
 
 @pytest.mark.parametrize(
-    ("objective", "lower_bound", "gap", "relative"),
+    ("objective", "lower_bound", "gap", "relative", "above"),
     [
-        (0.0, 0.0, 0.0, 0.0),
-        (4.0, 3.0, 1.0, 0.25),
-        (1.0, -3.0, 4.0, 4 / 3),
-        (2.0, 2.0 + 1e-12, 0.0, 0.0),
-        (0.0, -INF, INF, INF),
-        (INF, 0.0, INF, INF),
-        (NAN, 0.0, INF, INF),
-        (1.0, NAN, INF, INF),
-        (-INF, INF, INF, INF),
-        (1.0, 1.1, INF, INF),
+        (0.0, 0.0, 0.0, 0.0, "at most 0"),
+        (4.0, 3.0, 1.0, 0.25, "at most 34 %"),  # 33.3, rounded up
+        (8.84, 1.0, 7.84, 7.84 / 8.84, "at most 790 %"),
+        (5.0, 0.0, 5.0, 1.0, None),
+        (1.0, -3.0, 4.0, 4 / 3, "at most 4"),
+        (-1.0, -1.001, 0.001, 0.001 / 1.001, "at most 0.001"),
+        (1e300, 1e-300, 1e300, 1.0, "at most 1.1e+602 %"),  # 1e-300 is a little less than its decimals
+        (2.0, 2.0 + 1e-12, 0.0, 0.0, "at most 0 %"),
+        (0.0, -INF, INF, INF, None),
+        (INF, 0.0, INF, INF, None),
+        (NAN, 0.0, INF, INF, None),
+        (1.0, NAN, INF, INF, None),
+        (-INF, INF, INF, INF, None),
+        (1.0, 1.1, INF, INF, None),
     ],
 )
-def test_gap_and_missing_or_contradictory_evidence(objective, lower_bound, gap, relative):
+def test_gap_and_missing_or_contradictory_evidence(objective, lower_bound, gap, relative, above):
+    assert excess(objective, lower_bound) == above
     certificate = made(objective, lower_bound)
-    assert certificate.gap == absolute_gap(objective, lower_bound) == gap
+    assert certificate.gap == absolute_gap(objective, lower_bound) == pytest.approx(gap)
     assert certificate.relative_gap == relative_gap(objective, lower_bound) == pytest.approx(relative)
     assert certificate.proves_optimal(0.3) is (relative <= 0.3)
 
@@ -53,7 +59,9 @@ def test_only_lower_bounds_prove_optimality_and_unknown_residuals_are_infinite()
     c = made(1.0, -INF)
     assert c.primal_residual == INF
     assert c.info == {}
-    assert "relative gap 2.50e-01" in str(made(4.0, 3.0, n_active=12))
+    assert "relative gap 2.50e-01: the objective is at most 34 % above the smallest" in str(made(4.0, 3.0))
+    assert "relative gap 1.00e+00: the lower bound is 0, so nothing is proven about how" in str(made(4.0, 0.0))
+    assert "relative gap 6.67e-03, 0 active" in str(made(3.0, 2.98001))  # 0.6663 % of the objective
     assert "12 active triplets" in str(made(4.0, 3.0, n_active=12))
 
 

@@ -17,6 +17,7 @@ import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.classification import knn_predict
 from sdpmetric.cli import app
+from sdpmetric.core import gaps
 from sdpmetric.core.certificate import digits
 from sdpmetric.plotting import EmbeddingDisplay
 from sdpmetric.report import contents as report
@@ -120,11 +121,11 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
     pictured = [len(view.invaders) for view in (display.before, display.after)]
     assert invading.sum(axis=1)[[0, -1]].tolist() == pictured
     assert tiles["impostors"]["value"] == f"{pictured[0]} to {pictured[1]}"
-    assert tiles["proven"]["value"] == f"within {100 * solution.relative_gap:.2g} %"
+    assert tiles["proven"]["value"] == gaps.excess(solution.objective, solution.lower_bound)
 
 
 @pytest.mark.parametrize(
-    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (0, 0, "Unclear:")]
+    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (2, 2, "No difference:")]
 )
 def test_verdict_needs_more_than_chance(gained, lost, word):
     found = Scores(True, 50, (30, 30 + gained - lost), 0, gained, lost, [], [], [])
