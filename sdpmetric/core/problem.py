@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
@@ -21,7 +21,7 @@ from sdpmetric.core import html, validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
-from sdpmetric.core.owned import owned
+from sdpmetric.core.read_only import read_only
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
@@ -43,9 +43,12 @@ class StrongConvexity:
     displacement: float = 0.0
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Problem(ABC):
-    """A statement: a dataclass whose fields are its data and parameters, which it owns; see `sdpmetric.core.owned`.
+    """A statement: a dataclass whose fields are its data and parameters.
+
+    Its constructor sets each field once, and arrays become read-only copies (`sdpmetric.core.read_only`); nothing
+    changes a statement afterwards.
 
     Attributes
     ----------
@@ -60,7 +63,6 @@ class Problem(ABC):
     """
 
     statement: ClassVar[str] = ""
-    weights: ClassVar[tuple[str, ...]] = ()
     has_metric: ClassVar[bool] = True
 
     if TYPE_CHECKING:
@@ -69,13 +71,21 @@ class Problem(ABC):
         def X(self) -> NDArray[np.floating]:
             """The data."""
 
-    def __post_init__(self) -> None:
-        owned(self)
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in vars(self) or name not in {f.name for f in fields(self)}:
+            raise AttributeError(
+                f"{name} of a {type(self).__name__} cannot be set: problems do not change; state another one, for "
+                "example by with_weights."
+            )
+        super().__setattr__(name, read_only(value))
 
-    def _assign(self, **values: object) -> None:
-        """Set the fields, in the constructor of a statement that checks its arguments itself."""
-        for name, value in values.items():
-            object.__setattr__(self, name, owned(value))
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name} of a {type(self).__name__} cannot be deleted: problems do not change.")
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The fields that `path` may vary; a class attribute in statements that have some."""
+        return ()
 
     @property
     def zero(self) -> FloatArray:

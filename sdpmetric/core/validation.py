@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.exact_numbers import check_exact
-from sdpmetric.core.owned import owned
+from sdpmetric.core.read_only import read_only
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.triplets.triplets import Triplets
@@ -52,7 +52,7 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
 
 def check_examples(X: ArrayLike) -> NDArray[np.floating]:
     """`check_data` for a statement about squared distances of X; refused where they overflow or underflow."""
-    array = owned(check_data(X), X)
+    array = read_only(check_data(X))
     low, high = array.min(axis=0).astype(np.float64), array.max(axis=0).astype(np.float64)
     if max(float(high.max()), -float(low.min())) > LARGEST_SQUARED:
         raise _out_of_range("overflow")

@@ -28,7 +28,7 @@ from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, s
 ROUNDINGS = 16
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class FRMLProblem(Problem):
     """Rankings by a metric of bounded rank (FRML; Lim and Lanckriet 2014) [LL2014].
 
@@ -89,15 +89,13 @@ class FRMLProblem(Problem):
         d = data.shape[1]
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
-        self._assign(
-            X=data,
-            relevance=related,
-            n_components=validation.check_integer("n_components", n_components, high=d),
-            loss=loss,
-            gamma=validation.check_number("gamma", gamma, 1.0),
-            regularization=validation.check_number("regularization", regularization, 0.0),
-            queries=asked,
-        )
+        self.X = data
+        self.relevance = related
+        self.n_components = validation.check_integer("n_components", n_components, high=d)
+        self.loss = loss
+        self.gamma = validation.check_number("gamma", gamma, 1.0)
+        self.regularization = validation.check_number("regularization", regularization, 0.0)
+        self.queries = asked
 
     @classmethod
     def from_labels(

@@ -46,7 +46,7 @@ class DualPoint:
     value: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class FrobeniusLMNNProblem(Problem):
     """LMNN with a Frobenius term, a strongly convex program: its optimal metric is unique.
 
@@ -79,7 +79,6 @@ class FrobeniusLMNNProblem(Problem):
     frobenius: float
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         validation.check_made(type(self).__name__, "base", self.base, "pull_cost")
         if validation.check_number("frobenius", self.frobenius, 0.0) == 0.0:
             raise ValueError("frobenius must be positive; state LMNN without it as an LMNNProblem.")

@@ -34,7 +34,7 @@ PERCENTILES = (5.0, 95.0)
 FULL = 100.0
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class ITMLProblem(MetricProblem):
     """ITML with slack as a convex program (Davis, Kulis, Jain, Sra and Dhillon 2007) [DKJSD2007].
 
@@ -84,6 +84,7 @@ class ITMLProblem(MetricProblem):
         positive definite.
     """
 
+    weights: ClassVar[tuple[str, ...]] = ("gamma",)
     statement: ClassVar[str] = "itml"
     program: ClassVar[str] = "ITML"
     counted: ClassVar[str] = "pairs"
@@ -124,19 +125,13 @@ class ITMLProblem(MetricProblem):
         L0 = psd.factor(A0)
         D0 = distances(np.asarray(data, dtype=np.float64) @ L0.T, rows[:, 0], rows[:, 1])
         low, high = np.percentile(D0[D0 > 0] if D0.any() else D0, PERCENTILES).tolist()
-        weights = check_pair_weights(pair_weights, len(rows))
+        self.pairs, self.similar, self.prior = rows, flags, A0
+        self.upper = validation.check_number("upper", low if upper is None else upper, 0.0)
+        self.lower = validation.check_number("lower", high if lower is None else lower, 0.0)
+        self.pair_weights = check_pair_weights(pair_weights, len(rows))
         if gamma == "auto":
-            gamma = weight_of_slacks(data, rows, flags, weights, 1.0, FULL)
-        values = {
-            "pairs": rows,
-            "similar": flags,
-            "upper": validation.check_number("upper", low if upper is None else upper, 0.0),
-            "lower": validation.check_number("lower", high if lower is None else lower, 0.0),
-            "gamma": validation.check_number("gamma", gamma, 0.0),
-            "prior": A0,
-            "pair_weights": weights,
-        }
-        self._assign(**values)
+            gamma = weight_of_slacks(data, rows, flags, self.pair_weights, 1.0, FULL)
+        self.gamma = validation.check_number("gamma", gamma, 0.0)
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
                 f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
@@ -149,7 +144,6 @@ class ITMLProblem(MetricProblem):
             check_products("gamma", self.gammas, self.pair_weights)
         slacks = DistanceBounds(rows, loss="log_ratio", sides=self.signs, bounds=self.bounds, weights=self.gammas)
         self._set(data, (LogDet(to=A0), slacks), Domain.of(data.shape[1]))
-        self._assign(weights=("gamma",))
 
     @classmethod
     def from_labels(

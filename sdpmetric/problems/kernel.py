@@ -109,7 +109,7 @@ class FeatureSpace:
 PROGRAM = "LMNN on coordinates computed from a kernel, taken as exact"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class KernelLMNNProblem(LMNNProblem):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009].
 

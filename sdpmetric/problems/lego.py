@@ -14,9 +14,9 @@ from sdpmetric.bounds.fenchel import NULL
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, RegretCertificate, check_multipliers
 from sdpmetric.core.named import named_prior
-from sdpmetric.core.owned import owned
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.read_only import read_only
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.problems.metric_problem import MetricProblem
@@ -27,7 +27,7 @@ from sdpmetric.terms.pairs import DistanceTargets
 LIFTED = 1.0 + 1e-9
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class LEGOProblem(Problem):
     """A stream of pairs for LEGO (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
@@ -79,7 +79,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         prior: ArrayLike | str = "identity",
     ) -> None:
-        data = owned(validation.check_data(X), X)
+        data = read_only(validation.check_data(X))
         rows, goals, marks = check_targets(data, pairs, targets, sides)
         if not len(rows):
             raise ValueError("there are no pairs; a stream needs at least one.")
@@ -87,7 +87,8 @@ class LEGOProblem(Problem):
         if rate == 0.0:
             raise ValueError("learning_rate must be positive; the larger it is, the further each step goes.")
         A0 = validation.check_positive_definite("prior", named_prior(prior, data), data.shape[1])
-        self._assign(X=data, pairs=rows, targets=goals, sides=marks, learning_rate=rate, prior=A0)
+        self.X, self.pairs, self.targets, self.sides = data, rows, goals, marks
+        self.learning_rate, self.prior = rate, A0
 
     # -- the statement ------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from sdpmetric.terms.log_det import LogDet
 from sdpmetric.terms.pairs import DistanceTargets
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class LEGOBatchProblem(MetricProblem):
     """The convex program behind LEGO, over all pairs of a stream at once.
 
@@ -35,6 +35,7 @@ class LEGOBatchProblem(MetricProblem):
         Gives data, pairs, targets, ``eta`` and ``A_0``.
     """
 
+    weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
     statement: ClassVar[str] = "lego-batch"
     program: ClassVar[str] = "LEGO in batch"
     counted: ClassVar[str] = "pairs"
@@ -44,7 +45,7 @@ class LEGOBatchProblem(MetricProblem):
     def __init__(self, stream: LEGOProblem) -> None:
         losses = DistanceTargets(stream.pairs, stream.targets, stream.sides)
         super().__init__(stream.X, LogDet(to=stream.prior) + stream.learning_rate * losses)
-        self._assign(stream=stream, weights=("learning_rate",))
+        self.stream = stream
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""

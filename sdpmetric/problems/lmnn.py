@@ -411,7 +411,7 @@ class PushShard:
         return sums
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class LMNNProblem(LargeMarginProblem):
     """LMNN as a convex program (Weinberger and Saul 2009, Eq. 14) [WS2009].
 
@@ -449,7 +449,6 @@ class LMNNProblem(LargeMarginProblem):
     search: SearchMethod = field(default="auto", metadata=NOT_STATED)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         validation.check_made(type(self).__name__, "source", self.source, "target_pairs")
         self.source.check(len(self.X))
 

@@ -16,7 +16,7 @@ from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights
 from sdpmetric.problems.metric_problem import MetricProblem
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class LSMLProblem(MetricProblem):
     """Least squares metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form.
 

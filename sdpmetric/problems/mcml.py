@@ -19,7 +19,7 @@ from sdpmetric.terms.softmax import Collapse
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class MCMLProblem(MetricProblem):
     """MCML as a convex program (Globerson and Roweis 2006) [GR2006].
 
@@ -55,6 +55,7 @@ class MCMLProblem(MetricProblem):
         If the data are not finite, there is only one class, or a class has one member.
     """
 
+    weights: ClassVar[tuple[str, ...]] = ()
     statement: ClassVar[str] = "mcml"
     program: ClassVar[str] = "MCML"
     counted: ClassVar[str] = "pairs"
@@ -68,7 +69,7 @@ class MCMLProblem(MetricProblem):
         classes, index = validation.check_labels(y, len(data))
         weights = check_sample_weight(sample_weight, len(data))
         super().__init__(data, Collapse(y, sample_weight=weights))
-        self._assign(index=index, classes=classes, sample_weight=weights, weights=())
+        self.index, self.classes, self.sample_weight = index, classes, weights
 
     @classmethod
     def from_labels(cls, X: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> MCMLProblem:

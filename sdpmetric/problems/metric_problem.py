@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.distances import adjoint
@@ -47,7 +49,7 @@ MANY_TRIPLETS = 50_000
 SMALL = 0.3
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class MetricProblem(Problem):
     """Minimize a sum of terms over the metrics of a domain.
 
@@ -166,9 +168,13 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        hard = [any(loss.hard for loss in term.losses) for term in terms]
-        weights = tuple(name for name, is_hard in zip(names, hard, strict=True) if not is_hard)
-        self._assign(X=X, terms=terms, domain=domain, names=tuple(names), weights=weights)
+        self.X, self.terms, self.domain, self.names = X, terms, domain, tuple(names)
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The names of the terms whose weights `path` may vary; hard constraints have none."""
+        named = zip(self.names, self.terms, strict=True)
+        return tuple(name for name, term in named if not any(loss.hard for loss in term.losses))
 
     def with_weights(self, **values: float) -> Self:
         """State the same problem with other weights of terms, positive, by the names of `weights`."""
@@ -180,7 +186,8 @@ class MetricProblem(Problem):
         for name, value in values.items():
             if validation.check_number(name, value, 0.0) == 0.0:
                 raise ValueError(f"the weight {name} must be positive; leave the term out for 0.")
-        new = object.__new__(type(self))
+        new = copy.copy(self)
+        vars(new).clear()  # also of what was computed for the other weights
         named = [(replace(t, weight=values.get(n, t.weight)), n) for n, t in zip(self.names, self.terms, strict=True)]
         bound = tuple(check_bound_term(term, len(self.X)) if name in values else term for term, name in named)
         new._set(self.X, bound, self.domain)
@@ -424,7 +431,7 @@ def _bound(term: Term, X: NDArray[np.floating]) -> list[Term]:
     weight = check_term_weight(term.name, term.weight)
     if not weight and not isinstance(term, Loss):
         return []
-    bound = term.bind(X)
+    bound = read_only(term.bind(X))
     if any(loss.hard for loss in bound.losses):
         if not weight:
             raise ValueError(

@@ -16,7 +16,7 @@ from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, Value, check_
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class MLKRProblem(SoftNeighborProblem):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
@@ -74,9 +74,9 @@ class MLKRProblem(SoftNeighborProblem):
         sample_weight: ArrayLike | None = None,
     ) -> None:
         data, rank = check_soft(X, n_components, diagonal)
-        given = {"X": data, "targets": check_targets(y, len(data)), "n_components": rank, "diagonal": bool(diagonal)}
-        given["sample_weight"] = check_sample_weight(sample_weight, len(data))
-        self._assign(**given)
+        self.X, self.targets = data, check_targets(y, len(data))
+        self.n_components, self.diagonal = rank, bool(diagonal)
+        self.sample_weight = check_sample_weight(sample_weight, len(data))
 
     @classmethod
     def from_labels(

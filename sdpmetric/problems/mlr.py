@@ -84,7 +84,7 @@ class Ranked(NamedTuple):
     room: FloatArray  # Rounding
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class MLRProblem(Problem):
     """Metric learning to rank (McFee and Lanckriet 2010) [ML2010], a structural SVM over metrics.
 
@@ -142,14 +142,12 @@ class MLRProblem(Problem):
         data, related, asked = check_rankings(X, relevance, queries)
         if loss not in ("auc", "map"):
             raise ValueError(f"loss must be 'auc' or 'map', got {loss!r}.")
-        self._assign(
-            X=data,
-            relevance=related,
-            loss=loss,
-            slack_weight=validation.check_number("slack_weight", slack_weight, np.finfo(np.float64).tiny),
-            queries=asked,
-            sample_weight=check_sample_weight(sample_weight, len(data if asked is None else asked)),
-        )
+        self.X = data
+        self.relevance = related
+        self.loss = loss
+        self.slack_weight = validation.check_number("slack_weight", slack_weight, np.finfo(np.float64).tiny)
+        self.queries = asked
+        self.sample_weight = check_sample_weight(sample_weight, len(data if asked is None else asked))
 
     @classmethod
     def from_labels(

@@ -36,7 +36,7 @@ from sdpmetric.terms.pairs import Budget, Spread
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class MMCProblem(MetricProblem):
     """MMC as a convex program (Xing, Ng, Jordan and Russell 2002 [XNJR2002]; section 2.3.1 of [WS2009]).
 
@@ -74,6 +74,7 @@ class MMCProblem(MetricProblem):
         direction in which no similar pair does.
     """
 
+    weights: ClassVar[tuple[str, ...]] = ()
     statement: ClassVar[str] = "mmc"
 
     terms: tuple[Term, ...] = field(init=False, metadata=NOT_STATED)
@@ -99,10 +100,9 @@ class MMCProblem(MetricProblem):
                 raise ValueError(f"there are no {kind} pairs; MMC needs pairs of both kinds.")
         if (data[rows[~flags, 0]] == data[rows[~flags, 1]]).all():
             raise ValueError("all dissimilar pairs coincide, so every metric has objective 0; check the data.")
-        self._assign(pairs=rows, similar=flags, pair_weights=weights)
+        self.pairs, self.similar, self.pair_weights = rows, flags, weights
         near, far = (term(rows[kind], weights=self._weights(kind)) for term, kind in ((Pull, flags), (Spread, ~flags)))
         self._set(data, (near.bind(data), far.bind(data)), Domain.of(data.shape[1], diagonal))
-        self._assign(weights=())
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
                 f"the maximum is infinite: dissimilar pairs differ in {unbounded} directions in which no similar pair "

@@ -22,7 +22,7 @@ from sdpmetric.triplets.sources import LabeledTriplets
 Regions = Literal["class", "kmeans", "spectral"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class MultiMetricLMNNProblem(LargeMarginProblem):
     """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2, Eq. 16) [WS2009].
 
@@ -51,7 +51,6 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
     region_names: NDArray[np.generic] = field(metadata=NOT_STATED)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         validation.check_made(type(self).__name__, "tied", self.tied, "pull_cost")
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -19,7 +19,7 @@ Objective = Literal["probability", "log"]
 Targets = Literal["classes", "continuous"]
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class NCAProblem(SoftNeighborProblem):
     """NCA as its paper states it (Goldberger, Roweis, Hinton and Salakhutdinov 2005) [GRHS2005], as a minimization.
 
@@ -116,8 +116,9 @@ class NCAProblem(SoftNeighborProblem):
             width = validation.check_number("bandwidth", width, np.finfo(np.float64).tiny)
             scaled = (values - values.mean()) / (np.sqrt(2) * width)
         weights = check_sample_weight(sample_weight, n)
-        given = (data, index, classes, scaled, rank, objective == "log", bool(diagonal), width, weights)
-        self._assign(**{f.name: value for f, value in zip(fields(self), given, strict=True)})
+        self.X, self.index, self.classes, self.targets = data, index, classes, scaled
+        self.n_components, self.logarithm, self.diagonal = rank, objective == "log", bool(diagonal)
+        self.bandwidth, self.sample_weight = width, weights
 
     @classmethod
     def from_labels(

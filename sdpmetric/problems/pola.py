@@ -25,9 +25,9 @@ from sdpmetric.core.certificate import (
     check_multipliers,
 )
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import (
@@ -59,7 +59,7 @@ MOST, ALL = 0.01, 2.0
 LARGEST_THRESHOLD = 1e15
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class POLAProblem(Problem):
     """Batch POLA as a convex program (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
@@ -113,7 +113,7 @@ class POLAProblem(Problem):
         initial_threshold: float = 1.0,
         pair_weights: ArrayLike | None = None,
     ) -> None:
-        data = owned(validation.check_data(X), X)
+        data = read_only(validation.check_data(X))
         validation.check_entries("X", data)
         rows = pair_checks.check_pairs(pairs, len(data))
         flags = pair_checks.check_similar(similar, len(rows))
@@ -125,14 +125,9 @@ class POLAProblem(Problem):
             raise ValueError("slack_weight must be positive; pass None for the hard margin.")
         if weight is None and weights is not None:
             raise ValueError("hard margins hold whatever a pair weighs; pass a slack_weight, or no weights.")
-        self._assign(
-            X=data,
-            pairs=rows,
-            similar=flags,
-            slack_weight=weight,
-            initial_threshold=validation.check_number("initial_threshold", initial_threshold, 1.0, LARGEST_THRESHOLD),
-            pair_weights=weights,
-        )
+        self.X, self.pairs, self.similar = data, rows, flags
+        self.slack_weight, self.pair_weights = weight, weights
+        self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0, LARGEST_THRESHOLD)
         if weight is not None:
             with np.errstate(over="ignore"):
                 check_products("slack_weight", self.ceilings, weights)

@@ -26,7 +26,7 @@ from sdpmetric.terms.frobenius import Frobenius
 WIDTHS = (1e-9, 1e-2, 1.0)
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class QueryProblem(Problem):
     """A linear map of queries alone, near a given one.
 
@@ -101,15 +101,13 @@ class QueryProblem(Problem):
         except ValueError as error:
             words = str(error).removeprefix("triplet_hinge: ").replace("anchor, target, impostor", "query, item, other")
             raise ValueError(words.replace("anchor, target and impostor", "query and items")) from error
-        self._assign(
-            X=data,
-            triplets=np.asarray(bound.triplets, dtype=np.int32),
-            frobenius=weight,
-            to=W0,
-            loss=loss,
-            margin=bound.margin,
-            triplet_weights=np.asarray(bound.weights, dtype=np.float64),
-        )
+        self.X = data
+        self.triplets = np.asarray(bound.triplets, dtype=np.int32)
+        self.frobenius = weight
+        self.to = W0
+        self.loss = loss
+        self.margin = bound.margin
+        self.triplet_weights = np.asarray(bound.weights, dtype=np.float64)
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""

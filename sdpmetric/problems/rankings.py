@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.owned import owned
+from sdpmetric.core.read_only import read_only
 from sdpmetric.ranking.relevance import Relevance
 
 Data = NDArray[np.floating]
@@ -17,9 +17,9 @@ def check_rankings(
     X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
 ) -> tuple[Data, Relevance, Data | None]:
     """Items, relevance and queries that fit each other."""
-    data = owned(validation.check_data(X), X)
+    data = read_only(validation.check_data(X))
     related = Relevance.of(relevance, len(data))
-    asked = None if queries is None else owned(validation.check_data(queries), queries)
+    asked = None if queries is None else read_only(validation.check_data(queries))
     n_queries = len(data) if asked is None else len(asked)
     if (asked is None) != related.leave_one_out or n_queries != related.n_queries:
         raise ValueError(

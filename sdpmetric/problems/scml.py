@@ -24,7 +24,7 @@ IndexArray = NDArray[np.int32]
 SCALES = (10, 20)
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class SCMLProblem(MetricProblem):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014].
 

@@ -18,7 +18,7 @@ from sdpmetric.problems.metric_problem import MetricProblem
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class SDMLProblem(MetricProblem):
     """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009].
 

@@ -15,8 +15,8 @@ from sdpmetric._loops import nca as loops
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
-from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.read_only import read_only
 
 # Probabilities that stand in memory at once, unless one example has more.
 BLOCK = 4_000_000
@@ -237,7 +237,7 @@ def _check_diagonal(matrix: FloatArray, name: str, d: int) -> None:
 
 def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[NDArray[np.floating], int]:
     """Checked data and rows of the factor."""
-    data = owned(validation.check_data(X), X)
+    data = read_only(validation.check_data(X))
     n, d = data.shape
     if n < 2:
         raise ValueError("X has one row; an example needs another one that it can choose; pass at least two.")

@@ -10,7 +10,7 @@ from test_contract import FACTORIES, data, point
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.core.owned import owned
+from sdpmetric.core.read_only import read_only
 from sdpmetric.triplets.triplets import Triplets
 
 
@@ -41,7 +41,9 @@ def unchanged(state, *given):
     assert claim(problem) == claim(fresh)
     for where, array in arrays_of(problem):
         assert not array.flags.writeable, where
-        assert owned(array) is array, where
+        assert read_only(array) is array, where
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
     return problem
 
 
@@ -51,7 +53,7 @@ def test_statements_do_not_change_with_the_callers_data(name, dtype):
     unchanged(FACTORIES[name], X.astype(dtype), y)
 
 
-def test_pairs_triplets_targets_weights_kernels_and_terms_are_owned():
+def test_pairs_triplets_targets_weights_kernels_and_terms_are_copied():
     X, y = data()
     rng = np.random.default_rng(0)
     pairs = np.stack([np.arange(26), (np.arange(26) + 5) % 26], axis=1).astype(np.int32)
@@ -86,13 +88,28 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_owned():
     assert claim(problem) == before
 
 
-def test_a_read_only_array_is_taken_as_it_is(tmp_path):
+def test_a_read_only_array_is_copied_because_others_may_write_to_it(tmp_path):
     X, y = data()
+    older = X.view()
     X.setflags(write=False)
-    assert np.shares_memory(sm.LMNNProblem.from_labels(X, y, 2).X, X)
-    view = data()[0].view()
-    view.setflags(write=False)  # of an array that can be written to
-    assert not np.shares_memory(sm.LMNNProblem.from_labels(view, y, 2).X, view)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert np.shares_memory(sm.LMNNProblem.from_labels(mapped, y, 2).X, mapped)
+    problems = [sm.LMNNProblem.from_labels(given, y, 2, ridge=0.1) for given in (X, mapped)]
+    before = [claim(problem) for problem in problems]
+    older[:] = 7.0
+    np.load(tmp_path / "X.npy", mmap_mode="r+")[:] = 7.0
+    assert (X == 7.0).all()
+    assert (mapped == 7.0).all()
+    fresh = [sm.LMNNProblem(problem.X, problem.source, ridge=0.1) for problem in problems]  # nothing is cached
+    assert [claim(problem) for problem in fresh] == before
+    assert np.shares_memory(problems[0].X, problems[0].with_weights(push_weight=0.2).X)
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_statements_do_not_change(name):
+    problem = FACTORIES[name](*data())
+    for attribute in ("X", "weights", "centered", "nonsense"):
+        with pytest.raises(AttributeError, match=attribute):
+            setattr(problem, attribute, 1.0)
+        with pytest.raises(AttributeError, match=attribute):
+            delattr(problem, attribute)

@@ -1,0 +1,59 @@
+"""Copies that nobody can write to: the arrays of a statement, so that a certificate stays true.
+
+The flag of a read-only array is no promise: an older view, another process that writes a mapped file, or
+``setflags(write=True)`` changes it. The memory of a `bytes` object cannot change, so arrays are copied into one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+ValueT = TypeVar("ValueT")
+
+
+def read_only(value: ValueT) -> ValueT:
+    """The value with read-only copies of the arrays in it; arrays that were copied before are shared."""
+    return cast(ValueT, _read_only(value))
+
+
+def _read_only(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return _copied(value)
+    if sp.issparse(value):
+        parts = {name: part for name, part in vars(value).items() if isinstance(part, np.ndarray)}
+        value = copy.copy(value)
+        for name, part in parts.items():
+            setattr(value, name, _copied(part))
+        return value
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map(_read_only, value))
+    if isinstance(value, list):
+        return [_read_only(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: _read_only(part) for name, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        before = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+        after = {name: _read_only(part) for name, part in before.items()}
+        changes = {name: part for name, part in after.items() if part is not before[name]}
+        return replace(value, **changes) if changes else value
+    return value
+
+
+def _copied(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, bytes):
+        return array
+    if array.dtype.hasobject:
+        array = array.copy()
+        array.setflags(write=False)
+        return array
+    return np.ndarray(array.shape, array.dtype, buffer=array.tobytes())
