@@ -155,7 +155,7 @@ def frml(rank=2, **options):
         (lambda: queries(triplet_weights=ONE), "weights"),
         (lambda: sm.certify(queries(), metric=np.eye(3)), "map of queries"),
         (lambda: sm.certify(queries(), TWO), "components must have shape"),
-        (lambda: sm.solve(queries()).save_proof("nowhere.npz"), "no metric"),
+        (lambda: sm.solve(queries()).save_proof("nowhere.npz"), "no method proof"),
         (lambda: sm.solve(queries()).report("nowhere.html"), "no metric"),
         # Comparisons and rankings
         (lambda: sm.LSMLProblem(X, [[0, 1, 2, 99]]), "quadruplet"),
