@@ -12,22 +12,45 @@ from numpy.typing import NDArray
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.spans import separated
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, U, above, norm_above
 from sdpmetric.terms.base import Loss
 from sdpmetric.terms.margins import MarginLoss
-from sdpmetric.terms.softmax import Collapse
+from sdpmetric.terms.softmax import Collapse, PairSoftmax
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# Where the optimum is at most 0, gaps of this share of what the lightest part of a term costs count as closed.
+# Where the optimum is at most 0, gaps of this share of what the lightest constraint costs, missed by its margin, count
+# as closed.
 RESOLUTION = 1e-9
 
 
 def resolution(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> float:
     """See `sdpmetric.DualityCertificate`; arguments as in `optimum_is_free`."""
-    unit = min(term.least_weight for term in total.terms)
-    return RESOLUTION * unit if optimum_is_free(X, total, domain) else 0.0
+    return RESOLUTION * smallest_cost(total) if optimum_is_free(X, total, domain) else 0.0
+
+
+def smallest_cost(total: BoundTerms) -> float:
+    """What the lightest part of a sum costs where it is missed by its margin; 0 where nothing sets a scale."""
+    distances, traces = [np.inf], [np.inf]
+    for loss in total.losses:
+        if isinstance(loss, Collapse | PairSoftmax):
+            distances.append(1.0)  # of which the exponentials are
+        elif isinstance(loss, MarginLoss) and loss.offset.any():
+            sizes = abs(loss.combination).max(axis=1).toarray().ravel()
+            used = (loss.offset != 0.0) & (sizes > 0.0)
+            distances.append(float((np.abs(loss.offset[used]) / sizes[used]).min(initial=np.inf)))
+    for target in (regularizer.zero for regularizer in total.regularizers):
+        if target is not None and target.any():
+            lengths = total.distances(psd.factor(target))
+            distances.append(float(lengths[lengths > 0.0].min(initial=np.inf)))
+            traces.append(float(np.trace(target)))
+    if min(distances) == min(traces) == np.inf:
+        return 0.0
+    distance, squared_range = min(1.0, *distances), float(np.sum(np.ptp(total.centered, axis=0) ** 2))
+    trace = min(1.0, *traces, distance / squared_range if squared_range else 1.0)
+    return min(term.smallest_cost(distance, trace) for term in total.terms)
 
 
 def optimum_is_free(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> bool:

@@ -220,8 +220,9 @@ class DualityCertificate(Certificate):
     Attributes
     ----------
     resolution : float
-        0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, a tiny share of
-        what one constraint costs. In floating point an optimum of 0 is often attained only up to rounding.
+        0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, 1e-9 of what the
+        lightest constraint costs where it is missed by its whole margin. In floating point an optimum of 0 is often
+        attained only up to rounding.
     weakness : str or None
         Why the lower bound may be weak, if that is known.
     """

@@ -78,9 +78,12 @@ class Term(ABC):
         """What it adds to the weight of the trace."""
         return 0.0
 
-    @property
-    def least_weight(self) -> float:
-        """What the lightest part of a bound term costs in its unit; infinity where it is a hard constraint."""
+    def smallest_cost(self, distance: float, trace: float) -> float:
+        """What the lightest part of a bound term costs where it is missed by its margin; infinity where it is hard.
+
+        Where a part has no margin, it is what it costs at a squared distance, or a trace, of the statement's scale. By
+        default the weight.
+        """
         return self.weight
 
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:

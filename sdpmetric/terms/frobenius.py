@@ -76,6 +76,11 @@ class Frobenius(Regularizer):
             size = below(0.5 * self.weight * float(np.sum(self.target**2)), self.target.size + 4)
         return sum_below(np.array([size, -lost])) if math.isfinite(size) and lost < math.inf else -math.inf
 
+    def smallest_cost(self, distance: float, trace: float) -> float:
+        """See `Term.smallest_cost`: the value at the zero metric, or at a metric of that trace if M0 is zero."""
+        squares = float(np.sum(self.target**2)) if self.target.any() else trace * trace
+        return 0.5 * self.weight * squares
+
     def value(self, components: FloatArray) -> float:
         """``weight / 2 ||M - M0||_F^2``."""
         return 0.5 * self.weight * float(np.sum((components.T @ components - self.target) ** 2))

@@ -41,6 +41,10 @@ class Trace(Term):
         """Say in a few words what the term is."""
         return "trace"
 
+    def smallest_cost(self, distance: float, trace: float) -> float:
+        """See `Term.smallest_cost`."""
+        return self.weight * trace
+
     def part(self, a: FloatArray) -> Part:
         """See `Term.part`."""
         return Part({"term": "trace", "weight": self.weight})
@@ -92,11 +96,10 @@ class Pull(Term):
         """Say in a few words what the term is."""
         return f"pull over {len(np.asarray(self.pairs)):,} pairs"
 
-    @property
-    def least_weight(self) -> float:
-        """The least positive cost of a pair."""
+    def smallest_cost(self, distance: float, trace: float) -> float:
+        """See `Term.smallest_cost`: of the pair that costs least."""
         costs = self.pair_costs()[1]
-        return float(costs[costs > 0.0].min(initial=np.inf))
+        return distance * float(costs[costs > 0.0].min(initial=np.inf))
 
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs and their weights."""

@@ -156,10 +156,15 @@ class MarginLoss(Loss):
         w = np.asarray(self.weights, dtype=np.float64)
         return np.full(len(w), self.weight) if self.scalar.hard else self.weight * w
 
-    @property
-    def least_weight(self) -> float:
-        """The least positive weight of a loss."""
-        return np.inf if self.hard else float(self.item_weights[self.item_weights > 0.0].min(initial=np.inf))
+    def smallest_cost(self, distance: float, trace: float) -> float:
+        """See `Term.smallest_cost`: a weight times the loss at its margin."""
+        if self.hard:
+            return np.inf
+        missed = np.where(self.offset != 0.0, np.abs(self.offset), trace if self.entrywise else distance)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = np.abs([self.scalar.values(missed), self.scalar.values(-missed)])
+        costs = self.item_weights * np.where(np.isfinite(ends), ends, 0.0).max(axis=0)
+        return float(costs[self.item_weights > 0.0].min(initial=np.inf))
 
     @cached_property
     def box(self) -> tuple[FloatArray, FloatArray]:

@@ -96,6 +96,10 @@ class _Softmax(Loss):
         """The pair of each number, (m, 2)."""
         return self.distance_pairs()
 
+    def smallest_cost(self, distance: float, trace: float) -> float:
+        """See `Term.smallest_cost`: the smallest positive weight of a divergence."""
+        return float(self.row_weights[self.row_weights > 0.0].min(initial=np.inf))
+
     def value(self, u: FloatArray) -> float:
         """The weighted sum of divergences."""
         return self.smoothed(u, 0.0)[0]

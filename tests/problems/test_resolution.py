@@ -60,6 +60,39 @@ def test_a_fit_is_not_optimal_beside_large_targets(rng):
     assert sm.certify(alone, metric=np.eye(2)).resolution == 0.0
 
 
+LINE = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
+SMALL_MARGINS = {
+    "hinge": terms.TripletHinge([[0, 1, 2]], margin=1e-12),
+    "squared hinge": terms.TripletHinge([[0, 1, 2]], margin=1e-9, loss="squared_hinge"),
+    "beside a heavy pull": terms.TripletHinge([[0, 1, 2]], margin=1e-12) + 1e9 * terms.Pull([[0, 1]]),
+    "quadruplets": terms.QuadrupletHinge([[0, 1, 0, 2]], margin=1e-12, loss="smooth_hinge"),
+    "bounds": terms.DistanceBounds([[0, 1]], at_most=1e-13, loss="hinge")
+    + terms.DistanceBounds([[0, 2]], at_least=1e-12, loss="hinge"),
+    "pairs": terms.PairHinge([[0, 1], [0, 2]], [True, False], threshold=3e-12, margin=1e-12),
+    "frobenius": terms.Frobenius(to=1e-9 * np.eye(2)),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_MARGINS)
+def test_the_resolution_is_of_what_a_constraint_costs(name):
+    """Where every margin is missed, no metric is optimal while another one costs nothing."""
+    problem = sm.MetricProblem(LINE, SMALL_MARGINS[name])
+    optimum = math.sqrt(1e-9) * np.eye(2) if name == "frobenius" else np.diag([1e-4, 0.0])
+    found, other = sm.certify(problem, np.zeros((0, 2))), sm.certify(problem, optimum)
+    assert other.objective < 1e-6 * found.objective
+    assert not found.proves_optimal(0.5)
+    assert other.proves_optimal(1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_a_statement_without_a_scale_has_no_resolution(scale):
+    problem = sm.MetricProblem(scale * LINE, terms.Pull([[0, 1]]) + terms.TripletHinge([[0, 1, 2]], margin=0.0))
+    assert not sm.certify(problem, np.eye(2)).proves_optimal(0.5)
+    assert sm.certify(problem, np.zeros((0, 2))).proves_optimal(1e-9)
+    bounded = problem.terms[0] + terms.Budget([[0, 1], [0, 2]], 1e-12 * scale**2) + terms.Trace()
+    assert not sm.certify(sm.MetricProblem(scale * LINE, bounded), 1e-7 * np.eye(2)).proves_optimal(0.5)
+
+
 @pytest.mark.parametrize("solver", ["factored", "conic"])
 @pytest.mark.parametrize("factor", [1e-20, 1.0])
 def test_an_optimum_of_0_at_the_zero_metric_is_proven(solver, factor):
