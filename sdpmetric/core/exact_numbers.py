@@ -77,7 +77,7 @@ def _unrounded(values: object) -> NDArray[np.generic]:
 def _check_array(name: str, array: NDArray[np.generic]) -> None:
     kind = array.dtype.kind
     if kind == "c":
-        raise ValueError(f"{name} contains complex numbers; pass real ones, for example both parts as two columns.")
+        raise ValueError(f"{name}: Complex data not supported; pass real numbers, such as both parts as two columns.")
     if kind in "iu" and array.dtype.itemsize == 8:
         integers = cast("NDArray[np.integer]", array)
         array = array[(integers > LARGEST_EXACT) | (integers < -LARGEST_EXACT)]
