@@ -52,7 +52,7 @@ class Model:
     Attributes
     ----------
     solution : Solution
-        With certificate; of one metric on the prepared features.
+        Of one metric on the prepared features. Of a loaded model its certificate is as saved, not verified.
     preparation : Pipeline
         Fitted steps of scikit-learn; see `STEPS`.
     features : tuple of str

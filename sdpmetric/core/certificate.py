@@ -97,7 +97,7 @@ class Certificate(ABC):
         What is claimed accounts for every rounding; or only by a guess, the default; or holds if `assumption` does.
     assumption : str or None
     as_saved : bool
-        Whether it was read from a file and not computed again.
+        Whether it is what a file or a pickle says and was not computed again; it proves nothing then.
     info : mapping of str to number or str
         Diagnostics by name, where the problem computes them; see ``docs/reading_certificates.md``.
     """
@@ -172,7 +172,7 @@ class Certificate(ABC):
         return reservation(self.rigor, self.assumption)
 
     def __str__(self) -> str:
-        saved = "; read from a file, not certified again" if self.as_saved else ""
+        saved = f"; {AS_SAVED}" if self.as_saved else ""
         return f"{self.program}: {self.finding()}{self.reservation}{saved}"
 
     def facts(self) -> dict[str, object]:
@@ -211,6 +211,10 @@ class Certificate(ABC):
         check_values(info, dict.fromkeys(info, "float | str | bool"), "info of the certificate")
         given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
         return cast(Callable[..., Certificate], kind)(**given)
+
+
+# Of numbers that a file or a pickle says.
+AS_SAVED = "as saved, not verified"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +257,8 @@ class DualityCertificate(Certificate):
         return replace(own, rigor=max(own.rigor, before.rigor, key=RIGORS.index), assumption=before.assumption)
 
     def proves_optimal(self, tol: float) -> bool:
-        """Whether the relative gap is at most `tol`, or the gap at most the resolution."""
-        return closed(self.objective, self.lower_bound, tol, self.resolution)
+        """Whether the relative gap is at most `tol`, or the gap at most the resolution; False of what a file says."""
+        return not self.as_saved and closed(self.objective, self.lower_bound, tol, self.resolution)
 
     def status(self, tol: float) -> Status:
         """``optimal`` if the gap is proven; ``stalled`` if it is above `INACCURATE` times the tolerance."""
@@ -309,8 +313,8 @@ class InfeasibilityCertificate(Certificate):
     kind: ClassVar[str] = "infeasibility"
 
     def settles(self, tol: float) -> bool:
-        """True: a contradiction is proven."""
-        return True
+        """True: a contradiction is proven; False of what a file says."""
+        return not self.as_saved
 
     def status(self, tol: float) -> Status:
         """``infeasible``."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sdpmetric.core import gaps, html
-from sdpmetric.core.certificate import digits
+from sdpmetric.core.certificate import AS_SAVED, digits
 from sdpmetric.core.gaps import absolute_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.rigorous import RIGORS
@@ -44,6 +44,7 @@ class Comparison:
             return f"Contradiction: a lower bound of {highest:.10g} lies above an objective of {lowest:.10g}."
         weakest = max((s.certificate for s in self.solutions), key=lambda certificate: RIGORS.index(certificate.rigor))
         head = "Computed" if weakest.reservation else "Proven"
+        head = AS_SAVED.capitalize() if any(s.certificate.as_saved for s in self.solutions) else head
         gap = replace(best.certificate, lower_bound=highest).gap_in_words(2)
         low, high = digits(highest, lowest)
         return (
@@ -56,7 +57,7 @@ class Comparison:
         return [
             (
                 s.solver,
-                str(s.status),
+                str(s.status) if not s.certificate.as_saved else f"{s.status} (as saved)",
                 *reversed(digits(s.lower_bound, s.objective)),
                 gaps.scientific(s.relative_gap, 2),
                 f"{s.seconds:.2f}",

@@ -12,12 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import html
-from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, RelaxationCertificate
+from sdpmetric.core.certificate import (
+    AS_SAVED,
+    Certificate,
+    Dual,
+    DualityCertificate,
+    Multipliers,
+    RegretCertificate,
+    RelaxationCertificate,
+)
 from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
 from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Frame, Trace, TraceRow
+from sdpmetric.core.validation import positive
 from sdpmetric.linalg import psd
 from sdpmetric.triplets.triplets import Triplets
 
@@ -136,7 +145,10 @@ class Solution:
         return f"{self.status.advice} {more}".rstrip()
 
     def __str__(self) -> str:
-        return f"{self.solver}: {self.status} after {self.seconds:.2f} s. {self.certificate}"
+        return f"{self.solver}: {self._status_in_words()} after {self.seconds:.2f} s. {self.certificate}"
+
+    def _status_in_words(self) -> str:
+        return f"{self.status} ({AS_SAVED})" if self.certificate.as_saved else str(self.status)
 
     def __repr__(self) -> str:
         return f"<Solution {self}>"
@@ -144,7 +156,7 @@ class Solution:
     def _repr_html_(self) -> str:
         own = {
             "solver": self.solver,
-            "status": f"{self.status}: {self.advice}",
+            "status": f"{self._status_in_words()}: {self.advice}",
             "seconds": self.seconds,
             "iterations": self.n_iter,
             "components": " x ".join(map(str, self.components.shape)),
@@ -195,7 +207,17 @@ class Solution:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         arrays, problem = cast(dict[str, NDArray[np.generic]], state["arrays"]), cast(Problem | None, state["problem"])
-        self.__dict__.update(vars(Solution.from_arrays(arrays, problem)))
+        self.__dict__.update(vars(Solution.from_arrays(arrays, problem)._as_saved()))
+
+    def __copy__(self) -> Solution:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Solution:
+        """The same certificate: unlike a pickle, a copy in memory cannot have been changed."""
+        return replace(self, components=self.components.copy())
+
+    def _as_saved(self) -> Solution:
+        return replace(self, certificate=replace(self.certificate, as_saved=True))
 
     def report(
         self,
@@ -285,17 +307,21 @@ class Solution:
         problem.proof(np.asarray(self.components, dtype=np.float64), self.dual).write(path, data)
 
     @classmethod
-    def load(cls, path: str | Path, problem: Problem | None = None) -> Solution:
+    def load(cls, path: str | Path, problem: Problem | None = None, *, tol: float | None = None) -> Solution:
         """Load what `save` wrote.
 
-        With the problem the point is certified again, by the multipliers of the file. Without it, and for regret, which
-        only the stream's learner knows, the certificate is that of the file and says so (`Certificate.as_saved`).
+        With the problem the point is certified again, by the multipliers of the file, and the status is that of the new
+        certificate. Without it, and for regret, which only the stream's learner knows, status and certificate are those
+        of the file, are printed as saved and not verified, and prove nothing (`Certificate.as_saved`). So are those of
+        pickles and skops files; ``sdpmetric.certify(problem, solution.components, dual=solution.dual)`` proves again.
 
         Parameters
         ----------
         path : str or Path
         problem : Problem, optional
             The problem that was solved; it is checked to be the same one.
+        tol : float, optional
+            Relative gap up to which a point is optimal, default that of the solver, or 1e-3.
 
         Raises
         ------
@@ -303,6 +329,8 @@ class Solution:
             If the file was not written by `save`, or belongs to another problem.
         """
         what = (path, "a saved solution", "Solution.save")
+        if tol is not None and not positive(tol):
+            raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
         with expected(*what):
             arrays = read_npz(path)
             written = read_json(arrays, "about").get("format")
@@ -319,21 +347,23 @@ class Solution:
                 f"{path} is the solution of another problem: data or parameters differ; pass the one it was saved with."
             )
         with expected(*what):
-            return solution._certified_again()
+            return solution._certified_again(tol)
 
-    def _certified_again(self) -> Solution:
-        """The same point with the problem's own certificate; where it has none of this program, the old one, marked."""
-        saved, fresh = self.certificate, None
-        if self.problem is not None:
-            fresh = self.problem.certify(self.components, dual=self.dual)
-            if saved.kind == RelaxationCertificate.kind and isinstance(fresh, DualityCertificate):
-                fresh = RelaxationCertificate.of(fresh)
-        if fresh is None or (fresh.kind, fresh.program) != (saved.kind, saved.program):
-            return replace(self, certificate=replace(saved, as_saved=True))
+    def _certified_again(self, tol: float | None) -> Solution:
+        """The same point with the problem's own certificate, and the status that follows from it."""
+        from sdpmetric.core.registry import solvers_of  # which imports this module
+
+        if self.problem is None or self.certificate.kind == RegretCertificate.kind:
+            return self._as_saved()
+        fresh = self.problem.certify(self.components, dual=self.dual)
         if np.isnan([fresh.objective, fresh.lower_bound]).any():
             raise ValueError("its components or multipliers are too large to be certified.")
-        kept = self.status is not Status.OPTIMAL or fresh.proves_optimal(1.001 * saved.relative_gap + 1e-9)
-        return replace(self, certificate=fresh, status=self.status if kept else Status.OPTIMAL_INACCURATE)
+        if self.certificate.kind == RelaxationCertificate.kind and isinstance(fresh, DualityCertificate):
+            fresh = RelaxationCertificate.of(fresh)
+        if tol is None:
+            tol = next((entry.tol for entry in solvers_of(self.problem) if entry.name == self.solver), 1e-3)
+        kept = self.status in ENDED and not fresh.settles(tol)
+        return replace(self, certificate=fresh, status=self.status if kept else fresh.status(tol))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
@@ -366,6 +396,15 @@ class Solution:
 
 # Of the files that `Solution.save` writes.
 FORMAT = 3
+# Why a solve ended, which no certificate says.
+ENDED = (
+    Status.USER_LIMIT,
+    Status.INTERRUPTED,
+    Status.STREAM_ENDED,
+    Status.STOPPED_EARLY,
+    Status.NUMERICAL_ERROR,
+    Status.SOLVER_ERROR,
+)
 # Columns of the trace that hold whole numbers.
 WHOLE = frozenset(f.name for f in fields(TraceRow) if f.type == "int")
 ARRAYS = {

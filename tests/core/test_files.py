@@ -3,9 +3,11 @@
 examples/benchmarks/sabotage.py does the same more often.
 """
 
+import copy
 import importlib.util
 import json
 import os
+import pickle
 import stat
 import sys
 import zipfile
@@ -167,14 +169,68 @@ def test_a_solution_is_certified_again_whatever_its_file_claims(tmp_path):
     own.save(tmp_path / "s.npz")
     edited(tmp_path / "s.npz", about=claims)
     again = sm.Solution.load(tmp_path / "s.npz", own.problem)
-    assert again.objective >= own.lower_bound
-    assert again.lower_bound <= own.objective
-    assert again.status is sm.Status.OPTIMAL_INACCURATE  # what the file claims is not proven
+    assert (again.objective, again.lower_bound) == (own.objective, own.lower_bound)
     assert not again.certificate.as_saved
     believed = sm.Solution.load(tmp_path / "s.npz")
     assert believed.objective == 1.0
-    assert believed.certificate.as_saved
-    assert "read from a file, not certified again" in str(believed)
+    assert "optimal (as saved, not verified) after" in str(believed)
+    assert_claims_nothing(believed)
+
+
+def assert_claims_nothing(solution):
+    """Status and certificate are marked, and nothing is proven by them."""
+    assert solution.certificate.as_saved
+    assert str(solution).endswith("as saved, not verified")
+    assert not solution.certificate.proves_optimal(1e9)
+    assert not solution.certificate.settles(1e9)
+    compared = sm.compare(solution)
+    assert "Proven" not in str(compared)
+    assert compared.verdict.startswith("As saved, not verified: ")
+
+
+@pytest.mark.parametrize("program", [None, "MMC"])
+@pytest.mark.parametrize(("tol", "status"), [(None, "stalled"), (1e-3, "stalled"), (2.0, "optimal")])
+def test_the_status_is_that_of_the_new_certificate(tmp_path, program, tol, status):
+    """The file says which gap it was optimal for, another point, or another program: neither is believed."""
+    own = sabotage.solved()[0].solution
+    own.save(tmp_path / "s.npz")
+
+    def forged(about):
+        certificate = about["certificate"] | {"objective": 1e6, "lower_bound": 0.0, "resolution": 1e9}
+        return about | {"certificate": certificate | ({} if program is None else {"program": program})}
+
+    edited(tmp_path / "s.npz", about=forged, components=np.asarray(50.0 * np.eye(3)), dual_values=0.0 * own.dual.values)
+    again = sm.Solution.load(tmp_path / "s.npz", own.problem, tol=tol)
+    assert again.status.word == status
+    assert again.certificate.program == own.certificate.program
+    assert not again.certificate.as_saved
+    assert again.certificate == own.problem.certify(again.components, dual=again.dual)
+    with pytest.raises(ValueError, match="tol must be a positive"):
+        sm.Solution.load(tmp_path / "s.npz", own.problem, tol=0.0)
+
+
+def test_a_contradiction_of_a_file_is_not_believed(tmp_path):
+    own = sabotage.solved()[0].solution
+    own.save(tmp_path / "s.npz")
+    kind = {"kind": "infeasibility", "objective": float("inf"), "lower_bound": float("inf"), "contradiction": [0, 1]}
+
+    def forged(about):
+        kept = {name: about["certificate"][name] for name in ("program", "constraints")}
+        return about | {"status": "infeasible", "certificate": kind | kept}
+
+    edited(tmp_path / "s.npz", about=forged)
+    assert sm.Solution.load(tmp_path / "s.npz", own.problem).certificate == own.certificate
+    assert sm.Solution.load(tmp_path / "s.npz", own.problem).status.word in ("optimal", "optimal_inaccurate")
+    assert not sm.Solution.load(tmp_path / "s.npz").certificate.settles(1e9)
+
+
+def test_what_a_pickle_restores_claims_nothing():
+    own = sabotage.solved()[0].solution
+    restored = pickle.loads(pickle.dumps(own))
+    assert_claims_nothing(restored)
+    assert sm.certify(own.problem, restored.components, dual=restored.dual) == own.certificate
+    for alike in (copy.copy(own), copy.deepcopy(own)):
+        assert not alike.certificate.as_saved
 
 
 def with_state(**values):
