@@ -237,9 +237,10 @@ class DualCone:
         integral = self._eliminated(live)
         if integral is not None and integral.shape[1] == live.sum() - rank:
             return self._images(V, live), refined(groups, exact.integers(self.X[:, live]) @ integral), None
+        count = int(live.sum()) - rank
         weakness = (
-            f"{int(live.sum()) - rank} directions cost nothing up to rounding, which is not proven exactly: "
-            "they are taken as directions of very little cost"
+            f"{count} direction{'s cost' if count > 1 else ' costs'} nothing up to rounding, which is not proven "
+            f"exactly: {'they are' if count > 1 else 'it is'} taken to cost very little"
         )
         extended = self._extended(live)
         if not np.isfinite(extended).all():

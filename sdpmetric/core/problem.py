@@ -22,6 +22,7 @@ from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.read_only import read_only
+from sdpmetric.linalg.dependence import described
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
@@ -249,8 +250,18 @@ class Problem(ABC):
         )
 
     def easier(self) -> str:
-        """A similar statement that is proven faster, for solves whose gap stayed open; empty if none is known."""
-        return ""
+        """A similar statement that is proven faster, for solves whose gap stayed open; empty if none is known.
+
+        Where features are combinations of others up to rounding, it says which, and what to do.
+        """
+        relations = described(self.X) if isinstance(self.X, np.ndarray) else ""
+        if not relations:
+            return ""
+        ridge = "pass ridge='auto', or " if hasattr(self, "ridge") else ""
+        return (
+            f"{relations} Almost nothing varies in such directions, so bounds are weak there: {ridge}leave those "
+            "features out, or learn in the directions that vary, for example by PCA; see docs/useless_optima.md."
+        )
 
     @cached_property
     def centered(self) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal, Self
 
@@ -11,18 +12,57 @@ from numpy.typing import ArrayLike
 from sdpmetric.core import validation
 from sdpmetric.core.named import Prior
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import Score
+from sdpmetric.core.solution import Solution
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data
+from sdpmetric.estimators.callbacks import Task, with_callbacks
+from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, estimator
 from sdpmetric.estimators.routes import rows_of
+from sdpmetric.linalg.dependence import independent_features
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.scml import SCMLProblem, local_discriminants
 from sdpmetric.problems.sdml import SDMLProblem
+
+
+class _WithoutDependent(SolvedEstimator):
+    """Learns from features that are no combinations of others up to rounding; the weights of those others are 0.
+
+    Distances of the data are any that a metric of all features has, up to 1e-13 of the data.
+    """
+
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
+        return super()._problem(self._independent(X), y, weights)
+
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+        return super()._problem_of_tuples(self._independent(X), tuples, about)
+
+    def _independent(self, X: Data) -> Data:
+        """The data with 0 in dependent features; as they are for diagonal metrics, whose bounds need no such care."""
+        kept = independent_features(X) | (np.ptp(X, axis=0) == 0.0)
+        return X if kept.all() or getattr(self, "diagonal", False) else np.where(kept, X, X.dtype.type(0.0))
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        return super()._fitted(problem, _without_zero_features(problem, components))
+
+    def _solve(
+        self, problem: Problem, task: Task, measure: Score | None, **options: object
+    ) -> tuple[Solution, float | None]:
+        solution, score = super()._solve(problem, task, measure, **options)
+        return replace(solution, components=_without_zero_features(problem, solution.components)), score
+
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
+        score = super()._measure(problem, y, X_held, y_held)
+        return lambda L: score(np.asarray(_without_zero_features(problem, L), dtype=np.float64))
+
+
+def _without_zero_features(problem: Problem, components: Data) -> Data:
+    """Components with 0 for features that are 0 in the problem, where a solver may leave any number."""
+    return np.where(problem.X.any(axis=0), components, components.dtype.type(0.0))
 
 
 @estimator
@@ -238,7 +278,7 @@ class SCML(SolvedEstimator):
 
 
 @estimator
-class MMC(SolvedEstimator):
+class MMC(_WithoutDependent):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
     Parameters
@@ -264,7 +304,8 @@ class MMC(SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/mmc.md.
+    The program, and what is proven: docs/mmc.md. Features that are combinations of others up to rounding have a weight
+    of 0, unless `diagonal`: the others have the same distances, and bounds that are proven (docs/useless_optima.md).
 
     References
     ----------
@@ -346,7 +387,7 @@ class ITML(SolvedEstimator):
 
 
 @estimator
-class MCML(SolvedEstimator):
+class MCML(_WithoutDependent):
     """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
 
     Time and memory are quadratic in the number of examples.
@@ -369,7 +410,8 @@ class MCML(SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/mcml.md.
+    The program, and what is proven: docs/mcml.md. Features that are combinations of others up to rounding have a weight
+    of 0: the others have the same distances, and bounds that are proven (docs/useless_optima.md).
 
     References
     ----------

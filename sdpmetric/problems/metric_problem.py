@@ -239,8 +239,8 @@ class MetricProblem(Problem):
 
     def easier(self) -> str:
         """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
-        if type(self) is not MetricProblem:
-            return ""
+        if type(self) is not MetricProblem or super().easier():
+            return super().easier()
         if faster := self._labeled_advice():
             return faster
         steep = any(isinstance(loss, MarginLoss) and loss.scalar.steep for loss in self.total.losses)

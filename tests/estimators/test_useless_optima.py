@@ -4,11 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 import sdpmetric as sm
 from sdpmetric.estimators import ITML, LFDA, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.linalg.dependence import dependent_features
 
 LOOSE = {"tol": 1e-2}
 
@@ -113,3 +116,58 @@ def test_the_ridge_is_chosen_by_examples_held_back():
     assert given.scores_.size == 0
     with pytest.raises(ValueError, match="ridge must be"):
         LMNN(ridge="cv").fit_triplets(X[:n], [[0, 1, 2]])
+
+
+def standardized(X):
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+IRIS, KINDS = load_iris(return_X_y=True)
+DEPENDENT = {
+    "sum": (np.c_[IRIS, IRIS[:, 0] + IRIS[:, 1]], {4: [0, 1]}),
+    "standardized sum": (standardized(np.c_[IRIS, IRIS[:, 0] + IRIS[:, 1]]), {4: [0, 1]}),
+    "mean": (np.c_[IRIS, IRIS.mean(axis=1)], {4: [0, 1, 2, 3]}),
+    "fahrenheit": (np.c_[IRIS, 1.8 * IRIS[:, 0] + 32.0], {4: [0]}),
+    "standardized fahrenheit": (standardized(np.c_[IRIS, 1.8 * IRIS[:, 0] + 32.0]), {4: [0]}),
+    "shares": (IRIS / IRIS.sum(axis=1, keepdims=True), {3: [0, 1, 2]}),
+    "centered rows": (IRIS - IRIS.mean(axis=1, keepdims=True), {2: [0, 1, 3]}),
+}
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_dependent_features_are_named_and_left_out(name):
+    """MMC and MCML end proven, the learned distances are those of the other columns, and statements say what to do."""
+    Z, relations = DEPENDENT[name]
+    assert dependent_features(Z) == relations
+    others = [j for j in range(Z.shape[1]) if j not in relations]
+    for learner in (MMC(n_pairs=300), MCML()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found, alone = learner.fit(Z, KINDS), clone(learner).fit(Z[:, others], KINDS)
+        assert found.relative_gap_ <= 1e-3
+        assert not found.components_[:, list(relations)].any()
+        assert found.solution_.objective == pytest.approx(alone.solution_.objective, rel=2e-3)
+    certificate = sm.MCMLProblem.from_labels(Z, KINDS).certify(found.components_)
+    assert certificate.objective == pytest.approx(found.solution_.objective, rel=1e-9)
+    words = sm.LMNNProblem.from_labels(Z, KINDS).easier()
+    j, sources = next(iter(relations.items()))
+    assert f"feature {j} of {', '.join(map(str, sources))}." in words
+    assert "ridge='auto'" in words
+    assert "ridge=" not in sm.MMCProblem.from_labels(Z, KINDS, 100).easier()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e15])
+def test_features_that_vary_by_themselves_are_kept(offset, rng):
+    numbers = offset + rng.integers(0, 9, size=(60, 3))
+    assert dependent_features(numbers) == {}
+    assert dependent_features(np.c_[rng.normal(size=(60, 3)), numbers]) == {}
+    assert dependent_features(rng.normal(size=(5, 9))) == {}  # in the sample only
+    assert dependent_features(np.c_[numbers, np.ones(60)]) == {3: []}
+    near = rng.normal(size=(60, 2))
+    assert dependent_features(np.c_[near, near.sum(axis=1) + 1e-9 * rng.normal(size=60)]) == {}
+
+
+def test_the_warning_names_dependent_features():
+    Z = DEPENDENT["sum"][0]
+    with pytest.warns(ConvergenceWarning, match="feature 4 of 0, 1.*leave those features out"):
+        LMNN(ridge=0.0).fit(Z, KINDS)

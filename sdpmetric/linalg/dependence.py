@@ -1,0 +1,102 @@
+"""Features that are combinations of others up to the rounding of their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.arrays import BoolArray
+from sdpmetric.linalg.psd import triangle
+from sdpmetric.linalg.rigorous import U
+
+# Half units in the last place by which numbers of a dependent feature may be off: as many, and more for each feature
+# that a sum runs over.
+ROUNDINGS, ROUNDINGS_OF_SUMS = 4.0, 2.0
+# Share of its size by which a feature that was standardized or scaled after it was made may be off.
+SCALED = 1e-13
+# A feature belongs to a relation if its coefficient is at least this share of the largest; units are of one variance.
+BELONGS, LARGE = 1e-6, 0.3
+# Above this dimension nothing is looked for.
+MOST_FEATURES = 2000
+
+
+def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
+    """Features that others determine up to rounding, each with those others.
+
+    Nothing is said of data with no more rows than features, whose features depend on each other in the sample only.
+    Without dependent features, distances under a metric of the others are any that a metric of all has, up to rounding
+    of the data.
+
+    Parameters
+    ----------
+    X : (n, d) array
+
+    Returns
+    -------
+    dict of int to list of int
+        By the number of a dependent feature those of the features that it depends on, none of them dependent; empty
+        lists of constant features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdpmetric.linalg.dependence import dependent_features
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> dependent_features(np.c_[X, X[:, 0] + X[:, 2]])
+    {3: [0, 2]}
+    """
+    Z = np.asarray(X, dtype=np.float64)
+    n, d = Z.shape
+    if not n > 1 or d > MOST_FEATURES:
+        return {}
+    sizes = np.abs(Z).max(axis=0)
+    Z = Z - np.clip(Z.mean(axis=0), Z.min(axis=0), Z.max(axis=0))
+    ranges = np.abs(Z).max(axis=0)
+    units = np.where(ranges > 0.0, ranges, 1.0)
+    Z = Z / units
+    deviations = np.sqrt(np.mean(Z * Z, axis=0))
+    noise = U * sizes / units
+    roundings = ROUNDINGS + ROUNDINGS_OF_SUMS * np.sqrt(d)
+    constant = (ranges == 0.0) | (deviations <= roundings * noise)
+    found: dict[int, list[int]] = {int(j): [] for j in np.flatnonzero(constant)}
+    varying = np.flatnonzero(~constant)
+    if len(np.unique(Z, axis=0)) <= len(varying) + 1 or not len(varying):
+        return {}
+    Z, noise = Z[:, varying] / deviations[varying], noise[varying] / deviations[varying]
+    _, sigma, Vt = np.linalg.svd(triangle([Z]), full_matrices=True)
+    lengths = np.zeros(len(Vt))
+    lengths[: len(sigma)] = sigma / np.sqrt(n)
+    null = Vt[lengths <= SCALED + roundings * np.linalg.norm(Vt * noise, axis=1)].T
+    dependent = list[int]()
+    for k in range(null.shape[1]):  # the last feature with a sizable coefficient is expressed by the others
+        coefficients = np.abs(null[:, k])
+        j = int(np.flatnonzero(coefficients >= LARGE * coefficients.max())[-1])
+        null[:, k] /= null[j, k]
+        others = np.arange(null.shape[1]) != k
+        null[:, others] -= np.outer(null[:, k], null[j, others])
+        dependent.append(j)
+    for k, j in enumerate(dependent):
+        coefficients = np.abs(null[:, k])
+        coefficients[dependent] = 0.0
+        sources = np.flatnonzero(coefficients > BELONGS * max(float(coefficients.max()), 1e-300))
+        found[int(varying[j])] = [int(i) for i in varying[sources]]
+    return dict(sorted(found.items()))
+
+
+def independent_features(X: NDArray[np.floating]) -> BoolArray:
+    """Which features others do not determine up to rounding, (d,)."""
+    kept = np.ones(X.shape[1], dtype=np.bool_)
+    kept[list(dependent_features(X))] = False
+    return kept
+
+
+def described(X: NDArray[np.floating], most: int = 3) -> str:
+    """Which features depend on which; empty where none does."""
+    relations = [(j, sources) for j, sources in dependent_features(X).items() if sources]
+    if not relations:
+        return ""
+    parts = [
+        f"feature {j} of {', '.join(map(str, sources[:6]))}{', ..' * (len(sources) > 6)}" for j, sources in relations
+    ]
+    more = f" and {len(relations) - most} more" if len(relations) > most else ""
+    return f"Some features are combinations of others up to rounding: {'; '.join(parts[:most])}{more}."
