@@ -77,9 +77,14 @@ WIDER, LARGEST_ROOM = 10.0, 1e-2
 
 
 def turn(problem: MetricProblem) -> int:
-    """After "factored" where no loss has a kink and slopes of conjugates are infinite (logistic); else before it."""
-    smooth = not problem.total.kinked and any(_steep(loss) for loss in problem.total.losses)
-    return 3 if smooth else 1
+    """Before "factored", but where no loss has a kink and slopes of conjugates are infinite (logistic) after it."""
+    return 2 if problem.total.kinked or not any(_steep(loss) for loss in problem.total.losses) else 4
+
+
+def fits(problem: MetricProblem) -> bool:
+    """Whether "dual" goes first and has fewer unknowns than the metric has entries."""
+    k = len(problem.domain.basis)
+    return takes(problem) and turn(problem) == 2 and 2 * problem.total.n_multipliers <= k * (k + 1)
 
 
 def _steep(loss: Loss) -> bool:

@@ -45,10 +45,10 @@ STIFFER, CHANGES, SLOW, OFF = 10.0, 40, 0.25, 0.1
 ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
 
-@solver(MetricProblem, "factored", tol=1e-4, rank=2)
-@solver(ITMLProblem, "factored", tol=1e-6, rank=2)
-@solver(MCMLProblem, "factored", tol=1e-6, rank=2)
-@solver(MMCProblem, "factored", tol=1e-6, rank=2)
+@solver(MetricProblem, "factored", tol=1e-4, rank=3)
+@solver(ITMLProblem, "factored", tol=1e-6, rank=3)
+@solver(MCMLProblem, "factored", tol=1e-6, rank=3)
+@solver(MMCProblem, "factored", tol=1e-6, rank=3)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Minimize a sum of terms in a factor of the metric.
 
