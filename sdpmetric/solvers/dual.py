@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.bounds.bound_terms import ROOM, BoundTerms
 from sdpmetric.bounds.domains import Domain
-from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
+from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -461,8 +461,15 @@ def _boxed(F: FloatArray, weights: FloatArray, right: FloatArray, low: FloatArra
 
 
 @solver(MetricProblem, "dual", tol=1e-4, rank=turn, when=takes)
-def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Solve a sum of scalar losses with one Frobenius term on its dual.
+def steps(
+    problem: MetricProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    init: FloatArray | None = None,
+    multipliers: Multipliers | None = None,
+) -> Iterator[Step]:
+    """Solve a sum of scalar losses with one Frobenius term on its dual, from components or multipliers.
 
     L-BFGS-B ascends in the multipliers, and Newton's method where conjugates are not steep. It needs the metric only as
     the positive part of one (d, d) matrix, and where that has few negative eigenvalues, only these are computed.
@@ -473,7 +480,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     if init is None:
         nothing = np.zeros(0)
         init = dual.components(nothing, DualValue(0.0, nothing, float, dual.positive(dual.target) / dual.weight))
-    a = dual.moderate(np.concatenate([np.zeros(0), *problem.total.slopes(init, 1.0)]))
+    slopes = problem.total.slopes(init, 1.0) if multipliers is None else problem.read_dual(multipliers)
+    a = dual.moderate(np.concatenate([np.zeros(0), *slopes]))
     while True:
         a, found = yield from _rounds(problem, dual, a, budget, tol)
         if found or not hard or room >= LARGEST_ROOM * tol:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
-from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.itml import ITMLProblem
@@ -49,8 +49,15 @@ ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 @solver(ITMLProblem, "factored", tol=1e-6, rank=3)
 @solver(MCMLProblem, "factored", tol=1e-6, rank=3)
 @solver(MMCProblem, "factored", tol=1e-6, rank=3)
-def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Minimize a sum of terms in a factor of the metric.
+def steps(
+    problem: MetricProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    init: FloatArray | None = None,
+    multipliers: Multipliers | None = None,
+) -> Iterator[Step]:
+    """Minimize a sum of terms in a factor of the metric, from components and multipliers if there are any.
 
     Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
     multipliers does, so the width need not vanish. After each level the problem certifies point and multipliers.
@@ -62,7 +69,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
     point.total = problem.total.stiffened(size, room)
     penalty = _Penalty()
-    center: list[FloatArray] | None = None
+    center = None if multipliers is None else problem.read_dual(multipliers)
     best, least, idle, close = math.inf, math.inf, 0, CLOSE * tol
     width = FIRST if problem.total.kinked else SHARPEST
     most = ITERATIONS if problem.total.kinked or _barrier(problem) else FEW_SMOOTH

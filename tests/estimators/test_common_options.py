@@ -123,7 +123,7 @@ def test_a_warm_start_is_the_last_metric(estimator, monkeypatch):
             quiet(fitted, X[:30, :3], Y[:30])
 
 
-@pytest.mark.parametrize("estimator", [MMC(solver="conic"), ITML(solver="bregman")], ids=name_of)
+@pytest.mark.parametrize("estimator", [MMC(solver="conic"), ITML(solver="conic")], ids=name_of)
 def test_a_solver_that_cannot_start_from_components_says_so(estimator):
     with pytest.raises(ValueError, match="does not start from components; leave warm_start and init out"):
         estimator.set_params(warm_start=True).fit(X, Y)

@@ -12,7 +12,7 @@ import sdpmetric as sm
 from sdpmetric.core.registry import solvers_of
 
 METRICS = {"conic": 1e-6, "factored": 1e-3, "subgradient": 1e-2}
-PAIRS = {"conic": 1e-6, "factored": 1e-6, "bregman": 1e-3}
+PAIRS = {"conic": 1e-6, "factored": 1e-6}
 
 
 def lmnn(seed: int) -> sm.LMNNProblem:
