@@ -1,4 +1,4 @@
-"""Compiled loops over hash keys: signs packed into words, Hamming distances, flipped bits, and exact ranking.
+"""Compiled loops over hash keys: signs packed into words, Hamming distances, and flipped bits.
 
 A key is a row of 64-bit words; bit j of a key is bit ``j % 64`` of word ``j // 64``, set where the projection is
 positive. Machines store the lowest byte of a word first, so it is also bit ``j % 8`` of byte ``j // 8``.
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST, loop
-from sdpmetric.arrays import FloatArray
 
 Rows = NDArray[np.floating]
 Keys = NDArray[np.uint64]
@@ -83,45 +82,15 @@ def pack_signs(P: Rows, alive: NDArray[np.bool_], keys: Keys) -> int:
     return flips
 
 
-@loop()
-def _change(products: Rows, scales: FloatArray, others: Rows) -> float:
-    """Sum of the pending steps' changes of a squared norm, from the inner products with their rights and mates."""
-    total, m = 0.0, 0
-    for l in range(len(products)):
-        c = float(products[l])
-        if np.isnan(scales[l]):
-            total += c * others[m]
-            m += 1
-        else:
-            total += scales[l] * c * c
-    return total
-
-
 @loop(fastmath=FAST)
-def follow(
-    X: Rows,
-    rights: Rows,
-    scales: FloatArray,
-    mates: Rows,
-    images: Rows,
-    alive: NDArray[np.bool_],
-    norms: FloatArray,
-    P: Rows,
-) -> None:
-    """Add the pending steps to the squared norms and to the projections P (n, b), or (n, 0) to leave these alone.
-
-    Step l adds ``(right_l . x) (mate_l . x)`` to the norm of x, see `rank`, and ``(right_l . x) image_l`` to its
-    projections.
-    """
-    b = P.shape[1]
-    products, others = np.empty(len(rights), X.dtype), np.empty(len(mates), X.dtype)
+def follow(X: Rows, rights: Rows, images: Rows, alive: NDArray[np.bool_], P: Rows) -> None:
+    """Add the pending steps to the projections P (n, b): step l adds ``(right_l . x) image_l`` to those of x."""
+    products = np.empty(len(rights), X.dtype)
     for i in range(len(X)):
         if alive[i]:
             _products(rights, X[i], products)
-            _products(mates, X[i], others)
-            norms[i] += _change(products, scales, others)
             for l in range(len(rights)):
-                for j in range(b):
+                for j in range(P.shape[1]):
                     P[i, j] += products[l] * images[l, j]
 
 
@@ -235,30 +204,3 @@ def nearest_keys(
             found[size] = i
             size += 1
     return found[:size]
-
-
-@loop(fastmath=FAST)
-def rank(
-    X: Rows,
-    slots: NDArray[np.int32],
-    target: FloatArray,
-    norms: FloatArray,
-    rights: Rows,
-    scales: FloatArray,
-    mates: Rows,
-) -> FloatArray:
-    """Squared norms less twice the inner products with `target`, for the rows `slots` of X.
-
-    `norms` are those of an older metric. Step l since then has added ``(right_l . x) (mate_l . x)`` to them; a mate
-    that is a multiple of its right is given by the multiple, `scales[l]`, and the others, with a scale of NaN, are the
-    rows of `mates` in turn.
-    """
-    out = np.empty(len(slots))
-    products, others = np.empty(len(rights), X.dtype), np.empty(len(mates), X.dtype)
-    for s in range(len(slots)):
-        i = slots[s]
-        row = X[i]
-        _products(rights, row, products)
-        _products(mates, row, others)
-        out[s] = norms[i] + _change(products, scales, others) - 2.0 * _dot(row, target)
-    return out

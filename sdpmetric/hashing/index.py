@@ -15,7 +15,7 @@ from sdpmetric._loops import hashing as loops
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.files import TEXT, Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
-from sdpmetric.hashing.upkeep import Counters, Planes, Upkeep
+from sdpmetric.hashing.upkeep import BLOCK, Counters, Planes, Upkeep
 from sdpmetric.streams.logdet import MetricStep
 
 # The integer weights of a key's bits sum to about this.
@@ -47,12 +47,12 @@ class HashIndex:
         Flipped bits are searched for once this share of the examples is seen to have changed since the last search; the
         share is estimated on a sample. 0: before each query that follows an update.
     max_pending : int, default 12
-        All keys are also recomputed once this many steps are pending: each pending step costs a query one inner product
-        per candidate.
+        All keys are also recomputed once this many steps are pending.
     random_state : int, default 0
         Seed of the Gaussian vectors.
     dtype : {"float32", "float64"}, default "float32"
-        The type in which examples are stored. Distances are always summed in float64.
+        The type in which examples are stored, less the center. Distances are those of the stored examples, from their
+        differences to the query in float64.
 
     Attributes
     ----------
@@ -97,7 +97,9 @@ class HashIndex:
         held = check_dtype(dtype)
         d = G.shape[1]
         self.random_state = validation.check_integer("random_state", random_state, 0)
-        self._center = np.zeros(d) if center is None else validation.check_vector("center", center, d)
+        self._center = (
+            np.zeros(d) if center is None else moderate("center", validation.check_vector("center", center, d))
+        )
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._upkeep = self._started(Planes(G, directions), held)
         self._next_id = 0
@@ -132,8 +134,8 @@ class HashIndex:
             raise ValueError(f"id {known[0]} is in the index already; remove it first, or choose another.")
         with np.errstate(over="ignore"):  # said in a sentence below
             rows = (data - self._center).astype(self._upkeep.table.X.dtype)
-        if not np.isfinite(rows).all():
-            raise ValueError(f"X has values that are infinite in {rows.dtype}; scale the features.")
+        if not float(np.abs(rows).max()) <= LARGEST:
+            raise ValueError(f"X has entries above {LARGEST:g}, or infinite in {rows.dtype}; scale the features.")
         self._upkeep.add(names, rows)
         self._next_id = max(self._next_id, int(names.max()) + 1)
         return self
@@ -209,8 +211,8 @@ class HashIndex:
         return self
 
     def rehash(self) -> Self:
-        """Recompute all keys and norms from scratch under the current metric; a query does so when needed."""
-        self._upkeep.rehash(keys=True, norms=True)
+        """Recompute all keys from scratch under the current metric; a query does so when needed."""
+        self._upkeep.rehash(keys=True)
         return self
 
     # -- answers ------------------------------------------------------------------------------------------------
@@ -226,7 +228,8 @@ class HashIndex:
         k : int
             At most the number of examples.
         share : float, default 0.1
-            Share of the examples that is searched, at least k of them. With 1 the answer is exact.
+            Share of the examples that is searched, at least k of them. With 1 the answer is exact, up to the rounding
+            of `dtype` and of the distances in float64.
         n_candidates : int, optional
             Number of examples that are searched, instead of a share.
 
@@ -238,7 +241,7 @@ class HashIndex:
             Squared, under the current metric.
         """
         n = len(self)
-        target = validation.check_vector("a query", q, self.n_features) - self._center
+        target = moderate("a query", validation.check_vector("a query", q, self.n_features)) - self._center
         if n == 0:
             raise ValueError("the index is empty; add examples before you ask for neighbors.")
         if validation.check_integer("k", k) > n:
@@ -251,13 +254,16 @@ class HashIndex:
         self._upkeep.catch_up()
         table, planes = self._upkeep.table, self._upkeep.planes
         slots = self._candidates(planes.now @ target, wanted)
-        image = planes.components @ target
-        values = loops.rank(table.X, slots, image @ planes.components, table.norms, *planes.steps(table.X.dtype))
+        values = np.empty(wanted)
+        for first in range(0, wanted, BLOCK):  # differences first: |x|^2 - 2 x q cancels where features have offsets
+            rows = slice(first, first + BLOCK)
+            Z = (table.X[slots[rows]] - target) @ planes.components.T
+            values[rows] = np.einsum("ij,ij->i", Z, Z)
         best = np.argpartition(values, k - 1)[:k] if k < wanted else np.arange(wanted)
         best = best[np.lexsort((table.ids[slots[best]], values[best]))]
         self.counters.queries += 1
         self.counters.examples_searched += wanted
-        return table.ids[slots[best]], np.maximum(values[best] + image @ image, 0.0)
+        return table.ids[slots[best]], values[best]
 
     def _candidates(self, projections: FloatArray, wanted: int) -> NDArray[np.int32]:
         """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""
@@ -370,6 +376,13 @@ def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Cou
         raise ValueError("its directions are not Gaussian vectors.")
     next_id = validation.check_integer("next_id", cast(int, about["next_id"]), 0)
     return cast(Settings, {name: about[name] for name in SETTINGS}), Counters(**counters), next_id
+
+
+def moderate(name: str, vector: FloatArray) -> FloatArray:
+    """A vector whose squared distances do not overflow."""
+    if np.abs(vector).max() > LARGEST:
+        raise ValueError(f"{name} has an entry of {np.abs(vector).max():.3g}, too large to be squared; scale it.")
+    return vector
 
 
 def check_names(ids: ArrayLike) -> NDArray[np.int64]:

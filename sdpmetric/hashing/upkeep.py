@@ -68,22 +68,17 @@ class Upkeep:
         self.rehash_share, self.search_share = rehash_share, search_share
         self.table = Table(planes.components.shape[1], len(planes.base), dtype)
         self.counters = Counters()
-        self._behind, self._searched = False, 0.0
+        self._behind = False
         self._forget_list()
 
     def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
-        """Add rows, with projections and norms of the base, so the pending steps apply to them, too."""
+        """Add rows, with projections of the base, so the pending steps apply to them, too."""
         if self.planes.lost:
-            self.rehash(keys=True, norms=True)
+            self.rehash(keys=True)
         alive = np.ones(len(rows), np.bool_)
         keys = np.zeros((len(rows), self.table.keys.shape[1]), np.uint64)
         loops.pack_signs(rows @ self.planes.now.T.astype(rows.dtype), alive, keys)
-        rights, scales, mates = self.planes.steps(rows.dtype)
-        norms = np.zeros(len(rows))
-        nothing = np.empty((len(rows), 0), rows.dtype)
-        loops.follow(rows, rights, scales, mates, nothing, alive, norms, nothing)
-        norms = self.planes.norms(rows) - norms
-        self.table.append(ids, rows, rows @ self.planes.base.T.astype(rows.dtype), keys, norms)
+        self.table.append(ids, rows, rows @ self.planes.base.T.astype(rows.dtype), keys)
 
     def remove(self, ids: NDArray[np.int64]) -> None:
         """Remove rows by id."""
@@ -102,13 +97,12 @@ class Upkeep:
             return
         self._behind = False
         if self.rehash_share == 0.0 or planes.lost:
-            self.rehash(keys=True, norms=planes.lost)
+            self.rehash(keys=True)
         elif planes.pending >= self.max_pending or near.rows < (1.0 - UNLISTED_SHARE) * table.size:
             self.rehash()
         else:
-            share, reach = near.shares(planes)
-            if share < self.rehash_share and abs(share - self._searched) >= self.search_share:
-                self._searched = share
+            share, unsearched, reach = near.shares(planes)
+            if share < self.rehash_share and unsearched >= self.search_share:
                 flips, changed, checked = near.search(table, planes, reach)
                 self.counters.searches += 1
                 self.counters.bits_flipped += flips
@@ -117,33 +111,30 @@ class Upkeep:
             if share >= self.rehash_share:
                 self.rehash()
 
-    def rehash(self, *, keys: bool = False, norms: bool = False) -> None:
+    def rehash(self, *, keys: bool = False) -> None:
         """Recompute all keys, and list the entries nearest to their hyperplanes.
 
-        Projections and norms are updated by the pending steps; with `keys` or `norms` they are computed from scratch.
+        Projections are updated by the pending steps; with `keys` they are computed from scratch.
         """
         table, planes, dtype = self.table, self.planes, self.table.X.dtype
         self.counters.full_rehashes += 1
         if self.counters.full_rehashes % FRESH_EVERY == 0:
-            keys = norms = True
+            keys = True
         if keys:
             planes.renew()
-        steps, images, normals = planes.steps(dtype), planes.images(dtype), planes.now.T.astype(dtype)
+        (rights, images), normals = planes.steps(dtype), planes.now.T.astype(dtype)
         self._near = NearPlanes(table, normals, self.rehash_share)
         for first in range(0, table.size, BLOCK):
             rows = slice(first, min(first + BLOCK, table.size))
             X, P, alive = table.X[rows], table.projections[rows], table.alive[rows]
             if keys:
                 np.matmul(X, normals, out=P)
-            if norms:
-                table.norms[rows] = planes.norms(X)
-            if not (keys and norms):
-                followed = (np.zeros(len(X)) if norms else table.norms[rows]), (P[:, :0] if keys else P)
-                loops.follow(X, *steps, images, alive, *followed)
+            else:
+                loops.follow(X, rights, images, alive, P)
             self.counters.bits_flipped += loops.pack_signs(P, alive, table.keys[rows])
             self._near.take(P, alive, first)
         planes.settle()
-        self._behind, self._searched = False, 0.0
+        self._behind = False
 
     def _forget_list(self) -> None:
         self._near = NearPlanes(self.table, self.planes.now.T, 0.0)  # lists nothing
@@ -161,7 +152,6 @@ class Table:
             "X": np.empty((0, d), dtype),
             "projections": np.empty((0, b), dtype),
             "keys": np.empty((0, -(-b // 64)), np.uint64),
-            "norms": np.empty(0, np.float64),
             "ids": np.empty(0, np.int64),
             "alive": np.empty(0, np.bool_),
         }
@@ -172,11 +162,9 @@ class Table:
     def __len__(self) -> int:
         return len(self.slots)
 
-    def append(
-        self, ids: NDArray[np.int64], X: Rows, projections: Rows, keys: NDArray[np.uint64], norms: FloatArray
-    ) -> None:
+    def append(self, ids: NDArray[np.int64], X: Rows, projections: Rows, keys: NDArray[np.uint64]) -> None:
         """Add rows at the end."""
-        new = {"X": X, "projections": projections, "keys": keys, "norms": norms, "ids": ids}
+        new = {"X": X, "projections": projections, "keys": keys, "ids": ids}
         end = self.size + len(ids)
         for name, held in self._held.items():
             if end > len(held):
@@ -210,14 +198,8 @@ class Table:
         self.X = cast(Rows, self._held["X"][end])
         self.projections = cast(Rows, self._held["projections"][end])
         self.keys = cast(NDArray[np.uint64], self._held["keys"][end])
-        self.norms = cast(FloatArray, self._held["norms"][end])
         self.ids = cast(NDArray[np.int64], self._held["ids"][end])
         self.alive = cast(NDArray[np.bool_], self._held["alive"][end])
-
-
-# A step changes the metric by right mate^T, symmetrized. Where the mate is parallel to the right, up to this share of
-# its length, one inner product with an example does for both.
-PARALLEL = 1e-9
 
 
 class Planes:
@@ -237,16 +219,8 @@ class Planes:
         if self.lost:
             self._forget()
         else:
-            # |G u + left (right . u)|^2 - |G u|^2 = (right . u) (mate . u)
-            mate = 2.0 * (left @ self.components) + (left @ left) * right
-            size = float(right @ right)
-            scale = float(mate @ right) / size if size > 0.0 else 0.0
-            parallel = float(np.abs(mate - scale * right).max()) <= PARALLEL * float(np.abs(mate).max())
             self._rights.append(right)
             self._images.append(image)
-            self._scales.append(scale if parallel else np.nan)
-            if not parallel:
-                self._mates.append(mate)
         for matrix, vector in ((self.components, left), (self.now, image)):
             dger(1.0, right, vector, a=matrix.T, overwrite_a=1)  # in place: the transpose has Fortran's order
 
@@ -261,21 +235,10 @@ class Planes:
         change: FloatArray = self.now - self.base
         return change
 
-    def steps(self, dtype: np.dtype[np.floating]) -> tuple[Rows, FloatArray, Rows]:
-        """Rights (K, d), scales (K,) and mates of the pending steps, as `kernels.hashing.rank` takes them."""
-        d = self.components.shape[1]
-        rights, mates = (np.array(given, dtype=dtype).reshape(-1, d) for given in (self._rights, self._mates))
-        return rights, np.array(self._scales, dtype=np.float64), mates
-
-    def images(self, dtype: np.dtype[np.floating]) -> Rows:
-        """What the pending steps add to the normals, ``images.T @ rights``; (K, b)."""
-        return np.array(self._images, dtype=dtype).reshape(-1, len(self.base))
-
-    def norms(self, X: Rows) -> FloatArray:
-        """Squared norms ``|G x|^2`` of the rows of X, in float64."""
-        Z = X @ self.components.T.astype(X.dtype)
-        squares: FloatArray = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
-        return squares
+    def steps(self, dtype: np.dtype[np.floating]) -> tuple[Rows, Rows]:
+        """Rights (K, d) and images (K, b) of the pending steps, which add ``images.T @ rights`` to the normals."""
+        rights = np.array(self._rights, dtype=dtype).reshape(-1, self.components.shape[1])
+        return rights, np.array(self._images, dtype=dtype).reshape(-1, len(self.base))
 
     def renew(self) -> None:
         """Recompute the normals, so rounding errors do not accumulate."""
@@ -289,9 +252,7 @@ class Planes:
 
     def _forget(self) -> None:
         self._rights: list[FloatArray] = []
-        self._mates: list[FloatArray] = []
         self._images: list[FloatArray] = []
-        self._scales: list[float] = []
 
 
 # Size of the sample of examples for shares and quantiles.
@@ -311,6 +272,7 @@ class NearPlanes:
         chosen = np.linspace(0, table.size - 1, min(SAMPLE, table.size)).astype(np.intp)
         self._sample = table.X[chosen]
         self._projections = self._sample @ normals
+        self._searched = self._now = self._projections > 0.0  # bits of the sample at the last search, and seen last
         share = min(1.0, LISTED * rehash_share / normals.shape[1])
         room = int(2.0 * share * table.size * normals.shape[1]) + 8 * normals.shape[1] if share > 0.0 else 0
         self._slots, self._bits = np.empty(room, np.int32), np.empty(room, np.int16)
@@ -330,16 +292,20 @@ class NearPlanes:
         self._count += written
         self.rows += done
 
-    def shares(self, planes: Planes) -> tuple[float, Rows]:
-        """Share of the sample that has changed, and how far the projections of each bit move, (b,), at most."""
+    def shares(self, planes: Planes) -> tuple[float, float, Rows]:
+        """Shares of the sample that have changed since the list was made and since the last search, and reach.
+
+        The reach is how far the projections of each bit move, (b,), at most.
+        """
         shift = self._sample @ planes.moved.T.astype(self._sample.dtype)
-        changed = ((self._projections > 0.0) != (self._projections + shift > 0.0)).any(axis=1)
+        self._now = self._projections + shift > 0.0
+        changed, unsearched = ((bits != self._now).any(axis=1) for bits in (self._projections > 0.0, self._searched))
         reach: Rows = REACH * np.sqrt(np.mean(shift**2, axis=0))
-        return float(changed.mean()), reach.astype(shift.dtype)
+        return float(changed.mean()), float(unsearched.mean()), reach.astype(shift.dtype)
 
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
         """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
-        count, dtype = self._count, table.X.dtype
+        count, dtype, self._searched = self._count, table.X.dtype, self._now
         listed = self._slots[:count], self._bits[:count], self._values[:count]
         moved = planes.moved.astype(dtype)
         flips, changed, looked = loops.flip_bits(table.X, *listed, moved, reach, table.keys, table.alive)

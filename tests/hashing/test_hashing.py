@@ -59,6 +59,34 @@ def test_a_search_of_all_is_brute_force_under_the_metric_of_the_moment(rng, dtyp
     assert np.allclose(index.components, G, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("offset", [1e8, 1.7e9, 1e12])
+def test_a_search_of_all_is_exact_where_features_have_offsets(rng, offset):
+    X, G = np.floor(100 * points(rng)), np.eye(D)  # whole numbers, whose differences are exact
+    moved = sm.MetricStep(np.eye(D)[0], np.eye(D)[1])  # a metric of whole numbers again
+    shift = offset * np.eye(D)[1]
+    index = sm.HashIndex(G, BITS, dtype=np.float64).add(X + shift).update(moved)
+    for q in np.floor(100 * points(rng, 20)):
+        found, distances = index.query(q + shift, 9, share=1.0)
+        order, wanted = brute_force(X, moved.apply(G), q, 9)
+        assert (found == order).all()
+        assert (distances == wanted).all()
+
+
+def test_few_bits_are_stale_where_the_metric_turns_back_and_elsewhere(rng):
+    """As many examples have changed after the turn as before it, but others."""
+    X, G = rng.normal(size=(5000, 16)), np.eye(16)
+    index = sm.HashIndex(G, 48, dtype=np.float64, rehash_share=0.6, search_share=0.05).add(X).rehash()
+    units = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in rng.normal(size=(2, 2, 16)))
+    first, second = (sm.MetricStep(0.12 * left, right) for left, right in units)
+    back = sm.MetricStep(-first.left, first.right)
+    for steps in ((first,), (back, second)):
+        index.update(*steps)
+        index.query(X[0], 1)
+    assert index.counters.full_rehashes == 1
+    stale = index.keys() != bits(index, X, np.zeros(16))
+    assert stale.any(axis=1).mean() <= 0.01
+
+
 @pytest.mark.parametrize("n_bits", [9, 64, 70])
 def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_bits):
     X = points(rng, 2000)
