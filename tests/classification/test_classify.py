@@ -115,7 +115,7 @@ def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
         ({"n_neighbors": 3.0}, "positive integer"),
         ({"components": L[:, :3]}, r"components must have shape \(r, 4\)"),
         ({"components": np.zeros((0, 3, 4))}, r"components must have shape \(r, 4\)"),
-        ({"components": "abc"}, "real numbers"),
+        ({"components": "abc"}, "components contains text"),
         ({"components": L * np.inf}, "NaN or infinity"),
         ({"components": 1e200 * L, "X_train": 1e200 * X}, "overflow; scale the data or the metric down"),
         ({"components": np.stack([L, L])}, "pass regions= with 2 metrics"),
