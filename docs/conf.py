@@ -77,7 +77,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(ROOT / "examples"), "course"],
     "gallery_dirs": ["generated/gallery", "generated/course"],
     "filename_pattern": r"/(examples|course)/\d\d_",  # what is executed
-    "ignore_pattern": r"(benchmarks/|lmnn_figs/|table1/|printed\.py|__init__\.py)",
+    "ignore_pattern": r"(benchmarks/|lmnn_figs/|table1/|printed\.py|rivals\.py|__init__\.py)",
     "within_subsection_order": FileNameSortKey,
     "download_all_examples": False,
     "show_memory": False,

@@ -4,9 +4,9 @@
 Learning to rank with a metric of fixed rank: FRML's loss, and its rankings against rank and against time.
 
 Left: the loss of ranks on average over the sampling, truncated by gamma (Lim and Lanckriet 2014, Fig. 1). Middle: mean
-average precision (MAP) of held-out digits against the rank of the metric, also for principal components and LORETA
-(such curves for three data sets are in their Figs. 2 to 4). Right: MAP against seconds for several gamma: late passes
-spend nearly all draws on queries whose relevant item already ranks high, and truncation saves them.
+average precision (MAP) of held-out digits against the rank of the metric, also for principal components (such curves
+for three data sets are in their Figs. 2 to 4). Right: MAP against seconds for several gamma: late passes spend nearly
+all draws on queries whose relevant item already ranks high, and truncation saves them.
 
 Run it with ``python examples/09_ranking.py [picture.png]``.
 """
@@ -30,7 +30,7 @@ from sdpmetric.solvers.frml import START, principal
 plt.style.use(STYLE)
 
 RANKS, PASSES = (2, 5, 10, 20), 12
-HUES = {"warp": COLORS[0], "auc": COLORS[1], "loreta": COLORS[4], "euclidean": "0.5"}
+HUES = {"warp": COLORS[0], "auc": COLORS[1], "euclidean": "0.5"}
 
 
 def learner(X: np.ndarray, rank: int, loss: str = "warp", gamma: float = 25.0) -> sm.FRMLStream:
@@ -64,11 +64,8 @@ def main(path: Path) -> None:
         for loss in ("warp", "auc"):
             stream = learner(X, rank, loss).partial_fit(X, own, n_steps=PASSES * len(X) // 5)
             found[loss].append(score(components=stream.components))
-        loreta = sm.LORETAStream(X.shape[1], rank, step=0.3, init=principal(X, rank, 1.0))
-        loreta.partial_fit(X, own, n_steps=10 * PASSES * len(X))
-        found["loreta"].append(score(similarity=loreta.metric))
         found["euclidean"].append(score(components=principal(X, rank, 1.0)))
-    names = {"warp": "FRML-WARP, gamma 25", "auc": "FRML-AUC", "loreta": "LORETA", "euclidean": "principal components"}
+    names = {"warp": "FRML-WARP, gamma 25", "auc": "FRML-AUC", "euclidean": "principal components"}
     for name, color in HUES.items():
         axes[1].plot(RANKS, found[name], color=color, marker="o", markersize=4, label=names[name])
     axes[1].axhline(score(), color="0.5", linestyle=":", label="Euclidean, all 64 features")

@@ -51,9 +51,8 @@ from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.streams.kernel_lego import KernelLEGOStream
 from sdpmetric.streams.kernel_pola import KernelPOLAStream
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.streams.logdet import ITMLStream, MetricStep
+from sdpmetric.streams.logdet import MetricStep
 from sdpmetric.streams.pola import POLAStream
-from sdpmetric.streams.triplets import LORETAStream, OASISStream
 from sdpmetric.triplets.triplets import Triplets
 from sdpmetric.verbs import certify, path, solve, verify
 
@@ -71,7 +70,6 @@ __all__ = [
     "GuaranteedThreshold",
     "HashIndex",
     "ITMLProblem",
-    "ITMLStream",
     "InfeasibilityCertificate",
     "KernelLEGOStream",
     "KernelLMNNProblem",
@@ -80,7 +78,6 @@ __all__ = [
     "LEGOProblem",
     "LEGOStream",
     "LMNNProblem",
-    "LORETAStream",
     "LSMLProblem",
     "LiftedDistances",
     "MCMLProblem",
@@ -93,7 +90,6 @@ __all__ = [
     "MultiMetricLMNNProblem",
     "NCAProblem",
     "NearOptimal",
-    "OASISStream",
     "POLAProblem",
     "POLAStream",
     "Problem",

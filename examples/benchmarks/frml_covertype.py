@@ -10,6 +10,7 @@ triplets: both learn from 2,000 rows of the training part.
 
 import argparse
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +24,9 @@ import sdpmetric as sm
 from sdpmetric import ranking
 from sdpmetric.core.run import Budget
 from sdpmetric.estimators import LMNN
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reproductions"))
+import rivals
 
 RANK = 30
 # Random pairs of each kind for ITML; the paper does not print how many it takes.
@@ -66,16 +70,15 @@ def learn(method: str, X: np.ndarray, y: np.ndarray, passes: int, seconds: float
         return {"components": found}
     if method.startswith("LORETA"):
         start = sm.solvers.frml.principal(X, RANK, 1.0)
-        stream = sm.LORETAStream(X.shape[1], RANK, init=start, **options)
-        return {"similarity": stream.partial_fit(X, relevance, n_steps=2 * passes * len(X)).metric}
+        K = rivals.loreta(X, y, start, n_steps=2 * passes * len(X), **options)
+        return {"similarity": K.T @ K}
     if method == "MLR-AUC":
         rows = some_rows(X)
         related = sm.Relevance.from_labels(y[rows], unanswerable="exclude")
         problem = sm.MLRProblem(X[rows], related, "auc", **options)
         return {"components": sm.solve(problem, tol=1e-2, max_time=seconds).components}
     if method == "OASIS":
-        stream = sm.OASISStream(X.shape[1], **options)
-        return {"similarity": stream.partial_fit(X, relevance, n_steps=2 * passes * len(X)).similarity}
+        return {"similarity": rivals.oasis(X, y, n_steps=2 * passes * len(X), **options)}
     if method == "LMNN":
         with warnings.catch_warnings():  # classes of few members have fewer target neighbors
             warnings.simplefilter("ignore")

@@ -13,6 +13,7 @@ one number, so that the median squared distance of the 1,000 pairs is DISTANCE, 
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 from itertools import combinations
@@ -22,6 +23,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import sdpmetric as sm
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reproductions"))
+import rivals
 
 NEIGHBORS = (1, 3, 5)
 N_TRAIN, N_PAIRS, DISTANCE = 10_000, 1_000, 10.0
@@ -68,7 +72,7 @@ def lego_pretrained(X: np.ndarray, pairs: np.ndarray, similar: np.ndarray) -> np
 
 def itml_online(X: np.ndarray, pairs: np.ndarray, similar: np.ndarray) -> np.ndarray:
     """Online ITML with LEGO's pairs and rate."""
-    return sm.ITMLStream(X.shape[1], 0.1 / DISTANCE**2).partial_fit(X, *_stated(X, pairs, similar)).components
+    return rivals.online_itml(X, *_stated(X, pairs, similar), 0.1 / DISTANCE**2)[0]
 
 
 LEARNERS: dict[str, Learner] = {

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
@@ -21,6 +23,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.classification.nearest import knn_predict
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reproductions"))
+import rivals
 
 SCALERS = {"standard": StandardScaler, "unit": MinMaxScaler, "none": None}
 SPLITS = {
@@ -72,15 +77,12 @@ def errors(name: str, args: argparse.Namespace) -> Iterator[dict[str, float]]:
         def stated(rows: np.ndarray, flags: np.ndarray, low: float = low, high: float = high) -> tuple:
             return rows, np.where(flags, low, high), np.where(flags, 1, -1)
 
-        online = {
-            kind: kind.pretrained(A, *stated(some, some_similar)).partial_fit(A, *stated(pairs, similar)).components
-            for kind in (sm.LEGOStream, sm.ITMLStream)
-        }
+        first, then = stated(some, some_similar), stated(pairs, similar)
         metrics = {
             "Euclidean": np.eye(A.shape[1]),
-            "LEGO": online[sm.LEGOStream],
+            "LEGO": sm.LEGOStream.pretrained(A, *first).partial_fit(A, *then).components,
             "POLA": pola(A, (some, some_similar), (pairs, similar)),
-            "ITML online": online[sm.ITMLStream],
+            "ITML online": rivals.online_itml(A, *then, rivals.itml_rate(A, *first))[0],
             "LogDet offline": offline(A, labels, pairs, similar, (low, high), args.neighbors),
         }
         yield {

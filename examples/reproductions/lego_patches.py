@@ -21,6 +21,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from printed import command, markdown, report
+from rivals import online_itml
 from scipy import ndimage
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
@@ -73,7 +74,6 @@ def main(arguments: list[str] | None = None) -> None:
     rate = sm.LEGOStream.pretrained(X, before, *wanted).learning_rate
     lego = sm.KernelLEGOStream(rate, "linear")
     pola = sm.KernelPOLAStream(X.shape[1], "linear")
-    itml = sm.ITMLStream(X.shape[1], rate)
     scale = np.sqrt(10.0 / np.median(D))
     seconds = {}
     began = time.process_time()
@@ -82,8 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     began = time.process_time()
     pola.partial_fit(scale * X, pairs, same)
     seconds["POLA"] = time.process_time() - began
-    itml.partial_fit(X, pairs, targets, sides)
-    Z = T @ itml.components.T
+    Z = T @ online_itml(X, pairs, targets, sides, rate)[0].T
     distances = {
         "L2": np.sum((T[test[:, 0]] - T[test[:, 1]]) ** 2, axis=1),
         "LEGO": lego.distances(T, test),

@@ -12,8 +12,6 @@ from sdpmetric.arrays import FloatArray, IndexArray
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
 # target among them; and the logarithm of the metric's determinant, beside that of the first metric.
 LOSS, MOVES, REACH, VOLUME, SIZE = 0, 1, 2, 3, 4
-# An explicit step to a larger distance uses at most this share of the step that would make it infinite.
-SHARE = 0.5
 # Bisections of a comparison's step between the logarithms of LEAST and MOST, more than the digits of a float.
 BISECTIONS = 80
 LEAST, MOST = 1e-300, 1e300
@@ -58,20 +56,10 @@ def implicit(distance: float, target: float, rate: float) -> float:
 
 
 @loop()
-def strength(distance: float, target: float, rate: float, explicit: bool) -> tuple[float, float]:
-    """Coefficient of a step of the inverse metric along the pair, and the ratio of new to old distance.
-
-    Implicit: the gradient at the new metric, Eq. 2.2. Explicit: the gradient at the old one, with a smaller rate where
-    the metric would not stay positive definite.
-    """
-    excess = distance - target
-    if not explicit:
-        new = implicit(distance, target, rate)
-        return rate * excess / (1.0 + rate * distance * new), new / distance
-    step = rate
-    if -excess * distance * rate > SHARE:
-        step = SHARE / (-excess * distance)
-    return step * excess, 1.0 / (1.0 + step * excess * distance)
+def strength(distance: float, target: float, rate: float) -> tuple[float, float]:
+    """Coefficient of a step of the inverse metric along the pair, Eq. 2.2, and the ratio of new to old distance."""
+    new = implicit(distance, target, rate)
+    return rate * (distance - target) / (1.0 + rate * distance * new), new / distance
 
 
 @loop()
@@ -90,9 +78,7 @@ def largest(v: FloatArray) -> float:
 
 
 @loop()
-def book(
-    distance: float, target: float, rate: float, explicit: bool, size: float, totals: FloatArray
-) -> tuple[float, float]:
+def book(distance: float, target: float, rate: float, size: float, totals: FloatArray) -> tuple[float, float]:
     """`strength` of the step of a pair that violates its target, and its contributions to the totals.
 
     The strength is infinite, and the totals stay, where they or a step with entries up to the strength times `size`
@@ -103,7 +89,7 @@ def book(
     reach = max(totals[REACH], distance * max(distance, target))
     sigma, ratio = 0.0, 1.0
     if distance != 0.0:
-        sigma, ratio = strength(distance, target, rate, explicit)
+        sigma, ratio = strength(distance, target, rate)
     # A comparison with NaN fails.
     if not (loss < np.inf and reach < np.inf and 0.0 < ratio < np.inf and abs(sigma) * ratio * size < LARGEST):
         return np.inf, 1.0
@@ -121,7 +107,6 @@ def pair_step(
     target: float,
     side: float,
     rate: float,
-    explicit: bool,
     left: FloatArray,
     right: FloatArray,
     totals: FloatArray,
@@ -135,7 +120,7 @@ def pair_step(
     if satisfied(excess, side) or not np.isfinite(distance):
         return distance, False
     size = largest(left) * largest(right)
-    sigma, ratio = book(distance, target, rate, explicit, size, totals)
+    sigma, ratio = book(distance, target, rate, size, totals)
     if sigma == 0.0:
         return distance, False
     if not np.isfinite(sigma):
@@ -152,7 +137,6 @@ def take_pairs(
     targets: FloatArray,
     sides: FloatArray,
     rate: float,
-    explicit: bool,
     totals: FloatArray,
 ) -> int:
     """Take pairs of rows of X in turn; return how many were taken, all unless a number overflowed."""
@@ -162,7 +146,7 @@ def take_pairs(
         first, second = X[pairs[t, 0]], X[pairs[t, 1]]
         for j in range(d):
             z[j] = first[j] - second[j]
-        distance, _ = pair_step(G, z, targets[t], sides[t], rate, explicit, left, right, totals)
+        distance, _ = pair_step(G, z, targets[t], sides[t], rate, left, right, totals)
         if not np.isfinite(distance):
             return t
     return len(pairs)
@@ -296,7 +280,7 @@ def take_kernel_pairs(
             continue
         c[a] += 1.0
         c[b] -= 1.0
-        sigma, ratio = book(distance, targets[t], rate, False, largest(c) ** 2, totals)
+        sigma, ratio = book(distance, targets[t], rate, largest(c) ** 2, totals)
         if not np.isfinite(sigma):
             return t, np.inf
         if sigma == 0.0:

@@ -207,15 +207,7 @@ class LEGOProblem(Problem):
             info={"dual_residual": float(np.abs(a - clip(a)).max() / max(1.0, np.abs(a).max()))},
         )
 
-    def certify_stream(
-        self,
-        loss: float,
-        n_pairs: int,
-        reach: float | None,
-        components: FloatArray,
-        *,
-        program: str = "LEGO",
-    ) -> RegretCertificate:
+    def certify_stream(self, loss: float, n_pairs: int, reach: float, components: FloatArray) -> RegretCertificate:
         """The certificate of an online run over the first pairs of the stream.
 
         Parameters
@@ -224,24 +216,22 @@ class LEGOProblem(Problem):
             Its cumulative loss.
         n_pairs : int
             How many pairs it has processed.
-        reach : float or None
-            Its `LEGOStream.reach`; None for an algorithm without a theorem on its regret.
+        reach : float
+            Its `LEGOStream.reach`.
         components : (r, d) array
             Its last metric.
-        program : str, default "LEGO"
-            The algorithm.
         """
         if not n_pairs:
-            return RegretCertificate(objective=0.0, lower_bound=0.0, program=program, regret_bound=0.0, rigor="float")
+            return RegretCertificate(objective=0.0, lower_bound=0.0, program="LEGO", regret_bound=0.0, rigor="float")
         taken, tries = self.head(n_pairs), [self.root, components]
         return RegretCertificate(
             objective=loss,
             lower_bound=max(taken.certify(L).lower_bound for L in tries),
             primal_residual=0.0,
             n_active=int(np.count_nonzero(taken.losses.total.slopes(components)[0])),
-            program=program,
+            program="LEGO",
             rigor="float",
-            regret_bound=None if reach is None else min(taken.allowance(reach, L) for L in tries),
+            regret_bound=min(taken.allowance(reach, L) for L in tries),
         )
 
     def lower_bound(self, dual: FloatArray) -> float:

@@ -1,15 +1,14 @@
-"""LEGO, or ITML's online version, over a given stream, once, with the certificate of what it lost so far."""
+"""LEGO over a given stream, once, with the certificate of what it lost so far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.streams.logdet import ITMLStream
 
 # Number of certificates during a run.
 CERTIFICATES = 8
@@ -24,25 +23,6 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     def certify(n_pairs: int) -> RegretCertificate:
         return problem.certify_stream(stream.cumulative_loss, n_pairs, stream.reach, stream.components)
 
-    return _over(problem, budget, stream, certify)
-
-
-@solver(LEGOProblem, "itml", tol=1e-6, stream=True)
-def itml_steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """The same by `ITMLStream`, of which no theorem is known here: its certificates have no bound on the regret."""
-    d, rate, first = problem.X.shape[1], problem.learning_rate, problem.prior
-    stream = ITMLStream(d, rate, first)
-
-    def certify(n_pairs: int) -> RegretCertificate:
-        loss, components = stream.cumulative_loss, stream.components
-        return problem.certify_stream(loss, n_pairs, None, components, program="ITML online")
-
-    return _over(problem, budget, stream, certify)
-
-
-def _over(
-    problem: LEGOProblem, budget: Budget, stream: LEGOStream | ITMLStream, certify: Callable[[int], RegretCertificate]
-) -> Iterator[Step]:
     yield Step(stream.components, 0.0, 0.0, certificate=certify(0))
     p, taken = len(problem.pairs), 0
     while taken < p:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,7 +70,7 @@ class LogDetCounts:
 
 
 class LogDetStream(LogDetCounts):
-    """A metric ``A = G^T G`` that takes pairs with target distances; the base of LEGO and of ITML's online version.
+    """A metric ``A = G^T G`` that takes pairs with target distances; the base of LEGO.
 
     Parameters
     ----------
@@ -79,8 +79,6 @@ class LogDetStream(LogDetCounts):
     prior : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
     """
-
-    _explicit: ClassVar[bool] = False
 
     def __init__(self, n_features: int, learning_rate: float, prior: ArrayLike | None = None) -> None:
         super().__init__(learning_rate)
@@ -199,7 +197,7 @@ class LogDetStream(LogDetCounts):
             raise ValueError(f"side must be 1 (at most the target), -1 (at least) or 0 (the target), got {side!r}.")
         left, right = np.empty(len(self._G)), np.empty(len(z))
         losses = self.cumulative_loss
-        about = (float(side), self.learning_rate, self._explicit)
+        about = (float(side), self.learning_rate)
         distance, moved = logdet.pair_step(self._G, z, y, *about, left, right, self._totals)
         if not np.isfinite(distance):
             raise self._too_large("the squared distance or the target is")
@@ -235,8 +233,7 @@ class LogDetStream(LogDetCounts):
 
     def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
         """Take checked pairs."""
-        about = (self.learning_rate, self._explicit)
-        taken = logdet.take_pairs(self._G, fixed(X), pairs, targets, sides, *about, self._totals)
+        taken = logdet.take_pairs(self._G, fixed(X), pairs, targets, sides, self.learning_rate, self._totals)
         self._n_items += taken
         if taken < len(pairs):
             raise self._too_large(f"the squared distance or the target of pair {pairs[taken].tolist()} is")
@@ -292,32 +289,3 @@ class MetricStep:
         """
         moved: FloatArray = components + np.outer(self.left, self.right)
         return moved
-
-
-class ITMLStream(LogDetStream):
-    """Online LogDet steps with an explicit gradient, after Davis, Kulis, Jain, Sra and Dhillon (2007) [DKJSD2007].
-
-    With z the difference of a pair, p its squared distance, y its target, and the loss ``1/2 (p - y)^2`` (or 0 where a
-    target that is a bound holds) the loss is replaced by its tangent at the old metric, so the minimum of
-    ``D_ld(A, A_t) + eta_t (p - y) z^T A z`` is::
-
-        A_{t+1}^{-1} = A_t^{-1} + eta_t (p - y) z z^T
-
-    That is positive definite only while ``eta_t (y - p) p < 1``. Here ``eta_t = min(learning_rate, 1 / (2 (y - p) p))``
-    if the distance should grow, so a step at most doubles it, and `learning_rate` otherwise. LEGO uses the gradient at
-    the new metric instead and needs no such limit.
-
-    Parameters
-    ----------
-    n_features : int
-    learning_rate : float
-    prior : (d, d) array, optional
-        Positive definite ``A_0``; default: the identity.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the metric is not positive definite.
-    """
-
-    _explicit: ClassVar[bool] = True

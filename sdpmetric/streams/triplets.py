@@ -1,4 +1,4 @@
-"""Learners of rankings and similarities from triplets that are drawn or given: what they share, LORETA and OASIS."""
+"""The base of FRML as a stream: draws of triplets, and a metric of fixed rank that moves by retractions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def seed(random_state: int | None) -> NDArray[np.uint64]:
 
 
 class TripletStream:
-    """A metric or similarity that takes triplets; derived classes say how it steps."""
+    """A metric that takes triplets; derived classes say how it steps."""
 
     batch_size = 1  # items between two steps
 
@@ -90,38 +90,13 @@ class TripletStream:
 
     @property
     def n_items(self) -> int:
-        """Triplets, of FRML queries, taken so far."""
+        """Queries taken so far."""
         return int(self._totals[loops.ITEMS])
 
     @property
     def mistakes(self) -> int:
-        """Triplets with the irrelevant item before the relevant one so far; of FRML, queries with a violator."""
+        """Queries with a violator so far."""
         return int(self._totals[loops.MISTAKES])
-
-    def update(self, query: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> float:
-        """Take one triplet.
-
-        Parameters
-        ----------
-        query, relevant, irrelevant : (d,) arrays
-
-        Returns
-        -------
-        float
-            The loss before the update.
-
-        Raises
-        ------
-        ValueError
-            If the dimension is another one than before, or numbers are not finite or above 1e70.
-        """
-        q = check_vector("query", query, self.n_features)
-        near = check_vector("relevant", relevant, self.n_features)
-        far = check_vector("irrelevant", irrelevant, self.n_features)
-        loss = self._step(q, near - far)
-        self._totals[loops.ITEMS] += 1
-        self.cumulative_loss += loss
-        return float(loss)
 
     def partial_fit(
         self,
@@ -141,7 +116,7 @@ class TripletStream:
         queries : (m, d) array, optional
             Default: the items, each left out of its own ranking.
         n_steps : int, optional
-            Steps, of one item each, of FRML of `batch_size` queries; default: as many as draw each query once on
+            Steps of `batch_size` queries each; default: as many as draw each query once on
             average.
 
         Returns
@@ -159,10 +134,6 @@ class TripletStream:
         count = all_once if n_steps is None else validation.check_integer("n_steps", n_steps)
         self.cumulative_loss += self._steps(draws, related, count)
         return self
-
-    def _step(self, query: FloatArray, u: FloatArray) -> float:
-        """Take a query and the relevant item minus the irrelevant one; return the loss before."""
-        raise NotImplementedError
 
     def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
         """Draw triplets and take so many steps; return the sum of their losses."""
@@ -189,7 +160,7 @@ class FactorStream(TripletStream):
 
     @property
     def metric(self) -> FloatArray:
-        """``W = K^T K``, (d, d); of LORETA a similarity, which is a metric too, as it is PSD."""
+        """``W = K^T K``, (d, d)."""
         W: FloatArray = self.components.T @ self.components
         return W
 
@@ -197,97 +168,3 @@ class FactorStream(TripletStream):
     def shortened(self) -> int:
         """Steps so far that were too long for the retraction and were shortened; if many, `step` is too long."""
         return int(self._totals[loops.SHORTENED])
-
-
-class LORETAStream(FactorStream):
-    """LORETA with symmetric updates of rank one (PSD-1; Shalit, Weinshall and Chechik 2012) [SWC2012].
-
-    The similarity of two examples is ``q^T W x`` with ``W = K^T K`` of fixed rank. One item of the stream is a query
-    with a relevant and an irrelevant item; where ``l = [1 - q^T W u]_+`` with ``u = x+ - x-`` is positive, W moves
-    against the gradient of l, whose symmetric part is a difference of two matrices of rank one, by one retraction for
-    each. The retraction is that of FRML; the two methods differ only in loss and draws.
-
-    Parameters
-    ----------
-    n_features : int
-    n_components : int
-        The rank, at most `n_features`.
-    step : float, default 0.01
-        Length of the steps.
-    init : (n_components, n_features) array, optional
-        The factor to start from, of full rank; default: random orthonormal rows.
-    random_state : int, optional
-        Seed of all draws; default 0.
-
-    Attributes
-    ----------
-    components : (n_components, n_features) array
-    cumulative_loss : float
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range, the rank is above the number of features, or `init` has not full rank.
-    """
-
-    def _step(self, query: FloatArray, u: FloatArray) -> float:
-        return float(loops.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
-
-    def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
-        about = (np.full(count, self.step), REACH, self._random, self._totals)
-        return float(loops.loreta(self.components, self._gram, draws, *about))
-
-
-class OASISStream(TripletStream):
-    """OASIS, an online learner of a bilinear similarity (Chechik, Sharma, Shalit and Bengio 2010) [CSSB2010].
-
-    The similarity of two examples is ``q^T S x``; S is neither symmetric nor PSD, so it is not a metric and has no
-    `components`: rank with ``ranking.evaluate(..., similarity=stream.similarity)``. One item of the stream is a query
-    with a relevant and an irrelevant item; with ``u = x+ - x-`` and the loss ``l = [1 - q^T S u]_+`` the step is::
-
-        S += tau q u^T,   tau = min(aggressiveness, l / (||q||^2 ||u||^2))
-
-    Parameters
-    ----------
-    n_features : int
-    aggressiveness : float, default 0.1
-        The largest step, C in the paper.
-    init : (d, d) array, optional
-        Default: the identity.
-    random_state : int, optional
-        Seed of all draws; default 0.
-
-    Attributes
-    ----------
-    similarity : (d, d) array
-    cumulative_loss : float
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range, or `init` has another shape.
-    """
-
-    def __init__(
-        self,
-        n_features: int,
-        *,
-        aggressiveness: float = 0.1,
-        init: ArrayLike | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(n_features, random_state)
-        self.aggressiveness = validation.check_number("aggressiveness", aggressiveness, 0.0)
-        given = np.eye(self.n_features) if init is None else np.array(init, dtype=np.float64, order="C")
-        if given.shape != (self.n_features, self.n_features) or not np.isfinite(given).all():
-            raise ValueError(
-                f"init must be a finite matrix of shape ({self.n_features}, {self.n_features}), got {given.shape}."
-            )
-        self.similarity = given
-
-    def _step(self, query: FloatArray, u: FloatArray) -> float:
-        return float(loops.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
-
-    def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
-        about = (self.aggressiveness, count, self._random, self._totals)
-        return float(loops.oasis(self.similarity, draws, *about))

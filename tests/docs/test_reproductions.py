@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import oracles
 import pytest
 
 REPRODUCTIONS = Path(__file__).parents[2] / "examples" / "reproductions"
@@ -137,6 +138,26 @@ def made_inputs(folder):
     y = np.concatenate([np.arange(10).repeat(20), np.arange(10).repeat(10)])
     X = np.clip(rng.normal(90, 40, size=(300, 784)) + 120 * (np.arange(784) % 10 == y[:, None]), 0, 255)
     np.savez(folder / "mnist.npz", X=X.astype(np.uint8), y=y, n_train=200)
+
+
+def test_rivals_step_as_their_papers_say(script):
+    rivals, rng = script("rivals"), np.random.default_rng(0)
+    K, v = rng.normal(size=(3, 7)) + 2 * np.eye(3, 7), 0.4 * rng.normal(size=7)
+    moved = rivals.retracted(K, v, -0.05)
+    W = oracles.retraction(K.T @ K, -0.05 * np.outer(v, v))
+    np.testing.assert_allclose(moved.T @ moved, W, atol=1e-12)
+    X, y = rng.normal(size=(4, 3)), np.array([0, 0, 1, 1])
+    q, near, far = (int(rows[0]) for rows in rivals.triplets(y, 1))
+    assert q != near
+    assert y[q] == y[near] != y[far]
+    S = rivals.oasis(X, y, 1e9, 1)  # the loss is gone, by the smallest change
+    assert X[q] @ S @ (X[near] - X[far]) == pytest.approx(max(1.0, X[q] @ (X[near] - X[far])))
+    L, loss = rivals.online_itml(X, np.array([[0, 2]]), np.array([0.1]), np.array([1]), 0.05)
+    z = X[0] - X[2]
+    assert loss == pytest.approx(0.5 * (z @ z - 0.1) ** 2)
+    np.testing.assert_allclose(np.linalg.inv(L.T @ L), np.eye(3) + 0.05 * (z @ z - 0.1) * np.outer(z, z), atol=1e-9)
+    far, _ = rivals.online_itml(X, np.array([[0, 2]]), np.array([50 * z @ z]), np.array([-1]), 1e6)
+    assert np.sum((far @ z) ** 2) == pytest.approx(2 * z @ z)
 
 
 MINIATURES = [

@@ -104,7 +104,6 @@ def test_pretraining_takes_the_rate_with_the_least_loss():
     chosen = sm.LEGOStream.pretrained(*given, rates=rates)
     assert chosen.learning_rate == rates[int(np.argmin(losses))]
     assert chosen.n_items == 0
-    assert type(sm.ITMLStream.pretrained(*given)) is sm.ITMLStream
     # The default rates go with the units of the data.
     default = sm.LEGOStream.pretrained(*given)
     scaled = sm.LEGOStream.pretrained(10 * problem.X, problem.pairs, 100 * problem.targets, problem.sides)
@@ -142,12 +141,11 @@ def state(stream):
     return (*stream.components.ravel(), *stream._totals, stream.n_items)
 
 
-@pytest.mark.parametrize("kind", [sm.LEGOStream, sm.ITMLStream])
 @pytest.mark.parametrize(
     ("size", "target", "side"), [(1e80, 2.0, 0), (1e80, 2.0, 1), (1.0, 1e200, 0), (1.0, 1e200, -1)]
 )
-def test_a_pair_whose_loss_overflows_changes_nothing(kind, size, target, side):
-    stream = kind(2, 0.3)
+def test_a_pair_whose_loss_overflows_changes_nothing(size, target, side):
+    stream = sm.LEGOStream(2, 0.3)
     stream.update([1.0, 0.5], [0.0, 0.0], 2.0)
     before = state(stream)
     with pytest.raises(ValueError, match="too large to learn from"):

@@ -1,6 +1,5 @@
 """LEGO in a feature space is LEGO on coordinates of that space."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from lego_streams import make_stream
@@ -93,66 +92,3 @@ def test_what_came_before_a_pair_that_overflows_has_been_taken():
         one.update(X[2], [0.5, 0.5], 3.0)
     np.testing.assert_array_equal(stream.support, twin.support)
     np.testing.assert_array_equal(stream.coefficients, twin.coefficients)
-
-
-# -- Online ITML: the explicit step, its rate where the metric would leave the cone, and the books it shares with L ----
-
-
-A0 = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
-U, V = np.array([1.0, 0.5, -1.0]), np.array([0.2, -0.7, 0.4])
-Z = U - V
-P = float(Z @ A0 @ Z)
-
-
-@pytest.mark.parametrize(("share", "side"), [(0.4, 0), (0.4, 1), (1.2, 0), (1.2, -1), (0.0, 0)])
-def test_step_is_the_minimum_of_divergence_and_tangent(share, side):
-    y, rate = share * P, 0.05
-    assert rate * (y - P) * P < 0.5  # no smaller rate is needed
-    stream = sm.ITMLStream(3, rate, A0)
-    before = stream.components
-    outcome = stream.update(U, V, y, side)
-    assert outcome.loss == pytest.approx(0.5 * (P - y) ** 2, rel=1e-12)
-    np.testing.assert_allclose(outcome.step.apply(before), stream.components, atol=1e-12)
-    expected = np.linalg.inv(A0) + rate * (P - y) * np.outer(Z, Z)
-    np.testing.assert_allclose(np.linalg.inv(stream.metric), expected, atol=1e-9 * np.abs(expected).max())
-    M = cp.Variable((3, 3), symmetric=True)
-    tangent = rate * (P - y) * cp.trace(np.outer(Z, Z) @ M)
-    program = cp.Problem(cp.Minimize(cp.trace(M @ np.linalg.inv(A0)) - cp.log_det(M) + tangent))
-    program.solve(solver="CLARABEL")
-    M.value = stream.metric
-    assert program.objective.value == pytest.approx(program.value, rel=1e-6)
-
-
-def test_a_step_that_would_leave_the_cone_doubles_the_distance():
-    stream = sm.ITMLStream(3, 1e6, A0)
-    stream.update(U, V, 50 * P, -1)
-    assert Z @ stream.metric @ Z == pytest.approx(2 * P, rel=1e-9)
-    assert np.linalg.eigvalsh(stream.metric)[0] > 0
-
-
-def test_long_streams_stay_definite():
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(50, 3))
-    pairs = rng.integers(0, 50, (20_000, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    targets, sides = rng.exponential(3.0, len(pairs)), rng.integers(-1, 2, len(pairs))
-    whole = sm.ITMLStream(3, 0.3).partial_fit(X, pairs, targets, sides)
-    assert np.linalg.eigvalsh(whole.metric)[0] > 0
-    assert whole.drift() < 1e-8
-
-
-def test_a_stream_as_a_problem_is_taken_by_itml_too():
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(20, 3))
-    pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(50)])
-    targets, sides = rng.uniform(0.5, 9.0, size=50), rng.choice([-1, 0, 1], size=50)
-    problem = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=0.03)
-    solution = sm.solve(problem, solver="itml")
-    stream = sm.ITMLStream(3, 0.03).partial_fit(X, pairs, targets, sides)
-    np.testing.assert_allclose(solution.components, stream.components, rtol=1e-12)
-    assert solution.objective == pytest.approx(stream.cumulative_loss, rel=1e-12)
-    assert solution.lower_bound <= min(problem.objective(L) for L in (solution.components, np.eye(3), 0.5 * np.eye(3)))
-    assert solution.certificate.kind == "regret"
-    assert solution.certificate.regret_bound is None
-    assert not solution.certificate.proves_optimal(1.0)
-    assert not np.allclose(solution.components, sm.solve(problem).components)

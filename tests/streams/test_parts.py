@@ -13,7 +13,6 @@ PAIRS = np.array([RNG.choice(20, 2, replace=False) for _ in range(60)])
 TARGETS, SIMILAR = RNG.exponential(2.0, 60), RNG.random(60) < 0.5
 STREAMS = {
     "lego": (lambda: sm.LEGOStream(3, 0.05), TARGETS),
-    "itml": (lambda: sm.ITMLStream(3, 0.05), TARGETS),
     "lego, kernel": (lambda: sm.KernelLEGOStream(0.3, "rbf", gamma=0.4), TARGETS),
     "pola": (lambda: sm.POLAStream(3), SIMILAR),
     "pola, kernel": (lambda: sm.KernelPOLAStream(3, "rbf"), SIMILAR),
