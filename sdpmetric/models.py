@@ -17,7 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
+from sdpmetric.core.files import Part, check_arrays, check_values, expected, printable, read_json, read_npz, write_npz
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.validation import Frame
 from sdpmetric.datasets import MeanNorm
@@ -91,11 +91,12 @@ class Model:
         columns = getattr(X, "columns", None)
         if columns is not None and self.features:
             if missing := [name for name in self.features if name not in list(columns)]:
-                raise ValueError(f"X lacks {', '.join(missing)}; the model's features are {', '.join(self.features)}.")
+                named = ", ".join(map(printable, self.features))
+                raise ValueError(f"X lacks {', '.join(map(printable, missing))}; the model's features are {named}.")
             X = cast(Frame, X)[list(self.features)]
         data = validation.check_data(X).astype(np.float64)
         if data.shape[1] != self.n_features:
-            names = f": {', '.join(self.features)}" if self.features else ""
+            names = f": {', '.join(map(printable, self.features))}" if self.features else ""
             raise ValueError(f"X has {data.shape[1]} features; the model has {self.n_features}{names}.")
         prepared: FloatArray = self.preparation.transform(data)
         return prepared

@@ -370,7 +370,9 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    typer.echo(f"Warning: {message}", err=True)
+    from sdpmetric.core.files import printable
+
+    typer.echo("Warning: " + "\n".join(map(printable, str(message).split("\n"))), err=True)
 
 
 def main() -> None:

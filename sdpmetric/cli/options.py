@@ -198,7 +198,14 @@ BROKEN_PIPE = 141
 
 
 class Lines(Console):
-    """A console that leaves a broken pipe to `guarded`."""
+    """A console that leaves a broken pipe to `guarded`, and prints no control character but the end of a line."""
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 -- as in rich
+        """Print text that may come from a file, or what rich draws itself."""
+        from sdpmetric.core.files import printable
+
+        lines = ["\n".join(map(printable, one.split("\n"))) if isinstance(one, str) else one for one in objects]
+        super().print(*lines, **options)
 
     def on_broken_pipe(self) -> None:
         """Raise the error that is being handled again."""

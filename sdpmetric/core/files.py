@@ -45,7 +45,8 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces `path` at the end, if nothing failed; else the old one stays as it was.
 
     The bytes go to a hidden file in the same folder and reach the disk before it is renamed. Links are followed, the
-    permissions of an existing file are kept, and a device or pipe is written to directly.
+    permissions and the owner of an existing file are kept from the first byte on, a hard link is replaced, and a device
+    or pipe is written to directly.
     """
     target = Path(os.path.realpath(path))
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
@@ -55,12 +56,14 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             with target.open("wb") as file:
                 yield file
             return
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        old = target.stat() if target.exists() else None
+        mode = 0o666 if old is None else 0o600  # less umask, or that of nobody else until it is that of the old file
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            if old is not None:
+                _take_over(temporary, old)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if target.exists():
-            temporary.chmod(target.stat().st_mode & 0o7777)
         temporary.replace(target)
         if os.name == "posix":
             _sync_folder(target.parent)
@@ -72,6 +75,21 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _take_over(temporary: Path, old: os.stat_result) -> None:
+    """Give a new file the owner and then the permissions of an old one; an owner who cannot be set is not."""
+    if hasattr(os, "chown") and (temporary.stat().st_uid, temporary.stat().st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(OSError):
+            os.chown(temporary, old.st_uid, old.st_gid)
+    now = temporary.stat()
+    foreign = 0o6000 * ((now.st_uid, now.st_gid) != (old.st_uid, old.st_gid))  # not the rights of another owner
+    temporary.chmod(old.st_mode & 0o7777 & ~foreign)
+
+
+def printable(text: object) -> str:
+    """What a file or a name says, without control characters: those are written as in Python's literals."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
 def check_target(path: str | Path) -> None:
@@ -118,6 +136,8 @@ def read_npz(path: str | Path) -> Arrays:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            if odd := next((info.filename for info in members if not info.filename.isprintable()), None):
+                raise ValueError(f"the name of an array has control characters, {odd!r}")
             _check_sizes(members, Path(path).stat().st_size)
             for info in members:
                 with archive.open(info) as stream:

@@ -88,4 +88,6 @@ def _whitening(X: NDArray[np.floating]) -> FloatArray:
 
 
 def _generator(random_state: RandomState) -> np.random.RandomState:
-    return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    return np.random.RandomState(validation.seed(random_state, high=2**32 - 1))

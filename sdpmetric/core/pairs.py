@@ -68,7 +68,7 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
     """All pairs ``a < b`` of examples, similar where the labels agree, or a random sample of each kind."""
     if n_pairs is not None:
         validation.check_integer("n_pairs", n_pairs)
-    rng = np.random.default_rng(0 if random_state is None else random_state)
+    rng = validation.generator(random_state, 0)
     if n_pairs is not None and len(index) > LISTED:
         return _drawn_pairs(index, n_pairs, rng)
     first, second = np.triu_indices(len(index), 1)
@@ -183,7 +183,7 @@ def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state
     """The number of each example's chunklet, of `chunk_size` members of one class, drawn at random; -1: of none."""
     for name, least, value in (("n_chunks", 1, n_chunks), ("chunk_size", 2, chunk_size)):
         validation.check_integer(name, value, least)
-    rng = np.random.default_rng(0 if random_state is None else random_state)
+    rng = validation.generator(random_state, 0)
     groups = [np.zeros((0, chunk_size), dtype=np.intp)]
     for c in range(int(index.max()) + 1):
         members = rng.permutation(np.flatnonzero(index == c))

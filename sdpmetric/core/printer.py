@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sdpmetric.core import gaps
 from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.files import printable
 
 if TYPE_CHECKING:
     from sdpmetric.core.solution import Solution
@@ -33,7 +34,7 @@ def say(text: str) -> None:
         LOGGER.addHandler(_StandardError())
     if LOGGER.level == logging.NOTSET:
         LOGGER.setLevel(logging.INFO)
-    LOGGER.info(text)
+    LOGGER.info(printable(text))
 
 
 class Printer:

@@ -21,7 +21,7 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
     RelaxationCertificate,
 )
-from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
+from sdpmetric.core.files import Part, check_arrays, check_values, expected, printable, read_json, read_npz, write_npz
 from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
@@ -382,9 +382,9 @@ class Solution:
         ]
         return cls(
             components=cast(NDArray[np.floating], arrays["components"]),
-            certificate=Certificate.from_dict(about["certificate"]),
+            certificate=Certificate.from_dict(_printable(about["certificate"])),
             status={status.word: status for status in Status}[about["status"]],
-            solver=about["solver"],
+            solver=printable(about["solver"]),
             dual=dual,
             trace=Trace(rows),
             n_iter=about["n_iter"],
@@ -424,6 +424,14 @@ ABOUT = {
     "fingerprint": "str | None",
 }
 EXTRAS = {"threshold": "float", "mistakes": "int", "perplexity": "float"}
+
+
+def _printable(said: dict[str, object]) -> dict[str, object]:
+    """What a file says of a certificate, without control characters."""
+    words = {name: value for name, value in said.items() if isinstance(value, str)}
+    more = {name: value for name, value in said.items() if isinstance(value, dict)}
+    found = said | {name: printable(value) for name, value in words.items()}
+    return {printable(name): value for name, value in (found | {k: _printable(v) for k, v in more.items()}).items()}
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:

@@ -241,6 +241,27 @@ def check_integer(name: str, value: int, low: int = 1, high: int | None = None) 
     return int(value)
 
 
+def generator(random_state: object, default: int | None = None) -> np.random.Generator:
+    """A generator from a seed, a generator, or None, which is the default; NumPy would recurse into lists."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    return np.random.default_rng(seed(random_state, default))
+
+
+def seed(random_state: object, default: int | None = None, high: int = 2**64 - 1) -> int | None:
+    """A seed that is a whole number, or None, which is the default."""
+    if random_state is None:
+        return default
+    if not is_integer(random_state) or not 0 <= cast(int, random_state) <= high:
+        raise ValueError(
+            f"random_state must be an integer of at least 0 and at most {high}, a generator of NumPy, or None, "
+            f"got {random_state!r}."
+        )
+    return int(cast(int, random_state))
+
+
 def is_integer(value: object) -> bool:
     """Say whether it is an integer of Python or NumPy, and no bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.files import printable
 from sdpmetric.core.validation import check_frame, like
 
 Labels = NDArray[np.generic]
@@ -96,7 +97,7 @@ class Columns:
 
     def chosen(self, header: Sequence[str], path: Path) -> tuple[list[str], str | None]:
         """The features and the label column of a file, or an error that says which column it lacks."""
-        columns = ", ".join(header)
+        columns = ", ".join(map(printable, header))
         if self.label is None and self.labeled:
             if sum(map(is_number, header)) >= max(1, len(header) - 1):
                 raise ValueError(f"the first line of {path} holds data, {columns}; give it a header of column names.")

@@ -86,7 +86,7 @@ def zebra_stripes(
     _check_counts(n_stripes=n_stripes, n_points=n_points)
     validation.check_number("spacing", spacing, 0.0)
     validation.check_number("noise", noise, 0.0)
-    rng = np.random.default_rng(random_state)
+    rng = validation.generator(random_state)
     stripe, place = np.repeat(np.arange(n_stripes), n_points), np.tile(np.arange(n_points), n_stripes)
     along = spacing * (place + 5 * rng.random(n_stripes)[stripe])
     return np.stack([along, stripe], axis=1) + noise * rng.normal(size=(len(stripe), 2)), stripe % 2
@@ -122,7 +122,7 @@ def noisy_digits(
     """
     validation.check_number("share", share, 0.0, 1.0)
     validation.check_number("amplitude", amplitude, 0.0)
-    rng = np.random.default_rng(random_state)
+    rng = validation.generator(random_state)
     X, y = load_digits(return_X_y=True)
     noisy = np.zeros(X.shape[1], dtype=bool)
     noisy[rng.permutation(len(noisy))[: round(share * len(noisy))]] = True
@@ -164,7 +164,7 @@ def concentric_rings(
     _check_counts(n_rings=n_rings, n_points=n_points)
     validation.check_number("width", width, 0.0)
     validation.check_number("noise", noise, 0.0)
-    rng = np.random.default_rng(random_state)
+    rng = validation.generator(random_state)
     ring = np.repeat(np.arange(n_rings), n_points)
     angle, radius = 2 * np.pi * rng.random(len(ring)), 1 + ring + width * rng.normal(size=len(ring))
     features = (radius * np.cos(angle), radius * np.sin(angle), noise * rng.normal(size=len(ring)))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 from sdpmetric.plotting.style import Learned, axes_of, before_and_after, figure_of, hues
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class NeighborsDisplay:
         if isinstance(examples, int | np.integer):
             if not 1 <= examples <= len(data):
                 raise ValueError(f"examples must be between 1 and {len(data)}, or row numbers, got {examples!r}.")
-            rows = np.sort(np.random.default_rng(random_state).choice(len(data), int(examples), replace=False))
+            rows = np.sort(validation.generator(random_state).choice(len(data), int(examples), replace=False))
         else:
             rows = np.asarray(examples)
             if (

@@ -130,7 +130,7 @@ class LEGOProblem(Problem):
         data = validation.check_examples(X)
         _, index = validation.check_labels(y, len(data))
         pairs, similar = pairs_of_labels(index, n_pairs, random_state)
-        order = np.random.default_rng(0 if random_state is None else random_state).permutation(len(pairs))
+        order = validation.generator(random_state, 0).permutation(len(pairs))
         pairs, similar = pairs[order], similar[order]
         near, far = np.percentile(distances(np.asarray(data, dtype=np.float64), pairs[:, 0], pairs[:, 1]), [5, 95])
         return cls(data, pairs, np.where(similar, near, far), np.where(similar, 1, -1), learning_rate)

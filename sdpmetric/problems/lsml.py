@@ -105,7 +105,7 @@ def drawn_quadruplets(
     near, far = np.flatnonzero(similar), np.flatnonzero(~similar)
     if not len(near):
         raise ValueError("every class has one member, so no pair is similar; merge classes.")
-    rng = np.random.default_rng(0 if random_state is None else random_state)
+    rng = validation.generator(random_state, 0)
     size = min(count, max(len(near), len(far)))
     first, second = (kind[np.resize(rng.permutation(len(kind)), size)] for kind in (near, far))
     return first, second

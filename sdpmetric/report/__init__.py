@@ -6,6 +6,7 @@ import base64
 import gzip
 import html
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +41,6 @@ def write(
     values["TITLE"] = html.escape(str(data["title"]))
     # No "<" inside the script element: no text of the user's may end it.
     values["DATA"] = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    for name, value in values.items():
-        page = page.replace(f"%{name}%", value, 1)
+    page = re.sub(f"%({'|'.join(values)})%", lambda place: values[place[1]], page)  # once: values are not searched
     with replacing(path) as file:
         file.write(page.encode())

@@ -91,7 +91,7 @@ def steps(
 def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows of the queries to learn from and of those held out, both increasing."""
     count = min(HELD_BACK, int(share * relevance.n_queries))
-    order = np.random.default_rng(random_state).permutation(relevance.n_queries)
+    order = validation.generator(random_state).permutation(relevance.n_queries)
     return np.sort(order[count:]), np.sort(order[:count])
 
 

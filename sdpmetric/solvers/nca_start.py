@@ -44,7 +44,7 @@ def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state:
     """
     size = float(np.mean(np.sum((problem.rows @ components.T) ** 2, axis=1)))
     n = len(problem.X)
-    deciding = np.random.default_rng(random_state).permutation(n)[:DECIDING]
+    deciding = validation.generator(random_state).permutation(n)[:DECIDING]
     scaled = [np.sqrt(wanted / size) * components for wanted in SIZES]
     values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * components, *scaled]])
     enough = values[0] - MOST * max(values[0] - values.min(), 0.0)

@@ -69,7 +69,7 @@ def start_factor(init: ArrayLike | None, n_components: int, n_features: int, sta
 
 def seed(random_state: int | None) -> NDArray[np.uint64]:
     """The state of the random numbers of compiled loops, (1,)."""
-    return np.array([0 if random_state is None else random_state], dtype=np.uint64)
+    return np.array([validation.seed(random_state, 0)], dtype=np.uint64)
 
 
 class TripletStream:

@@ -3,6 +3,7 @@
 examples/benchmarks/sabotage.py does the same more often.
 """
 
+import contextlib
 import copy
 import importlib.util
 import json
@@ -79,6 +80,58 @@ def test_permissions_and_links_are_kept(tmp_path):
     finally:
         os.umask(mask)
     assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and owners of POSIX")
+def test_nobody_else_can_read_a_private_file_while_it_is_written(tmp_path):
+    """The hidden file is as private as the old one from its first byte on, and gone if writing fails."""
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1234)
+    hidden = []
+    with contextlib.suppress(ZeroDivisionError), replacing(path) as file:
+        file.write(b"secret")
+        hidden += [other.stat() for other in tmp_path.iterdir() if other != path]
+        file.write(b"%d" % (1 // 0))
+    old = path.stat()
+    assert [(one.st_mode, one.st_uid, one.st_gid) for one in hidden] == [(old.st_mode, old.st_uid, old.st_gid)]
+    assert [*tmp_path.iterdir()] == [path]
+    with replacing(path) as file:
+        file.write(b"new")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
+    assert os.geteuid() or path.stat().st_uid == 1234
+
+
+ESCAPE = "a\x1b]0;owned\x07\u202e"
+
+
+@pytest.mark.parametrize("where", ["header", "label", "name", "member", "program"])
+def test_escape_sequences_of_a_file_do_not_reach_the_terminal(folder, where):
+    text = (folder / "data.csv").read_text()
+    if where in ("header", "label"):
+        old, new = ("kind", ESCAPE) if where == "header" else ("class 0", ESCAPE)
+        (folder / "data.csv").write_text(text.replace(old, new))
+        result = run("solve", folder / "data.csv", *(["--label", "none"] if where == "header" else []))
+    elif where == "name":
+        result = run("solve", folder / f"{ESCAPE}.csv")
+    elif where == "member":
+        with zipfile.ZipFile(folder / "model.npz", "a") as file:
+            file.writestr(f"{ESCAPE}.npy", b"raw")
+        result = run("evaluate", folder / "model.npz", folder / "data.csv")
+        with pytest.raises(ValueError, match="control characters") as error:
+            read_npz(folder / "model.npz")
+        assert "\x1b" not in str(error.value)
+    else:
+        named = {"program": ESCAPE, "assumption": ESCAPE, "info": {ESCAPE: ESCAPE}}
+        edited(folder / "model.npz", about=lambda about: about | {"certificate": about["certificate"] | named})
+        assert str(sm.Solution.load(folder / "model.npz")).isprintable()
+        return
+    printed = result.stdout + result.stderr
+    assert printed
+    assert all(line.isprintable() for line in printed.split("\n"))
+    assert where == "label" or "x1b" in printed
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -357,3 +357,31 @@ def test_polars_frames_too(values, sentence):
     frame = polars.DataFrame({**numbers, "c": values})
     with pytest.raises(ValueError, match=f"^column 'c' of X: {sentence}"):
         LMNN(n_neighbors=1).fit(frame, y)
+
+
+def itself():
+    """A list that contains itself: NumPy's generators would recurse until the process dies."""
+    found = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize("seed", [itself(), [1, 2], "abc", -1, 1.5, True, np.matrix([[1]])], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda seed: sm.datasets.noisy_digits(random_state=seed),
+        lambda seed: sm.datasets.zebra_stripes(random_state=seed),
+        lambda seed: sm.datasets.concentric_rings(random_state=seed),
+        lambda seed: sm.HashIndex(np.eye(3), 16, random_state=seed).add(np.eye(3)),
+        lambda seed: sm.LSMLProblem.from_labels(np.eye(4), [0, 0, 1, 1], random_state=seed),
+    ],
+)
+def test_seeds_are_checked_before_numpy_sees_them(call, seed):
+    with pytest.raises(ValueError, match="random_state must be an integer"):
+        call(seed)
+
+
+def test_generators_are_seeds():
+    for seed in (np.random.default_rng(3), np.random.RandomState(3)):
+        assert len(sm.datasets.zebra_stripes(random_state=seed)[0])

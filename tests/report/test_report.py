@@ -96,7 +96,10 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
     X, y = datasets.load("wine")
     X, train = datasets.standardize(X), np.arange(178) % 3 > 0
     solution = sm.solve(sm.LMNNProblem.from_labels(X[train], y[train]))
-    solution.report(tmp_path / "page.html", title="wine", held_out=(X[~train], y[~train]))
+    for title in ("%DATA%", "%SCRIPT% %VEGA%", "wine"):  # the places of the page are filled in one pass
+        solution.report(tmp_path / "page.html", title=title, held_out=(X[~train], y[~train]))
+        data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
+        assert data["title"] == f"LMNN on {title}"
     data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
     neighbors = KNeighborsClassifier(3)
     right = [

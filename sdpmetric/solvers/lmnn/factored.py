@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
@@ -91,7 +92,7 @@ def steps(
     dtype = np.float32 if tol >= SINGLE else np.float64
     whole = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32), dtype)
     try:
-        yield from _begin(problem, state, budget, init, np.random.default_rng(random_state))
+        yield from _begin(problem, state, budget, init, validation.generator(random_state))
         yield from refine_until_proven(problem, state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
         yield last_step(problem, state, whole, budget)
