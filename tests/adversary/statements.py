@@ -181,7 +181,7 @@ def hard(X, y, rng):
     problem, signs = sm.POLAProblem(X, pairs, similar, None, start), np.where(similar, 1, -1).tolist()
     return Case(
         problem,
-        lambda M, at=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start, at),
+        lambda M, threshold=None, at=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start, at),
         verbs=("solve", "verify", "compare", "stop", "explain", "near", "proof"),
     )
 
