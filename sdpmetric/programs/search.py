@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,12 +17,24 @@ from sdpmetric.programs.rays import farkas
 from sdpmetric.programs.reach import reach
 
 # How far cones are moved inward at least, one after another, where rows lack something; and at most.
-SHIFTS, LARGEST_SHIFT = (1e-11, 1e-9, 1e-7, 1e-5), 1e-3
-# The relative width that is enough, and by how much less cones are moved where an interval is wider.
-ENOUGH, FINER = 1e-6, 1e-3
+SHIFTS, LARGEST_SHIFT = (1e-10, 1e-8, 1e-6, 1e-4), 1e-3
+# The relative width that is enough, after how many solves both ends need only be finite, and the width that is better
+# where it costs no solve.
+ENOUGH, ENOUGH_STEPS, TIGHT = 1e-6, 3, 1e-8
 LARGEST = 1e300
+# Solves after which a side is given up whose rows do not lack less and less.
+HOPE = 2
+# Points between two: the logarithm of the smallest share of the second, and how many are tried.
+SMALLEST_SHARE, MIXTURES = -9.0, 4
 # Contradictions smaller than this, in units in which the data are about 1, are rounding where that is not bounded.
 COMPILED = 1e-12
+
+
+class Inside(NamedTuple):
+    """Points, or multipliers with where the slope is taken and how they were moved, that are proven to be feasible."""
+
+    points: list[tuple[FloatArray, FloatArray, bool]]
+    multipliers: list[tuple[FloatArray, FloatArray, bool]]
 
 
 @dataclass
@@ -47,7 +60,12 @@ class Search:
     @property
     def wide(self) -> bool:
         """Whether a narrower interval may be worth another solve."""
-        return not self.upper - self.lower <= ENOUGH * max(1.0, min(abs(self.upper), LARGEST))
+        return not self.width <= ENOUGH
+
+    @property
+    def width(self) -> float:
+        """The relative width; infinite or not a number where an end is."""
+        return (self.upper - self.lower) / max(1.0, min(abs(self.upper), LARGEST))
 
     @property
     def contradictory(self) -> bool:
@@ -57,41 +75,77 @@ class Search:
     def run(self, start: Answer | None, radius: float | None) -> bool:
         """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
         scaled, units = self.program.equilibrated()
-        self._explore(scaled, units, start)
-        if self.wide and not self.contradictory and scaled is not self.program and remaining() > 0.0:
-            self._explore(self.program, Units.none(self.program), None)
+        each = [(scaled, units), (self.program, Units.none(self.program))]
+        if len(self.program.cones.soc + self.program.cones.psd):
+            each.reverse()  # their dimensions have units already
+        for number, (program, own) in enumerate(each):
+            again = remaining() > 0.0 and not (len(each[0][0].cones.psd) == 0 and self.lower > -math.inf)
+            if self.wide and not self.contradictory and (again or number == 0):
+                self.solver = replace(self.solver, accurate=number == 0)
+                self._explore(program, own, start)
+                start = None
         if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
             far = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
             return self._assume(scaled, units, far)
         return False
 
     def _explore(self, program: ConeProgram, units: Units, start: Answer | None) -> None:
-        if start is not None:
-            self._improve(program, units, start)
-        shifts = [np.zeros(program.cones.size), np.zeros(program.cones.size)]
+        """Solve with cones moved by more and more where rows lack something, and mix with the answer without."""
+        size = program.cones.size
+        lacking, shifts = [np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)], [np.zeros(size), np.zeros(size)]
+        near, lists, least = start, Inside([], []), [math.inf, math.inf]
+        hopeless = [False, False]
         for step in range(len(SHIFTS) + 1):
             both = self.lower == -math.inf and self.upper == math.inf and step > 0
             for use in ((1, 1), (0, 1), (1, 0)) if both else ((1, 1),):
-                if (not self.wide or remaining() <= 0.0) and (step or start is not None):
-                    return
-                if use == (1, 1) or (self.lower == -math.inf if use[1] else self.upper == math.inf):
-                    missing = self._try(program, units, *(k * shift for k, shift in zip(use, shifts, strict=True)))
-                    for k, shift in enumerate(shifts):
-                        if use[k]:
-                            lack = np.where(missing[k] > 0.0, np.clip(4.0 * missing[k], SHIFTS[0], LARGEST_SHIFT), 0.0)
-                            shifts[k] = np.maximum(shift, lack)
-            if self._decided(program, units, step):
+                if (not self.wide or remaining() <= 0.0) and step > 0:
+                    break
+                if use != (1, 1) and not (self.lower == -math.inf if use[1] else self.upper == math.inf):
+                    continue
+                answer = start if step == 0 and start is not None else None
+                if answer is None:
+                    answer = self._asked(program, *(k * shift for k, shift in zip(use, shifts, strict=True)))
+                if answer is None:
+                    lacking = [np.ones(size, dtype=bool)] * 2
+                    continue
+                near = answer if near is None and step == 0 else near
+                missing = self._improve(program, units, answer, lists)
+                for k in (0, 1):
+                    if use[k] and step > 0:
+                        hopeless[k], least[k] = missing[k].max() > 0.5 * least[k], min(least[k], missing[k].max())
+                    lacking[k] = lacking[k] | (missing[k] > 0.0) if use[k] else lacking[k]
+                    shifts[k] = np.maximum(shifts[k], np.minimum(4.0 * missing[k], LARGEST_SHIFT) * use[k])
+            if step > 0 and near is not None and self.width > TIGHT:
+                self._mix(program, units, near, lists)
+            open_sides = [hopeless[k] for k, end in enumerate((self.upper, -self.lower)) if end == math.inf]
+            last = step == len(SHIFTS) or (step >= HOPE and bool(open_sides) and all(open_sides))
+            if not self.wide or remaining() <= 0.0 or self._decided(program, units, step, last) or last:
                 return
-            if self.upper - self.lower < math.inf and step >= 2:
-                break
             following = SHIFTS[min(step, len(SHIFTS) - 1)]
-            shifts = [np.where(shift > 0.0, np.maximum(shift, following), 0.0) for shift in shifts]
-        if self.wide and max(shift.max(initial=0.0) for shift in shifts) > 0.0:
-            self._try(program, units, *(FINER * shift for shift in shifts))
+            shifts = [np.where(own, np.maximum(s, following), 0.0) for s, own in zip(shifts, lacking, strict=True)]
+            if self.upper - self.lower < math.inf and step >= ENOUGH_STEPS:
+                return
 
-    def _decided(self, program: ConeProgram, units: Units, step: int) -> bool:
+    def _mix(self, program: ConeProgram, units: Units, near: Answer, inside: Inside) -> None:
+        """Points between an answer, nearly feasible, and those that are proven to be inside: as near as is proven."""
+        for k, points in enumerate((inside.points, inside.multipliers)):
+            if not points:
+                continue
+            x, z, weighted = points[-1]
+            first, last = SMALLEST_SHARE, 0.0  # logarithms of shares: not proven, and proven
+            for _ in range(MIXTURES):
+                middle = 0.5 * (first + last)
+                share = 10.0**middle
+                at = near.x + share * (x - near.x)
+                if k == 0:
+                    found = self._above(program, units, at)
+                else:
+                    found = self._lower(program, units, at, near.z + share * (z - near.z), weighted)
+                first, last = (middle, last) if found.why else (first, middle)
+
+    def _decided(self, program: ConeProgram, units: Units, step: int, last: bool) -> bool:
         """Whether the program is proven to be infeasible or unbounded; tried where a solver says so, and at the end."""
-        says, last = self.status.lower(), step == len(SHIFTS)
+        says = self.status.lower()
         shift = SHIFTS[1] if step == 0 else SHIFTS[min(step, len(SHIFTS)) - 1]
         primal = "infeasible" in says and "dual" not in says
         if self.upper == math.inf and (primal or last) and self._infeasible(program, units, shift):
@@ -104,57 +158,79 @@ class Search:
             return self.upper < math.inf and self._unbounded(program, units, shift)
         return False
 
-    def _try(self, program: ConeProgram, units: Units, primal: FloatArray, dual: FloatArray) -> list[FloatArray]:
-        """Solve, improve the bounds, and return what each row of slacks and of multipliers lacks."""
+    def _asked(self, program: ConeProgram, primal: FloatArray, dual: FloatArray) -> Answer | None:
         answer = ask(program, self.solver, primal, dual)
         if not isinstance(answer, Answer):
             for side in ("lower", "upper"):
                 self.why.setdefault(side, answer)
-            everything = np.full(program.cones.size, SHIFTS[0])
-            return [everything, everything]
+            return None
         if not primal.any() and not dual.any():
             self.status = answer.status
-        return self._improve(program, units, answer)
+        return answer
 
-    def _improve(self, program: ConeProgram, units: Units, answer: Answer) -> list[FloatArray]:
-        zeros = np.zeros(program.cones.size)
-        missing = [zeros, zeros]
-        if self.wide:
-            missing[0] = zeros + self._above(program, units, answer.x)
-            missing[1] = zeros + self._below(program, units, answer)
-        return missing
+    def _improve(self, program: ConeProgram, units: Units, answer: Answer, inside: Inside) -> list[FloatArray]:
+        """Improve the bounds, and return what each row of slacks and of multipliers lacks."""
+        zeros, x, z = np.zeros(program.cones.size), answer.x, answer.z
+        if not self.wide:
+            return [zeros, zeros]
+        above = self._above(program, units, x)
+        if above.x is None:
+            self._on_face(program, units, answer)
+        else:
+            inside.points.append((above.x, z, False))
+        hoped = units.value(-float(program.b @ z) - 0.5 * float(x @ (program.P @ x)), up=False)
+        enough = hoped - 0.1 * ENOUGH * max(1.0, abs(hoped))
+        below = self._lower(program, units, x, z, False)
+        best, weighted = below, False
+        if not units.value(below.value, up=False) >= enough:
+            other = self._lower(program, units, x, z, True)
+            best, weighted = (other, True) if other.value > below.value else (below, False)
+        if best.x is not None and best.z is not None:
+            inside.multipliers.append((best.x, best.z, weighted))
+        if not units.value(best.value, up=False) >= enough:
+            level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
+            known = reach(program, level)
+            if np.isfinite(known).any():
+                self._lower(program, units, x, z, False, known)
+            if not below.why:
+                below = replace(below, missing=SHIFTS[0])
+        return [zeros + above.missing, zeros + below.missing]
 
-    def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> FloatArray | float:
+    def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> Bound:
         found = upper_bound(program, x)
         value = units.value(found.value, up=True)
         if value < self.upper and found.x is not None:
             self.upper, self.point = value, units.point(found.x)
         self.why["upper"] = found.why or self.why.get("upper", "")
-        return found.missing
+        return found
 
-    def _below(self, program: ConeProgram, units: Units, answer: Answer) -> FloatArray | float:
-        x, z = answer.x, answer.z
-        nowhere = np.full(len(x), np.inf)
-        hoped = units.value(-float(program.b @ z) - 0.5 * float(x @ (program.P @ x)), up=False)
-        first = Bound(-math.inf)
-        for kind in ("plain", "weighted", "reach"):
-            known = nowhere
-            if kind == "reach":
-                level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
-                known = reach(program, level)
-                if not np.isfinite(known).any():
-                    continue
-            found = lower_bound(program, z, x, known, weighted=kind == "weighted")
-            first = found if kind == "plain" else first
-            value = min(units.value(found.value, up=False), self.upper)
-            if value > self.lower and found.x is not None and found.z is not None:
-                self.lower, self.multipliers, self.at = value, units.dual(found.z), units.point(found.x)
-            if value >= hoped - 0.1 * ENOUGH * max(1.0, abs(hoped)):
-                break
-        else:
-            first = replace(first, missing=np.maximum(first.missing, SHIFTS[0])) if first.why == "" else first
-        self.why["lower"] = first.why or self.why.get("lower", "")
-        return first.missing
+    def _on_face(self, program: ConeProgram, units: Units, answer: Answer) -> None:
+        """An upper bound from points that fulfil active inequalities with equality, as those of a flat program must."""
+        cones, slacks = program.cones, program.b - program.A @ answer.x
+        rows = np.arange(cones.size)
+        active = (rows >= cones.zero) & (rows < cones.linear) & (answer.z > np.abs(slacks))
+        order = np.concatenate([rows[: cones.zero], rows[active], rows[cones.zero :][~active[cones.zero :]]])
+        count = int(active.sum())
+        face = replace(cones, zero=cones.zero + count, nonneg=cones.nonneg - count)
+        off = program.off
+        off = None if off is None else Data(off.P, off.c, off.A[order], off.b[order])
+        self._above(ConeProgram(program.P, program.c, program.A[order], program.b[order], face, off), units, answer.x)
+
+    def _lower(
+        self,
+        program: ConeProgram,
+        units: Units,
+        x: FloatArray,
+        z: FloatArray,
+        weighted: bool,
+        known: FloatArray | None = None,
+    ) -> Bound:
+        found = lower_bound(program, z, x, np.full(len(x), np.inf) if known is None else known, weighted=weighted)
+        value = min(units.value(found.value, up=False), self.upper)
+        if value > self.lower and found.x is not None and found.z is not None:
+            self.lower, self.multipliers, self.at = value, units.dual(found.z), units.point(found.x)
+        self.why["lower"] = found.why or self.why.get("lower", "")
+        return found
 
     def _assume(self, program: ConeProgram, units: Units, far: FloatArray) -> bool:
         """A lower bound if no variable is larger than it is known or assumed to be."""
