@@ -196,7 +196,7 @@ class SCML(SolvedEstimator):
         About how many local discriminants; default 20 d, or fewer if there are few examples.
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
-    solver : {"auto", "weights", "factored", "conic"}, default "auto"
+    solver : {"auto", "highs", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`; `random_state` also seeds the choice of examples for local discriminants.

@@ -54,7 +54,7 @@ def test_scml_keeps_few_directions_and_tells_the_feature_that_matters():
 def test_bases_of_triplets_need_labels_and_give_metrics_of_any_rank():
     triplets = sm.SCMLProblem.from_labels(X, Y, 12).terms[0].triplets
     wide = SCML(n_bases=24).fit_triplets(X, triplets, y=Y)
-    assert len(wide.solution_.components) > wide.components_.shape[0] == wide.transform(X).shape[1] == 4
+    assert wide.components_.shape[0] == wide.transform(X).shape[1] <= 4
     np.testing.assert_allclose(wide.metric_, wide.solution_.metric, rtol=1e-8, atol=1e-8 * abs(wide.metric_).max())
     with pytest.raises(ValueError, match="pass bases="):
         SCML().fit_triplets(X, triplets)
