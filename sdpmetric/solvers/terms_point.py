@@ -106,6 +106,7 @@ class Factor(Point):
     def escape(self, S: FloatArray) -> None:
         """See `Point.escape`."""
         if self.problem.total.barrier:
+            self._whiten()
             return  # every direction is there already
         rows = [np.zeros((0, self.F.shape[1]))]
         size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(S).max(initial=0.0))
@@ -119,6 +120,14 @@ class Factor(Point):
             rows.append(np.zeros((len(found), self.F.shape[1])))
             rows[-1][:, part] = found
         self.F = np.concatenate(rows)
+
+    def _whiten(self) -> None:
+        """Coordinates in which the metric is I: there the curvature of LogDet is I, however long the metric is."""
+        R = np.linalg.qr(self.F, mode="r")
+        if self.problem.domain.blocks or R.shape[0] != R.shape[1] or not np.diag(R).all():
+            return
+        self.T, self.F = self.T @ R.T, np.eye(len(R))
+        self.__dict__.pop("map", None)
 
     @cached_property
     def parts(self) -> list[NDArray[np.intp]]:
