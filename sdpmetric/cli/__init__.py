@@ -362,6 +362,32 @@ def demo(
     out.finish(proven)
 
 
+@app.command(cls=Command)
+@with_options
+def bound(
+    program: Annotated[
+        str, typer.Argument(help="An SDPA file (.dat-s) or an MPS file (.mps), possibly with .gz behind.")
+    ],
+    max_time: Annotated[
+        float | None, typer.Option(help="Seconds after which the solver ends. Default: no limit.")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Prove between which numbers the optimum of a linear or semidefinite program is."""
+    from sdpmetric.cli import inputs, results
+    from sdpmetric.programs import bound as bound_program
+    from sdpmetric.programs.readers import read_program
+
+    with inputs.input_errors(program):
+        found = bound_program(read_program(program), max_time=max_time)
+    out = results.Output(as_json)
+    out.facts |= {"program": program, "lower_bound": found.lower_bound, "upper_bound": found.upper_bound}
+    out.facts |= {"rigor": found.rigor, "text": str(found)}
+    proven = found.lower_bound == found.upper_bound or found.relative_width < float("inf")
+    out.judge(str(found), proven)
+    out.finish(proven)
+
+
 def _warn(
     message: Warning | str,
     category: type[Warning],

@@ -279,7 +279,7 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
         constraints = canonical.problem.constraints
         multipliers = ByConstraint(constraints, _dual_values(constraints, canonical.multipliers(search.multipliers)))
     evidence = Evidence(
-        canonical.program,
+        replace(canonical.program, proofs={}),
         search.point,
         search.multipliers,
         search.at,

@@ -137,7 +137,9 @@ def _as_dual(constraint: cp.Constraint, v: FloatArray) -> FloatArray:
     if name == "SOC":
         heads = sizes[0]
         return np.column_stack([v[:heads], v[heads:].reshape(heads, -1)]).ravel()
-    return v.reshape(3, -1).T.ravel() if name in ("ExpCone", "PowCone3D") else v
+    if name in ("ExpCone", "PowCone3D"):
+        return v.reshape(3, -1).T.ravel()
+    return np.reshape(-v if name == "Zero" else v, constraint.shape, order="F")
 
 
 def check(problem: cp.Problem) -> None:

@@ -35,6 +35,7 @@ class Inside(NamedTuple):
 
     points: list[tuple[FloatArray, FloatArray, bool]]
     multipliers: list[tuple[FloatArray, FloatArray, bool]]
+    tried: list[Answer]  # With active inequalities as equations
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Search:
     margin: float | None = None  # By how much each right-hand side may change without making the program feasible
     why: dict[str, str] = field(default_factory=dict)
     status: str = ""
+    hoped: float = math.nan  # What the multipliers of the first answer would prove
 
     @property
     def wide(self) -> bool:
@@ -93,7 +95,7 @@ class Search:
         """Solve with cones moved by more and more where rows lack something, and mix with the answer without."""
         size = program.cones.size
         lacking, shifts = [np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)], [np.zeros(size), np.zeros(size)]
-        near, lists, least = start, Inside([], []), [math.inf, math.inf]
+        near, lists, least = start, Inside([], [], []), [math.inf, math.inf]
         hopeless = [False, False]
         for step in range(len(SHIFTS) + 1):
             both = self.lower == -math.inf and self.upper == math.inf and step > 0
@@ -129,7 +131,8 @@ class Search:
     def _mix(self, program: ConeProgram, units: Units, near: Answer, inside: Inside) -> None:
         """Points between an answer, nearly feasible, and those that are proven to be inside: as near as is proven."""
         for k, points in enumerate((inside.points, inside.multipliers)):
-            if not points:
+            end = (self.upper, self.lower)[k]
+            if not points or abs(end - self.hoped) <= TIGHT * max(1.0, abs(self.hoped)):
                 continue
             x, z, weighted = points[-1]
             first, last = SMALLEST_SHARE, 0.0  # logarithms of shares: not proven, and proven
@@ -174,11 +177,13 @@ class Search:
         if not self.wide:
             return [zeros, zeros]
         above = self._above(program, units, x)
-        if above.x is None:
+        if above.x is None and not inside.tried:
             self._on_face(program, units, answer)
-        else:
+            inside.tried.append(answer)
+        if above.x is not None:
             inside.points.append((above.x, z, False))
         hoped = units.value(-float(program.b @ z) - 0.5 * float(x @ (program.P @ x)), up=False)
+        self.hoped = hoped if math.isnan(self.hoped) else self.hoped
         enough = hoped - 0.1 * ENOUGH * max(1.0, abs(hoped))
         below = self._lower(program, units, x, z, False)
         best, weighted = below, False
@@ -214,7 +219,8 @@ class Search:
         face = replace(cones, zero=cones.zero + count, nonneg=cones.nonneg - count)
         off = program.off
         off = None if off is None else Data(off.P, off.c, off.A[order], off.b[order])
-        self._above(ConeProgram(program.P, program.c, program.A[order], program.b[order], face, off), units, answer.x)
+        flat = ConeProgram(program.P, program.c, program.A[order], program.b[order], face, off, {"floats": True})
+        self._above(flat, units, answer.x)
 
     def _lower(
         self,

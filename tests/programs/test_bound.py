@@ -1,6 +1,8 @@
 """`sm.bound`: intervals of programs with planted or published optima; wrong multipliers prove less, never more."""
 
+import json
 import math
+import pickle
 import sys
 from dataclasses import replace
 from fractions import Fraction
@@ -9,12 +11,15 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import sdpmetric as sm
+from sdpmetric.cli import app
 from sdpmetric.programs.canonical import Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
 from sdpmetric.programs.enclosure import Definite, independent, lacks, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
+from sdpmetric.programs.readers import read_program
 
 
 @pytest.fixture(scope="module")
@@ -203,3 +208,143 @@ def test_time_ends(programs):
     assert whole.lower_bound <= some.upper_bound
     with pytest.raises(ValueError, match="max_time"):
         sm.bound(problem, max_time=-1)
+
+
+def attacks():
+    """Programs whose compilation rounds, approximates or drops what was written, with their exact optima."""
+    x, y = cp.Variable(5), cp.Variable(2)
+    u, v, X = cp.Variable(), cp.Variable(), cp.Variable((2, 2), PSD=True)
+    S = cp.bmat([[1, 0.1 * u + 0.15000000000000002 * v], [0.2 * u + 0.15000000000000002 * v, 1]])
+    same = [cp.mean(x) == 1, cp.sum(x) == 5]
+    return {
+        "mean": (cp.Problem(cp.Minimize(x[0]), [*same, x >= 0]), 0),
+        "division": (cp.Problem(cp.Minimize(x[0]), [(x / 49) * 49 >= x, x >= 1, x <= 2]), 1),
+        "unbounded by division": (cp.Problem(cp.Maximize(u), [(u / 49) * 49 >= u]), math.inf),
+        "sums of two entries": (cp.Problem(cp.Minimize(u + v), [S >> 0]), -math.inf),
+        "feasible far away": (cp.Problem(cp.Minimize(0), [S >> 0, u + v == 10]), 0),
+        "no interior": (cp.Problem(cp.Maximize(X[0, 0] + X[0, 1]), [X[1, 1] <= 0, X[0, 0] <= 1]), 1),
+        "infinite bounds": (cp.Problem(cp.Maximize(y[0]), [y <= np.array([3, np.inf]), y >= 0]), 3),
+        "a constant": (cp.Problem(cp.Minimize(cp.Constant(3))), 3),
+        "an impossible constant": (cp.Problem(cp.Minimize(cp.Constant(3)), [cp.Constant(1) <= 0]), math.inf),
+        "thirds": (cp.Problem(cp.Minimize(cp.sum_squares(x - 3) / 3), [cp.sum(x) == 0]), 15),
+        "deviation": (cp.Problem(cp.Minimize(cp.std(x)), [x[0] == 0, x[1] == 5, cp.sum(x[2:]) == 7.5]), None),
+    }
+
+
+@pytest.mark.parametrize("name", attacks())
+def test_claims_are_about_the_program_as_it_is_written(name):
+    problem, optimum = attacks()[name]
+    found = sm.bound(problem)
+    assert found.rigor == "float"
+    if optimum is None:  # the deviation of 0, 5, 2.5, 2.5, 2.5 has the square 2.5
+        assert Fraction(found.lower_bound) ** 2 <= Fraction(5, 2) <= Fraction(found.upper_bound) ** 2
+    else:
+        assert found.lower_bound <= optimum <= found.upper_bound
+    assert math.isfinite(found.lower_bound) or not math.isfinite(optimum) or found.reason
+
+
+def test_exact_optima_of_programs_with_division_and_means(rng):
+    """``x / d >= k`` has the least x = d k; the mean of n numbers times n is their sum."""
+    widths = []
+    for _ in range(60):
+        n = int(rng.integers(2, 6))
+        d, k, c = rng.integers(3, 100, n), rng.integers(1, 9, n), rng.integers(1, 9, n)
+        x = cp.Variable(n)
+        constraints, optimum = [x / d >= k], Fraction(int(c @ (d * k)))
+        if rng.random() < 0.5:
+            constraints.append(cp.mean(x) >= 1)
+        found = sm.bound(cp.Problem(cp.Minimize(c @ x / 7), constraints))
+        assert found.rigor == "float"
+        assert Fraction(found.lower_bound) <= optimum / 7 <= Fraction(found.upper_bound)
+        widths.append(found.relative_width)
+    assert np.median(widths) <= 1e-6
+
+
+def test_what_compilation_drops_or_approximates_is_refused():
+    class Subclass(cp.SOC):
+        pass
+
+    x, y, z = cp.Variable(2, name="x"), cp.Variable(), cp.Variable()
+    for constraints, words in (
+        ([cp.FiniteSet(x, [1.5, 2.0])], "FiniteSet"),
+        ([Subclass(cp.Constant(1), x)], "Subclass"),
+        ([cp.constraints.power.PowCone3DApprox(x[0], y, z, 0.5)], "PowCone3DApprox"),
+        ([cp.RelEntrConeQuad(x[0], y, z, 5, 5)], "RelEntrConeQuad"),
+        ([cp.power(y, 3.3333) <= 2], "approx=False"),
+        ([cp.pnorm(x, math.pi) <= 2], "approx=False"),
+        ([cp.geo_mean(x, [2**0.5, 1.0]) >= 1], "approx=False"),
+        ([cp.quad_form(x, np.diag([1, 1e-10])) <= 1], "eigenvalue"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y - z), constraints))
+    compiled = sm.bound(cp.Problem(cp.Minimize(y), [cp.power(y, 0.3, approx=False) >= 2]))
+    assert (compiled.rigor, "of the compiled cone program" in str(compiled)) == ("compiled", True)
+    for shorter in (cp.power(y, 3) >= 8, cp.quad_form(x, np.eye(2)) <= 1):
+        if shorter.is_dcp():
+            assert sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y), [shorter, y >= 0])).rigor == "compiled"
+
+
+def test_multipliers_points_and_reasons_are_the_users():
+    x, y = cp.Variable(3, name="a"), cp.Variable(2, name="a")
+    cost = np.array([1.0, 2.0, 3.0])
+    problem = cp.Problem(cp.Maximize(-cost @ x - cp.norm(y - 1)), [cp.sum(x) == 1, x >= 0, cp.norm(y) <= 1])
+    problem.solve(solver="CLARABEL")
+    found = pickle.loads(pickle.dumps(sm.bound(problem)))
+    for constraint, own in zip(problem.constraints, found.multipliers.values(), strict=True):
+        assert np.allclose(own, constraint.dual_value, atol=1e-5)
+    assert {*found.point} == {"a", "a (2)"}
+    assert found.value(cp.sum(x)) == pytest.approx(1.0)
+    assert x.value is not None
+    nowhere = sm.bound(cp.Problem(cp.Minimize(x[0]), [x[0] + x[1] <= -1, x >= 0]))
+    assert nowhere.margin == pytest.approx(1 / 3, rel=1e-3)
+    assert nowhere.multipliers[nowhere.multipliers._constraints[0]] > 0
+    ray = sm.bound(cp.Problem(cp.Maximize(x[0] - x[1]), [x >= 0])).direction["a"]
+    assert ray[0] > ray[1] >= 0
+    flat = sm.bound(cp.Problem(cp.Minimize(x[0]), [cp.sum_squares(x - 3) <= 0]))
+    assert "second-order cone" in str(flat) or "inequality" in str(flat)
+    with pytest.raises(TypeError, match="no option"):
+        sm.bound(problem, nothing_like_this=3)
+    for solver in ("SCIPY", "HIGHS"):
+        line = sm.bound(cp.Problem(cp.Minimize(cost @ x), [cp.sum(x) == 1, x >= 0]), solver)
+        assert line.lower_bound <= 1 <= line.upper_bound
+
+
+MPS = """NAME small
+ROWS
+ N cost
+ L one
+ G two
+ E three
+COLUMNS
+ x cost 1.0 one 1.0
+ x two 1.0
+ y cost 2.0 one 1.0
+ y three 1.0
+RHS
+ RHS one 4.0 two 1.0
+ RHS three 1.0 cost -5.0
+RANGES
+ RNG three 2.0
+BOUNDS
+ UP BND x 3.0
+ENDATA
+"""
+
+
+def test_files_of_other_tools(tmp_path):
+    """``x >= 1, 1 <= y <= 3``, ``x + 2 y + 5``; and the least x with ``[[x, -1], [-1, x]]`` positive semidefinite."""
+    (tmp_path / "small.mps").write_text(MPS)
+    (tmp_path / "small.dat-s").write_text(
+        '"of ours\n1\n2\n(2, -1)\n{1.0}\n0 1 1 2 1.0\n1 1 1 1 1\n1 1 2 2 1\n1 2 1 1 1\n'
+    )
+    for name, optimum in (("small.mps", 8), ("small.dat-s", 1)):
+        found = sm.bound(read_program(tmp_path / name))
+        assert (found.rigor, found.lower_bound <= optimum <= found.upper_bound) == ("float", True)
+        assert found.relative_width <= 1e-6
+        result = CliRunner().invoke(app, ["bound", str(tmp_path / name), "--json"])
+        assert (result.exit_code, json.loads(result.stdout)["lower_bound"]) == (0, found.lower_bound)
+    assert CliRunner().invoke(app, ["bound", str(tmp_path / "none.txt")]).exit_code == 2
+    for text, words in ((MPS.replace("RANGES", "WIDTHS"), "WIDTHS"), (MPS.replace("UP", "BV"), "BV")):
+        (tmp_path / "bad.mps").write_text(text)
+        with pytest.raises(ValueError, match=words):
+            read_program(tmp_path / "bad.mps")
