@@ -27,7 +27,7 @@ class Decisions:
         The decisions: labels, row numbers of neighbors, or whether pairs match.
     settled : bool array of that shape
         Proven to be the same under every metric of the set; the others are *open*.
-    rigor : {"float", "rounding", "assumption"}
+    rigor : {"float", "rounding"}
         As of a certificate: "float" where every rounding is accounted for.
     """
 
@@ -56,8 +56,8 @@ class NearOptimal:
         In the Frobenius norm; for POLA the threshold counts as one more entry of the metric.
     threshold : float or None
         For POLA, the threshold in the center.
-    rigor : {"float", "rounding", "assumption"}
-        The grade of what is proven.
+    rigor : {"float", "rounding"}
+        As of the certificate of the solution.
     """
 
     components: FloatArray

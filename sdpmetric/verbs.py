@@ -63,7 +63,7 @@ def solve(
         Any statement of this package, or one of your own.
     solver : str, default "auto"
         By name; `sdpmetric.solvers_of` lists those of a problem. "auto" begins with the first that takes the options;
-        where one stalls before `tol` is proven, the next goes on from its point, and `Solution.solver` names the last.
+        where one stalls at a gap above `tol`, the next goes on from its point, and `Solution.solver` names the last.
         For LMNN: "factored", a continuation method in the factor; "subgradient", Algorithm 1 of Weinberger and Saul
         (2009) [WS2009] with Polyak steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by
         constraint generation; "low_rank", a metric of bounded rank (LMNN-R, section 5.4), with ``n_components=``.
@@ -72,7 +72,7 @@ def solve(
     max_iter : int, optional
         Largest number of evaluations of objective and gradient; default: no limit.
     max_time : float, optional
-        Limit in seconds; default: no limit. The best certified point so far is returned.
+        Limit in seconds; default: no limit. The best point so far is returned with its certificate.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
     verbose : bool, default False

@@ -224,7 +224,7 @@ class DualCone:
             many = int(varying.sum())
             weakness = (
                 f"of {many:,} features {many - rank:,} depend on others up to rounding; that a ridge covers such "
-                f"directions is proven for at most {COMPLEMENT:,} features, so the bound is 0"
+                f"directions is tested for at most {COMPLEMENT:,} features, so the bound is 0"
             )
             return self._images(np.zeros((len(V), 1)), varying), groups, weakness
         if pull.ridge:

@@ -67,7 +67,7 @@ def caution(
     if separated > FREE:
         return f"directions of the data that cost no pull separate {separated:.0%} of the triplets: {advice}"
     if isinstance(certificate, DualityCertificate) and 0.0 <= certificate.objective <= certificate.resolution:
-        return f"the objective is 0, so every metric of this kind is optimal whatever the labels say: {advice}"
+        return f"the objective is 0, up to its resolution, so the labels hardly constrain the metric: {advice}"
     worst = max(sample_sizes, key=lambda sample_size: sample_size.crowding)
     if ridge == 0.0 and worst.crowding > CROWDED:
         return (

@@ -59,7 +59,7 @@ def closed(objective: float, lower_bound: float, tol: float, resolution: float =
     return relative_gap(objective, lower_bound) <= tol or resolved(objective, lower_bound, resolution)
 
 
-def reservation(rigor: Rigor, assumption: str | None) -> str:
+def reservation(rigor: Rigor, assumption: str | None = None) -> str:
     """The grade in words, after a semicolon; empty where every rounding is accounted for."""
     if rigor == "float":
         return ""
@@ -86,16 +86,15 @@ class Certificate(ABC):
     lower_bound : float
         A number below which no point's objective can fall. ``-inf`` without evidence.
     program : str
-        The program that was certified.
+        What the certificate is about.
     primal_residual : float
         How far the point was from the feasible set before it was repaired, relatively.
     n_active : int
         Constraints with a positive hinge, or active ones.
     constraints : str
         What is counted by `n_active`, for example "triplets" or "pairs".
-    rigor : {"float", "rounding", "assumption"}
-        What is claimed accounts for every rounding; or only by a guess, the default; or holds if `assumption` does.
-    assumption : str or None
+    rigor : {"float", "rounding"}
+        Whether what is claimed accounts for every rounding, or only by a guess, the default.
     as_saved : bool
         Whether it is what a file or a pickle says and was not computed again; it proves nothing then.
     info : mapping of str to number or str
@@ -109,7 +108,6 @@ class Certificate(ABC):
     n_active: int = 0
     constraints: str = "triplets"
     rigor: Rigor = "rounding"
-    assumption: str | None = None
     as_saved: bool = field(default=False, compare=False)
     info: Info = field(default_factory=dict, hash=False)
 
@@ -130,7 +128,7 @@ class Certificate(ABC):
         return relative_gap(self.objective, self.lower_bound)
 
     def gap_in_words(self, digits: int = 3) -> str:
-        """The gap that decides whether the point is proven optimal, rounded up to some digits."""
+        """The gap that `proves_optimal` compares with a tolerance, rounded up to some digits."""
         return f"relative gap {gaps.scientific(self.relative_gap, digits)}"
 
     def proves_optimal(self, tol: float) -> bool:
@@ -159,7 +157,7 @@ class Certificate(ABC):
 
     @abstractmethod
     def finding(self) -> str:
-        """What is proven, as the end of a sentence that begins with the program."""
+        """What the certificate says, as the end of a sentence that begins with the program."""
 
     def with_origin(self, before: Certificate) -> Self:
         """The same certificate, with what a certificate of the same point before rounding knows of its program."""
@@ -169,7 +167,7 @@ class Certificate(ABC):
     @property
     def reservation(self) -> str:
         """The grade in words, after a semicolon; empty where every rounding is accounted for."""
-        return reservation(self.rigor, self.assumption)
+        return reservation(self.rigor)
 
     def __str__(self) -> str:
         saved = f"; {AS_SAVED}" if self.as_saved else ""
@@ -254,7 +252,7 @@ class DualityCertificate(Certificate):
         own = super().with_origin(before)
         if not isinstance(before, DualityCertificate):
             return own
-        return replace(own, rigor=max(own.rigor, before.rigor, key=RIGORS.index), assumption=before.assumption)
+        return replace(own, rigor=max(own.rigor, before.rigor, key=RIGORS.index))
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the relative gap is at most `tol`, or the gap at most the resolution; False of what a file says."""
@@ -288,7 +286,7 @@ class RelaxationCertificate(DualityCertificate):
 
     @classmethod
     def of(cls, certificate: DualityCertificate) -> Self:
-        """The same proof about a point of a problem whose relaxation was certified."""
+        """The same bounds, for a point of the problem whose relaxation the lower bound is about."""
         return cls(**asdict(certificate))
 
     def status(self, tol: float) -> Status:

@@ -62,7 +62,7 @@ class Support:
         return ~self.at_bound
 
     @property
-    def proven(self) -> NDArray[np.bool_]:
+    def in_every_support(self) -> NDArray[np.bool_]:
         """Which constraints are in the support of every optimal dual point, (s,)."""
         return self.lower > 0
 
@@ -74,8 +74,8 @@ class Support:
     def __str__(self) -> str:
         split = f": {int(self.at_bound.sum()):,} at their bound, {int(self.inside.sum()):,} inside"
         bounded = split if np.isfinite(self.ceilings).any() else ""
-        proven = int(self.proven.sum())
-        return f"{len(self):,} support {self.kind}{bounded}; {proven:,} proven to be in every support"
+        every = int(self.in_every_support.sum())
+        return f"{len(self):,} support {self.kind}{bounded}; {every:,} in every support by the gap"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,7 +204,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """What a certified solution says about its constraints, its examples and its weights.
+    """What a solution says about its constraints, its examples and its weights.
 
     Attributes
     ----------

@@ -229,7 +229,7 @@ class Problem(ABC):
         return lambda scale: self.objective(scale * components)
 
     def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
-        """How strongly convex the objective is, and a float64 point as it was certified; None: not known to be so."""
+        """How strongly convex the objective is, and a float64 point as `certify` takes it; None: not known to be so."""
         return None
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
@@ -250,7 +250,7 @@ class Problem(ABC):
         )
 
     def easier(self) -> str:
-        """A similar statement that is proven faster, for solves whose gap stayed open; empty if none is known.
+        """A similar statement whose gap closes faster, for solves whose gap stayed open; empty if none is known.
 
         Where features are combinations of others up to rounding, it says which, and what to do.
         """

@@ -21,7 +21,7 @@ class Status(Enum):
     )
     USER_LIMIT = (
         "user_limit",
-        "The limit on time or iterations, or memory, came first; this is the best certified point so far: "
+        "The limit on time or iterations, or memory, came first; this is the best point so far: "
         "raise max_time or max_iter, or ask for a larger tol; where memory was too small, try another solver.",
     )
     INFEASIBLE = (
@@ -29,7 +29,7 @@ class Status(Enum):
         "No point satisfies all constraints: certificate.contradiction lists some that contradict each other; "
         "correct or drop them, or use a soft margin.",
     )
-    INTERRUPTED = ("interrupted", "The solve was interrupted; this is the best certified point so far.")
+    INTERRUPTED = ("interrupted", "The solve was interrupted; this is the best point so far.")
     STATIONARY = ("stationary", "A stationary point of a non-convex problem; nothing proves that it is a minimum.")
     STREAM_ENDED = (
         "stream_ended",
@@ -41,7 +41,7 @@ class Status(Enum):
     )
     NUMERICAL_ERROR = (
         "numerical_error",
-        "The iterates stopped being finite numbers; this is the last certified point: "
+        "The iterates stopped being finite numbers; this is the last point of finite numbers: "
         "check the data for extreme values, or standardize the features.",
     )
     SOLVER_ERROR = ("solver_error", "The convex solver gave no answer: try another one, or loosen its tolerances.")
@@ -55,12 +55,12 @@ class Status(Enum):
 
     @property
     def ok(self) -> bool:
-        """Whether the requested tolerance was proven."""
+        """Whether the certificate closes the gap that was asked for, at its own grade of rigor."""
         return self is Status.OPTIMAL
 
     @property
     def expected(self) -> bool:
-        """Whether the solve ended as requested: proven, or of a kind that proves no optimality."""
+        """Whether the solve ended as requested: with a closed gap, or in a way that has none."""
         return self in (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
 
 

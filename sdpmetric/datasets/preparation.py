@@ -108,7 +108,7 @@ def check_components(n_components: int, data: FloatArray) -> None:
 def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatArray:
     """The first principal components, scaled to a mean Euclidean norm.
 
-    LMNN's optimal value does not depend on the scale; a moderate one avoids very large or small numbers in solvers.
+    The optimum of LMNN does not depend on the scale; a moderate one avoids very large or small numbers in solvers.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/classification.md.
+    The program and its certificate: docs/classification.md.
 
     References
     ----------

@@ -201,7 +201,7 @@ class LMNN(LargeMarginEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/statements.md.
+    The program and its certificate: docs/statements.md.
 
     References
     ----------
@@ -315,7 +315,7 @@ class KernelLMNN(LargeMarginEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/kernel.md.
+    The program and its certificate: docs/kernel.md.
 
     References
     ----------
@@ -432,7 +432,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/multi_metric.md.
+    The program and its certificate: docs/multi_metric.md.
 
     References
     ----------

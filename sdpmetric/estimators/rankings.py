@@ -92,7 +92,7 @@ class MLR(RankingEstimator, SolvedEstimator):
     tol : float or None, default 1e-2
         Relative gap to prove; None: the default of the solver.
     max_iter, max_time : int and float, optional
-        Limits on separations and on seconds; the best certified metric so far is kept, with a warning.
+        Limits on separations and on seconds; the best metric so far is kept, with a warning.
     verbose, random_state, init, warm_start
         As in `LMNN`.
     early_stopping, validation_fraction, n_iter_no_change
@@ -109,7 +109,7 @@ class MLR(RankingEstimator, SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/mlr.md.
+    The program and its certificate: docs/mlr.md.
 
     References
     ----------
@@ -180,7 +180,7 @@ class FRML(RankingEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/frml.md.
+    The program and its certificate: docs/frml.md.
 
     References
     ----------

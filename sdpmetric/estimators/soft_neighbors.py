@@ -163,7 +163,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/nca.md.
+    The program and its certificate: docs/nca.md.
 
     References
     ----------
@@ -269,7 +269,7 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/mlkr.md.
+    The program and its certificate: docs/mlkr.md.
 
     References
     ----------

@@ -139,7 +139,7 @@ class POLA(StreamingEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/pola.md.
+    The program and its certificate: docs/pola.md.
 
     References
     ----------
@@ -249,7 +249,7 @@ class LEGO(StreamingEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/lego.md.
+    The program and its certificate: docs/lego.md.
 
     References
     ----------

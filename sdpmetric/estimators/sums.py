@@ -98,7 +98,7 @@ class LSML(SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/relatives.md.
+    The program and its certificate: docs/relatives.md.
 
     References
     ----------
@@ -156,7 +156,7 @@ class SDML(SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/relatives.md.
+    The program and its certificate: docs/relatives.md.
 
     References
     ----------
@@ -213,7 +213,7 @@ class SCML(SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/relatives.md.
+    The program and its certificate: docs/relatives.md.
 
     References
     ----------
@@ -304,8 +304,8 @@ class MMC(_WithoutDependent):
 
     Notes
     -----
-    The program, and what is proven: docs/mmc.md. Features that are combinations of others up to rounding have a weight
-    of 0, unless `diagonal`: the others have the same distances, and bounds that are proven (docs/useless_optima.md).
+    The program and its certificate: docs/mmc.md. Features that are combinations of others up to rounding count as 0,
+    unless `diagonal`, and the certificate is about the data without them (docs/useless_optima.md).
 
     References
     ----------
@@ -361,7 +361,7 @@ class ITML(SolvedEstimator):
 
     Notes
     -----
-    The program, and what is proven: docs/itml.md.
+    The program and its certificate: docs/itml.md.
 
     References
     ----------
@@ -410,8 +410,8 @@ class MCML(_WithoutDependent):
 
     Notes
     -----
-    The program, and what is proven: docs/mcml.md. Features that are combinations of others up to rounding have a weight
-    of 0: the others have the same distances, and bounds that are proven (docs/useless_optima.md).
+    The program and its certificate: docs/mcml.md. Features that are combinations of others up to rounding count as 0,
+    and the certificate is about the data without them (docs/useless_optima.md).
 
     References
     ----------

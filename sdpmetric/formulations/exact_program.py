@@ -47,7 +47,7 @@ class ExactProgram:
     read : callable
         ``read()`` returns the `Point` of the solved program.
     infeasibility : ExactProgram or None
-        What to solve where the program is found infeasible: its multipliers prove that to the problem.
+        What to solve where the solver reports that no point is feasible: its multipliers prove that to the problem.
     """
 
     program: cp.Problem

@@ -49,7 +49,7 @@ class View:
     impostors: IndexArray  # (p, 2) int32
     labels: tuple[str, str]  # Of the two axes
     accuracy: float  # Of the nearest neighbors in all dimensions, each example left out of its own
-    gap: float = math.nan  # Proven relative gap of the metric
+    gap: float = math.nan  # Relative gap of the metric
 
     @property
     def invaders(self) -> IndexArray:
@@ -162,10 +162,10 @@ class EmbeddingDisplay:
         self.figure_ = figure_of(self.ax_[0])
         for axes, view, when in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             self._draw(axes, view)
-            proven = f", proven gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
+            gap = f", relative gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
             axes.set_title(
                 f"{when}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
-                f"{view.accuracy:.1%} accuracy of nearest neighbors{proven}",
+                f"{view.accuracy:.1%} accuracy of nearest neighbors{gap}",
                 fontsize="medium",
             )
             if example is not None:

@@ -178,9 +178,9 @@ class FRMLProblem(Problem):
         The only lower bound known is 0, so the certificate's kind is "stationarity", with ``||K||_F ||dF/dK||_F / F``,
         K the factor and F the objective: the relative change of the objective, to first order, if K changes by its own
         length. For "auc", multipliers of the `relaxation`, the same program without the bound on the rank, prove a
-        lower bound, and the kind is "relaxation". If the rank of a point is too large, its leading part is certified,
-        and `primal_residual` is the largest eigenvalue that was dropped, relative to the largest one. See
-        `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
+        lower bound, and the kind is "relaxation". If the rank of a point is too large, the certificate is about its
+        leading part, and `primal_residual` is the largest eigenvalue that was dropped, relative to the largest one.
+        See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
         given, residual = validation.check_point(components, metric, self.X.shape[1])
         L = given

@@ -48,7 +48,7 @@ class DualPoint:
 
 @dataclass(eq=False, repr=False)
 class FrobeniusLMNNProblem(Problem):
-    """LMNN with a Frobenius term, a strongly convex program: its optimal metric is unique.
+    """LMNN with a Frobenius term, a strongly convex program: exactly one metric attains its minimum.
 
     Minimize over PSD matrices M, with ``mu`` the push weight and ``lam`` the weight of the new term::
 

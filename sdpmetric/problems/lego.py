@@ -191,7 +191,7 @@ class LEGOProblem(Problem):
         Multipliers a prove that every metric loses at least ``-sum a_t y_t - 1/2 sum a_t^2`` if ``sum a_t z_t z_t^T``
         is positive semidefinite, ``a_t >= 0`` for a target that is a largest distance and ``a_t <= 0`` for a
         smallest one. Any multipliers are repaired to such ones, and multiplied by the best number. Default: by how
-        much the metric misses each target, which is optimal for the metric with the least loss.
+        much the metric misses each target, which are those of the metric with the least loss.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         (misses,), clip = self.losses.total.slopes(L), self.losses.total.losses[0].clip

@@ -298,7 +298,7 @@ class LargeMarginProblem(Problem):
             n_active=self.source.size,
             program=self.program,
             rigor="float",
-            weakness="time was over before more than 0 was proven",
+            weakness="time was over before a bound above 0 was found",
         )
 
     def _push_sums(
@@ -632,7 +632,7 @@ class LMNNProblem(LargeMarginProblem):
 
     @property
     def cone(self) -> DualCone:
-        """Where dual slacks are proven to be PSD."""
+        """The cone of dual slacks."""
         return self.cones[0]
 
     @property

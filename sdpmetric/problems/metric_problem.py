@@ -253,7 +253,7 @@ class MetricProblem(Problem):
             return ""
         return (
             "Losses without kinks and one Frobenius term, such as terms.TripletHinge(triplets, loss='logistic') + "
-            "0.01 * terms.Frobenius(to=M0), are proven faster: docs/which_statement.md has times."
+            "0.01 * terms.Frobenius(to=M0), are solved faster: docs/which_statement.md has times."
         )
 
     def _labeled_advice(self) -> str:
@@ -416,7 +416,7 @@ class MetricProblem(Problem):
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
         if dual is None and is_late() and all(term.nonnegative for term in self.terms):
             nothing = [np.zeros(loss.size) for loss in self.total.losses]
-            return Proven(0.0, nothing, weakness="time was over before more than 0 was proven")
+            return Proven(0.0, nothing, weakness="time was over before a bound above 0 was found")
         if dual is not None:
             tries = iter([self.read_dual(dual)])
         else:

@@ -297,7 +297,7 @@ class POLAProblem(Problem):
         For the soft margin only ``b >= 1`` is restored. For the hard margin ``(c A, b)`` is feasible for some b exactly
         if ``c (far - near) >= 2`` and so on, with ``far`` the least distance of a dissimilar pair and ``near`` the
         largest one of a similar pair; see ``docs/pola.md``. A metric that does not separate the pairs is returned
-        with its best threshold, infeasible as it is.
+        with its best threshold, as it is.
 
         Parameters
         ----------
@@ -345,10 +345,10 @@ class POLAProblem(Problem):
     ) -> Certificate:
         """Certify any point; see `Problem.certify`.
 
-        A point that nearly satisfies the hard margins is certified after `repair`; one that misses a margin by more
-        than 1e-3 of the threshold has an infinite objective. Multipliers are clipped to their box and replaced by their
-        best multiple. For a hard margin whose pairs contradict each other, and multipliers that prove it, objective and
-        lower bound are infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
+        A point that nearly satisfies the hard margins gets the certificate of its `repair`; one that misses a margin by
+        more than 1e-3 of the threshold has an infinite objective. Multipliers are clipped to their box and replaced by
+        their best multiple. For a hard margin whose pairs contradict each other, and multipliers that prove it, objective
+        and lower bound are infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
 
         Parameters
         ----------

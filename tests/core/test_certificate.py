@@ -70,7 +70,6 @@ def test_only_lower_bounds_prove_optimality_and_unknown_residuals_are_infinite()
     [
         ({"rigor": "float"}, ""),
         ({}, "rounding is not fully accounted for (rigor: rounding)"),
-        ({"rigor": "assumption", "assumption": "it rains"}, "this assumes that it rains (rigor: assumption)"),
     ],
 )
 def test_the_grade_is_said_wherever_a_bound_is(small, grade, words):

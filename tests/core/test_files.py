@@ -124,7 +124,7 @@ def test_escape_sequences_of_a_file_do_not_reach_the_terminal(folder, where):
             read_npz(folder / "model.npz")
         assert "\x1b" not in str(error.value)
     else:
-        named = {"program": ESCAPE, "assumption": ESCAPE, "info": {ESCAPE: ESCAPE}}
+        named = {"program": ESCAPE, "info": {ESCAPE: ESCAPE}}
         edited(folder / "model.npz", about=lambda about: about | {"certificate": about["certificate"] | named})
         assert str(sm.Solution.load(folder / "model.npz")).isprintable()
         return

@@ -98,7 +98,7 @@ def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
         assert title == f"{when}: {rings} of 60 examples are impostors"
         right = np.mean(knn_predict(np.eye(P.shape[1]), P, y, n_neighbors=2) == y)
         assert scores.startswith(f"{right:.1%} accuracy of nearest neighbors")
-        assert ("proven gap" in scores) == (when == "after")
+        assert ("relative gap" in scores) == (when == "after")
     assert len(display.after.invaders) < len(display.before.invaders)
     np.testing.assert_array_equal(display.before.points, X)
 

@@ -1,0 +1,260 @@
+"""What public names claim, how rigorously, and what tries to refute it: for test_claims.py and docs/certificates.md.
+
+`python tests/claims/table.py` writes the table into the page.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+# float: every rounding is accounted for. compiled: that of CVXPY before the cone program is not. rounding: rounding is
+# allowed for by a guess. statistical: with a confidence. none: nothing is claimed.
+GRADES = ("float", "compiled", "rounding", "statistical", "none")
+# Names in tests/adversary/families.py. Evaluators draw weights from 1e-300 to 1e300 and 0 themselves, refuse integers
+# beyond 2^53, and try other data or statements in a second argument.
+FAMILIES = {
+    "scale": ("tiny", "huge", "enormous", "units", "scales", "apart"),
+    "offset": ("offset", "far", "last digits", "stamps"),
+    "dependence": ("dependent", "summed", "null", "repeated", "wide"),
+    "underflow": ("vanishing", "beside", "single tiny"),
+    "ties": ("coincident", "duplicates", "equal classes", "grid"),
+    "weights": (),
+    "integers": ("large integers",),
+    "second": (),
+}
+ALL = " ".join(FAMILIES)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Public names, or modules that print it, with one claim; what evaluates it exactly (file.name), on which data."""
+
+    names: str
+    sentence: str
+    evaluators: str
+    grade: str = "float"
+    families: str = ALL.removesuffix(" second")
+
+
+ROWS = (
+    Claim(
+        "certify, Problem.certify, Certificate",
+        "`objective` is not below the objective of the given metric, and `lower_bound` not above that of any metric.",
+        "verbs.certify verbs.metric exact.lmnn_objective exact.mlr campaign.Ledger",
+        families=ALL,
+    ),
+    Claim(
+        "QueryProblem.certify",
+        "The same of bilinear maps.",
+        "test_query.test_objectives_and_bounds_hold_in_exact_arithmetic",
+        families="scale offset ties weights",
+    ),
+    Claim(
+        "KernelLMNNProblem.certify",
+        "The same in the coordinates `X`, which are computed from the kernel and taken as exact.",
+        "statements.kernel",
+    ),
+    Claim(
+        "verify",
+        "The objective of the given metric, and a lower bound on that of every metric.",
+        "verbs.verify",
+    ),
+    Claim(
+        "solve, path, Status",
+        "A solution has the status `optimal` only if its certificate closes the gap at the tolerance.",
+        "verbs.solve verbs.path verbs.stop verbs.state",
+    ),
+    Claim(
+        "DualityCertificate, DualityCertificate.status, Certificate.proves_optimal",
+        "No metric's objective is lower by more than a share `tol` of the larger of objective and bound, or by more "
+        "than the resolution if an objective of 0 or less is possible.",
+        "campaign.Ledger test_resolution.test_the_resolution_is_of_what_a_constraint_costs",
+    ),
+    Claim(
+        "DualityCertificate.gap_in_words, report.contents, cli.results",
+        "The objective is at most so many percent above the smallest possible one.",
+        "test_certificate.test_gap_and_missing_or_contradictory_evidence "
+        "test_certificate.test_the_grade_is_said_wherever_a_bound_is",
+        families="scale ties",
+    ),
+    Claim(
+        "compare, Comparison, Comparison.verdict, cli",
+        "The optimum lies between the largest lower bound and the least objective, or these contradict each other.",
+        "verbs.compare",
+        families=ALL,
+    ),
+    Claim(
+        "LMNN, OrdinalEmbedding",
+        "`relative_gap_` is that of the certificate of the learned metric.",
+        "test_estimators.test_a_fit_is_proven_and_says_so "
+        "test_ordinal.test_embedding_has_the_distances_of_the_proven_metric",
+        families="ties",
+    ),
+    Claim(
+        "RelaxationCertificate, RelaxationCertificate.status",
+        "No metric of any rank has an objective below `lower_bound`.",
+        "verbs.relaxed verbs.rank exact.frml_auc",
+    ),
+    Claim(
+        "NCA, MLKR, FRML, NCAProblem, MLKRProblem, StationarityCertificate",
+        "None: how nearly stationary a point is bounds nothing.",
+        "test_nca.test_a_certificate_of_stationarity_proves_nothing_and_has_no_units",
+        "none",
+        "scale",
+    ),
+    Claim(
+        "InfeasibilityCertificate, InfeasibilityCertificate.settles, InfeasibilityCertificate.status, "
+        "POLAProblem.certify, POLAProblem.contradiction",
+        "No metric satisfies all constraints that `contradiction` names.",
+        "exact.hard_pola test_pola.test_both_conditions_of_a_proof_are_needed "
+        "test_pola.test_pairs_that_nearly_contradict_each_other_do_not",
+        families="scale offset dependence ties integers",
+    ),
+    Claim(
+        "TripletHinge, QuadrupletHinge, MarginLoss.highest",
+        "A hard constraint holds exactly, or the objective is infinite.",
+        "test_rigorous_sums.test_hard_constraints_hold_exactly_or_the_objective_is_infinite "
+        "test_terms.test_hard_constraints_have_no_weight",
+        families="scale offset underflow weights",
+    ),
+    Claim(
+        "OrdinalEmbedding.contradictions",
+        "No embedding satisfies all answers of a set.",
+        "test_ordinal.test_contradicting_answers_are_named_and_each_is_needed "
+        "test_ordinal.test_a_shortest_circle_is_as_short_as_any",
+        families="ties dependence",
+    ),
+    Claim(
+        "regret, RegretCertificate, LEGOProblem.lower_bound",
+        "Every fixed metric loses at least `lower_bound` on the stream.",
+        "verbs.regret exact.lego_loss",
+        families=ALL,
+    ),
+    Claim(
+        "RegretCertificate, LEGOProblem.allowance",
+        "The cumulative loss is at most what the theorem allows.",
+        "test_lego_theorem.test_corrected_theorem_holds test_pola_stream.test_theorem_1_and_the_mistake_bound",
+        "rounding",
+        "scale offset ties",
+    ),
+    Claim(
+        "near_optimal, NearOptimal",
+        "Every metric at least as good as the solution is in the ball; with `optimum=True`, the optimum.",
+        "verbs.near test_decisions.test_exact_metrics_as_good_are_in_the_ball_and_keep_what_is_settled",
+    ),
+    Claim(
+        "NearOptimal.neighbors, NearOptimal.labels, NearOptimal.matches, NearOptimal.distances, Decisions, "
+        "Decisions.share",
+        "Settled decisions are the same under every metric of the ball, and distances lie between their bounds.",
+        "verbs.near test_decisions.test_decisions_are_exact_arithmetics_at_any_scale",
+        families="scale offset dependence underflow ties second",
+    ),
+    Claim(
+        "explain, Weighted.intervals",
+        "Every optimal multiplier lies in its interval.",
+        "verbs.explain test_explain_statements.test_every_optimal_multiplier_is_where_a_loose_solution_says",
+        "rounding",
+    ),
+    Claim(
+        "Solution.save_proof, check.__main__",
+        "The metric has at most this objective, and no metric one below the bound, for the program that is printed.",
+        "forgeries.Truth proof_truth.Program verbs.proof test_mutations.test_no_forgery_is_believed",
+        families=ALL,
+    ),
+    Claim(
+        "check.__main__",
+        "No metric satisfies the hard constraints that are printed; targets are the nearest examples of their class.",
+        "forgeries.hard_constraints test_forgeries.test_contradictions_need_one proof_truth.are_nearest",
+        families="scale offset underflow ties weights integers",
+    ),
+    Claim(
+        "ProgramBound.save_proof, check.__main__",
+        "The minimum of the cone program in the file lies between two numbers, or no point is feasible.",
+        "test_cones.test_what_is_accepted_of_changed_files_is_true "
+        "test_cones.test_infeasible_programs_are_proven_to_be",
+        families="scale ties second",
+    ),
+    Claim(
+        "Solution.load",
+        "With its problem: status and certificate are computed again, at the caller's tolerance.",
+        "test_files.test_a_solution_is_certified_again_whatever_its_file_claims "
+        "test_files.test_the_status_is_that_of_the_new_certificate",
+        families="second",
+    ),
+    Claim(
+        "Solution.load, Model",
+        "None: without a problem, as from a pickle or skops, everything is as saved, not verified.",
+        "test_files.test_what_a_pickle_restores_claims_nothing",
+        "none",
+        "second",
+    ),
+    Claim(
+        "bound, ProgramBound",
+        "The optimum of the program as it is written lies in the interval, or it is infeasible or unbounded.",
+        "test_bound.test_planted_optima_are_within test_bound.test_chsh_and_theta_in_rational_numbers "
+        "test_cones.test_infeasible_programs_are_proven_to_be",
+        families="scale dependence ties",
+    ),
+    Claim(
+        "bound, ProgramBound, programs.bound, programs.search",
+        "The same of the cone program that CVXPY compiles; with `radius=`, if no variable is larger at an optimum.",
+        "test_bound.test_published_values_are_within test_bound.test_a_radius_is_an_assumption_and_named",
+        "compiled",
+        "scale dependence",
+    ),
+    Claim(
+        "guaranteed_threshold, GuaranteedThreshold",
+        "If the labeled pairs are drawn independently from one distribution of pairs, then with probability at least 1 "
+        "- delta over their draw the share of errors on new pairs from it is at most alpha.",
+        "test_guarantees.test_the_guarantee_holds_exactly_where_distances_tie "
+        "test_guarantees.test_the_number_of_errors_is_the_largest_whose_exact_probability_is_allowed",
+        "statistical",
+        "ties",
+    ),
+    Claim(
+        "guaranteed_threshold, GuaranteedThreshold",
+        'The same of `control="precision"`, by a union bound over 64 counts of matches, and of each end of `interval`.',
+        "test_guarantees.test_a_precision_is_proven_by_exact_tails_at_numbers_chosen_beforehand "
+        "test_guarantees.test_each_end_of_an_interval_has_the_exact_tail",
+        "statistical",
+        "ties",
+    ),
+    Claim(
+        "PairClassifier, PairClassifier.calibrate_threshold",
+        "The same for a metric that was learned from other pairs, drawn independently.",
+        "test_guarantees.test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_from_a_collection "
+        "test_tuples.test_a_guarantee_holds_out_a_random_part_of_the_pairs",
+        "statistical",
+        "ties second",
+    ),
+    Claim(
+        "HashIndex.query",
+        "With `share=1.0` the nearest examples are exact, up to the rounding of distances in float64.",
+        "test_hashing.test_a_search_of_all_is_exact_where_features_have_offsets",
+        "rounding",
+        "offset ties",
+    ),
+    Claim(
+        "Form.log_det, LogDetPrior.log_det, LogDetPrior.divergence_of, log_det_gram",
+        "Exact log determinants and divergences lie within the floats that bound them.",
+        "test_rigorous.test_log_determinants_lie_within_their_bounds "
+        "test_rigorous.test_divergences_from_a_prior_and_determinants_relative_to_it",
+        families="scale dependence underflow",
+    ),
+)
+PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
+FIRST, LAST = "<!-- claims: python tests/claims/table.py -->\n", "<!-- end of claims -->\n"
+
+
+def page(text: str) -> str:
+    """The page with the table as it is."""
+    lines = ["", "| names | claim | grade | tried by | on |", "| --- | --- | --- | --- | --- |"]
+    for row in ROWS:
+        names = "`" + row.names.replace(", ", "`, `") + "`"
+        tried, families = row.evaluators.replace(" ", "`, `"), row.families.replace(" ", ", ")
+        lines.append(f"| {names} | {row.sentence} | {row.grade} | `{tried}` | {families} |")
+    before, _, after = text.partition(FIRST)
+    return before + FIRST + "\n".join([*lines, "", LAST]) + after.partition(LAST)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
