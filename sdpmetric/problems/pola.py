@@ -347,8 +347,8 @@ class POLAProblem(Problem):
 
         A point that nearly satisfies the hard margins gets the certificate of its `repair`; one that misses a margin by
         more than 1e-3 of the threshold has an infinite objective. Multipliers are clipped to their box and replaced by
-        their best multiple. For a hard margin whose pairs contradict each other, and multipliers that prove it, objective
-        and lower bound are infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
+        their best multiple. For a hard margin whose pairs contradict each other, and multipliers that prove it,
+        objective and lower bound are infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
 
         Parameters
         ----------
