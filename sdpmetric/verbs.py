@@ -21,7 +21,6 @@ from sdpmetric.core.run import (
     Budget,
     Callback,
     EarlyStopping,
-    Recorder,
     Score,
     Watch,
     check_calls,
@@ -48,6 +47,7 @@ def solve(
     max_iter: int | None = None,
     max_time: float | None = None,
     callback: Callback | None = None,
+    watch: Watch | None = None,
     verbose: bool = False,
     random_state: int | None = None,
     score: Score | None = None,
@@ -75,6 +75,8 @@ def solve(
         Limit in seconds; default: no limit. The best point so far is returned with its certificate.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
+    watch : callable, optional
+        Called with each point and its row of the trace, for example `sdpmetric.report.Recorder`.
     verbose : bool, default False
         Log progress, and how the solve ended, as information of the logger "sdpmetric": on standard error, unless the
         program has configured logging.
@@ -129,8 +131,7 @@ def solve(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
         )
     printer = Printer(stream=entry.stream, tol=tol) if verbose else None
-    recorder = Recorder()
-    watches: list[Watch] = [lambda step, row: recorder.see(step.components)]
+    watches = [] if watch is None else [watch]
     watches += [] if printer is None else [lambda step, row: printer(row)]
     budget = Budget(max_time, max_iter)
     with using(resolve(engine)):
@@ -147,7 +148,7 @@ def solve(
             stream=entry.stream,
             relaxed=entry.relaxed,
         )
-    solution = replace(solution, solver=attempts.solver.name, frames=tuple(recorder.frames))
+    solution = replace(solution, solver=attempts.solver.name)
     if printer is not None:
         printer.end(solution)
     return solution

@@ -14,6 +14,7 @@ from instances import assert_close, assert_same, rounding
 import sdpmetric as sm
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.explanation import Support
+from sdpmetric.report import write
 
 N = 14
 RNG = np.random.default_rng(3)
@@ -335,7 +336,7 @@ def test_multipliers_of_sums_are_in_the_intervals_of_a_worse_solution(name: str,
     for row, low, high in both:
         assert low - 1e-3 * size <= known[row] <= high + 1e-3 * size, row
     assert {"mcml": "pairs", "mmc": "pairs"}.get(name, "multipliers") in str(exact)
-    better.report(tmp_path / "report.html")
+    write(better, tmp_path / "report.html")
     assert "multiplier" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -361,7 +362,7 @@ def test_queries_of_mlr(loss: Literal["auc", "map"], tmp_path: Path) -> None:
     found = sm.explain(asked)
     assert (found.influence.total == 0.0).all()
     assert {*found.support.columns["query"].tolist()} <= {*range(len(X))}
-    asked.report(tmp_path / "page.html")
+    write(asked, tmp_path / "page.html")
 
 
 def unsolved(problem: sm.Problem) -> sm.Solution:

@@ -40,6 +40,7 @@ import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app, results
 from sdpmetric.models import Model
+from sdpmetric.report import write as write_report
 
 PART = 250
 SECONDS = 20  # for one file at most
@@ -86,7 +87,7 @@ WRITERS = {
     "proof": (".npz", lambda path, seed: solved(seed)[0].solution.save_proof(path)),
     "model": (".npz", lambda path, seed: solved(seed)[0].save(path)),
     "index": (".npz", lambda path, seed: index_of(seed).save(path)),
-    "report": (".html", lambda path, seed: solved(seed)[0].solution.report(path)),
+    "report": (".html", lambda path, seed: write_report(solved(seed)[0].solution, path)),
     "table, csv": (".csv", table),
     "table, npz": (".npz", table),
     "table, parquet": (".parquet", table),

@@ -267,18 +267,22 @@ def report(
     The metric is learned from 70 % of every class; nearest neighbors are scored on the others.
     """
     from sdpmetric.cli import inputs, results
+    from sdpmetric.report import Recorder
+    from sdpmetric.report import write as write_report
 
-    out = results.Output()
-    stated, solution = results.solve(data, options, limits, page, out, hold_out=not everything)
+    out, recorder = results.Output(), Recorder()
+    stated, solution = results.solve(data, options, limits, page, out, hold_out=not everything, watch=recorder)
     named = stated.table.features if len(stated.table.features) == stated.problem.X.shape[1] else None
     with inputs.input_errors(page):
-        solution.report(
+        write_report(
+            solution,
             page,
             stated.table.labels[stated.rows],
             title=Path(data).stem if Path(data).suffix else data,
             held_out=stated.held_out,
             feature_names=named if options.pca is None else None,
             example_names=[f"example {row}" for row in stated.rows],
+            frames=recorder.frames,
         )
     out.say(f"Open {page} in a browser.")
     out.finish(solution.status.expected)

@@ -34,7 +34,7 @@ from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solvers_to_try
-from sdpmetric.core.run import Callback
+from sdpmetric.core.run import Callback, Watch
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
@@ -105,7 +105,7 @@ def solution_facts(solution: Solution) -> dict[str, object]:
     }
 
 
-def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solution:
+def run(problem: Problem, title: str, solver: str, limits: LimitOptions, watch: Watch | None = None) -> Solution:
     """Solve, with progress shown."""
     tol = solvers_to_try(problem, solver)[0].tol if limits.tol is None else limits.tol
     with progress(title, tol) as callback:
@@ -113,6 +113,7 @@ def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solu
             problem,
             solver,
             callback=callback,
+            watch=watch,
             tol=limits.tol,
             max_time=limits.max_time,
             max_iter=limits.max_iter,
@@ -121,7 +122,13 @@ def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solu
 
 
 def solve(
-    data: str, options: ProblemOptions, limits: SolverOptions, output: Path | None, out: Output, hold_out: bool = False
+    data: str,
+    options: ProblemOptions,
+    limits: SolverOptions,
+    output: Path | None,
+    out: Output,
+    hold_out: bool = False,
+    watch: Watch | None = None,
 ) -> tuple[Stated, Solution]:
     """State a problem and solve it, and say what is proven; `output` is a file that is to be written later."""
     with input_errors(data):
@@ -131,7 +138,7 @@ def solve(
         stated = state(data, options, hold_out=hold_out)
         entry = solvers_to_try(stated.problem, limits.solver)[0]
     out.say(stated.problem.describe())
-    solution = run(stated.problem, f"{data}: {entry.name}", limits.solver, limits)
+    solution = run(stated.problem, f"{data}: {entry.name}", limits.solver, limits, watch)
     certificate = solution.certificate
     out.say(
         f"{solution.solver}: {solution.status} after {solution.seconds:.2f} s; "

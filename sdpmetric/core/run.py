@@ -24,13 +24,10 @@ from sdpmetric.core.certificate import (
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import Frame, Trace, TraceRow
+from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import BudgetSpent as BudgetSpent
 from sdpmetric.engine.interface import Threads, TooLittleMemory, deadline, hurried, using
-
-# At most this many points are kept, and this many numbers in all.
-MOST, NUMBERS = 16, 1 << 21
 
 
 class Budget:
@@ -116,27 +113,6 @@ class Step:
 
 # Sees each step and its row of the trace.
 Watch = Callable[[Step, TraceRow], None]
-
-
-@dataclass
-class Recorder:
-    """Keeps every first, second, fourth or so point: twice as sparse whenever there are too many."""
-
-    frames: list[Frame] = field(default_factory=list)
-    stride: int = 1
-    seen: int = 0
-
-    def see(self, components: NDArray[np.floating]) -> None:
-        """Take note of the point of the next row."""
-        row, self.seen = self.seen, self.seen + 1
-        if row % self.stride:
-            return
-        self.frames.append(Frame(row, components))
-        while len(self.frames) > 1 and (
-            len(self.frames) > MOST or sum(frame.components.size for frame in self.frames) > NUMBERS
-        ):
-            self.stride *= 2
-            self.frames = [frame for frame in self.frames if frame.row % self.stride == 0]
 
 
 @dataclass

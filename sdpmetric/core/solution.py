@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
@@ -25,7 +25,7 @@ from sdpmetric.core.files import Part, check_arrays, check_values, expected, pri
 from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import Frame, Trace, TraceRow
+from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.validation import positive
 from sdpmetric.linalg import psd
 from sdpmetric.triplets.triplets import Triplets
@@ -56,8 +56,6 @@ class Solution:
     extras : dict of str to float
         Numbers that only some statements or solvers have, by name: POLA's ``threshold``, a stream's
         ``mistakes``.
-    frames : tuple of Frame
-        Some points that the solver passed, for `report`; `save` does not write them.
     """
 
     components: NDArray[np.floating]
@@ -70,7 +68,6 @@ class Solution:
     seconds: float = 0.0
     problem: Problem | None = None
     extras: dict[str, float] = field(default_factory=dict)
-    frames: tuple[Frame, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def metric(self) -> NDArray[np.floating]:
@@ -218,56 +215,6 @@ class Solution:
 
     def _as_saved(self) -> Solution:
         return replace(self, certificate=replace(self.certificate, as_saved=True))
-
-    def report(
-        self,
-        path: str | Path,
-        y: ArrayLike | None = None,
-        *,
-        title: str | None = None,
-        held_out: tuple[ArrayLike, ArrayLike] | None = None,
-        feature_names: Sequence[str] | None = None,
-        example_names: Sequence[str] | None = None,
-    ) -> None:
-        """Write a page for a browser: one HTML file that needs no network.
-
-        It says whether the metric helps: accuracy of three nearest neighbors with and without it, with the exact
-        interval of [CP1934] and an exact sign test, and impostors before and after. It shows the examples moving from
-        the Euclidean metric to the learned one, which classes are confused, the most influential examples, the interval
-        that contains the optimum, the weights of the features, the spectrum, and how to check the certificate. Several
-        metrics are shown one after the other.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write.
-        y : (n,) array, optional
-            Labels; default those of the problem, if it was made from labels.
-        title : str, optional
-            Name of the data, for the headline.
-        held_out : pair of (m, d) array and (m,) array, optional
-            Labeled examples that the metric was not learned from, prepared like the problem's. Without them, accuracy
-            is that of the training examples, each left out of its own neighbors.
-        feature_names : d strings, optional
-            Default: their numbers.
-        example_names : n strings, optional
-            Default: their numbers.
-
-        Raises
-        ------
-        ValueError
-            If the solution was loaded without its problem, or the arguments do not fit the data.
-
-        Examples
-        --------
-        >>> import sdpmetric as sm
-        >>> X, y = sm.datasets.load("iris")
-        >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-        >>> solution.report("iris.html", title="iris")  # doctest: +SKIP
-        """
-        from sdpmetric.report import write  # the only import of an upper layer, when it is asked for
-
-        write(self, Path(path), y, title, held_out, feature_names, example_names)
 
     def save_proof(self, path: str | Path, data: str | Path | None = None) -> None:
         """Write what is proven as a file that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.

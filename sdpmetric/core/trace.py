@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html
@@ -75,11 +74,3 @@ class Trace:
         if isinstance(key, str):
             return np.array([getattr(row, key) for row in self.rows], dtype=np.float64)
         return self.rows[key]
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """A point that a solver passed."""
-
-    row: int  # Its row of the trace
-    components: NDArray[np.floating]  # (r, d), or (c, r, d) for c metrics

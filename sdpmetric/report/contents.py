@@ -25,6 +25,7 @@ from sdpmetric.core.explanation import explain
 from sdpmetric.core.problem import Constrained, Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.solution import Solution
+from sdpmetric.report.recorder import Frame
 from sdpmetric.report.scores import UNKNOWN, Scores, score
 from sdpmetric.triplets import neighbors
 
@@ -83,8 +84,9 @@ def page_data(
     held_out: tuple[ArrayLike, ArrayLike] | None,
     feature_names: Sequence[str] | None,
     example_names: Sequence[str] | None,
+    frames: Sequence[Frame] = (),
 ) -> dict[str, Json]:
-    """The data of the page; parameters as in `sdpmetric.Solution.report`."""
+    """The data of the page; parameters as in `sdpmetric.report.write`."""
     problem = solution.problem
     if problem is None:
         raise ValueError("the solution was loaded without its problem; load it with Solution.load(path, problem).")
@@ -96,7 +98,7 @@ def page_data(
     names = _names(example_names, len(X), "example_names", "example")
     rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), POINTS)).round().astype(np.int64))
     regions, metrics = _regions(problem)
-    factors, frames = _frames(solution, metrics)
+    factors, captions = _frames(solution, metrics, frames)
     embedded = [X[rows] if L is None else X[rows] @ L.T for L in factors]
     classes, index = _classes(labels, rows)
     targets = _targets(problem, len(X), rows)
@@ -131,7 +133,7 @@ def page_data(
         "names": None if example_names is None else [names[i] for i in rows],
         "classes": list(classes),
         "index": index.tolist(),
-        "frames": frames,
+        "frames": captions,
         "points": _packed(planes(embedded).astype(np.float32)),
         "invading": None if invading is None else _packed(np.packbits(invading)),
         "targets": None if targets is None else _packed(targets),
@@ -230,12 +232,14 @@ def _regions(problem: Problem) -> tuple[IndexArray, list[str]]:
     return stated.regions, [str(name) for name in stated.region_names]
 
 
-def _frames(solution: Solution, metrics: Sequence[str]) -> tuple[list[FloatArray | None], list[Json]]:
+def _frames(
+    solution: Solution, metrics: Sequence[str], passed: Sequence[Frame]
+) -> tuple[list[FloatArray | None], list[Json]]:
     """Factors and captions: the Euclidean metric (no factor), points of the solve, and the solution.
 
     Several metrics are shown one after the other, without points of the solve.
     """
-    passed = solution.frames[:: max(1, -(-len(solution.frames) // FRAMES))]
+    passed = passed[:: max(1, -(-len(passed) // FRAMES))]
     factors: list[FloatArray | None] = [None]
     last = np.asarray(solution.components, dtype=np.float64)
     captions: list[Json] = [{"caption": "before: the Euclidean metric", "iteration": None}]

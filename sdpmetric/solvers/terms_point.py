@@ -123,7 +123,7 @@ class Factor(Point):
 
     def _whiten(self) -> None:
         """Coordinates in which the metric is I: there the curvature of LogDet is I, however long the metric is."""
-        R = np.linalg.qr(self.F, mode="r")
+        R = np.asarray(np.linalg.qr(self.F, mode="r"))
         if self.problem.domain.blocks or R.shape[0] != R.shape[1] or not np.diag(R).all():
             return
         self.T, self.F = self.T @ R.T, np.eye(len(R))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sdpmetric as sm
+from sdpmetric.report import write
 
 N = 9
 X = np.random.default_rng(0).normal(size=(N, 3)) * [1.0, 10.0, 0.3]
@@ -156,7 +157,7 @@ def frml(rank=2, **options):
         (lambda: sm.certify(queries(), metric=np.eye(3)), "map of queries"),
         (lambda: sm.certify(queries(), TWO), "components must have shape"),
         (lambda: sm.solve(queries()).save_proof("nowhere.npz"), "no method proof"),
-        (lambda: sm.solve(queries()).report("nowhere.html"), "no metric"),
+        (lambda: write(sm.solve(queries()), "nowhere.html"), "no metric"),
         # Comparisons and rankings
         (lambda: sm.LSMLProblem(X, [[0, 1, 2, 99]]), "quadruplet"),
         (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="pca"), "prior must be"),

@@ -7,6 +7,7 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric import datasets
+from sdpmetric.report import Recorder, write
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = [
@@ -21,9 +22,15 @@ pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromiu
 
 
 @pytest.fixture(scope="module")
-def solution():
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture(scope="module")
+def solution(recorder):
     X, y = datasets.load("wine")
-    return sm.solve(sm.LMNNProblem.from_labels(datasets.standardize(X), y), solver="subgradient", tol=1e-2)
+    problem = sm.LMNNProblem.from_labels(datasets.standardize(X), y)
+    return sm.solve(problem, solver="subgradient", tol=1e-2, watch=recorder)
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +49,11 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, solution, tmp_path):
+def page(browser, solution, recorder, tmp_path):
     """The page at 1280 pixels, without motion."""
     X, y = datasets.load("wine")
     held_out = datasets.standardize(X + 0.1 * np.random.default_rng(0).normal(size=X.shape)), y
-    solution.report(tmp_path / "page.html", title="wine", held_out=held_out)
+    write(solution, tmp_path / "page.html", title="wine", held_out=held_out, frames=recorder.frames)
     look(browser, 1280, "light")
     browser.get((tmp_path / "page.html").as_uri())
     drawing(browser)

@@ -20,6 +20,7 @@ from sdpmetric.cli import app
 from sdpmetric.core import gaps
 from sdpmetric.core.certificate import digits
 from sdpmetric.plotting import EmbeddingDisplay
+from sdpmetric.report import Recorder, write
 from sdpmetric.report import contents as report
 from sdpmetric.report.contents import page_data
 from sdpmetric.report.scores import Scores
@@ -28,9 +29,15 @@ FOLDER = Path(report.__file__).parent
 
 
 @pytest.fixture(scope="module")
-def solution():
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture(scope="module")
+def solution(recorder):
     X, y = datasets.load("wine")
-    return sm.solve(sm.LMNNProblem.from_labels(datasets.standardize(X), y), solver="subgradient", tol=1e-2)
+    problem = sm.LMNNProblem.from_labels(datasets.standardize(X), y)
+    return sm.solve(problem, solver="subgradient", tol=1e-2, watch=recorder)
 
 
 def unpack(text, dtype, *shape):
@@ -60,8 +67,8 @@ def test_numbers_are_those_of_the_solution(solution):
     assert "says little about others" in data["words"][-1]
 
 
-def test_last_frame_has_the_distances_of_the_leading_components(solution):
-    data = page_data(solution, *[None] * 5)
+def test_last_frame_has_the_distances_of_the_leading_components(solution, recorder):
+    data = page_data(solution, *[None] * 5, recorder.frames)
     n, f = len(solution.problem.X), len(data["frames"])
     assert f >= 4  # before, during, after
     points = unpack(data["points"], "<f4", f, n, 2)
@@ -97,7 +104,7 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
     X, train = datasets.standardize(X), np.arange(178) % 3 > 0
     solution = sm.solve(sm.LMNNProblem.from_labels(X[train], y[train]))
     for title in ("%DATA%", "%SCRIPT% %VEGA%", "wine"):  # the places of the page are filled in one pass
-        solution.report(tmp_path / "page.html", title=title, held_out=(X[~train], y[~train]))
+        write(solution, tmp_path / "page.html", title=title, held_out=(X[~train], y[~train]))
         data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
         assert data["title"] == f"LMNN on {title}"
     data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
@@ -165,13 +172,13 @@ def test_several_metrics_are_shown_one_after_the_other(tmp_path):
     )
     assert data["support"]["total"] == len(sm.explain(solution).support)
     assert "There are 3 metrics" in " ".join(data["words"])
-    solution.report(tmp_path / "page.html", y, held_out=(X[::3] + 0.01, y[::3]))
+    write(solution, tmp_path / "page.html", y, held_out=(X[::3] + 0.01, y[::3]))
     assert "region virginica" in (tmp_path / "page.html").read_text()
 
 
 def test_page_is_one_file_that_asks_for_nothing(solution, tmp_path):
     names = [f"</script><b>{i}" for i in range(178)]
-    solution.report(tmp_path / "page.html", example_names=names)
+    write(solution, tmp_path / "page.html", example_names=names)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?!data:)", page)
     assert "%DATA%" not in page
@@ -192,7 +199,7 @@ def test_thousands_of_examples_stay_below_a_megabyte(tmp_path):
     X, y = rng.normal(size=(6000, 3)), rng.integers(0, 3, 6000)
     X[:, 0] += 3 * y
     solution = sm.solve(sm.LMNNProblem.from_labels(X, y), max_iter=40)
-    solution.report(tmp_path / "page.html", example_names=[f"the example number {i}" for i in range(6000)])
+    write(solution, tmp_path / "page.html", example_names=[f"the example number {i}" for i in range(6000)])
     assert (tmp_path / "page.html").stat().st_size < 1e6
     assert len(embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))["rows"]) == report.POINTS
 
@@ -214,7 +221,7 @@ def test_every_statement_has_a_page(make, tmp_path):
     X, y = datasets.load("iris")
     solution = sm.solve(make(X, y), max_iter=20)
     for labels in (None, y):
-        solution.report(tmp_path / "page.html", labels)
+        write(solution, tmp_path / "page.html", labels)
         data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
         assert data["words"]
         assert data["classes"] == ([] if labels is None and data["index"].count(0) == 150 else ["0", "1", "2"])
@@ -233,14 +240,14 @@ def test_bad_arguments_are_refused(solution, tmp_path, arguments, sentence):
     held = solution.problem.X, solution.problem.row_labels
     given = {name: value(*held) if callable(value) else value for name, value in arguments.items()}
     with pytest.raises(ValueError, match=sentence):
-        solution.report(tmp_path / "page.html", **given)
+        write(solution, tmp_path / "page.html", **given)
     assert not (tmp_path / "page.html").exists()
 
 
 def test_solutions_without_a_problem_or_with_several_metrics_have_no_page(solution, tmp_path):
     solution.save(tmp_path / "solution.npz")
     with pytest.raises(ValueError, match="without its problem"):
-        sm.Solution.load(tmp_path / "solution.npz").report(tmp_path / "page.html")
+        write(sm.Solution.load(tmp_path / "solution.npz"), tmp_path / "page.html")
 
 
 def test_command_line_writes_the_page(tmp_path):

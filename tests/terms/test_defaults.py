@@ -1,4 +1,4 @@
-"""The default solver proves its tolerance on plain sums: rows, losses and regularizers, standardized and raw features."""
+"""The default solver proves its tolerance on plain sums: rows, losses, regularizers, standardized and raw."""
 
 from collections.abc import Iterator
 
