@@ -157,13 +157,14 @@ class MarginLoss(Loss):
         return np.full(len(w), self.weight) if self.scalar.hard else self.weight * w
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """See `Term.smallest_cost`: a weight times the loss at its margin."""
+        """See `Term.smallest_cost`: a weight times the loss at its margin, at half of it where that is infinite."""
         if self.hard:
             return np.inf
         missed = np.where(self.offset != 0.0, np.abs(self.offset), trace if self.entrywise else distance)
         with np.errstate(over="ignore", invalid="ignore"):
-            ends = np.abs([self.scalar.values(missed), self.scalar.values(-missed)])
-        costs = self.item_weights * np.where(np.isfinite(ends), ends, 0.0).max(axis=0)
+            losses = np.abs([self.scalar.values(u) for u in (missed, -missed, 0.5 * missed, -0.5 * missed)])
+        at_margin, at_half = losses[:2], losses[2:]
+        costs = self.item_weights * np.where(np.isfinite(at_margin), at_margin, at_half).max(axis=0)
         return float(costs[self.item_weights > 0.0].min(initial=np.inf))
 
     @cached_property
