@@ -4,6 +4,7 @@
     python examples/benchmarks/programs.py --first 500 --count 10 --solver SCS
     python examples/benchmarks/programs.py --known              # programs with published values
     python examples/benchmarks/programs.py --cost               # beside CVXPY's own solve, 500 variables
+    python examples/benchmarks/programs.py --files FOLDER       # SDPA's and MPS files, beside CVXPY's own answers
 
 Data, planted points and planted multipliers are integers times powers of 2, so the optimum is exact. A bound beyond it
 is a wrong proof.
@@ -17,11 +18,15 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
 
 import sdpmetric as sm
+from sdpmetric.programs.readers import read_program
+
+KINDS = (".dat-s", ".mps", ".sif", ".qps")
 
 
 @dataclass
@@ -438,6 +443,34 @@ def costs(solver):
         print(f"| {kind} | {own:.2f} | {ours:.2f} | {ours / own:.1f} | {found.relative_width:.1e} |")
 
 
+def files(folder, most, max_time, solver):
+    """Intervals of the programs of files of at most so many variables, and processor seconds."""
+    print(
+        "| program | variables | CVXPY: status, objective | proven interval | relative width | CPU seconds, CVXPY's |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    for path in sorted(path for path in Path(folder).iterdir() if path.name.removesuffix(".gz").endswith(KINDS)):
+        problem = read_program(path)
+        size = problem.variables()[0].size
+        if size > most:
+            continue
+        began = time.process_time()
+        try:
+            problem.solve(solver=solver or "CLARABEL")
+            said = f"{problem.status}, {problem.value:.9g}"
+        except cp.error.SolverError:
+            said = "error"
+        middle = time.process_time()
+        found = sm.bound(problem, solver, max_time=max_time)
+        seconds = time.process_time() - middle
+        ends = f"{found.lower_bound:.12g} to {found.upper_bound:.12g}"
+        name = path.name.partition(".")[0]
+        print(
+            f"| {name} | {size} | {said} | {ends} | {found.relative_width:.1e} | {seconds:.2f}, {middle - began:.2f} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -445,10 +478,15 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--solver", help="CLARABEL or SCS")
     parser.add_argument("--known", action="store_true", help="programs with known values")
+    parser.add_argument("--files", help="a folder of .dat-s, .mps or .qps files")
+    parser.add_argument("--most", type=int, default=1100, help="largest number of variables, of files")
+    parser.add_argument("--max-time", type=float, default=30.0, help="seconds for each file")
     parser.add_argument("--cost", action="store_true", help="CPU seconds beside CVXPY's own solve")
     given = parser.parse_args()
     if given.known:
         known_programs(given.solver)
+    elif given.files:
+        files(given.files, given.most, given.max_time, given.solver)
     elif given.cost:
         costs(given.solver)
     else:

@@ -475,7 +475,7 @@ def _consistent(program: ConeProgram, rows: LongArray) -> tuple[LongArray, Defin
     """Equations from which all others follow, and the matrix of their products."""
     equations, off = program.A[rows], program.radii.A[rows]
     definite = Definite.of(equations.T.tocsr(), off.T.tocsr())
-    if definite is None and program.off is None and "floats" not in program.proofs:
+    if definite is None and program.off is None:
         some = independent(sp.csc_array(sp.hstack([equations, program.b[rows, None]]).T))
         if some is not None and len(some) < len(rows):
             return rows[some], Definite.of(equations[some].T.tocsr(), off[some].T.tocsr())

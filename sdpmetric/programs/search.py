@@ -80,10 +80,10 @@ class Search:
         each = [(scaled, units), (self.program, Units.none(self.program))]
         if len(self.program.cones.soc + self.program.cones.psd):
             each.reverse()  # their dimensions have units already
-        for number, (program, own) in enumerate(each):
+        for number, (program, own) in enumerate([*each, each[0]]):
             again = remaining() > 0.0 and not (len(each[0][0].cones.psd) == 0 and self.lower > -math.inf)
             if self.wide and not self.contradictory and (again or number == 0):
-                self.solver = replace(self.solver, accurate=number == 0)
+                self.solver = replace(self.solver, accurate=number < len(each))
                 self._explore(program, own, start)
                 start = None
         if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
@@ -219,7 +219,7 @@ class Search:
         face = replace(cones, zero=cones.zero + count, nonneg=cones.nonneg - count)
         off = program.off
         off = None if off is None else Data(off.P, off.c, off.A[order], off.b[order])
-        flat = ConeProgram(program.P, program.c, program.A[order], program.b[order], face, off, {"floats": True})
+        flat = ConeProgram(program.P, program.c, program.A[order], program.b[order], face, off)
         self._above(flat, units, answer.x)
 
     def _lower(
