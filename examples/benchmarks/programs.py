@@ -267,6 +267,24 @@ def unbounded(rng):
     return Planted("unbounded", cp.Problem(cp.Minimize(cp.sum(x)), constraints), -math.inf)
 
 
+def rounded(rng):
+    """Quotients, means and sums that compilation rounds: the optimum is that of the program as it is written."""
+    n, sign = int(rng.integers(2, 8)), int(rng.choice([-1, 1]))
+    d, k, c = rng.integers(3, 100, n), rng.integers(1, 9, n), rng.integers(1, 9, n)
+    x, by = cp.Variable(n), int(rng.integers(3, 50))
+    constraints, optimum = [x / d >= k], Fraction(int(c @ (d * k)), by)
+    kind = rng.integers(4)
+    if kind == 0:  # which holds
+        constraints.append(cp.mean(x) >= 1)
+    elif kind == 1:  # the same point, twice
+        constraints += [cp.sum(x) == int(d @ k), cp.mean(x) * n >= int(d @ k)]
+    elif kind == 2:  # which is no restriction
+        constraints.append((x / 49) * 49 >= x)
+    objective = c @ x / by
+    objective = cp.Minimize(objective) if sign > 0 else cp.Maximize(-objective)
+    return Planted("rounded", cp.Problem(objective, constraints), sign * optimum, interior=kind in (0, 3))
+
+
 FAMILIES = [
     lp,
     qp,
@@ -279,6 +297,7 @@ FAMILIES = [
     flat,
     infeasible,
     unbounded,
+    rounded,
 ]
 
 
@@ -309,7 +328,7 @@ def random_programs(first, count, solver):
         width = interval.upper_bound - interval.lower_bound if proven else math.inf
         size = max(1.0, abs(float(case.optimum))) if math.isfinite(width) else 1.0
         lower = math.isfinite(interval.lower_bound)
-        if not proven and case.kind != "no interior":
+        if not proven and case.interior:
             print(f"not proven: seed {seed}, {case.kind}: {interval}")
         found[case.kind].append((wrong, proven, width / size, lower, time.process_time() - began))
     print("\n| programs | number | wrong | both sides | lower bound | median relative width | CPU seconds |")

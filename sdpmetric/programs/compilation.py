@@ -137,8 +137,10 @@ def _as_dual(constraint: cp.Constraint, v: FloatArray) -> FloatArray:
     if name == "SOC":
         heads = sizes[0]
         return np.column_stack([v[:heads], v[heads:].reshape(heads, -1)]).ravel()
-    if name in ("ExpCone", "PowCone3D"):
+    if name == "ExpCone":
         return v.reshape(3, -1).T.ravel()
+    if name == "PowCone3D":
+        return v.reshape(3, -1)
     return np.reshape(-v if name == "Zero" else v, constraint.shape, order="F")
 
 

@@ -123,6 +123,9 @@ class Search:
             last = step == len(SHIFTS) or (step >= HOPE and bool(open_sides) and all(open_sides))
             if not self.wide or remaining() <= 0.0 or self._decided(program, units, step, last) or last:
                 return
+            for k, end in enumerate((self.upper, -self.lower)):
+                if step > 0 and end == math.inf:  # other rows lack something where those that did are moved
+                    lacking[k] = np.ones(size, dtype=bool)
             following = SHIFTS[min(step, len(SHIFTS) - 1)]
             shifts = [np.where(own, np.maximum(s, following), 0.0) for s, own in zip(shifts, lacking, strict=True)]
             if self.upper - self.lower < math.inf and step >= ENOUGH_STEPS:
