@@ -42,7 +42,8 @@ def reservation(problem: cp.Problem) -> str | None:
         If CVXPY replaces an atom by an approximation.
     """
     stack = [(problem.objective.expr, True), *((arg, False) for c in problem.constraints for arg in c.args)]
-    complex_one = any(v.is_complex() for v in problem.variables())
+    leaves = [*problem.variables(), *problem.constants(), *problem.parameters()]
+    complex_one = any(leaf.is_complex() for leaf in leaves)
     why, seen = None, set()
     while stack:
         expression, top = stack.pop()
@@ -76,7 +77,8 @@ def _same(expression: cp.Expression, top: bool) -> bool:
         return expression.p_used in (0, 1, 2) if name == "Power" else expression.p == 2
     if name == "QuadForm":
         if not top:
-            _all_directions(np.asarray(expression.args[1].value))
+            P = expression.args[1].value
+            _all_directions(P.toarray() if sp.issparse(P) else np.asarray(P))
         return top
     if name in ("sum_largest", "lambda_sum_largest"):
         return isinstance(expression.k, (int, np.integer))

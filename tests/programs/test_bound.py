@@ -12,6 +12,7 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from typer.testing import CliRunner
 
 import sdpmetric as sm
@@ -163,8 +164,6 @@ def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
 
 
 def test_large_sparse_matrices_are_proven_definite_too(monkeypatch, rng):
-    import scipy.sparse as sp
-
     from sdpmetric.programs import enclosure
 
     W = sp.csr_array(sp.random_array((120, 40), density=0.1, rng=rng) + sp.eye_array(120, 40))
@@ -179,8 +178,6 @@ def test_large_sparse_matrices_are_proven_definite_too(monkeypatch, rng):
 
 
 def test_dependent_columns_are_found_only_where_they_are_exact():
-    import scipy.sparse as sp
-
     A = np.array([[1.0, 0.0, 1.0], [0.0, 3.0, 1.0], [2.0, 6.0, 4.0]])
     assert len(independent(sp.csc_array(A))) == 2
     A[2, 2] += 1e-14
@@ -258,6 +255,7 @@ def test_what_compilation_drops_or_approximates_is_refused():
         ([cp.pnorm(x, math.pi) <= 2], "approx=False"),
         ([cp.geo_mean(x, [2**0.5, 1.0]) >= 1], "approx=False"),
         ([cp.quad_form(x, np.diag([1, 1e-10])) <= 1], "eigenvalue"),
+        ([cp.quad_form(x, sp.diags_array([1, 1e-10]).tocsc()) <= 1], "eigenvalue"),
     ):
         with pytest.raises(ValueError, match=words):
             sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y - z), constraints))
