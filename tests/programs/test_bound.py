@@ -359,3 +359,35 @@ def test_cvxpys_own_programs_for_solvers():
             assert found.upper_bound == value or found.lower_bound == value or math.isinf(found.relative_width), name
     assert len(cases) >= 20
     assert tight >= 17
+
+
+def fractions(v):
+    return np.vectorize(Fraction, otypes=[object])(np.asarray(v, dtype=np.float64))
+
+
+AFFINE = {
+    "product": lambda x, A, b, c, mean: A @ x - b,
+    "quotient": lambda x, A, b, c, mean: (A @ x) / 49 - b / 7,
+    "mean": lambda x, A, b, c, mean: A @ x - mean(x) * c + b * 3,
+    "nested": lambda x, A, b, c, mean: A @ (A[:4] @ x - c[:4]) / 3 + (x[0] / 49) * 49 - x[0],
+    "powers of 2": lambda x, A, b, c, mean: (A @ x) / 2 - b * 4,
+}
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+@pytest.mark.parametrize("name", AFFINE)
+def test_radii_contain_the_coefficients_in_fractions(name, scale, rng):
+    make, A, b, c = AFFINE[name], rng.normal(size=(6, 4)) * scale, rng.normal(size=6), rng.normal(size=6)
+    x = cp.Variable(4)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [make(x, *map(cp.Constant, (A, b, c)), cp.mean) == 0])
+    program = Canonical.of(problem).program
+    exact = [fractions(v) for v in (A, b, c)]
+    at = [make(point, *exact, lambda v: sum(v) / 4) for point in fractions(np.vstack([np.zeros(4), np.eye(4)]))]
+    radii = program.radii
+    for i in range(6):
+        assert abs(Fraction(float(program.b[i])) - at[0][i]) <= Fraction(float(radii.b[i]))
+        for j in range(4):
+            slope = at[j + 1][i] - at[0][i]
+            assert abs(Fraction(float(program.A[i, j])) + slope) <= Fraction(float(radii.A[i, j]))
+    if name in ("product", "powers of 2"):
+        assert program.off is None
