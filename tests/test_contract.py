@@ -71,6 +71,9 @@ FACTORIES = {
         + 0.1 * terms.PairHinge(*pairs_of(y))
         + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2, loss="logistic"),
     ),
+    "terms, weights": lambda X, y: sm.MetricProblem(
+        X, terms.TripletHinge(labels=y, n_neighbors=2, loss="smooth_hinge") + terms.Frobenius(), diagonal=True
+    ),
 }
 QUERIES = {"queries", "queries, hinge"}
 # The verbs of the table in docs/statements.md: what does not work is refused by a sentence.

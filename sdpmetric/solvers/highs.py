@@ -6,15 +6,18 @@ loss, the dual is to maximize ``<o, a>`` where ``c + T^T a >= 0``. The multiplie
 
 from __future__ import annotations
 
+import itertools
 import math
+import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, linprog
 
-from sdpmetric.arrays import FloatArray
-from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.arrays import BoolArray, FloatArray
+from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.metric_problem import MetricProblem
@@ -23,11 +26,18 @@ from sdpmetric.terms.margins import MarginLoss
 
 Index = NDArray[np.intp]
 
-# Entries of a table that is solved as a whole; else rows and columns come in as they are violated.
+# Entries of a table that is solved as a whole; else rows and columns come and go.
 WHOLE_TABLE = 1 << 20
-# Rows and columns to begin with.
-FIRST_ROWS = 2048
+# Rows and columns to begin with; as many, or as many as there are, may come in a round.
+FIRST_ROWS = 1024
 FIRST_COLUMNS = 128
+# Rounds that drop rows whose argument is so far below the kink, in units of the offsets, and columns whose slack is
+# above this share of their cost; later rounds only add, so that they end.
+DROPPING_ROUNDS = 30
+DROPPED_BELOW = -0.5
+DROPPED_SHARE = 0.3
+# Seconds that HiGHS is given at least.
+SHORTEST = 0.01
 # Room of hard constraints in their units, and what HiGHS may violate a constraint by, its smallest tolerance.
 ROOM = 1e-9
 TOLERANCE = 1e-10
@@ -71,16 +81,15 @@ class LinearProgram:
         if feasibility:
             low, high, cost = 0.0 * low, np.where(hard, 1.0, 0.0), 0.0 * cost
         budget.spend()
-        options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
-        if math.isfinite(budget.max_time):
-            options["time_limit"] = max(budget.remaining, 0.01)
+        tolerances = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE)
+        limit = {"time_limit": max(budget.ends - time.perf_counter(), SHORTEST)} if math.isfinite(budget.ends) else {}
         found: OptimizeResult = linprog(
             -program.offset[free] / self.size,
             A_ub=-T.T,
             b_ub=cost,
             bounds=np.stack([low, high], axis=1),
-            method="highs",
-            options=options,
+            method="highs-ds",
+            options={"presolve": False} | tolerances | limit,
         )
         if found.status != 0:
             return None
@@ -103,7 +112,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     rows, columns = every_row, every_column
     if len(rows) * len(columns) > WHOLE_TABLE and not program.hard.any():
         rows, columns = first(program)
-    while True:
+    for turn in itertools.count():
         whole = len(rows) == len(every_row) and len(columns) == len(every_column)
         solved = linear.solve(rows, columns, budget, feasibility=False)
         if solved is None:
@@ -117,17 +126,24 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
         w, a = solved
         w, u = program.vanishing(w, program.excess(w))
         slack = program.slack(a)
-        gap = program.gap(w, u, a, slack)
+        value = program.value(w, u)
+        bound = min(program.dual_value(a, slack, program.cost), value)
         L = program.components(w, PROVEN * tol)
-        if whole or gap <= PROVEN * tol:
+        if whole or relative_gap(value, bound) <= tol:
             step = Step.certified(problem, L, a)
             yield step
             if whole or isinstance(step.certificate, InfeasibilityCertificate):
                 return
         else:
-            yield Step(L, program.value(w, u))
-        more = with_violated(rows, np.where(program.lazy, u, 0.0)), with_violated(columns, -slack / program.lengths)
-        if len(more[0]) == len(rows) and len(more[1]) == len(columns):
+            yield Step(L, value, bound, partial(np.copy, a))
+        dropping = turn < DROPPING_ROUNDS
+        below = dropping & program.lazy & (u < DROPPED_BELOW * program.size)
+        costly = dropping & (w == 0.0) & (slack > DROPPED_SHARE * program.cost)
+        more = (
+            renewed(rows, below, np.where(program.lazy, u, 0.0), FIRST_ROWS),
+            renewed(columns, costly, -slack / program.lengths, FIRST_COLUMNS),
+        )
+        if np.array_equal(more[0], rows) and np.array_equal(more[1], columns):
             more = every_row, every_column
         rows, columns = more
 
@@ -141,7 +157,8 @@ def first(program: Program) -> tuple[Index, Index]:
     return np.union1d(required, lazy[chosen]), columns
 
 
-def with_violated(chosen: Index, violation: FloatArray) -> Index:
-    """Numbers and those that are violated most beside them, sorted: at most as many again."""
-    left = np.setdiff1d(np.flatnonzero(violation > 0.0), chosen)
-    return np.sort(np.concatenate([chosen, left[np.argsort(-violation[left], kind="stable")[: len(chosen)]]]))
+def renewed(chosen: Index, dropped: BoolArray, violation: FloatArray, count: int) -> Index:
+    """Numbers that are not dropped, and those that are violated most beside them, sorted: at least so many."""
+    outside = np.setdiff1d(np.flatnonzero(violation > 0.0), chosen)
+    worst = outside[np.argsort(-violation[outside], kind="stable")[: max(count, len(chosen))]]
+    return np.union1d(chosen[~dropped[chosen]], worst)

@@ -41,6 +41,8 @@ FIRST_ITERATIONS = 50
 MOST_ITERATIONS = 3200
 # Calls without a gap of 0.9 of the best one after which the solver gives up.
 PATIENCE = 3
+# Share of the gap to which the next call goes.
+SMALLER = 0.1
 # Pairs of steps and gradients that are kept.
 MEMORY = 20
 # Where LogDet is part of the sum, weights are at least this share of where they start.
@@ -191,7 +193,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     x = np.ones(k) if program.log else np.zeros(k)
     if init is not None:
         x = np.maximum(problem.domain.combination(init.T @ init) / units, x * SMALLEST_SHARE)
-    best, idle, iterations = math.inf, 0, FIRST_ITERATIONS
+    best, idle, iterations, enough = math.inf, 0, FIRST_ITERATIONS, 0.5 * PROVEN * tol
     bounds = np.stack([np.full(k, SMALLEST_SHARE if program.log else 0.0), np.full(k, np.inf)], axis=1)
 
     def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
@@ -218,7 +220,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
         return program.gap(units * x, u, a, program.linear_cost + T.T @ a)
 
     def stop(intermediate_result: OptimizeResult) -> None:
-        if gap(np.asarray(intermediate_result.x)) <= 0.5 * PROVEN * tol:
+        if gap(np.asarray(intermediate_result.x)) <= enough:
             raise StopIteration
 
     options = {"maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0}
@@ -233,3 +235,4 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
         yield step
         distance = relative_gap(step.objective, min(step.lower_bound, step.objective))
         best, idle = min(best, distance), 0 if distance < 0.9 * best else idle + 1
+        enough *= SMALLER  # where several regularizers are bounded one by one, the certificate proves less than the gap

@@ -98,9 +98,9 @@ def test_an_interruption_of_the_certificate_begins_it_again_and_a_second_one_end
     steps = iter([Step(0.1 * np.eye(3)[:2])])
     if times == 2:
         with pytest.raises(KeyboardInterrupt):
-            run(problem, steps, Budget(), solver="none", tol=1e-3)
+            run(problem, steps, Budget(), tol=1e-3)
         return
-    solution = run(problem, steps, Budget(), solver="none", tol=1e-3)
+    solution = run(problem, steps, Budget(), tol=1e-3)
     assert solution.components.any()
     assert solution.status is Status.INTERRUPTED
 
@@ -133,7 +133,7 @@ def test_too_little_memory_for_a_certificate_leaves_a_point_that_has_one(monkeyp
         return certify(self, components, **options)
 
     monkeypatch.setattr(type(problem), "certify", small)
-    solution = run(problem, steps(), Budget(), solver="none", tol=1e-9)
+    solution = run(problem, steps(), Budget(), tol=1e-9)
     assert np.array_equal(solution.components, good)
     assert solution.status is Status.USER_LIMIT
     assert "memory" in solution.status.advice

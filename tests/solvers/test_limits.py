@@ -64,7 +64,7 @@ def test_a_certificate_that_cannot_be_made_in_time_is_not_begun(monkeypatch: pyt
         budget.reserve = 100.0
         budget.spend()
 
-    solution = run(problem, steps(), budget, solver="none", tol=1e-3)
+    solution = run(problem, steps(), budget, tol=1e-3)
     assert begun == [0]
     assert solution.status is Status.USER_LIMIT
     assert np.isfinite(solution.objective)
