@@ -158,6 +158,8 @@ def _descend(
     that is a share `close` of the value.
     """
     shape, weight = point.F.shape, _barrier(point.problem)
+    # L-BFGS-B compares changes of the value with the larger of it and 1.
+    unit = math.ldexp(1.0, -math.frexp(point.problem.moderate[2])[1])
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()
@@ -165,13 +167,14 @@ def _descend(
         value, _, S = point.smoothed(F, width, center)
         if not math.isfinite(value):
             back = F - point.F  # to where the objective is finite
-            return lowest[0] + 10.0 * abs(lowest[0]), (20.0 * abs(lowest[0]) / np.sum(back**2) * back).ravel()
+            size = unit * abs(lowest[0])
+            return unit * lowest[0] + 10.0 * size, (20.0 * size / np.sum(back**2) * back).ravel()
         if value < lowest[0]:
             lowest[0], point.F = value, F.copy()
             residual = point.residual(F, S) if weight else math.inf
             if residual <= 0.5 * weight and residual * residual <= close * weight * abs(value):
                 raise _CloseEnough
-        return value, point.gradient(F, S).ravel()
+        return unit * value, unit * point.gradient(F, S).ravel()
 
     lowest = [math.inf]
     options = {"maxiter": most, "maxfun": 2 * most, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
