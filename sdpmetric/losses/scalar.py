@@ -488,6 +488,17 @@ class LogRatio(ScalarLoss):
         """With all roundings; it grows with a."""
         return _divergence_above(-self.sides * all_above(s * self.bounds))
 
+    def dual_values_below(self, s: FloatArray) -> FloatArray:
+        """Floats not above ``log(1 - s a b)``, the dual value at the offset ``-s b``.
+
+        That is ``-s a b - l*(a)``, whose two parts cancel where a distance is far below its bound.
+        """
+        x = -self.sides * np.nextafter(s * self.bounds, self.sides * np.inf)
+        found = np.full(len(x), -np.inf)
+        valid = (x > -1.0) & (x < np.inf)
+        found[valid] = log1p_bounds(x[valid])[0]
+        return found
+
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
         """``a b^2 / (1 - s a b)``."""
         return s * self.bounds**2 / (1.0 - self.sides * s * self.bounds)

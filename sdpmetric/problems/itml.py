@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.named import named_prior
@@ -32,6 +32,9 @@ FloatArray = NDArray[np.float64]
 PERCENTILES = (5.0, 95.0)
 # Under gamma="auto" all slacks together weigh this at most, and each slack 1 times the weight of its pair at most.
 FULL = 100.0
+# Relative error of a bound less a shortfall, in units of the bound; the share of the objective above which what it does
+# to the logarithms of slacks is a weakness; and the smallest ratio of a slack to its bound, against division by 0.
+ROUNDING, BLURRED, SMALLEST = 1e-15, 1e-7, 1e-300
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -212,6 +215,25 @@ class ITMLProblem(MetricProblem):
     def with_weights(self, **values: float) -> Self:
         """State the same problem with another `gamma`."""
         return Problem.with_weights(self, **values)
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> Certificate:
+        """Certify a point; see `MetricProblem.certify`. The weakness names pairs too near for the digits of floats."""
+        certificate = super().certify(components, metric=metric, dual=dual)
+        if not isinstance(certificate, DualityCertificate) or certificate.weakness is not None:
+            return certificate
+        L, _ = self.check_point(components, metric)
+        ratios = distances(self.centered @ L.T, *self.pairs.T) / self.bounds
+        apart = ~self.similar & (ratios < 1.0)  # a slack of the bound less the shortfall
+        rounding = ROUNDING * float(np.sum(self.gammas[apart] / np.maximum(ratios[apart], SMALLEST)))
+        if not rounding > BLURRED * certificate.objective:
+            return certificate
+        return replace(
+            certificate,
+            weakness=f"a dissimilar pair is only {float(ratios[apart].min()):.1g} of its bound apart, and floats have "
+            "too few digits for the logarithm of that; leave such pairs out",
+        )
 
     def lists(self) -> dict[str, NDArray[np.generic]]:
         """See `MetricProblem.lists`."""

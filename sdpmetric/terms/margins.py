@@ -19,7 +19,7 @@ from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
 from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
-from sdpmetric.losses import CHECKED, Expression, ScalarLoss, Weighted
+from sdpmetric.losses import CHECKED, Expression, LogRatio, ScalarLoss, Weighted
 from sdpmetric.terms.base import Loss
 
 IndexArray = NDArray[np.int32]
@@ -226,7 +226,10 @@ class MarginLoss(Loss):
     def dual_value(self, a: FloatArray) -> float:
         """See `Loss.dual_value`: the exact multipliers are slopes of floats, ``a_i / w_i`` rounded, times weights."""
         s = np.clip(_ratio(a, self.item_weights), self.scalar.lowest, self.scalar.highest)
-        parts = np.concatenate([a * self.offset, -self.item_weights * self.scalar.conjugates_above(s)])
+        if isinstance(self.scalar, LogRatio) and not (self.scalar.sides * self.scalar.bounds + self.offset).any():
+            parts = self.item_weights * self.scalar.dual_values_below(s)
+        else:
+            parts = np.concatenate([a * self.offset, -self.item_weights * self.scalar.conjugates_above(s)])
         if not np.isfinite(parts).all():
             return -np.inf
         return sum_below(parts - all_above(gamma(WEIGHTED + 4) * np.abs(parts)))

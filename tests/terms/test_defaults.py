@@ -51,12 +51,13 @@ def unproven(kinds: tuple[str, ...], names: tuple[str, ...], count: int, seed: i
 
 
 @pytest.mark.parametrize("kind", ["triplets", "pairs"])
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ["iris", "wine"])  # breast cancer takes 57 s of 68, and is in the slow test
 def test_auto_proves_its_tolerance(kind: str, name: str) -> None:
     assert list(unproven((kind,), (name,), 60, 1)) == []
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["triplets", "pairs", "labels"])
 @pytest.mark.parametrize("name", SETS)
 def test_auto_proves_its_tolerance_at_length(kind: str, name: str) -> None:
