@@ -29,7 +29,8 @@ Index = NDArray[np.intp]
 # Entries of a table that is solved as a whole; else rows and columns come and go.
 WHOLE_TABLE = 1 << 20
 # Rows per column up to which most rows decide, so that larger tables are solved as a whole, too, by HiGHS's interior
-# point method: in 31 processor seconds at 1,500 x 1,536, by its simplex method in more than 52.
+# point method, in 31 processor seconds at 1,500 x 1,536 for more than 52 by its simplex method. With a limit on time
+# rows and columns come and go, as an iteration of the former takes a second.
 SQUARE = 2
 # Rows and columns to begin with; as many, or as many as there are, may come in a round.
 FIRST_ROWS = 1024
@@ -91,10 +92,11 @@ class LinearProgram:
             A_ub=-T.T,
             b_ub=cost,
             bounds=np.stack([low, high], axis=1),
-            method="highs-ipm" if T.size > WHOLE_TABLE and len(free) <= SQUARE * len(columns) else "highs-ds",
+            method="highs-ds" if limit or T.size <= WHOLE_TABLE or len(free) > SQUARE * len(columns) else "highs-ipm",
             options={"presolve": False} | tolerances | limit,
         )
         if found.status != 0:
+            budget.spend(0)  # raises where the time is over
             return None
         w, a = np.zeros(len(program.basis)), program.fixed.copy()
         w[columns] = np.maximum(-found.ineqlin.marginals, 0.0) / lengths
@@ -113,7 +115,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     linear = LinearProgram(problem, program)
     every_row, every_column = np.arange(len(program.offset)), np.arange(len(program.basis))
     rows, columns = every_row, every_column
-    if not program.hard.any() and len(rows) * len(columns) > WHOLE_TABLE and len(rows) > SQUARE * len(columns):
+    large, timed = len(rows) * len(columns) > WHOLE_TABLE, math.isfinite(budget.ends)
+    if large and not program.hard.any() and (timed or len(rows) > SQUARE * len(columns)):
         rows, columns = first(program)
     for turn in itertools.count():
         whole = len(rows) == len(every_row) and len(columns) == len(every_column)
