@@ -106,13 +106,15 @@ def check_saving(solution: Solution) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "solution.npz"
         solution.save(path)
-        again = Solution.load(path, solution.problem, tol=1.001 * solution.relative_gap + 1e-9)
+        tol = 1.001 * solution.relative_gap + 1e-9 if solution.status.ok else None
+        again = Solution.load(path, solution.problem, tol=tol)
     for name in ("objective", "lower_bound"):  # of the certificate that the problem makes again
         here, there = getattr(solution, name), getattr(again, name)
         assert _equal(here, there), f"{name} was {here} and is {there} when the file is loaded"
     assert (again.status, again.extras, again.solver) == (solution.status, solution.extras, solution.solver)
     assert np.array_equal(again.components, solution.components), "the components changed on disk"
-    assert compare(again, solution).rows()[0] == compare(solution).rows()[0]
+    if not again.certificate.as_saved:
+        assert compare(again, solution).rows()[0] == compare(solution).rows()[0]
 
 
 def check_limits(problem: Problem, entry: Solver) -> None:

@@ -19,7 +19,7 @@ def nearest(
 
     Partial sums are those of `turned` and `asked`, the same points along axes of which the leading ones have the
     largest variance; squared distances there are off by `room` at most. Distances that are not given up are computed
-    from the points themselves, so that ties of these stay ties: of equal ones the first rows are nearest.
+    from the points themselves. Ties of these stay ties: of equal ones the first rows are nearest.
     """
     m, (n, d) = len(queries), train.shape
     distances, rows = np.full((m, k), np.inf), np.zeros((m, k), dtype=np.int64)

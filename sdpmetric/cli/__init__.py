@@ -183,7 +183,7 @@ def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json
         problem = inputs.state(data, options).problem
         known = solvers_of(problem)
         named = [name.strip() for name in limits.solvers.split(",")] if limits.solvers else None
-        names = named or [entry.name for entry in known if entry.stream == known[0].stream]
+        names = named or [entry.name for entry in known if entry.stream == known[0].stream and not entry.relaxed]
         inputs.check_names("solver", names, tuple(entry.name for entry in known))
     out = results.Output(as_json)
     out.say(problem.describe())
@@ -344,7 +344,7 @@ def demo(
         out.say(lines(f"{name}: {problem.describe()}").replace(name, f"[bold]{name}[/bold]", 1), markup=True)
         with compilation_bar(f"{name}: first solve, which compiles on a new machine"):
             solve_problem(problem)  # not to be timed as solving
-        tolerances = {entry.name: entry.tol for entry in solvers_of(problem)}
+        tolerances = {entry.name: entry.tol for entry in solvers_of(problem) if not entry.relaxed}
         comparison = results.run_all(problem, name, tolerances, LimitOptions())
         out.say(comparison.table)
         out.judge(lines(comparison.verdict), results.proves(comparison))

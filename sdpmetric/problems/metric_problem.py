@@ -289,8 +289,9 @@ class MetricProblem(Problem):
         multiple, objective = self._best_identity(T)
         scaled = None if self.domain.diagonal or self.domain.blocks else self._scaled_by_pairs(T, objective)
         if scaled is not None:
-            T = scaled
-            multiple, objective = self._best_identity(T)
+            scaled_multiple, scaled_objective = self._best_identity(scaled)
+            if scaled_objective < 1e100:  # else distances of about 1 are not those that the losses are about
+                T, multiple, objective = scaled, scaled_multiple, scaled_objective
         D = self.total.distances(T.T @ self.domain.basis)
         smallest = 0.0 if self.total.barrier or not D.any() else SMALL / math.sqrt(float(D.mean()))  # where 0 is best
         scale = max(multiple, smallest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,8 +127,12 @@ class Factor(Point):
         R = np.asarray(np.linalg.qr(self.F, mode="r"))
         if self.problem.domain.blocks or R.shape[0] != R.shape[1] or not np.diag(R).all():
             return
+        before = self.T, self.F
         self.T, self.F = self.T @ R.T, np.eye(len(R))
         self.__dict__.pop("map", None)
+        if not math.isfinite(self.smoothed(self.F, WIDE, None)[0]):  # by rounding, where numbers are extreme
+            self.T, self.F = before
+            self.__dict__.pop("map", None)
 
     @cached_property
     def parts(self) -> list[NDArray[np.intp]]:

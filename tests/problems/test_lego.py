@@ -219,7 +219,7 @@ def test_equal_examples_that_are_to_be_near_are_harmless():
         (lambda s: s.update([1.0, 1.0], [0.0, 1.0], -0.1), "target must be a finite number of at least 0"),
         (lambda s: s.update([1.0, 1.0], [0.0, 1.0], np.nan), "target must be a finite number"),
         (lambda s: s.update([1.0, 1.0], [0.0, 1.0], 1.0, 2), "side must be 1"),
-        (lambda s: s.update(["a", "b"], [0.0, 1.0], 1.0), "array of real numbers"),
+        (lambda s: s.update(["a", "b"], [0.0, 1.0], 1.0), "contains text"),
         (lambda s: s.partial_fit(X3[:, :1], [[0, 1]], 1.0), "X has 1 features, but this stream began with 2"),
         (lambda s: s.partial_fit([[0.0, np.nan], [1.0, 1.0]], [[0, 1]], 1.0), "NaN"),
         (lambda s: s.update_comparison(*X3, margin=-1.0), "margin must be"),

@@ -130,7 +130,7 @@ def test_queries_that_cannot_be_ranked_are_refused_or_left_out():
         (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=(1.5,)), "sequence of positive integers"),
         (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=3), "sequence of positive integers"),
         (lambda: ranking.evaluate(1j * np.eye(4), [0, 0, 1, 1]), "real numbers"),
-        (lambda: ranking.evaluate([["a"], ["b"]], [0, 1]), "real numbers"),
+        (lambda: ranking.evaluate([["a"], ["b"]], [0, 1]), "contains text"),
         (lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], components=1e200 * np.eye(4)), "overflow"),
         (lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], similarity=np.eye(4)), "overflow"),
         (lambda: sm.Relevance.from_lists([[0], [1]], 2.7), "n_items must be a positive integer, got 2.7"),

@@ -277,8 +277,8 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         (([1.0], [2.0, 1.0], True), "u must be a vector with 2 features"),
         (([1.0, 2.0], [2.0, np.inf], True), "v contains NaN or infinity"),
         (([1.0, 2.0], [2.0, 1.0], 2), r"\+1"),
-        (("abc", [2.0, 1.0], True), "u must be a dense array of real numbers"),
-        (([2.0, 1.0], [1j, 1.0], True), "v must be a dense array of real numbers"),
+        (("abc", [2.0, 1.0], True), "u contains text"),
+        (([2.0, 1.0], [1j, 1.0], True), "real numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             stream.update(*given)
