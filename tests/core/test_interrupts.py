@@ -36,7 +36,7 @@ class Interrupt:
             self.calls += 1
             if self.calls == self.at:
                 while frame is not None:
-                    self.inside = self.inside or (frame.f_code is run.__code__ and "end" in frame.f_locals)
+                    self.inside = self.inside or (frame.f_code is run.__code__ and "solve" in frame.f_locals)
                     frame = frame.f_back
                 raise KeyboardInterrupt
 
