@@ -47,7 +47,7 @@ class Attempts:
                     raise
 
     def _is_settled(self) -> bool:
-        """Whether a contradiction or the like is proven, so that no other solver could say more."""
+        """Whether what is proven, for example a contradiction, leaves nothing to another solver."""
         certificate = None if self.last is None else self.last.certificate
         return certificate is not None and certificate.settles(self.tol)
 
