@@ -1,4 +1,4 @@
-"""Numbers that float64 would change are refused: a certificate is about the numbers that were passed."""
+"""Numbers that float64 would change raise an error: a certificate is about the numbers that were passed."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def weight_of_slacks(
     most: float,
     total: float,
 ) -> float:
-    """`most`, or less, so that the slacks of all pairs weigh `total` together at most; weighted by their own weights.
+    """`most`, or less: together the slacks of all pairs weigh `total` at most; weighted by their own weights.
 
     Similar pairs of equal examples cost nothing under any metric and do not count. So whole weights of examples, whose
     products are the pairs' weights, give what repeated rows give.

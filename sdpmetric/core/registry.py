@@ -39,7 +39,7 @@ class Solver:
     stream : bool
         Whether its steps follow a stream, whose last step is the answer.
     relaxed : bool
-        Whether it looks for points of another set, so that its lower bound is that of a relaxation.
+        Whether it looks for points of another set: its lower bound is then that of a relaxation.
     when : callable or None
         ``when(problem)`` says whether it takes a problem of its statement; None: all of them.
     engines : bool

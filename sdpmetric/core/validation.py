@@ -424,7 +424,7 @@ def numbers(name: str, given: GivenT) -> GivenT:
 def columns_in_errors(X: ArrayLike, what: str = "X") -> Iterator[None]:
     """Let an error of a check of X name the columns that it is about, where X is a pandas or polars frame.
 
-    Dates are refused before, since arrays take them as numbers of nanoseconds.
+    Dates raise an error before, since arrays take them as numbers of nanoseconds.
     """
     if any(_is_date(dtype) for dtype in (X.dtypes if hasattr(X, "columns") and hasattr(X, "dtypes") else ())):
         check_frame(X, what)

@@ -51,7 +51,7 @@ class HashIndex:
     random_state : int, default 0
         Seed of the Gaussian vectors.
     dtype : {"float32", "float64"}, default "float32"
-        The type in which examples are stored, less the center. Distances are those of the stored examples, from their
+        The type in which examples are stored, minus the center. Distances are those of the stored examples, from their
         differences to the query in float64.
 
     Attributes

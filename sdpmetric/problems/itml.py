@@ -225,7 +225,7 @@ class ITMLProblem(MetricProblem):
             return certificate
         L, _ = self.check_point(components, metric)
         ratios = distances(self.centered @ L.T, *self.pairs.T) / self.bounds
-        apart = ~self.similar & (ratios < 1.0)  # a slack of the bound less the shortfall
+        apart = ~self.similar & (ratios < 1.0)  # a slack of the bound minus the shortfall
         rounding = ROUNDING * float(np.sum(self.gammas[apart] / np.maximum(ratios[apart], SMALLEST)))
         if not rounding > BLURRED * certificate.objective:
             return certificate

@@ -28,7 +28,7 @@ Index = NDArray[np.intp]
 
 # Entries of a table that is solved as a whole; else rows and columns come and go.
 WHOLE_TABLE = 1 << 20
-# Rows per column up to which most rows decide, so that larger tables are solved as a whole, too, by HiGHS's interior
+# Rows per column up to which most rows decide: larger tables are solved as a whole, too, by HiGHS's interior
 # point method, in 31 processor seconds at 1,500 x 1,536 for more than 52 by its simplex method. With a limit on time
 # rows and columns come and go, as an iteration of the former takes a second.
 SQUARE = 2
@@ -36,7 +36,7 @@ SQUARE = 2
 FIRST_ROWS = 1024
 FIRST_COLUMNS = 128
 # Rounds that drop rows whose argument is so far below the kink, in units of the offsets, and columns whose slack is
-# above this share of their cost; later rounds only add, so that they end.
+# above this share of their cost; later rounds only add, so they end.
 DROPPING_ROUNDS = 30
 DROPPED_BELOW = -0.5
 DROPPED_SHARE = 0.3
