@@ -1,7 +1,7 @@
-"""Every public name of the package, for `sdpmetric` to load on first use; importing this registers all solvers."""
+"""Every public name of the package, for `sdpmetric` to load on first use; importing this loads no solver."""
 
 from sdpmetric import engine as engines
-from sdpmetric import solvers, terms
+from sdpmetric import terms
 from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
 from sdpmetric.comparator import regret
 from sdpmetric.core.certificate import (
@@ -121,7 +121,6 @@ __all__ = [
     "regret",
     "solve",
     "solver",
-    "solvers",
     "solvers_of",
     "squared_distances",
     "terms",

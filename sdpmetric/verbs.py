@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate, Infeasib
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem, check_problem, unsupported
-from sdpmetric.core.registry import Solver, solvers_in, solvers_of, solvers_to_try
+from sdpmetric.core.registry import Solver, solvers_of, solvers_to_try
 from sdpmetric.core.run import (
     Budget,
     Callback,
@@ -35,8 +35,6 @@ from sdpmetric.engine.interface import using
 
 if TYPE_CHECKING:
     from distributed import Client
-
-solvers_in("sdpmetric.solvers")
 
 
 def solve(

@@ -24,6 +24,7 @@ import sdpmetric as sm
 from sdpmetric import ranking
 from sdpmetric.core.run import Budget
 from sdpmetric.estimators import LMNN
+from sdpmetric.solvers import frml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reproductions"))
 import rivals
@@ -63,13 +64,11 @@ def learn(method: str, X: np.ndarray, y: np.ndarray, passes: int, seconds: float
         loss = method.removeprefix("FRML-").lower()
         problem = sm.FRMLProblem(X, relevance, RANK, loss, 1.0, options.pop("regularization"))
         found = []  # the last step carries the metric with the best validation MAP; no certificate is needed here
-        for step in sm.solvers.frml.steps(
-            problem, Budget(), 1.0, passes=passes, stop_after=10, batch_size=5, **options
-        ):
+        for step in frml.steps(problem, Budget(), 1.0, passes=passes, stop_after=10, batch_size=5, **options):
             found = step.components
         return {"components": found}
     if method.startswith("LORETA"):
-        start = sm.solvers.frml.principal(X, RANK, 1.0)
+        start = frml.principal(X, RANK, 1.0)
         K = rivals.loreta(X, y, start, n_steps=2 * passes * len(X), **options)
         return {"similarity": K.T @ K}
     if method == "MLR-AUC":

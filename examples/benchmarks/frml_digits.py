@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import ranking
+from sdpmetric.solvers import frml
 
 RANK, REGULARIZATION = 60, 0.001
 CHOICES = [{"step": 3.0}, {"step": 30.0}]
@@ -67,7 +68,7 @@ def learn(X: np.ndarray, y: np.ndarray, loss: str, gamma: float, passes: int, st
         regularization=REGULARIZATION,
         step=step,
         decay=0.1 * 5 / len(X),
-        init=sm.solvers.frml.principal(X, rank, sm.solvers.frml.START),
+        init=frml.principal(X, rank, frml.START),
     )
     relevance = sm.Relevance.from_labels(y)
     began = time.process_time()
@@ -93,7 +94,7 @@ def main() -> None:
         if args.only and name not in args.only:
             continue
         X, Q, y, asked = load()
-        unit = np.sqrt(sm.solvers.frml.mean_squared_distance(X))
+        unit = np.sqrt(frml.mean_squared_distance(X))
         X, Q = X / unit, Q / unit
         print(row(name, "Euclidean", scores(X, y, Q, asked), "", "", {}), flush=True)
         P, H, p, h = train_test_split(X, y, test_size=0.2, random_state=0, stratify=y)

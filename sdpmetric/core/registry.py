@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import pkgutil
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -63,18 +65,16 @@ class Solver:
 
 _SOLVERS: list[tuple[Scope, Solver]] = []
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
-# Packages that register solvers when they are imported, which is when the first solver is looked for.
-_PACKAGES: list[str] = []
+# Rooms whose modules register solvers and programs when they are imported, which is when the first one is looked for.
+ROOMS = ("solvers", "formulations")
 
 
-def solvers_in(package: str) -> None:
-    """Register the solvers of a package without importing it yet."""
-    _PACKAGES.append(package)
-
-
+@cache
 def _load() -> None:
-    for package in _PACKAGES:
-        import_module(package)
+    for room in ROOMS:
+        package = import_module(f"sdpmetric.{room}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
 
 
 def solver(
@@ -186,6 +186,7 @@ def formulation(
 
 def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
     """What makes the program of a statement; None where nothing does."""
+    _load()
     return next((_PROGRAMS[kind][0] for kind in statement.__mro__ if kind in _PROGRAMS), None)
 
 

@@ -16,7 +16,6 @@ from sdpmetric.formulations.atoms import metric_variable, squared_distances, tri
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -235,9 +234,3 @@ class ReducedProgram:
         return Dual(
             Triplets.join(self.free, self.at_bound), np.concatenate([*solved, self.push.ceilings(self.at_bound)])
         )
-
-
-@formulation(FRMLProblem, exact=False)
-def state_relaxation(problem: FRMLProblem) -> ExactProgram:
-    """The program of FRML's relaxation, for the AUC loss."""
-    return state(problem.relaxation)

@@ -12,10 +12,7 @@ from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distance
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.problems.mmc import MMCProblem
 
 
 @formulation(MetricProblem)
@@ -100,28 +97,6 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         return Point(np.zeros((d, d)), problem.state_dual(parts))
 
     return ExactProgram(program, read, ExactProgram(feasibility, read_contradiction))
-
-
-@formulation(MMCProblem)
-def state_mmc(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
-    """MMC as section 2.3.1 of Weinberger and Saul (2009) prints it: its constraint is named ``budget``."""
-    stated = state(problem.budgeted, scaled=scaled)
-
-    def read() -> Point:
-        point = stated.read()
-        a = np.asarray(point.dual)
-        return Point(
-            problem.best_scale(psd.factor(point.metric)) ** 2 * point.metric,
-            problem.state_dual(problem.budgeted.total.split(a)[:1]),
-        )
-
-    return ExactProgram(stated.program, read)
-
-
-@formulation(LEGOProblem, exact=False)
-def state_comparator(problem: LEGOProblem) -> ExactProgram:
-    """The program of the comparator of a stream, `LEGOBatchProblem`."""
-    return state(LEGOBatchProblem(problem))
 
 
 def squared_distances_of_rays(Y: np.ndarray, pairs: np.ndarray, sizes: np.ndarray) -> np.ndarray:

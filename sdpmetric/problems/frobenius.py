@@ -23,7 +23,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
-from sdpmetric.problems import proofs
+from sdpmetric.problems import lmnn_proof
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.margins import margin_adjoint
@@ -234,7 +234,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        return proofs.frobenius_lmnn(self, components, dual)
+        return lmnn_proof.frobenius_lmnn(self, components, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""

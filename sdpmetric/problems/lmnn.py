@@ -29,7 +29,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
-from sdpmetric.problems import proofs
+from sdpmetric.problems import lmnn_proof
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.comparisons import TripletHinge, labeled_triplets
 from sdpmetric.terms.linear import Pull, Trace
@@ -349,7 +349,7 @@ class LargeMarginProblem(Problem):
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        return proofs.large_margin(self, components, dual)
+        return lmnn_proof.large_margin(self, components, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""

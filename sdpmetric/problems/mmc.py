@@ -27,7 +27,7 @@ from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
-from sdpmetric.problems import proofs
+from sdpmetric.problems import mmc_proof
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import Term
 from sdpmetric.terms.linear import Pull
@@ -234,7 +234,7 @@ class MMCProblem(MetricProblem):
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and weights prove, for `Solution.save_proof`."""
-        return proofs.mmc(self, components, dual)
+        return mmc_proof.mmc(self, components, dual)
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples in similar pairs."""

@@ -41,7 +41,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
 )
 from sdpmetric.losses import Hard, Hinge, Weighted
-from sdpmetric.problems import proofs
+from sdpmetric.problems import pola_proof
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.pair_margins import as_sum
 
@@ -468,7 +468,7 @@ class POLAProblem(Problem):
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        return proofs.pola(self, components, dual)
+        return pola_proof.pola(self, components, dual)
 
     def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
         """The certificate of online POLA over the first pairs: squared hinges before each update, and its updates."""

@@ -15,10 +15,7 @@ from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.problems.itml import ITMLProblem
-from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.solvers.terms_point import Point
 
 FloatArray = NDArray[np.float64]
@@ -46,9 +43,6 @@ ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
 
 @solver(MetricProblem, "factored", tol=1e-4, rank=3)
-@solver(ITMLProblem, "factored", tol=1e-6, rank=3)
-@solver(MCMLProblem, "factored", tol=1e-6, rank=3)
-@solver(MMCProblem, "factored", tol=1e-6, rank=3)
 def steps(
     problem: MetricProblem,
     budget: Budget,

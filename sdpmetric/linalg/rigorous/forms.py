@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import hinges
+from sdpmetric._loops import rigorous as loops
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
@@ -219,7 +219,7 @@ class Images:
         cuts = threads.cuts(len(first), threads.parts(len(first) * self.points.shape[1]))
         P, errors = self.points, self.errors
         threads.run(
-            lambda t: hinges.distance_bounds(P, errors, *ends, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
+            lambda t: loops.distance_bounds(P, errors, *ends, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
         )
         if self.metric is not None:
             rests = self._rests(*ends)
@@ -297,7 +297,7 @@ class Images:
         cuts = threads.cuts(len(first), threads.parts(len(first) * r))
         sums = np.empty((len(cuts) - 1, 2))
         threads.run(
-            lambda t: hinges.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
+            lambda t: loops.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
             len(sums),
         )
         error, size = (float(each) for each in sums.sum(axis=0))

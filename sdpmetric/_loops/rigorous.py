@@ -1,0 +1,84 @@
+"""Compiled loops of bounds that hold with rounding: of distances, and of the error of a form over pairs."""
+
+from __future__ import annotations
+
+import math
+
+from sdpmetric._loops import FAST, loop
+from sdpmetric._loops.pairs import distance
+from sdpmetric.arrays import FloatArray, IndexArray
+
+SQUARE_ERROR = 1e-15  # more than the relative rounding of squaring, and of adding 1
+SMALLEST_FLOAT = 5e-324
+UNDERFLOWING_SQUARE = 1e-260  # below it a squared distance may miss terms by underflow
+
+
+@loop(nogil=True, fastmath=FAST, inline="always")
+def length_bounds(length: float, g: float, error: float) -> tuple[float, float]:
+    """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
+    near, far = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
+    least, most = near * near * (1.0 - SQUARE_ERROR), far * far * (1.0 + SQUARE_ERROR)
+    if most < UNDERFLOWING_SQUARE and far > 0.0:  # sums with the smallest float take many times as long
+        return max(0.0, least - SMALLEST_FLOAT), most + SMALLEST_FLOAT
+    return least, most
+
+
+@loop(nogil=True)
+def small_length(P: FloatArray, i: int, j: int) -> float:
+    """The distance between two rows of P whose squares may underflow."""
+    top = 0.0
+    for q in range(P.shape[1]):
+        top = max(top, abs(P[i, q] - P[j, q]))
+    s = 0.0
+    if top > 0.0:
+        for q in range(P.shape[1]):
+            u = (P[i, q] - P[j, q]) / top
+            s += u * u
+    return top * math.sqrt(s)
+
+
+@loop(nogil=True, fastmath=FAST)
+def distance_bounds(
+    P: FloatArray,
+    errors: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    begin: int,
+    end: int,
+    g: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """Bounds of the squared distances of pairs `begin` to `end` of exact points, within `errors` of the rows of P."""
+    for p in range(begin, end):
+        d = distance(P, first[p], second[p])
+        length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, first[p], second[p])
+        low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])
+
+
+@loop(nogil=True, fastmath=FAST)
+def form_error(
+    P: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    weights: FloatArray,
+    lengths: FloatArray,
+    errors: FloatArray,
+    begin: int,
+    end: int,
+    sums: FloatArray,
+) -> None:
+    """In `sums` the sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
+
+    Here p is the difference of two rows of P, e the sum of their errors and l the entries of `lengths`. Rounded to
+    nearest.
+    """
+    error = size = 0.0
+    for p in range(begin, end):
+        a, b, w = first[p], second[p], abs(weights[p])
+        d = distance(P, a, b)
+        long = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, a, b)
+        off = errors[a] + errors[b]
+        error += w * long * (lengths[a] + lengths[b] + 2.0 * off) + w * off * off
+        size += w * (long + off) * (long + off)
+    sums[0], sums[1] = error, size

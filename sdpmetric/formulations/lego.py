@@ -1,0 +1,15 @@
+"""The comparator of a LEGO stream as a CVXPY program."""
+
+from __future__ import annotations
+
+from sdpmetric.core.registry import formulation
+from sdpmetric.formulations.exact_program import ExactProgram
+from sdpmetric.formulations.terms import state
+from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.lego_batch import LEGOBatchProblem
+
+
+@formulation(LEGOProblem, exact=False)
+def state_comparator(problem: LEGOProblem) -> ExactProgram:
+    """The program of the comparator of a stream, `LEGOBatchProblem`."""
+    return state(LEGOBatchProblem(problem))
