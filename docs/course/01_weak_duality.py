@@ -1,16 +1,20 @@
 r"""1. A metric by hand, and weak duality
 =======================================
 
-We state large margin nearest neighbor classification (LMNN) for six points on a line, solve it by hand, and prove
-that the answer is optimal. You need to know what a derivative is, and nothing else.
+We state large margin nearest neighbor classification (LMNN) for six points on a line, solve it
+by hand, and prove that the answer is optimal. You need to know what a derivative is, and
+nothing else.
+
+Boyd and Vandenberghe: sections 5.1.1 to 5.1.3 and 5.2.2 (weak duality), 3.3.1 (conjugates, for
+exercise 3). Reading 30 minutes; exercises 11 points, about 65 minutes.
 """
 
 # %%
 # Six points, two classes
 # -----------------------
 #
-# On a line a metric is a single number :math:`m \ge 0`, and the squared distance of two points is :math:`m (a -
-# b)^2`.
+# On a line a metric is a single number :math:`m \ge 0`, and the squared distance of two points
+# is :math:`m (a - b)^2`.
 
 import numpy as np
 
@@ -20,8 +24,9 @@ X = np.array([0.0, 1.0, 2.0, 3.5, 4.5, 5.5])[:, None]
 y = np.array([0, 0, 0, 1, 1, 1])
 
 # %%
-# Each point gets one *target neighbor*, the nearest point of its class. A *triplet* (i, j, l) is a point i, its
-# target neighbor j and a point l of the other class: an *impostor*, if it is too near.
+# Each point gets one *target neighbor*, the nearest point of its class. A *triplet* (i, j, l)
+# is a point i, its target neighbor j and a point l of the other class: an *impostor*, if it is
+# too near.
 
 problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=1, push_weight=0.5)
 print(problem.describe())
@@ -30,8 +35,9 @@ print(problem.describe())
 # The objective
 # -------------
 #
-# Half of the sum of the squared distances to target neighbors (the *pull*), plus half of the sum of the hinges
-# :math:`[1 + D(i, j) - D(i, l)]_+` over all triplets (the *push*). In one dimension both are easy to write down.
+# Half of the sum of the squared distances to target neighbors (the *pull*), plus half of the
+# sum of the hinges :math:`[1 + D(i, j) - D(i, l)]_+` over all triplets (the *push*). In one
+# dimension both are easy to write down.
 
 anchors, targets = problem.target_pairs
 near = (X[anchors, 0] - X[targets, 0]) ** 2
@@ -49,8 +55,8 @@ for m in (0.0, 0.5, 1.0):
     print(f"m = {m}: objective {objective(m):.3f}")
 
 # %%
-# The objective is piecewise linear in m. Its kinks are where a hinge becomes zero, and the minimum is at 0 or at a
-# kink.
+# The objective is piecewise linear in m. Its kinks are where a hinge becomes zero, and the
+# minimum is at 0 or at a kink.
 
 kinks = (1 / (far - near[:, None]))[far > near[:, None]]
 best = min([0.0, *kinks], key=objective)
@@ -60,21 +66,22 @@ print(f"the best m is {best:.4f}, with the objective {objective(best):.4f}")
 # A bound from below
 # ------------------
 #
-# How could we convince somebody who did not look at all kinks? For every hinge and every number :math:`0 \le a \le
-# 1/2`
+# How could we convince somebody who did not look at all kinks? For every hinge and every
+# number :math:`0 \le a \le 1/2`
 #
 # .. math:: \tfrac12 [u]_+ \ge a u ,
 #
-# since a hinge is at least zero and at least its argument. Choose such a *multiplier* :math:`a_t` for each triplet
-# and add up. What is left is linear in m:
+# since a hinge is at least zero and at least its argument. Choose such a *multiplier*
+# :math:`a_t` for each triplet and add up. What is left is linear in m:
 #
 # .. math::
 #
 #    f(m) \ge \sum_t a_t + m \, S(a), \qquad
 #    S(a) = \tfrac12 \sum (\text{near}) - \sum_t a_t (\text{far}_t - \text{near}_t) .
 #
-# If :math:`S(a) \ge 0`, the last term is not negative for any metric, and so *every* metric has an objective of at
-# least :math:`\sum_t a_t`. This is weak duality. Let us try multipliers: 1/2 where the hinge is active at the best m.
+# If :math:`S(a) \ge 0`, the last term is not negative for any metric, and so *every* metric
+# has an objective of at least :math:`\sum_t a_t`. This is weak duality. Let us try
+# multipliers: 1/2 where the hinge is active at the best m.
 
 
 def bound(a):
@@ -88,8 +95,8 @@ a = np.where(hinges > 1e-9, 0.5, 0.0)
 print("multipliers of active triplets only:", bound(a))
 
 # %%
-# That is a bound, but not a tight one: S is positive. The triplet whose hinge is exactly zero may have any multiplier
-# between 0 and 1/2. We raise it until S is zero.
+# That is a bound, but not a tight one: S is positive. The triplet whose hinge is exactly zero
+# may have any multiplier between 0 and 1/2. We raise it until S is zero.
 
 tight = np.argmin(np.abs(hinges))
 room = 0.5 * near.sum() - (a * (far - near[:, None])).sum()
@@ -98,8 +105,8 @@ assert 0 <= a.flat[tight] <= 0.5
 print(f"lower bound {bound(a):.4f}, objective {objective(best):.4f}")
 
 # %%
-# *The* picture of this package: the objective is a convex curve, every choice of multipliers is a line below it, and
-# the best one touches the lowest point.
+# *The* picture of this package: the objective is a convex curve, every choice of multipliers
+# is a line below it, and the best one touches the lowest point.
 
 import matplotlib.pyplot as plt
 
@@ -109,29 +116,36 @@ axis.plot(grid, [objective(m) for m in grid], color="#0072B2", label="objective 
 for share, style in ((0.5, ":"), (0.8, "--"), (1.0, "-")):
     slope = 0.5 * near.sum() - (share * a * (far - near[:, None])).sum()
     axis.plot(
-        grid, share * a.sum() + slope * grid, style, color="#D55E00", label=f"bound by {share:.0%} of the multipliers"
+        grid,
+        share * a.sum() + slope * grid,
+        style,
+        color="#D55E00",
+        label=f"bound by {share:.0%} of the multipliers",
     )
 axis.plot(best, objective(best), "o", color="black")
 axis.set(xlabel="metric m", ylim=(0, 6))
 axis.legend()
+plt.show()
 
 # %%
-# Bound and objective are equal, so the proof is complete. No metric is better, and nobody has to trust our search.
+# Bound and objective are equal, so the proof is complete. No metric is better, and nobody has
+# to trust our search.
 assert np.isclose(bound(a), objective(best))
 
 # %%
-# The package does the same, for matrices: S(a) becomes a matrix that must be positive semidefinite.
+# The package does the same, for matrices: S(a) becomes a matrix that must be positive
+# semidefinite.
 
 solution = sm.solve(problem, tol=1e-8)
 print(solution.certificate)
 assert solution.lower_bound <= objective(best) + 1e-9 <= solution.objective + 2e-9
 
 # %%
-# Exercise 1
-# ----------
+# Exercise 1 (2 points)
+# ---------------------
 #
-# Multiply the best multipliers by 1.1. Why do they prove nothing? How can you repair them, and how good is the bound
-# then?
+# Multiply the best multipliers by 1.1. Why do they prove nothing? How can you repair them, and
+# how good is the bound then?
 #
 # .. raw:: html
 #
@@ -147,11 +161,12 @@ assert np.isclose(bound(scale * 1.1 * a), bound(a))
 #
 #    </details>
 #
-# Exercise 2
-# ----------
+# Exercise 2 (2 points)
+# ---------------------
 #
-# Certify the metric m = 1 with the package. What share of its objective f can a better metric save, by the certificate,
-# and how far may f be above the optimum? Which of the two is the relative gap? How far above is it in truth?
+# Certify the metric m = 1 with the package. What share of its objective f can a better metric
+# save, by the certificate, and how far may f be above the optimum? Which of the two is the
+# relative gap? How far above is it in truth?
 #
 # .. raw:: html
 #
@@ -160,32 +175,48 @@ assert np.isclose(bound(scale * 1.1 * a), bound(a))
 certificate = sm.verify(problem, metric=[[1.0]])
 print(certificate)
 f, b = certificate.objective, certificate.lower_bound
-print(f"another metric saves at most {(f - b) / f:.4f} of f; relative gap {certificate.relative_gap:.4f}")
-print(f"f is at most {f / b - 1:.2%} above the optimum, in truth {objective(1.0) / objective(best) - 1:.2%}")
+print(
+    f"another metric saves at most {(f - b) / f:.4f} of f; "
+    f"relative gap {certificate.relative_gap:.4f}"
+)
+print(
+    f"f is at most {f / b - 1:.2%} above the optimum, "
+    f"in truth {objective(1.0) / objective(best) - 1:.2%}"
+)
 assert b <= objective(best) * (1 + 1e-12)
 
 # %%
-# The optimum v lies between b and f. The share that can be saved, (f - v) / f, is at most (f - b) / f. This is the
-# relative gap, and less than 1 for every positive b. How far f is above the optimum, (f - v) / v, is at most
-# (f - b) / b = f / b - 1, which has no limit as b falls to 0. With the relative gap g it is g / (1 - g): 0.1 % stays
-# 0.1 %, but 89 % becomes 809 %.
+# The optimum v lies between b and f. The share that can be saved, (f - v) / f, is at most (f -
+# b) / f. This is the relative gap, and less than 1 for every positive b. How far f is above
+# the optimum, (f - v) / v, is at most (f - b) / b = f / b - 1, which has no limit as b falls
+# to 0. With the relative gap g it is g / (1 - g): 0.1 % stays 0.1 %, but 89 % becomes 809 %.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 3: derive a conjugate
-# ------------------------------
+# Exercise 3: derive a conjugate (4 points)
+# -----------------------------------------
 #
-# Lines lie below the squared hinge :math:`\tfrac12 [u]_+^2`, too. Show that :math:`\tfrac12 [u]_+^2 \ge a u - \tfrac12
-# a^2` for every :math:`a \ge 0`, and that equality holds for :math:`a = [u]_+`.
+# Lines lie below the squared hinge :math:`\tfrac12 [u]_+^2`, too. Show that :math:`\tfrac12
+# [u]_+^2 \ge a u - \tfrac12 a^2` for every :math:`a \ge 0`, and that equality holds for
+# :math:`a = [u]_+`.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-# For u > 0 the difference is (u - a)^2 / 2. For u <= 0 both terms on the right are at most 0.
+# %%
+# For :math:`u > 0` the difference of the two sides is a square,
+#
+# .. math:: \tfrac12 u^2 - \bigl(a u - \tfrac12 a^2\bigr) = \tfrac12 (u - a)^2 \ge 0 ,
+#
+# and it is 0 exactly for :math:`a = u = [u]_+`. For :math:`u \le 0` the left side is 0 and
+# both terms on the right are at most 0, since :math:`a \ge 0`; both are 0 for :math:`a = 0 =
+# [u]_+`. The largest lower bound of this kind, :math:`\max_{a \ge 0} \{a u - \tfrac12 a^2\}`,
+# is therefore the loss itself: :math:`\tfrac12 a^2` is its conjugate.
+
 u = np.linspace(-3, 3, 61)
 loss = 0.5 * np.maximum(u, 0) ** 2
 assert all((loss >= slope * u - 0.5 * slope**2 - 1e-12).all() for slope in (0.0, 0.5, 2.0))
@@ -197,8 +228,8 @@ assert np.allclose(loss, own * u - 0.5 * own**2)
 #
 #    </details>
 #
-# Exercise 4: break it
-# --------------------
+# Exercise 4: break it (3 points)
+# -------------------------------
 #
 # Find labels of six points for which the best metric is m = 0, and multipliers that prove it.
 #
@@ -207,12 +238,18 @@ assert np.allclose(loss, own * u - 0.5 * own**2)
 #    <details><summary>Solution</summary>
 
 mixed = sm.LMNNProblem.from_labels(X, [0, 1, 1, 1, 1, 0], n_neighbors=1, push_weight=0.5)
-found = sm.solve(mixed, tol=1e-8)
-print(f"metric {found.metric[0, 0]:.1e}, objective {found.objective:.6f}, lower bound {found.lower_bound:.6f}")
-# The two outer points are targets of each other, with every other point between them: any metric but 0 costs more. All
-# 16 multipliers are 1/2.
-assert np.isclose(found.lower_bound, 8)
-assert np.isclose(found.objective, 8)
+outer = sm.solve(mixed, tol=1e-8)
+print(
+    f"metric {outer.metric[0, 0]:.1e}, objective {outer.objective:.6f}, "
+    f"lower bound {outer.lower_bound:.6f}"
+)
+assert np.isclose(outer.lower_bound, 8)
+assert np.isclose(outer.objective, 8)
+
+# %%
+# The two outer points are targets of each other, and every other point lies between them. With
+# all 16 multipliers equal to 1/2, :math:`S(a)` is not negative, and the bound is 16/2 = 8, the
+# objective of m = 0.
 
 # %%
 # .. raw:: html

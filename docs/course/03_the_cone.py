@@ -1,17 +1,21 @@
 r"""3. The cone, drawn
 ==================
 
-A metric of two features has three numbers, so the cone of metrics can be drawn. We see what scaling multipliers to
-feasibility does, and why any multipliers prove something.
+A metric of two features has three numbers, so the cone of metrics can be drawn. We see what
+scaling multipliers to feasibility does, and why any multipliers prove something.
+
+Boyd and Vandenberghe: sections 2.2.5 (the cone), 2.6.1 (dual cones) and 5.9.1. Reading 30
+minutes; exercises 14 points, about 85 minutes.
 """
 
 # %%
 # A cone in three dimensions
 # --------------------------
 #
-# A symmetric matrix :math:`\begin{pmatrix} p & q \\ q & r \end{pmatrix}` is positive semidefinite (PSD) exactly if
-# :math:`p \ge 0`, :math:`r \ge 0` and :math:`p r \ge q^2`. In the coordinates :math:`(p - r)/2`, q and :math:`(p +
-# r)/2` this is an ice-cream cone: the last coordinate is at least the length of the first two.
+# A symmetric matrix :math:`\begin{pmatrix} p & q \\ q & r \end{pmatrix}` is positive
+# semidefinite (PSD) exactly if :math:`p \ge 0`, :math:`r \ge 0` and :math:`p r \ge q^2`. In
+# the coordinates :math:`(p - r)/2`, q and :math:`(p + r)/2` this is an ice-cream cone: the
+# last coordinate is at least the length of the first two.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,8 +39,9 @@ for _ in range(1000):
 # A problem in this cone
 # ----------------------
 #
-# Two classes differ in the second feature. The cost C lies inside the cone. As :math:`\tau` grows, the slack
-# :math:`S(\tau a) = C - \tau \sum_t a_t B_t` moves along a straight line, and out of it.
+# Two classes differ in the second feature. The cost C lies inside the cone. As :math:`\tau`
+# grows, the slack :math:`S(\tau a) = C - \tau \sum_t a_t B_t` moves along a straight line, and
+# out of it.
 
 y = np.repeat([0, 1], 10)
 X = np.column_stack([rng.normal(size=20), y + 0.3 * rng.normal(size=20)])
@@ -60,7 +65,7 @@ def weighted(a):
 
 
 def scaled(a):
-    """The largest share of the multipliers whose slack is in the cone, and the bound that it proves."""
+    """The largest share of the multipliers with a feasible slack, and its bound."""
     W = np.linalg.inv(np.linalg.cholesky(C))
     top = np.linalg.eigvalsh(W @ weighted(a) @ W.T)[-1]
     tau = min(1.0, 1.0 / max(top, 1e-12))
@@ -81,20 +86,27 @@ figure = plt.figure(figsize=(5.5, 4.6), layout="constrained")
 axis = figure.add_subplot(projection="3d")
 height = coordinates(C)[2] * 1.2
 angle, level = np.meshgrid(np.linspace(0, 2 * np.pi, 60), np.linspace(0, height, 20))
-axis.plot_surface(level * np.cos(angle), level * np.sin(angle), level, alpha=0.2, color="#0072B2")
-line = np.array([coordinates(C - share * weighted(a)) for share in np.linspace(0, 1.8 * tau, 30)])
+axis.plot_surface(
+    level * np.cos(angle), level * np.sin(angle), level, alpha=0.2, color="#0072B2"
+)
+line = np.array(
+    [coordinates(C - share * weighted(a)) for share in np.linspace(0, 1.8 * tau, 30)]
+)
 axis.plot(*line.T, color="#D55E00", label="S along the multiples of a")
 axis.scatter(*coordinates(C), color="black", label="C")
-axis.scatter(*coordinates(C - tau * weighted(a)), color="#D55E00", label="the last feasible one")
+axis.scatter(
+    *coordinates(C - tau * weighted(a)), color="#D55E00", label="the last feasible one"
+)
 axis.set(xlabel="(p - r)/2", ylabel="q", zlabel="(p + r)/2")
 axis.legend()
+plt.show()
 
 # %%
 # Better multipliers
 # ------------------
 #
-# Multipliers of other metrics point in other directions, those of the solution in a good one. Any of them proves a
-# bound; none can prove a false one.
+# Multipliers of other metrics point in other directions, those of the solution in a good one.
+# Any of them proves a bound; none can prove a false one.
 
 for name, M in (
     ("Euclidean", np.eye(2)),
@@ -104,11 +116,14 @@ for name, M in (
     print(f"{name}: bound {scaled(multipliers(M))[1]:.3f}")
 optimum = sm.solve(problem, solver="conic")
 print(f"optimum {optimum.objective:.3f}")
-assert all(scaled(multipliers(np.diag(d)))[1] <= optimum.objective for d in rng.exponential(size=(50, 2)))
+assert all(
+    scaled(multipliers(np.diag(d)))[1] <= optimum.objective
+    for d in rng.exponential(size=(50, 2))
+)
 
 # %%
-# Exercise 1
-# ----------
+# Exercise 1 (2 points)
+# ---------------------
 #
 # Which matrices are on the boundary of the cone? What kind of metrics are they?
 #
@@ -116,17 +131,21 @@ assert all(scaled(multipliers(np.diag(d)))[1] <= optimum.objective for d in rng.
 #
 #    <details><summary>Solution</summary>
 
+# %%
+# Those with :math:`p r = q^2`, that is, with determinant 0. They have rank one or zero:
+# :math:`M = v v^\top`, and the distance :math:`(v^\top (x - z))^2` sees one direction only.
+
 v = rng.normal(size=2)
 across, q, up = coordinates(np.outer(v, v))
-assert np.isclose(up, np.hypot(across, q))  # rank one (or 0): a metric that sees one direction only
+assert np.isclose(up, np.hypot(across, q))
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 2
-# ----------
+# Exercise 2 (2 points)
+# ---------------------
 #
 # Break it: find multipliers in their boxes for which the scaled bound is 0.
 #
@@ -135,15 +154,19 @@ assert np.isclose(up, np.hypot(across, q))  # rank one (or 0): a metric that see
 #    <details><summary>Solution</summary>
 
 print(scaled(np.zeros(len(triplets)))[1])
-assert scaled(np.zeros(len(triplets)))[1] == 0  # valid, and useless: no metric costs less than nothing
+assert scaled(np.zeros(len(triplets)))[1] == 0
+
+# %%
+# All multipliers 0. The bound is true and useless: the objective is a sum of terms that are at
+# least 0.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 3: derive the eigenvalues
-# ----------------------------------
+# Exercise 3: derive the eigenvalues (3 points)
+# ---------------------------------------------
 #
 # Express the eigenvalues of the matrix in the three coordinates.
 #
@@ -151,26 +174,42 @@ assert scaled(np.zeros(len(triplets)))[1] == 0  # valid, and useless: no metric 
 #
 #    <details><summary>Solution</summary>
 
+# %%
+# Write :math:`h = (p + r)/2` for the height and :math:`e = (p - r)/2`. The characteristic
+# polynomial is
+#
+# .. math:: (h + e - \lambda)(h - e - \lambda) - q^2 = (h - \lambda)^2 - e^2 - q^2 ,
+#
+# so :math:`\lambda = h \mp \sqrt{e^2 + q^2}`: height minus and plus the distance from the
+# axis. The matrix is positive semidefinite if the smaller one is at least 0, that is, if the
+# height is at least the distance from the axis. This proves that the cone is the ice-cream
+# cone.
+
 A = rng.normal(size=(2, 2))
 A = A + A.T
 across, q, up = coordinates(A)
 assert np.allclose(np.linalg.eigvalsh(A), [up - np.hypot(across, q), up + np.hypot(across, q)])
-# Height minus and plus distance from the axis: the cone is where the smaller one is not negative.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 4: a witness
-# ---------------------
+# Exercise 4: a witness (3 points)
+# --------------------------------
 #
-# The cone is its own dual: S is in it exactly if :math:`\langle S, M \rangle \ge 0` for all M in it. For an S outside
-# the cone, find an M that shows it.
+# The cone is its own dual: S is in it exactly if :math:`\langle S, M \rangle \ge 0` for all M
+# in it. For an S outside the cone, find an M that shows it.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
+
+# %%
+# An eigenvector v of a negative eigenvalue :math:`\lambda` gives :math:`M = v v^\top` with
+# :math:`\langle S, M \rangle = v^\top S v = \lambda < 0`. Conversely, :math:`\langle S, M
+# \rangle = \operatorname{tr}(L S L^\top) \ge 0` for :math:`M = L^\top L` if S is in the cone,
+# so no such M exists then.
 
 S = C - 1.5 * tau * weighted(a)
 values, vectors = np.linalg.eigh(S)
@@ -184,11 +223,11 @@ assert values[0] < 0
 #
 #    </details>
 #
-# Exercise 5: design a metric from multipliers
-# --------------------------------------------
+# Exercise 5: design a metric from multipliers (4 points)
+# -------------------------------------------------------
 #
-# At the last feasible share S has a null direction v. Complementary slackness suggests the metric :math:`m\, v v^\top`.
-# How good is its best multiple?
+# At the last feasible share S has a null direction v. Complementary slackness suggests the
+# metric :math:`m\, v v^\top`. How good is its best multiple?
 #
 # .. raw:: html
 #

@@ -1,8 +1,11 @@
 r"""4. Optimality conditions, and any metric judged
 ===================================================
 
-We check the four conditions of Karush, Kuhn and Tucker (KKT) on numbers, and see what complementary slackness says
-about ranks. Then we certify metrics that solve other problems.
+We check the four conditions of Karush, Kuhn and Tucker (KKT) on numbers, and see what
+complementary slackness says about ranks. Then we certify metrics that solve other problems.
+
+Boyd and Vandenberghe: sections 5.5.1 to 5.5.3 (gaps, complementary slackness, KKT) and 5.9.2
+(the same with cones). Reading 30 minutes; exercises 10 points, about 60 minutes.
 """
 
 # %%
@@ -13,11 +16,12 @@ about ranks. Then we certify metrics that solve other problems.
 #
 # 1. M is positive semidefinite (primal feasible),
 # 2. :math:`0 \le a_t \le 1/2` and :math:`S = C - \sum_t a_t B_t \succeq 0` (dual feasible),
-# 3. :math:`a_t = 1/2` for violated triplets, 0 for those beyond the margin (complementary slackness of the hinges),
+# 3. :math:`a_t = 1/2` for violated triplets, 0 for those beyond the margin (complementary
+#    slackness of the hinges),
 # 4. :math:`\langle S, M \rangle = 0` (complementary slackness of the cone).
 #
-# If 1 and 2 hold, objective minus bound is the sum of the violations of 3 and 4, so a gap of 0 means that all four
-# hold.
+# If 1 and 2 hold, objective minus bound is the sum of the violations of 3 and 4, so a gap of 0
+# means that all four hold.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,8 +47,9 @@ print(
 assert np.allclose(a[found.excess > 1e-5], 0.5, atol=1e-3)
 
 # %%
-# Both matrices are positive semidefinite and their product has trace 0, so :math:`S M = 0`: they share eigenvectors,
-# and no direction has weight in both. Hence rank M + rank S is at most the dimension, 13.
+# Both matrices are positive semidefinite and their product has trace 0, so :math:`S M = 0`:
+# they share eigenvectors, and no direction has weight in both. Hence rank M + rank S is at
+# most the dimension, 13.
 
 anchors, targets, impostors = (found.roles[role] for role in ("anchor", "target", "impostor"))
 pull = X[problem.target_pairs[0]] - X[problem.target_pairs[1]]
@@ -72,20 +77,29 @@ candidates = {
 # The certificates
 # ----------------
 #
-# ``rescale=True`` certifies the best multiple of each metric: the other methods have no margin of 1, so their unit
-# of length is arbitrary.
+# ``rescale=True`` certifies the best multiple of each metric: the other methods have no margin
+# of 1, so their unit of length is arbitrary.
 
 for name, L in candidates.items():
     certificate = sm.verify(problem, L, rescale=True)
-    wrong = classification.knn_predict(L, X, y, n_neighbors=3) != y  # each example without itself
-    print(f"{name:>10}: objective {certificate.objective:6.1f}, relative gap {certificate.relative_gap:.4f}", end=", ")
+    wrong = (
+        classification.knn_predict(L, X, y, n_neighbors=3) != y
+    )  # each example without itself
+    print(
+        f"{name:>10}: objective {certificate.objective:6.1f}, "
+        f"relative gap {certificate.relative_gap:.4f}",
+        end=", ",
+    )
     print(f"leave-one-out error {wrong.mean():.1%}")
     assert certificate.lower_bound <= certificate.objective
 
 # %%
-# A lower bound is about the problem, so it holds for every metric. A large gap means that the metric does not solve
-# *this* program, not that it is bad: LDA has a small error here and is not optimal for LMNN. A small gap means that the
-# program is solved, not that it suits your purpose.
+# A lower bound is about the problem, so it holds for every metric. ``verify`` searches for
+# multipliers until its bound is close to the optimum, so a large gap *here* means that the
+# metric does not solve this program. In general it need not mean that: bad multipliers leave a
+# large gap at the optimum, too. Nor does a large gap mean that the metric is bad for its
+# purpose: LDA has a small error here and is not optimal for LMNN. And a small gap means that
+# the program is solved, not that the program suits your purpose.
 #
 # The embeddings
 # --------------
@@ -98,12 +112,14 @@ for axis, (name, L) in zip(axes.flat, candidates.items(), strict=False):
     axis.scatter(*(Z @ plane.T).T, c=y, s=6, cmap="viridis")
     axis.set(title=name, xticks=[], yticks=[])
     axis.set_aspect("equal", adjustable="datalim")
+plt.show()
 
 # %%
-# Exercise 1
-# ----------
+# Exercise 1 (2 points)
+# ---------------------
 #
-# Perturb the solution: add noise of 1 % to its components. How large is the gap now? And with 10 %?
+# Perturb the solution: add noise of 1 % to its components. How large is the gap now? And with
+# 10 %?
 #
 # .. raw:: html
 #
@@ -124,8 +140,8 @@ assert gaps[2] > gaps[0]
 #
 #    </details>
 #
-# Exercise 2
-# ----------
+# Exercise 2 (1 point)
+# --------------------
 #
 # A colleague sends a metric with a negative eigenvalue. What does the package say?
 #
@@ -143,14 +159,26 @@ except ValueError as error:
 #
 #    </details>
 #
-# Exercise 3: where the gap sits
-# ------------------------------
+# Exercise 3: where the gap sits (4 points)
+# -----------------------------------------
 #
 # Split objective minus bound into the violations of conditions 3 (hinges) and 4 (cone).
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
+
+# %%
+# With :math:`u_t = 1 - \langle B_t, M \rangle` the objective is :math:`\langle C, M \rangle +
+# \tfrac12 \sum_t [u_t]_+` and the bound :math:`\sum_t a_t`. Insert :math:`C = S + \sum_t a_t
+# B_t`:
+#
+# .. math::
+#
+#    \langle C, M \rangle + \tfrac12 \sum_t [u_t]_+ - \sum_t a_t
+#    = \langle S, M \rangle + \sum_t \bigl( \tfrac12 [u_t]_+ - a_t u_t \bigr) .
+#
+# Both parts are at least 0 if conditions 1 and 2 hold, and 0 exactly if 4 and 3 hold.
 
 u = found.excess
 hinges, cone = float((0.5 * np.maximum(u, 0) - a * u).sum()), float(np.sum(S * M))
@@ -162,8 +190,8 @@ assert np.isclose(hinges + cone, exact.objective - a.sum(), atol=1e-6 * exact.ob
 #
 #    </details>
 #
-# Exercise 4: break it
-# --------------------
+# Exercise 4: break it (3 points)
+# -------------------------------
 #
 # Double the optimal metric and keep the multipliers. Which of the four conditions fails?
 #
@@ -171,10 +199,13 @@ assert np.isclose(hinges + cone, exact.objective - a.sum(), atol=1e-6 * exact.ob
 #
 #    <details><summary>Solution</summary>
 
+# %%
+# Conditions 1, 2 and 4 still hold: 2 is about the multipliers, which were kept, and 1 and 4,
+# :math:`\langle S, 2 M \rangle = 0`, do not depend on the scale of M. Condition 3 fails: other
+# triplets are violated now. The bound, which depends on the multipliers only, stays.
+
 doubled = problem.certify(np.sqrt(2) * exact.components, dual=exact.dual)
 print(doubled)
-# 1, 2 and 4 still hold, since none depends on the scale of M. Condition 3 fails: other triplets are violated now. The
-# bound stays.
 assert np.isclose(doubled.lower_bound, exact.lower_bound, rtol=1e-6)
 assert doubled.objective > exact.objective
 

@@ -1,17 +1,22 @@
 r"""5. Conjugates: one inequality, many methods
 ===============================================
 
-Nearly every bound in this package follows from one inequality, that of Fenchel and Young. We check it for some losses,
-and then build problems from terms: the package derives the exact program, a fast solver, the dual and the certificate.
+Nearly every bound in this package follows from one inequality, that of Fenchel and Young. We
+check it for some losses, and then build problems from terms: the package derives the exact
+program, a fast solver, the dual and the certificate.
+
+Boyd and Vandenberghe: sections 3.3 (conjugates) and 5.1.6 (dual functions from conjugates).
+Reading 40 minutes; exercises 15 points, about 90 minutes.
 """
 
 # %%
 # Fenchel and Young
 # -----------------
 #
-# The conjugate of a loss is :math:`\ell^*(a) = \sup_u \{a u - \ell(u)\}`, so :math:`\ell(u) \ge a u - \ell^*(a)` for
-# all u and a. If u is linear in the metric, so is the right side. What is left is to minimize a linear function plus
-# any other term over the cone, and these minima are known:
+# The conjugate of a loss is :math:`\ell^*(a) = \sup_u \{a u - \ell(u)\}`, so :math:`\ell(u)
+# \ge a u - \ell^*(a)` for all u and a. If u is linear in the metric, so is the right side.
+# What is left is to minimize a linear function plus any other term over the cone, and these
+# minima are known:
 #
 # - no other term: :math:`\min_M \langle S, M \rangle = 0` if :math:`S \succeq 0` (LMNN, MCML);
 # - a Frobenius term: :math:`-\tfrac12 \lVert [-S]_+ \rVert^2` (POLA);
@@ -28,12 +33,14 @@ LOSS = {
 for name, (loss, conjugate) in LOSS.items():
     gaps = np.array([loss - (a * u - conjugate(a)) for a in (0.1, 0.5, 0.9)])
     print(
-        f"{name}: smallest difference {gaps.min():.1e}, attained for every a: {bool((gaps.min(axis=1) < 1e-3).all())}"
+        f"{name}: smallest difference {gaps.min():.1e}, "
+        f"attained for every a: {bool((gaps.min(axis=1) < 1e-3).all())}"
     )
     assert gaps.min() >= -1e-12
 
 # %%
-# In a picture: for each slope a, a line touches the loss from below, and its height at 0 is :math:`-\ell^*(a)`.
+# In a picture: for each slope a, a line touches the loss from below, and its height at 0 is
+# :math:`-\ell^*(a)`.
 
 import matplotlib.pyplot as plt
 
@@ -44,13 +51,15 @@ for axis, (name, (loss, conjugate)) in zip(axes, LOSS.items(), strict=True):
         axis.plot(u, a * u - conjugate(a), linewidth=1, label=f"slope {a}")
     axis.set(title=name, xlabel="u", ylim=(-1, 3))
 axes[0].legend()
+plt.show()
 
 # %%
 # A sum of terms
 # --------------
 #
-# We have few labels (30 of 150 flowers), and expect that all features matter. So we pull neighbors together, push
-# impostors away, and stay near the Euclidean metric by the LogDet divergence.
+# We have few labels (30 of 150 flowers), and expect that all features matter. So we pull
+# neighbors together, push impostors away, and stay near the Euclidean metric by the LogDet
+# divergence.
 
 from dataclasses import dataclass, replace
 
@@ -79,23 +88,29 @@ assert sm.compare(fast, exact).consistent
 assert fast.relative_gap <= 1e-4
 
 # %%
-# How much should we trust the few labels? We vary the weight of one term, and classify the other 120 flowers by their
-# three nearest neighbors among the 30.
+# How much should we trust the few labels? We vary the weight of one term, and classify the
+# other 120 flowers by their three nearest neighbors among the 30.
 
 rest = np.setdiff1d(np.arange(150), few)
 weights = [0.01, 1.0, 100.0]
 for weight, solution in zip(weights, sm.path(problem, log_det=weights), strict=True):
-    predicted = classification.knn_predict(solution.components, X_few, y_few, X[rest], n_neighbors=3)
-    print(f"weight {weight}: accuracy {np.mean(predicted == y[rest]):.3f}, gap {solution.relative_gap:.0e}")
+    predicted = classification.knn_predict(
+        solution.components, X_few, y_few, X[rest], n_neighbors=3
+    )
+    print(
+        f"weight {weight}: accuracy {np.mean(predicted == y[rest]):.3f}, "
+        f"gap {solution.relative_gap:.0e}"
+    )
     assert solution.status.ok
 
 # %%
 # A term of your own
 # ------------------
 #
-# Suppose that certain pairs must be at least 1 apart. The loss of a pair is a hinge, :math:`[1 - D_p]_+`. A term names
-# the pairs it depends on, and states how its numbers :math:`u = c + K D` come from their distances. The dual and the
-# certificate are computed from the conjugate of the loss.
+# Suppose that certain pairs must be at least 1 apart. The loss of a pair is a hinge, :math:`[1
+# - D_p]_+`. A term names the pairs it depends on, and states how its numbers :math:`u = c + K
+# D` come from their distances. The dual and the certificate are computed from the conjugate of
+# the loss.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,15 +140,15 @@ print(sm.compare(fast, exact).verdict)
 assert sm.compare(fast, exact).consistent
 
 # %%
-# The bound is proven by the same theorem as for the terms of the package: Fenchel and Young for each loss, and a matrix
-# that must be positive semidefinite. A conjugate that is too small would show here, as a lower bound above the
-# objective of the other solver.
+# The bound is proven by the same theorem as for the terms of the package: Fenchel and Young
+# for each loss, and a matrix that must be positive semidefinite. A conjugate that is too small
+# would show here, as a lower bound above the objective of the other solver.
 #
-# Exercise 1
-# ----------
+# Exercise 1 (3 points)
+# ---------------------
 #
-# Replace the hinge by its square (``LOSSES["squared_hinge"]``). Are more or fewer pairs violated? Check the
-# certificate against the exact solver.
+# Replace the hinge by its square (``LOSSES["squared_hinge"]``). Are more or fewer pairs
+# violated? Check the certificate against the exact solver.
 #
 # .. raw:: html
 #
@@ -158,15 +173,18 @@ def violated(metric):
 
 
 print("hinge:", violated(fast.metric), "squared hinge:", violated(solution.metric))
-# More: small violations cost little when they are squared, so they are spread over more pairs.
+
+# %%
+# More pairs are violated: small violations cost little when they are squared, so they are
+# spread over more pairs.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 2: derive a conjugate
-# ------------------------------
+# Exercise 2: derive a conjugate (3 points)
+# -----------------------------------------
 #
 # Compute :math:`\sup_u \{a u - [u]_+^2\}` by hand, and compare with the table above.
 #
@@ -174,7 +192,11 @@ print("hinge:", violated(fast.metric), "squared hinge:", violated(solution.metri
 #
 #    <details><summary>Solution</summary>
 
-# For a >= 0 the maximum is at u = a / 2: a^2 / 4. For a < 0 it is infinite.
+# %%
+# For :math:`a < 0` let :math:`u \to -\infty`: the supremum is infinite. For :math:`a \ge 0` no
+# :math:`u < 0` is better than u = 0. For :math:`u \ge 0` the function is :math:`a u - u^2 =
+# a^2/4 - (u - a/2)^2`, so its maximum is :math:`a^2 / 4`, at :math:`u = a/2`.
+
 for a in (0.1, 0.5, 0.9):
     assert np.isclose((a * u - np.maximum(u, 0) ** 2).max(), a**2 / 4, atol=1e-4)
 
@@ -183,16 +205,29 @@ for a in (0.1, 0.5, 0.9):
 #
 #    </details>
 #
-# Exercise 3: the minimum over the cone, with LogDet
-# --------------------------------------------------
+# Exercise 3: the minimum over the cone, with LogDet (4 points)
+# -------------------------------------------------------------
 #
-# Show that :math:`\min_M \{\operatorname{tr} M - \log\det M - d + \langle S, M \rangle\} = \log\det(I + S)`.
+# Show that :math:`\min_M \{\operatorname{tr} M - \log\det M - d + \langle S, M \rangle\} =
+# \log\det(I + S)`.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-# The derivative I - M^-1 + S vanishes at M = (I + S)^-1; there the trace of (I + S) M is d.
+# %%
+# The minimum is over the positive definite M. The function is convex, since :math:`-\log\det`
+# is (its restriction to a line, :math:`-\sum_i \log(1 + t \mu_i)` plus a constant, is a sum of
+# convex functions) and the rest is linear. So a point where the derivative vanishes is the
+# minimum. The derivative is :math:`I - M^{-1} + S`. If :math:`I + S` is positive definite, it
+# vanishes at :math:`M = (I + S)^{-1}`, where
+#
+# .. math:: \operatorname{tr}((I + S) M) - \log\det M - d = d + \log\det(I + S) - d .
+#
+# If :math:`I + S` has an eigenvector v with an eigenvalue of at most 0, then :math:`M = I + t
+# v v^\top` has values that fall without limit as t grows: the minimum is :math:`-\infty`, and
+# the multipliers prove nothing.
+
 root = np.random.default_rng(0).normal(size=(3, 3))
 S = root @ root.T
 
@@ -211,22 +246,40 @@ assert penalized(1.1 * best) > penalized(best) < penalized(0.9 * best)
 #
 #    </details>
 #
-# Exercise 4: the minimum over the cone, with a Frobenius term
-# ------------------------------------------------------------
+# Exercise 4: the minimum over the cone, with a Frobenius term (5 points)
+# -----------------------------------------------------------------------
 #
-# What is the minimum of :math:`\tfrac12 \lVert M \rVert^2 + \langle S, M \rangle`, and which M attains it?
+# What is the minimum of :math:`\tfrac12 \lVert M \rVert^2 + \langle S, M \rangle` over
+# :math:`M \succeq 0`, and which M attains it?
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-# M = [-S]_+, the projection of -S to the cone.
+# %%
+# Split :math:`-S = P - N` into its positive and its negative part: :math:`P = [-S]_+` and
+# :math:`N = [S]_+` are positive semidefinite, and :math:`\langle P, N \rangle = 0`, since
+# their eigenvectors are orthogonal. For every :math:`M \succeq 0`
+#
+# .. math::
+#
+#    \tfrac12 \lVert M \rVert^2 + \langle S, M \rangle
+#    = \tfrac12 \lVert M - P \rVert^2 - \tfrac12 \lVert P \rVert^2 + \langle N, M \rangle
+#    \ge - \tfrac12 \lVert P \rVert^2 ,
+#
+# because :math:`\langle N, M \rangle \ge 0`. Equality holds for M = P. So the minimum is
+# :math:`-\tfrac12 \lVert [-S]_+ \rVert^2`, attained at :math:`M = [-S]_+`, the projection of
+# -S to the cone.
+
 S = S - 4 * np.eye(3)
 values, vectors = np.linalg.eigh(-S)
 M = (vectors * np.maximum(values, 0)) @ vectors.T
 lowest = 0.5 * np.sum(M * M) + np.sum(S * M)
 assert np.isclose(lowest, -0.5 * np.sum(np.maximum(values, 0) ** 2))
-assert all(lowest <= 0.5 * np.sum(N * N) + np.sum(S * N) for N in (np.zeros((3, 3)), np.eye(3), 1.2 * M))
+assert all(
+    lowest <= 0.5 * np.sum(N * N) + np.sum(S * N)
+    for N in (np.zeros((3, 3)), np.eye(3), 1.2 * M)
+)
 
 # %%
 # .. raw:: html

@@ -1,17 +1,21 @@
 r"""6. Pairs that contradict each other: Farkas' lemma
 ==================================================
 
-Some demands cannot be met by any metric. A failed solver does not prove that; a few multipliers do. We find them, check
-them by hand, and see that one of two certificates always exists.
+Some demands cannot be met by any metric. A failed solver does not prove that; a few
+multipliers do. We find them, check them by hand, and see that one of two certificates always
+exists.
+
+Boyd and Vandenberghe: sections 5.8 (theorems of alternatives) and 5.9.4 (the same with cones).
+Reading 30 minutes; exercises 10 points, about 60 minutes.
 """
 
 # %%
 # Three points
 # ------------
 #
-# POLA asks for a metric A and a threshold :math:`b \ge 1`: squared distances of similar pairs should be at most b - 1,
-# those of dissimilar ones at least b + 1. Take points at 0, 1 and 2 on a line: the outer two are similar, and 0 and 1
-# are not.
+# POLA asks for a metric A and a threshold :math:`b \ge 1`: squared distances of similar pairs
+# should be at most b - 1, those of dissimilar ones at least b + 1. Take points at 0, 1 and 2
+# on a line: the outer two are similar, and 0 and 1 are not.
 
 import numpy as np
 
@@ -23,38 +27,44 @@ solution = sm.solve(problem)
 print(solution.status, solution.certificate.contradiction)
 
 # %%
-# On a line the reason is plain: 4 m must be at most b - 1, and m at least b + 1. In general, multiply the demands by
-# :math:`a_t \ge 0` that are not all 0, and add them up. Any metric that meets the demands satisfies
+# On a line the reason is plain: 4 m must be at most b - 1, and m at least b + 1. In general,
+# multiply the demands by :math:`a_t \ge 0` that are not all 0, and add them up. Any metric
+# that meets the demands satisfies
 #
 # .. math:: \sum_t a_t \le b \sum_t a_t y_t - \Bigl\langle \sum_t a_t y_t V_t, A \Bigr\rangle ,
 #
-# where :math:`y_t = \pm 1`. But the left side is positive, and the right side is not, for any A and b, if :math:`\sum_t
-# a_t y_t V_t \succeq 0` and :math:`\sum_t a_t y_t \le 0`.
+# where :math:`y_t = \pm 1`. But the left side is positive, and the right side is not, for any
+# A and b, if :math:`\sum_t a_t y_t V_t \succeq 0` and :math:`\sum_t a_t y_t \le 0`.
 
 a, signs, squares = np.array([1.0, 1.0]), np.array([1, -1]), np.array([4.0, 1.0])
 print("matrix:", (a * signs * squares).sum(), "threshold:", (a * signs).sum())
 assert (a * signs * squares).sum() >= 0 >= (a * signs).sum()
 
 # %%
-# Each demand is a half plane of metrics m and thresholds b. The two do not meet where m is at least 0:
+# Each demand is a half plane of metrics m and thresholds b. The two do not meet where m is at
+# least 0:
 
 import matplotlib.pyplot as plt
 
 m = np.linspace(-1.5, 2, 50)
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
-axis.fill_between(m, 4 * m + 1, 9, alpha=0.4, label="0 and 2 are similar: b is at least 4 m + 1")
+axis.fill_between(
+    m, 4 * m + 1, 9, alpha=0.4, label="0 and 2 are similar: b is at least 4 m + 1"
+)
 axis.fill_between(m, -9, m - 1, alpha=0.4, label="0 and 1 are not: b is at most m - 1")
 axis.axvline(0, color="black", linewidth=1)
 axis.set(xlabel="metric m", ylabel="threshold b", xlim=(-1.5, 2), ylim=(-6, 9))
 axis.legend(loc="lower right")
+plt.show()
 
 # %%
 # A theorem of alternatives
 # -------------------------
 #
-# Farkas' lemma says that there is no third case: either a metric meets all demands, or such multipliers exist. For
-# matrices this needs that the set of all sums is closed, which the `docs <../../pola.html>`_ show. We try random pairs
-# in five dimensions: the demands of a few can be met, those of many cannot.
+# Farkas' lemma says that there is no third case: either a metric meets all demands, or such
+# multipliers exist. For matrices this needs that the set of all sums is closed, which the
+# `docs <../../pola.html>`_ show. We try random pairs in five dimensions: the demands of a few
+# can be met, those of many cannot.
 
 rng = np.random.default_rng(0)
 for count in (5, 20, 80):
@@ -79,8 +89,8 @@ assert lowest >= -1e-9 * highest
 assert np.sum(a * sign) <= 1e-9 * a.sum()
 
 # %%
-# Exercise 1
-# ----------
+# Exercise 1 (2 points)
+# ---------------------
 #
 # Leave out one of the contradicting pairs. Are the others feasible?
 #
@@ -90,17 +100,21 @@ assert np.sum(a * sign) <= 1e-9 * a.sum()
 
 rest = np.setdiff1d(np.arange(count), found.certificate.contradiction[:1])
 print(sm.solve(sm.POLAProblem(Z, pairs[rest], similar[rest])).status)
-# Not necessarily: other pairs may contradict each other as well, and the set found need not be the smallest.
+
+# %%
+# Not necessarily: other pairs may contradict each other as well, and the listed set need not
+# be a smallest one.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 2
-# ----------
+# Exercise 2 (2 points)
+# ---------------------
 #
-# Soften the demands of the three points with ``slack_weight=1``. What is the optimum, and which pair pays?
+# Soften the demands of the three points with ``slack_weight=1``. What is the optimum, and
+# which pair pays?
 #
 # .. raw:: html
 #
@@ -108,7 +122,10 @@ print(sm.solve(sm.POLAProblem(Z, pairs[rest], similar[rest])).status)
 
 soft = sm.solve(sm.POLAProblem(X, problem.pairs, problem.similar, slack_weight=1.0))
 distances, b = soft.metric[0, 0] * squares, soft.extras["threshold"]
-print(f"{soft.status}, objective {soft.objective:.3f}, slacks {np.maximum(0, 1 - signs * (b - distances)).round(3)}")
+print(
+    f"{soft.status}, objective {soft.objective:.3f}, "
+    f"slacks {np.maximum(0, 1 - signs * (b - distances)).round(3)}"
+)
 assert soft.status.ok
 
 # %%
@@ -116,20 +133,24 @@ assert soft.status.ok
 #
 #    </details>
 #
-# Exercise 3: Farkas for numbers
-# ------------------------------
+# Exercise 3: Farkas for numbers (3 points)
+# -----------------------------------------
 #
-# The demands :math:`x \le 0` and :math:`x \ge 1` contradict each other. Which multipliers show it? Let a linear program
-# find them.
+# The demands :math:`x \le 0` and :math:`x \ge 1` contradict each other. Which multipliers show
+# it? Let a linear program find them.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
+# %%
+# Write the demands as :math:`A x \le b`. Multipliers :math:`a \ge 0` with :math:`a^\top A = 0`
+# and :math:`a^\top b < 0` turn their sum into :math:`0 \le a^\top b < 0`, which no x
+# satisfies. Here the two demands add up to :math:`1 \le 0` with the multipliers 1 and 1.
+
 from scipy.optimize import linprog
 
 A, b = np.array([[1.0], [-1.0]]), np.array([0.0, -1.0])  # A x <= b
-# Multipliers a >= 0 with a A = 0 and a b < 0 turn the sum of the demands into 0 <= a b < 0.
 found_a = linprog(b, A_eq=A.T, b_eq=[0.0], bounds=[(0, 1), (0, 1)])
 print(found_a.x, found_a.fun)
 assert found_a.fun < 0
@@ -139,8 +160,8 @@ assert found_a.fun < 0
 #
 #    </details>
 #
-# Exercise 4: design a contradiction
-# ----------------------------------
+# Exercise 4: design a contradiction (3 points)
+# ---------------------------------------------
 #
 # Build two pairs in the plane that no metric satisfies. Use as few points as you can.
 #
@@ -150,7 +171,9 @@ assert found_a.fun < 0
 
 twins = sm.POLAProblem([[0.0, 0.0], [1.0, 2.0]], pairs=[[0, 1], [1, 0]], similar=[True, False])
 answer = sm.solve(twins)
-print(answer.status, answer.certificate.contradiction)  # one pair, called similar and dissimilar
+print(
+    answer.status, answer.certificate.contradiction
+)  # one pair, called similar and dissimilar
 assert str(answer.status) == "infeasible"
 
 # %%

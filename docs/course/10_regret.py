@@ -1,16 +1,20 @@
 r"""10. Online learning, regret, and a false theorem
 ==================================================
 
-Pairs arrive one after another, and each updates the metric. What can be proven about such a learner? We define regret,
-compare an online learner with the best fixed metric, and refute a published theorem with one pair.
+Pairs arrive one after another, and each updates the metric. What can be proven about such a
+learner? We define regret, compare an online learner with the best fixed metric, and refute a
+published theorem with one pair.
+
+Reading: Hazan, *Introduction to Online Convex Optimization*, chapters 1 to 3, about 40
+minutes; exercises 10 points, about 60 minutes.
 """
 
 # %%
 # A stream of pairs
 # -----------------
 #
-# LEGO learns from pairs with target distances: similar ones should be near, dissimilar ones far. In this example only
-# the first of three features matters.
+# LEGO learns from pairs with target distances: similar ones should be near, dissimilar ones
+# far. In this example only the first of three features matters.
 
 import math
 
@@ -24,13 +28,19 @@ pairs = np.array([rng.choice(60, 2, replace=False) for _ in range(300)])
 D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
 similar = np.abs(X[pairs[:, 0], 0] - X[pairs[:, 1], 0]) < 0.7
 low, high = np.percentile(D, [5, 95])
-targets, sides = np.where(similar, low, high), np.where(similar, 1, -1)  # at most low, at least high
+targets, sides = (
+    np.where(similar, low, high),
+    np.where(similar, 1, -1),
+)  # at most low, at least high
 
 stream = sm.LEGOStream(3, learning_rate=0.05)
 losses = []
 for (a, b), target, side in zip(pairs, targets, sides, strict=True):
     losses.append(stream.update(X[a], X[b], target, side).loss)
-print(f"cumulative loss {sum(losses):.1f}; first 100 pairs {sum(losses[:100]):.1f}, last 100 {sum(losses[-100:]):.1f}")
+print(
+    f"cumulative loss {sum(losses):.1f}; first 100 pairs "
+    f"{sum(losses[:100]):.1f}, last 100 {sum(losses[-100:]):.1f}"
+)
 
 # %%
 # The metric has learned what matters: the first feature has the largest weight.
@@ -42,9 +52,10 @@ assert np.argmax(np.diag(stream.metric)) == 0
 # Regret
 # ------
 #
-# Is that loss large? The fair comparison is with the best metric *in hindsight*, which sees all pairs at once but may
-# not change. The difference between the cumulative losses is the *regret*. Finding the best fixed metric is a convex
-# problem, so duality bounds its loss from below.
+# Is that loss large? The fair comparison is with the best metric *in hindsight*, which sees
+# all pairs at once but may not change. The difference between the cumulative losses is the
+# *regret*. Finding the best fixed metric is a convex problem, so duality bounds its loss from
+# below.
 
 problem = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=0.05)
 certificate = sm.regret(problem, sm.solve(problem))
@@ -56,29 +67,36 @@ import matplotlib.pyplot as plt
 
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axis.plot(np.cumsum(losses), label="loss of the stream")
-axis.axhline(certificate.lower_bound, color="tab:red", linestyle="--", label="every fixed metric loses at least this")
+axis.axhline(
+    certificate.lower_bound,
+    color="tab:red",
+    linestyle="--",
+    label="every fixed metric loses at least this",
+)
 axis.set(xlabel="pairs", ylabel="cumulative loss", ylim=(0, None))
 axis.legend()
+plt.show()
 
 # %%
-# The certificate has three numbers: the loss of the stream, a lower bound on the loss of every fixed metric, and an
-# upper bound on the stream's loss by a theorem that holds for every stream. Here there is much room between loss and
-# bound.
+# The certificate has three numbers: the loss of the stream, a lower bound on the loss of every
+# fixed metric, and an upper bound on the stream's loss by a theorem that holds for every
+# stream. Here there is much room between loss and bound.
 #
 # A theorem that is false
 # -----------------------
 #
-# The theorem of the LEGO paper bounds the loss by constants that contain R, where all *points* have a squared norm of
-# at most R. One pair is a counterexample. Its two points are opposite, with :math:`\lVert u \rVert^2 = 10 = R`, so
-# their squared distance is 40, not 10. With the target 1, the first step costs
+# The theorem of the LEGO paper bounds the loss by constants that contain R, where all *points*
+# have a squared norm of at most R. One pair is a counterexample. Its two points are opposite,
+# with :math:`\lVert u \rVert^2 = 10 = R`, so their squared distance is 40, not 10. With the
+# target 1, the first step costs
 
 u, target, eta = math.sqrt(10), 1.0, 1.0
 online = 0.5 * (4 * u**2 - target) ** 2
 print("loss of the online learner:", online)
 
 # %%
-# We compare with the fixed metric 1/40, which meets the target exactly. Its loss is 0, so the theorem's bound is a
-# multiple of its LogDet divergence from the initial metric.
+# We compare with the fixed metric 1/40, which meets the target exactly. Its loss is 0, so the
+# theorem's bound is a multiple of its LogDet divergence from the initial metric.
 
 comparator = target / (4 * u**2)
 divergence = comparator - math.log(comparator) - 1
@@ -88,9 +106,9 @@ print(f"the printed theorem allows {allowed:.1f}")
 assert online > allowed
 
 # %%
-# The paper's proof uses R as a bound on the squared *differences* of points, and on predictions under metrics that may
-# grow. If R is the largest of the predictions and targets that occur, the theorem holds (see the errata), and the
-# package computes the corrected bound.
+# The paper's proof uses R as a bound on the squared *differences* of points, and on
+# predictions under metrics that may grow. If R is the largest of the predictions and targets
+# that occur, the theorem holds (see the errata), and the package computes the corrected bound.
 
 pair = np.array([[u], [-u]])
 once = sm.LEGOProblem(pair, np.array([[0, 1]]), np.array([target]), learning_rate=eta)
@@ -99,11 +117,11 @@ print(corrected)
 assert corrected.objective <= corrected.regret_bound
 
 # %%
-# Exercise 1
-# ----------
+# Exercise 1 (2 points)
+# ---------------------
 #
-# Run the stream with learning rates from 0.001 to 1 and find the one with the smallest loss. Does the lower bound for
-# fixed metrics depend on the rate? Why, or why not?
+# Run the stream with learning rates from 0.001 to 1 and find the one with the smallest loss.
+# Does the lower bound for fixed metrics depend on the rate? Why, or why not?
 #
 # .. raw:: html
 #
@@ -114,19 +132,26 @@ for rate in (0.001, 0.01, 0.1, 1.0):
     stated = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=rate)
     found = sm.regret(stated, sm.solve(stated))
     bounds.append(found.lower_bound)
-    print(f"rate {rate}: loss {found.objective:.1f}, every fixed metric at least {found.lower_bound:.1f}")
-# A fixed metric has no learning rate: the bound is about the pairs alone.
+    print(
+        f"rate {rate}: loss {found.objective:.1f}, "
+        f"every fixed metric at least {found.lower_bound:.1f}"
+    )
 assert np.allclose(bounds, bounds[0], rtol=1e-3)
+
+# %%
+# It does not: a fixed metric has no learning rate. The bound is about the pairs and targets
+# alone.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 2: where the printed theorem breaks
-# --------------------------------------------
+# Exercise 2: where the printed theorem breaks (3 points)
+# -------------------------------------------------------
 #
-# For which of the values 0.25, 0.5, 1, 2, 5 and 10 of R does the counterexample contradict the printed bound?
+# For which of the values 0.25, 0.5, 1, 2, 5 and 10 of R does the counterexample contradict the
+# printed bound?
 #
 # .. raw:: html
 #
@@ -138,19 +163,24 @@ for R in (0.25, 0.5, 1.0, 2.0, 5.0, 10.0):
     root = R / 2 + math.sqrt(R**2 / 4 + 1 / eta)
     divergence = target / predicted - math.log(target / predicted) - 1
     print(f"R = {R}: loss {loss:.2f}, allowed {(1 / eta + root**2) * divergence:.2f}")
-# At R = 1/4 the prediction meets the target; for R = 1 to 10 the loss exceeds what is allowed. Not for every R: the
-# divergence grows, too, and from R = 2,200 on it allows the loss again.
 assert loss > (1 / eta + root**2) * divergence
+
+# %%
+# At R = 1/4 the prediction meets the target and the loss is 0. For R = 1 to 10 the loss
+# exceeds what is allowed. Not for every R: both sides grow as :math:`R^2`, and the divergence
+# :math:`\log(4 R) + 1/(4 R) - 1` grows, too; from R = 2,200 on the printed bound is larger
+# than the loss again.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 3: break the order
-# ---------------------------
+# Exercise 3: break the order (2 points)
+# --------------------------------------
 #
-# Shuffle the pairs. What changes: the loss of the learner, the bound on fixed metrics, the bound of the theorem?
+# Shuffle the pairs. What changes: the loss of the learner, the bound on fixed metrics, the
+# bound of the theorem?
 #
 # .. raw:: html
 #
@@ -159,19 +189,26 @@ assert loss > (1 / eta + root**2) * divergence
 order = np.random.default_rng(1).permutation(len(pairs))
 shuffled = sm.LEGOProblem(X, pairs[order], targets[order], sides[order], learning_rate=0.05)
 mixed = sm.regret(shuffled, sm.solve(shuffled))
-print(f"loss {certificate.objective:.2f} and {mixed.objective:.2f}; fixed {mixed.lower_bound:.2f}")
-assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)  # a sum has no order
+print(
+    f"loss {certificate.objective:.2f} and {mixed.objective:.2f}; "
+    f"fixed {mixed.lower_bound:.2f}"
+)
+assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)
+
+# %%
+# The loss of the learner changes. The bound on fixed metrics does not: the loss of a fixed
+# metric is a sum over pairs, and a sum has no order.
 
 # %%
 # .. raw:: html
 #
 #    </details>
 #
-# Exercise 4: an optimum that overfits
-# ------------------------------------
+# Exercise 4: an optimum that overfits (3 points)
+# -----------------------------------------------
 #
-# A proof is about the training examples. Learn a metric from 40 examples with 60 features, only the first two of which
-# matter. How well do nearest neighbors classify new examples?
+# A proof is about the training examples. Learn a metric from 40 examples with 60 features,
+# only the first two of which matter. How well do nearest neighbors classify new examples?
 #
 # .. raw:: html
 #
@@ -187,7 +224,10 @@ for name, L in (("Euclidean", np.eye(60)), ("learned", solved.components)):
     seen = np.mean(classification.knn_predict(L, A, a, n_neighbors=3) == a)
     new = np.mean(classification.knn_predict(L, A, a, B, 3) == b)
     print(f"{name}: training examples {seen:.0%}, new ones {new:.0%}")
-print(f"objective {solved.objective:.1e}: the optimum, 0, separates the training set along directions of no cost")
+print(
+    f"objective {solved.objective:.1e}: the optimum, 0, "
+    "separates the training set along directions of no cost"
+)
 assert solved.status.ok
 assert np.mean(classification.knn_predict(solved.components, A, a, B, 3) == b) < 0.9
 

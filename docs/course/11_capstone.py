@@ -1,17 +1,19 @@
 r"""Capstone: the best proof wins
 =============================
 
-Prove as large a lower bound as you can. You submit a proof file; the independent checker scores it, so nobody has to
-trust you, your solver, or this package.
+Prove as large a lower bound as you can. You submit a proof file; the independent checker
+scores it, so nobody has to trust you, your solver, or this package.
+
+Boyd and Vandenberghe: section 5.5.1. Reading 15 minutes; exercises 6 points, about 35 minutes.
 """
 
 # %%
 # The task
 # --------
 #
-# The problem is LMNN on every third flower of iris. Your submission is an NPZ file with multipliers; how you find them
-# is up to you. Your score is the lower bound that the checker confirms, as a share of the optimum. A file that is not
-# accepted scores 0.
+# The problem is LMNN on every third flower of iris. Your submission is an NPZ file with
+# multipliers; how you find them is up to you. Your score is the lower bound that the checker
+# confirms, as a share of the optimum. A file that is not accepted scores 0.
 
 import json
 import re
@@ -35,15 +37,18 @@ optimum = sm.solve(problem, solver="conic").lower_bound
 
 
 def score(path):
-    """The bound that the checker confirms, as a share of the optimum; 0 if it confirms none."""
+    """The confirmed bound as a share of the optimum; 0 if the checker confirms none."""
     code, text = main([str(folder / "data.npz"), str(path)])
     return (
-        float(re.search(r"no metric has one below ([^.]+\.?\d*(?:e[+-]\d+)?)", text)[1]) / optimum if code == 0 else 0.0
+        float(re.search(r"no metric has one below ([^.]+\.?\d*(?:e[+-]\d+)?)", text)[1])
+        / optimum
+        if code == 0
+        else 0.0
     )
 
 
 def submit(dual, name):
-    """Write multipliers as a proof file, with the Euclidean metric: only the bound is scored."""
+    """Write multipliers as a proof file with the Euclidean metric; the bound is scored."""
     path = folder / name
     problem.proof(np.eye(4), dual).write(path)
     return path
@@ -53,13 +58,18 @@ def submit(dual, name):
 # A first submission
 # ------------------
 #
-# The same multiplier for every triplet, as in lesson 2. ``problem.proof`` makes a file that claims only what they
-# prove.
+# The same multiplier for every triplet, as in lesson 2. ``problem.proof`` makes a file that
+# claims only what they prove.
 
 i, j = problem.target_pairs
-triplets = np.array([(a, b, c) for a, b in zip(i, j, strict=True) for c in np.flatnonzero(y != y[a])], dtype=np.int32)
+triplets = np.array(
+    [(a, b, c) for a, b in zip(i, j, strict=True) for c in np.flatnonzero(y != y[a])],
+    dtype=np.int32,
+)
 sources = sm.solve(problem, tol=1e-2)
-first = submit(Dual(type(sources.dual.triplets)(*triplets.T), np.full(len(triplets), 1e-4)), "equal.npz")
+first = submit(
+    Dual(type(sources.dual.triplets)(*triplets.T), np.full(len(triplets), 1e-4)), "equal.npz"
+)
 print(f"equal multipliers: {score(first):.1%}")
 
 # %%
@@ -75,13 +85,17 @@ for steps in (10, 100, 1000):
     scores[f"{steps} steps"] = score(folder / "mine.npz")
     print(f"{steps} steps of the subgradient method: {scores[f'{steps} steps']:.2%}")
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
-axis.bar_label(axis.barh(list(scores), [100 * s for s in scores.values()]), fmt="%.1f %%", padding=3)
+axis.bar_label(
+    axis.barh(list(scores), [100 * s for s in scores.values()]), fmt="%.1f %%", padding=3
+)
 axis.set(xlabel="confirmed bound, % of the optimum", xlim=(0, 115))
 axis.invert_yaxis()
 assert 0.99 < score(folder / "mine.npz") <= 1
+plt.show()
 
 # %%
-# Cheating does not pay: a claim that the multipliers do not prove scores 0, even with a valid seal.
+# Cheating does not pay: a claim that the multipliers do not prove scores 0, even with a valid
+# seal.
 
 with np.load(folder / "mine.npz") as stored:
     arrays = {name: stored[name] for name in stored.files}
@@ -89,7 +103,9 @@ about = json.loads(str(arrays["about"]))
 about["lower_bound"] *= 1.001
 text = json.dumps(about)
 plain = {name: array for name, array in arrays.items() if name not in ("about", "seal")}
-np.savez(folder / "cheat.npz", **plain, about=np.array(text), seal=np.array(digest(plain, text)))
+np.savez(
+    folder / "cheat.npz", **plain, about=np.array(text), seal=np.array(digest(plain, text))
+)
 print(f"a claim that is too large: {score(folder / 'cheat.npz'):.0%}")
 assert score(folder / "cheat.npz") == 0
 
@@ -97,13 +113,15 @@ assert score(folder / "cheat.npz") == 0
 # Rules for a class
 # -----------------
 #
-# - *Bronze*: 90 % of the optimum without any solver of this package: a subgradient method of your own (lesson 7).
-# - *Silver*: 99 % with as few nonzero multipliers as you can. Which triplets are needed (lesson 9)?
-# - *Gold*: a file that the checker accepts although its bound is false (lesson 8). Nobody has found one; if you do,
-#   please report it.
+# - *Bronze*: 90 % of the optimum without any solver of this package: a subgradient method of
+#   your own (lesson 7).
+# - *Silver*: 99 % with as few nonzero multipliers as you can. Which triplets are needed
+#   (lesson 9)?
+# - *Gold*: a file that the checker accepts although its bound is false (lesson 8). Nobody has
+#   found one; if you do, please report it.
 #
-# Exercise: silver
-# ----------------
+# Exercise: silver (6 points)
+# ---------------------------
 #
 # Set the smallest multipliers of an optimal solution to 0. How many must stay to prove 99 %?
 #
