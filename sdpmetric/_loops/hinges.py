@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST, loop
-from sdpmetric._loops.pairs import distance
-from sdpmetric._loops.rigorous import SQUARE_ERROR, length_bounds
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.linalg.pair_loops import distance
+from sdpmetric.linalg.rigorous.loops import SQUARE_ERROR, length_bounds
 
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
 # columns that are looked at together.

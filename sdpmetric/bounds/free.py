@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
-from sdpmetric.bounds.spans import separated
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, U, above, norm_above
+from sdpmetric.linalg.spans import separated
 from sdpmetric.terms.base import Loss
 from sdpmetric.terms.margins import MarginLoss
 from sdpmetric.terms.softmax import Collapse, PairSoftmax

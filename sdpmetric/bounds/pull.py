@@ -18,7 +18,6 @@ from scipy.optimize import brentq
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.bounds.well_posed import SampleSize
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import exact, psd
@@ -36,6 +35,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     trace_above,
 )
+from sdpmetric.linalg.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 
 # Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
 NULL_TOLERANCE = 1e-10

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
-from sdpmetric.bounds.spans import dimension
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.linalg.rigorous import TINY, Form, Images, gamma
+from sdpmetric.linalg.spans import dimension
 from sdpmetric.terms.base import ROUNDINGS, Regularizer
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.log_det import LogDet

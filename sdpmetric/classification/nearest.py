@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric._loops import partial
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.linalg import partial_loops as partial
 
 # Squared distances of embedded examples further out overflow.
 LARGEST = 1e150

@@ -7,7 +7,7 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric import classification
-from sdpmetric._loops import partial
+from sdpmetric.linalg import partial_loops as partial
 from sdpmetric.triplets.neighbors import target_neighbors
 
 rng = np.random.default_rng(0)

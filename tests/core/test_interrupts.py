@@ -166,7 +166,7 @@ def test_every_solver_ends_soon_after_its_limit(name, solver, monkeypatch):
         assert not np.isnan(solution.objective)
 
 
-@pytest.mark.parametrize(("module", "moves"), [("sdpmetric._loops.pairs", 1), ("numba.np.linalg", 0)])
+@pytest.mark.parametrize(("module", "moves"), [("sdpmetric.linalg.pair_loops", 1), ("numba.np.linalg", 0)])
 def test_bar_moves_once_for_each_loop_of_the_package(module, moves, monkeypatch):
     advanced = []
     monkeypatch.setattr(Progress, "advance", lambda self, task, advance=1.0: advanced.append(advance))

@@ -10,8 +10,8 @@ from sklearn.datasets import load_iris
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.bounds.spans import independent, separated
 from sdpmetric.core.certificate import closed, relative_gap
+from sdpmetric.linalg.spans import independent, separated
 
 
 def made(objective, lower_bound, **rest):

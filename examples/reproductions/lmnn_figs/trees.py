@@ -13,8 +13,8 @@ from sklearn.neighbors import BallTree
 from threadpoolctl import threadpool_limits
 
 from lmnn_figs.digits import Digits, K
-from sdpmetric._loops import partial
 from sdpmetric.engine import threads
+from sdpmetric.linalg import partial_loops as partial
 
 RUNS = 3
 # Training rows that are searched, and queries.

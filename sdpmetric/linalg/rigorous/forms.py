@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import rigorous as loops
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
+from sdpmetric.linalg.rigorous import loops
 from sdpmetric.linalg.rigorous.directed import (
     TINY,
     U,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from sdpmetric._loops import FAST, loop
-from sdpmetric._loops.pairs import distance
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.linalg.pair_loops import distance
 
 SQUARE_ERROR = 1e-15  # more than the relative rounding of squaring, and of adding 1
 SMALLEST_FLOAT = 5e-324
