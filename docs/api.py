@@ -13,7 +13,12 @@ HERE = Path(__file__).parent
 # A heading, and the modules whose public names belong under it; what fits nowhere is at the end.
 HEADINGS = {
     "Problem classes": ("sdpmetric.problems",),
-    "Functions": ("sdpmetric.verbs", "sdpmetric.core.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
+    "Functions": (
+        "sdpmetric.core.verbs",
+        "sdpmetric.core.explanation",
+        "sdpmetric.comparator",
+        "sdpmetric.core.comparison",
+    ),
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
     "Streams": ("sdpmetric.streams",),
     "Programs in CVXPY": ("sdpmetric.formulations", "sdpmetric.programs"),

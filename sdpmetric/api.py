@@ -20,6 +20,8 @@ from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.core.triplets import Triplets
+from sdpmetric.core.verbs import certify, path, solve, verify
 from sdpmetric.decisions import Decisions, NearOptimal, near_optimal
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
@@ -53,8 +55,6 @@ from sdpmetric.streams.kernel_pola import KernelPOLAStream
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.logdet import MetricStep
 from sdpmetric.streams.pola import POLAStream
-from sdpmetric.triplets.triplets import Triplets
-from sdpmetric.verbs import certify, path, solve, verify
 
 __all__ = [
     "Certificate",

@@ -14,6 +14,7 @@ from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
+from sdpmetric.core.verbs import solve
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.lazy import cvxpy as cp
@@ -26,7 +27,6 @@ from sdpmetric.problems.pair_margins import as_sum
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.programs.canonical import no_panic
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.verbs import solve
 
 # Relative tolerance to which a rerun of the stream must reproduce the solution's loss.
 REPRODUCED = 1e-6

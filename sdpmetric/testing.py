@@ -21,7 +21,7 @@ from sdpmetric.core.registry import Solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.verbs import certify, solve
+from sdpmetric.core.verbs import certify, solve
 
 Make = Callable[[], Problem]
 

@@ -27,7 +27,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.classification import energy
-from sdpmetric.triplets import neighbors
+from sdpmetric.core import neighbors
 
 LEARNED_ON = 3000
 

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from sdpmetric.triplets.neighbors import target_neighbors
+from sdpmetric.core.neighbors import target_neighbors
 from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from sdpmetric import verbs
+from sdpmetric.core import verbs
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget
 from sdpmetric.core.solution import Solution

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.well_posed import SampleSize
+from sdpmetric.core.well_posed import SampleSize
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint, weighted_differences

@@ -225,7 +225,7 @@ def verify(
     its own.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.verbs import verify as verify_point
+    from sdpmetric.core.verbs import verify as verify_point
 
     with inputs.input_errors(metric, data):
         inputs.check_limits(LimitOptions(tol=proof.tol, max_time=proof.max_time))
@@ -332,7 +332,7 @@ def demo(
     from sdpmetric.cli import inputs, results
     from sdpmetric.cli.compilation import compilation_bar
     from sdpmetric.core.registry import solvers_of
-    from sdpmetric.verbs import solve as solve_problem
+    from sdpmetric.core.verbs import solve as solve_problem
 
     chosen = only or ["iris", "wine", "digits"]
     with inputs.input_errors():

@@ -38,11 +38,11 @@ from sdpmetric.core.run import Callback, Watch
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
+from sdpmetric.core.verbs import solve as solve_problem
 from sdpmetric.datasets.files import is_number
 from sdpmetric.linalg.distances import distances
 from sdpmetric.models import Model
 from sdpmetric.report.scores import score
-from sdpmetric.verbs import solve as solve_problem
 
 NOT_PROVEN = 1
 

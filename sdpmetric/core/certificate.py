@@ -16,8 +16,8 @@ from sdpmetric.core import gaps, html
 from sdpmetric.core.files import check_values
 from sdpmetric.core.gaps import absolute_gap
 from sdpmetric.core.status import Status
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous import RIGORS, Rigor
-from sdpmetric.triplets.triplets import Triplets
 
 # Diagnostics by name, which prove nothing.
 Info = Mapping[str, float | str]

@@ -26,9 +26,9 @@ from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.validation import positive
 from sdpmetric.linalg import psd
-from sdpmetric.triplets.triplets import Triplets
 
 
 @dataclass(frozen=True)

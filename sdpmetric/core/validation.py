@@ -16,9 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.exact_numbers import check_exact
 from sdpmetric.core.read_only import read_only
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.triplets.triplets import Triplets
 
 # A metric whose smallest eigenvalue is below minus the first share of its largest one raises an error; up to the second
 # one it may be PSD, and the negative eigenvalue one of rounding.

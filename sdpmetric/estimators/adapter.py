@@ -17,6 +17,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
+from sdpmetric.core.verbs import solve
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_labels, divide, tuple_distances
@@ -26,7 +27,6 @@ from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.query import QueryProblem
 from sdpmetric.problems.scml import nearest_triplets
 from sdpmetric.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
-from sdpmetric.verbs import solve
 
 # The mean squared distance of two examples under the prior, which is the temperature of the losses.
 SPREAD = 10.0

@@ -43,6 +43,7 @@ from sdpmetric.core.registry import solvers_of, solvers_to_try
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
+from sdpmetric.core.verbs import solve
 from sdpmetric.estimators.callbacks import CallbackSupportMixin, Task, Watcher, with_callbacks
 from sdpmetric.estimators.data import (
     Data,
@@ -58,7 +59,6 @@ from sdpmetric.estimators.data import (
 )
 from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator, seed_of
 from sdpmetric.linalg.distances import distances
-from sdpmetric.verbs import solve
 
 P = TypeVar("P", bound=Problem)
 # Parameters that are arguments of solve.

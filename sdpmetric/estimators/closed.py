@@ -20,13 +20,13 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import Tags, gen_batches
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labeled_pairs, drawn_chunks
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import in_dtype
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.status import UselessOptimumWarning
+from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.callbacks import Task, with_callbacks

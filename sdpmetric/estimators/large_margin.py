@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
-from sdpmetric.core import validation
+from sdpmetric.core import neighbors, validation
 from sdpmetric.core.named import Init
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.verbs import solve
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.callbacks import Task, with_callbacks
@@ -31,9 +32,7 @@ from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
-from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.impostors import SearchMethod
-from sdpmetric.verbs import solve
 
 # Ridges that cross-validation tries, as multiples of "auto", the largest first; the gap that is proven along the path,
 # at least; and the parts that are held back in turn.

@@ -19,6 +19,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import gaps
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.verbs import solve
 from sdpmetric.estimators.data import Data, divide, tuple_distances, tuple_score
 from sdpmetric.estimators.options import Count, Matrix, Positive, Share, estimator
 from sdpmetric.linalg.distances import adjoint
@@ -26,7 +27,6 @@ from sdpmetric.linalg.psd import smallest_eigenvalue
 from sdpmetric.problems.kernel import FeatureSpace
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms import QuadrupletHinge, Trace
-from sdpmetric.verbs import solve
 
 IndexArray = NDArray[np.intp]
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.triplets.triplets import Triplets
 
 # Label of the constraint that makes a symmetric matrix a metric.
 CONE = "cone"

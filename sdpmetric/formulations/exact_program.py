@@ -11,8 +11,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import formulation_of
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.triplets.triplets import Triplets
 
 
 def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core import gaps, validation
+from sdpmetric.core import gaps, neighbors, validation
 from sdpmetric.plotting.style import (
     Learned,
     axes_of,
@@ -24,7 +24,6 @@ from sdpmetric.plotting.style import (
     tidy,
 )
 from sdpmetric.report.contents import leading_plane
-from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.margins import furthest_target
 from sdpmetric.triplets.sources import LabeledTriplets
 

@@ -22,12 +22,12 @@ from sdpmetric.core.certificate import Dual, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
 from sdpmetric.problems import lmnn_proof
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.margins import margin_adjoint
-from sdpmetric.triplets.triplets import Triplets
 
 
 @dataclass(frozen=True, eq=False)

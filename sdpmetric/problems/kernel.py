@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.well_posed import Ridge
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
+from sdpmetric.core.triplets import Triplets
+from sdpmetric.core.well_posed import Ridge
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.triplets.impostors import SearchMethod
-from sdpmetric.triplets.triplets import Triplets
 
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]
 

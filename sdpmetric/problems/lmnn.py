@@ -16,14 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.pull import DualCone, PullCost
 from sdpmetric.bounds.push import DualCandidate, Push, PushSums, joined
-from sdpmetric.bounds.well_posed import Ridge, caution
-from sdpmetric.core import validation
+from sdpmetric.core import neighbors, validation
 from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, check_triplet_multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
+from sdpmetric.core.triplets import Candidates, Triplets
+from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.interface import Part, ShardLost, current, deadline, is_late, remaining
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -33,12 +34,10 @@ from sdpmetric.problems import lmnn_proof
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.comparisons import TripletHinge, labeled_triplets
 from sdpmetric.terms.linear import Pull, Trace
-from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.impostors import SearchMethod, only_part
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.margins import unit_hinges, with_rest
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
-from sdpmetric.triplets.triplets import Candidates, Triplets
 
 Loss = Literal["hinge", "squared_hinge"]
 

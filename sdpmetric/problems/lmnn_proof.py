@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.proof import Part, Proof
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import above, sum_above, sum_below
 from sdpmetric.problems.proofs import ROOM, ROUNDING, Lists, as_they_appear, finite, frobenius_slope
@@ -18,7 +19,6 @@ from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.linear import Trace, pull_part
 from sdpmetric.triplets.sources import LabeledTriplets
-from sdpmetric.triplets.triplets import Triplets
 
 if TYPE_CHECKING:
     from sdpmetric.problems.frobenius import FrobeniusLMNNProblem

@@ -9,10 +9,10 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.softmax import Collapse
 

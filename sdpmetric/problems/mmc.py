@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.bounds import feasibility
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
-from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
@@ -26,6 +25,7 @@ from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
+from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
 from sdpmetric.problems import mmc_proof
 from sdpmetric.problems.metric_problem import MetricProblem

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.push import Push
-from sdpmetric.bounds.well_posed import Ridge
 from sdpmetric.core import validation
 from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.core.well_posed import Ridge
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem, Loss
 from sdpmetric.triplets.sources import LabeledTriplets

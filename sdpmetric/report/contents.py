@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import gaps, validation
+from sdpmetric.core import gaps, neighbors, validation
 from sdpmetric.core.certificate import (
     Certificate,
     DualityCertificate,
@@ -27,7 +27,6 @@ from sdpmetric.core.proof import Provable
 from sdpmetric.core.solution import Solution
 from sdpmetric.report.recorder import Frame
 from sdpmetric.report.scores import UNKNOWN, Scores, score
-from sdpmetric.triplets import neighbors
 
 IndexArray = NDArray[np.integer]
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]

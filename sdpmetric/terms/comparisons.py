@@ -12,12 +12,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import validation
+from sdpmetric.core import neighbors, validation
 from sdpmetric.core.proof import Part
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs
-from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.triplets import Triplets
 
 IndexArray = NDArray[np.int32]
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.interface import dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.triplets.impostors import SearchMethod, part_of_pairs
 from sdpmetric.triplets.margins import furthest_target, slope_form
-from sdpmetric.triplets.triplets import Candidates, Triplets
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
+from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.interface import WHOLE, check_deadline, dealt
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.triplets.impostors import (
@@ -22,7 +23,6 @@ from sdpmetric.triplets.impostors import (
 )
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.margins import furthest_target, impostor_counts, impostor_weights, scatter_form
-from sdpmetric.triplets.triplets import Candidates, Triplets
 
 # Up to this dimension, and from so many rows, a ball tree per class is the faster search, unless classes overlap much
 # (examples/benchmarks/impostor_search.py).

@@ -7,8 +7,8 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric import classification
+from sdpmetric.core.neighbors import target_neighbors
 from sdpmetric.linalg import partial_loops as partial
-from sdpmetric.triplets.neighbors import target_neighbors
 
 rng = np.random.default_rng(0)
 X, Q = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))

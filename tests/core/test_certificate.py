@@ -12,10 +12,10 @@ import sdpmetric as sm
 from sdpmetric.cli import results
 from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.gaps import absolute_gap, excess
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.report.contents import sentences
-from sdpmetric.triplets.triplets import Triplets
 
 INF, NAN = math.inf, math.nan
 

@@ -11,7 +11,7 @@ from test_contract import FACTORIES, data, point
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.read_only import read_only
-from sdpmetric.triplets.triplets import Triplets
+from sdpmetric.core.triplets import Triplets
 
 
 def arrays_of(value, name=""):

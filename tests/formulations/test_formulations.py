@@ -6,10 +6,10 @@ from instances import make_instance
 
 import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.formulations import lmnn as formulations
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets
-from sdpmetric.triplets.triplets import Triplets
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))
 

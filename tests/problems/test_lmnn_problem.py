@@ -5,8 +5,8 @@ import oracles
 import pytest
 from instances import KINDS, Instance, assert_same, make_instance
 
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.triplets import Triplets
 
 SETTINGS = [
     {"mu": 0.3},

@@ -9,8 +9,8 @@ from instances import assert_same
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.certificate import Dual
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.triplets import Triplets
 
 
 @pytest.fixture

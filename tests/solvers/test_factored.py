@@ -10,9 +10,9 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import terms
+from sdpmetric.core import neighbors
 from sdpmetric.datasets import reduce
 from sdpmetric.solvers.lmnn import factored
-from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
 
 

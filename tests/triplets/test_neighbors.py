@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdpmetric.core.neighbors import target_neighbors
+from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.triplets import impostors as search
-from sdpmetric.triplets.neighbors import target_neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
-from sdpmetric.triplets.triplets import Candidates, Triplets
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -8,8 +8,8 @@ from table1.paper import ERRORS
 
 from lmnn_figs.digits import K
 from lmnn_figs.sets import DataSet
+from sdpmetric.core import neighbors
 from sdpmetric.estimators import LMNN
-from sdpmetric.triplets import neighbors
 
 PASSES = 6
 # Test error in per cent of Weinberger and Saul (2009), Table 1: after one pass, and after multiple passes; how many is

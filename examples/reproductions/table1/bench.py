@@ -13,7 +13,7 @@ import numpy as np
 import sdpmetric as sm
 from sdpmetric import classification
 from sdpmetric.classification.energy import QueryNeighbors
-from sdpmetric.triplets import neighbors
+from sdpmetric.core import neighbors
 from table1.columns import Column, Split, held_back
 
 K = 3

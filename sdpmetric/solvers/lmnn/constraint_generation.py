@@ -13,12 +13,12 @@ from sdpmetric.core.certificate import Dual, DualityCertificate, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.interface import deadline
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.backend import Backend
 from sdpmetric.triplets.impostors import TooManyCandidates
-from sdpmetric.triplets.triplets import Triplets
 
 # Up to so many triplets all of them are free.
 SMALL = 2000

@@ -20,12 +20,12 @@ from sdpmetric.bounds.domains import Domain
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solvers.dual import DualValue, SumDual
 from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.triplets.margins import margins
-from sdpmetric.triplets.triplets import Triplets
 
 # Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
 BAND = 0.3

@@ -11,13 +11,13 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.formulations.lmnn import ReducedProgram
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import frobenius
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
-from sdpmetric.triplets.triplets import Triplets
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.push import Push, joined
 from sdpmetric.core.certificate import Dual
+from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, deadline, dealt, remaining
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
@@ -29,7 +30,6 @@ from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.triplets.impostors import TooManyCandidates, only_part
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.sources import LabeledTriplets
-from sdpmetric.triplets.triplets import Candidates, Triplets
 
 ScalarT = TypeVar("ScalarT", bound=np.floating)
 R = TypeVar("R")
