@@ -26,7 +26,7 @@ HEADINGS = {
     "Search and rankings": ("sdpmetric.hashing", "sdpmetric.ranking"),
     "More": ("sdpmetric",),
 }
-MODULES = ("estimators", "constraints", "terms", "classification", "datasets", "plotting", "report", "testing")
+MODULES = ("estimators", "constraints", "sums.terms", "classification", "datasets", "plotting", "report", "testing")
 # What the examples have at hand, in words and in code.
 GIVEN = (
     "Here ``X, y`` are iris, standardized; ``problem`` is its LMNN and ``solution`` what `solve` returns; "

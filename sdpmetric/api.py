@@ -1,7 +1,6 @@
 """Every public name of the package, for `sdpmetric` to load on first use; importing this loads no solver."""
 
 from sdpmetric import engine as engines
-from sdpmetric import terms
 from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
 from sdpmetric.comparator import regret
 from sdpmetric.core.certificate import (
@@ -36,7 +35,6 @@ from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
-from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.mlr import MLRProblem
 from sdpmetric.problems.mmc import MMCProblem
@@ -55,6 +53,8 @@ from sdpmetric.streams.kernel_pola import KernelPOLAStream
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.logdet import MetricStep
 from sdpmetric.streams.pola import POLAStream
+from sdpmetric.sums import terms
+from sdpmetric.sums.problem import MetricProblem
 
 __all__ = [
     "Certificate",

@@ -23,10 +23,10 @@ from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_labels, divide, tuple_distances
 from sdpmetric.estimators.options import Count, Matrix, Positive, estimator
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.query import QueryProblem
 from sdpmetric.problems.scml import nearest_triplets
-from sdpmetric.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 
 # The mean squared distance of two examples under the prior, which is the temperature of the losses.
 SPREAD = 10.0

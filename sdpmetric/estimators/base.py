@@ -32,7 +32,6 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.domains import Domain
 from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import gaps, validation
 from sdpmetric.core.certificate import DualityCertificate
@@ -59,6 +58,7 @@ from sdpmetric.estimators.data import (
 )
 from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator, seed_of
 from sdpmetric.linalg.distances import distances
+from sdpmetric.sums.domains import Domain
 
 P = TypeVar("P", bound=Problem)
 # Parameters that are arguments of solve.

@@ -25,8 +25,8 @@ from sdpmetric.estimators.options import Count, Matrix, Positive, Share, estimat
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.psd import smallest_eigenvalue
 from sdpmetric.problems.kernel import FeatureSpace
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms import QuadrupletHinge, Trace
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms import QuadrupletHinge, Trace
 
 IndexArray = NDArray[np.intp]
 

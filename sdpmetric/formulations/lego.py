@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.exact_program import ExactProgram
-from sdpmetric.formulations.terms import state
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
+from sdpmetric.sums.program import state
 
 
 @formulation(LEGOProblem, exact=False)

@@ -6,9 +6,9 @@ import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.exact_program import ExactProgram, Point
-from sdpmetric.formulations.terms import state
 from sdpmetric.linalg import psd
 from sdpmetric.problems.mmc import MMCProblem
+from sdpmetric.sums.program import state
 
 
 @formulation(MMCProblem)

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
@@ -21,10 +20,11 @@ from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.losses import LogRatio, Weighted
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.base import Term
-from sdpmetric.terms.log_det import LogDet
-from sdpmetric.terms.pairs import DistanceBounds
+from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.base import Term
+from sdpmetric.sums.terms.log_det import LogDet
+from sdpmetric.sums.terms.pairs import DistanceBounds
 
 FloatArray = NDArray[np.float64]
 

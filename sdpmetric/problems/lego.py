@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.fenchel import NULL
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, RegretCertificate, check_multipliers
 from sdpmetric.core.named import named_prior
@@ -19,9 +18,10 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import above
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.log_det import LogDet
-from sdpmetric.terms.pairs import DistanceTargets
+from sdpmetric.sums.fenchel import NULL
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.log_det import LogDet
+from sdpmetric.sums.terms.pairs import DistanceTargets
 
 # By how much more than needed multipliers that pull are raised, so rounding does not undo it.
 LIFTED = 1.0 + 1e-9

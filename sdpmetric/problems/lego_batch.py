@@ -12,9 +12,9 @@ from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.losses import LOSSES, Weighted
 from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.log_det import LogDet
-from sdpmetric.terms.pairs import DistanceTargets
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.log_det import LogDet
+from sdpmetric.sums.terms.pairs import DistanceTargets
 
 
 @dataclass(init=False, eq=False, repr=False)

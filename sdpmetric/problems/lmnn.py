@@ -31,9 +31,9 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.problems import lmnn_proof
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.comparisons import TripletHinge, labeled_triplets
-from sdpmetric.terms.linear import Pull, Trace
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.comparisons import TripletHinge, labeled_triplets
+from sdpmetric.sums.terms.linear import Pull, Trace
 from sdpmetric.triplets.impostors import SearchMethod, only_part
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.margins import unit_hinges, with_rest
@@ -576,7 +576,7 @@ class LMNNProblem(LargeMarginProblem):
 
         See Also
         --------
-        MetricProblem, sdpmetric.terms.Pull, sdpmetric.terms.TripletHinge
+        MetricProblem, sdpmetric.sums.terms.Pull, sdpmetric.sums.terms.TripletHinge
 
         Examples
         --------

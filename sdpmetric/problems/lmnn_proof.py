@@ -14,10 +14,10 @@ from sdpmetric.core.proof import Part, Proof
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import above, sum_above, sum_below
-from sdpmetric.problems.proofs import ROOM, ROUNDING, Lists, as_they_appear, finite, frobenius_slope
-from sdpmetric.terms.comparisons import TripletHinge
-from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.linear import Trace, pull_part
+from sdpmetric.sums.proof import ROOM, ROUNDING, Lists, as_they_appear, finite, frobenius_slope
+from sdpmetric.sums.terms.comparisons import TripletHinge
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.linear import Trace, pull_part
 from sdpmetric.triplets.sources import LabeledTriplets
 
 if TYPE_CHECKING:

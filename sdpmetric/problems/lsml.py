@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import terms
 from sdpmetric.core import validation
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import weighted_pairs_of_labels
 from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights
-from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.sums import terms
+from sdpmetric.sums.problem import MetricProblem
 
 
 @dataclass(init=False, eq=False, repr=False)

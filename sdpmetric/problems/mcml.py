@@ -13,8 +13,8 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.well_posed import SampleSize, caution
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.softmax import Collapse
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.softmax import Collapse
 
 FloatArray = NDArray[np.float64]
 
@@ -28,8 +28,8 @@ class MCMLProblem(MetricProblem):
         sum_i w_i KL(p0(. | i) || p(. | i)),      p(j | i) = exp(-D(i, j)) / sum_{k != i} exp(-D(i, k))
 
     where ``D`` is the squared distance under M, and all weights w are 1 in the paper. It is the term
-    `sdpmetric.terms.Collapse`, quadratic in time and memory. Multipliers are distributions ``q(j | i)``, (n, n), with
-    rows that are normalized.
+    `sdpmetric.sums.terms.Collapse`, quadratic in time and memory. Multipliers are distributions ``q(j | i)``,
+    (n, n), with rows that are normalized.
 
     Parameters
     ----------

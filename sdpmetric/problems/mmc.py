@@ -15,9 +15,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.bounds import feasibility
-from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
@@ -28,10 +25,13 @@ from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
 from sdpmetric.problems import mmc_proof
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.base import Term
-from sdpmetric.terms.linear import Pull
-from sdpmetric.terms.pairs import Budget, Spread
+from sdpmetric.sums import feasibility
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.base import Term
+from sdpmetric.sums.terms.linear import Pull
+from sdpmetric.sums.terms.pairs import Budget, Spread
 
 FloatArray = NDArray[np.float64]
 

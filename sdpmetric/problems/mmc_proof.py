@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.fenchel import Proven
 from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import above, sum_above
-from sdpmetric.problems.proofs import ROOM, of_sum
+from sdpmetric.sums.fenchel import Proven
+from sdpmetric.sums.proof import ROOM, of_sum
 
 if TYPE_CHECKING:
     from sdpmetric.problems.mmc import MMCProblem

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.losses import ScalarLoss
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.margins import MarginLoss, Rows
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.margins import MarginLoss, Rows
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

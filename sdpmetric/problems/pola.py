@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds import feasibility
-from sdpmetric.bounds.fenchel import Proven
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import (
@@ -42,8 +40,10 @@ from sdpmetric.linalg.rigorous import (
 )
 from sdpmetric.losses import Hard, Hinge, Weighted
 from sdpmetric.problems import pola_proof
-from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.pair_margins import as_sum
+from sdpmetric.sums import feasibility
+from sdpmetric.sums.fenchel import Proven
+from sdpmetric.sums.problem import MetricProblem
 
 # A margin may be missed by this much, relative to the threshold, and count as met.
 ROUNDING = 1e-9

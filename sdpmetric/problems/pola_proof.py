@@ -10,7 +10,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.proof import Proof
-from sdpmetric.problems.proofs import ROOM, of_contradiction, of_sum
+from sdpmetric.sums.proof import ROOM, of_contradiction, of_sum
 
 if TYPE_CHECKING:
     from sdpmetric.problems.pola import POLAProblem

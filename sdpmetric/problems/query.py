@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg.rigorous import TINY, above, all_above, gamma, product_above, squares_above, sum_above, sum_below
 from sdpmetric.losses import Weighted
-from sdpmetric.terms.base import ROUNDINGS
-from sdpmetric.terms.comparisons import TripletHinge
-from sdpmetric.terms.frobenius import Frobenius
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.terms.base import ROUNDINGS
+from sdpmetric.sums.terms.comparisons import TripletHinge
+from sdpmetric.sums.terms.frobenius import Frobenius
 
 # Smoothing widths whose slopes are tried as dual candidates of a point.
 WIDTHS = (1e-9, 1e-2, 1.0)

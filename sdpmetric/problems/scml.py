@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric import terms
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights, check_sample_weight
 from sdpmetric.engine import threads
-from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.sums import terms
+from sdpmetric.sums.problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import terms
 from sdpmetric.core import validation
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.sample_weight import check_pair_weights
-from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.sums import terms
+from sdpmetric.sums.problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
 

@@ -18,9 +18,9 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solvers import conic
-from sdpmetric.solvers.dual import PROVEN, SumDual
 from sdpmetric.streams.pola import POLAStream
+from sdpmetric.sums import conic
+from sdpmetric.sums.dual import PROVEN, SumDual
 
 # Evaluations of L-BFGS-B before Newton's method, how many times as many each round has, and the most.
 FIRST_ORDER, MORE, LONGEST = 150, 3, 1350

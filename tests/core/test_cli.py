@@ -407,7 +407,7 @@ def test_help_and_the_checker_load_no_solver(module):
 
 LIGHT = ("numpy", "scipy", "sklearn", "numba", "cvxpy", "rich", "typer", "sdpmetric.estimators", "sdpmetric.plotting")
 # What estimators do not need until something is solved, or solved exactly.
-LATER = ("numba", "cvxpy", "clarabel", "scs", "osqp", "sdpmetric.solvers.dual", "sklearn.cluster")
+LATER = ("numba", "cvxpy", "clarabel", "scs", "osqp", "sdpmetric.sums.dual", "sklearn.cluster")
 OPTIONAL = ("matplotlib", "polars", "flint", "onnx", "faiss", "selenium", "sphinx", "sdpmetric.report")
 STAGES = f"""
 import sys, logging

@@ -5,8 +5,7 @@ import pytest
 from instances import assert_sandwich
 
 import sdpmetric as sm
-from sdpmetric import terms
-from sdpmetric.solvers import highs
+from sdpmetric.sums import highs, terms
 
 LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")
 

@@ -11,9 +11,9 @@ from flint import arb, ctx
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.linalg.rigorous import log1p_bounds
 from sdpmetric.losses import LOSSES, LogRatio
+from sdpmetric.sums.bound_terms import BoundTerms
 
 rng = np.random.default_rng(0)
 ctx.prec = 256

@@ -16,7 +16,7 @@ from sdpmetric.core.proof import Part
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import TINY, above, below, gamma, product_above, squares_above, sum_below
 from sdpmetric.losses import Expression
-from sdpmetric.terms.base import Regularizer
+from sdpmetric.sums.terms.base import Regularizer
 
 FloatArray = NDArray[np.float64]
 

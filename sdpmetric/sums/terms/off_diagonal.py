@@ -15,7 +15,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.proof import Part
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.losses import Absolute, Expression
-from sdpmetric.terms.margins import MarginLoss, Rows
+from sdpmetric.sums.terms.margins import MarginLoss, Rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,16 +11,16 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.domains import Domain
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.linalg.rigorous import TINY, Form, Images, gamma
 from sdpmetric.linalg.spans import dimension
-from sdpmetric.terms.base import ROUNDINGS, Regularizer
-from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.log_det import LogDet
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.terms.base import ROUNDINGS, Regularizer
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.log_det import LogDet
 
 FloatArray = NDArray[np.float64]
 

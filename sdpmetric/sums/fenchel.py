@@ -20,13 +20,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.slack import Slack
 from sdpmetric.linalg import psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.terms.base import Regularizer
-from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.log_det import LogDet
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.slack import Slack
+from sdpmetric.sums.terms.base import Regularizer
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.log_det import LogDet
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]

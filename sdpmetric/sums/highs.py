@@ -20,9 +20,9 @@ from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.solvers.weights import LARGEST_TABLE, PROVEN, Program, takes_losses
-from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.margins import MarginLoss
+from sdpmetric.sums.weights import LARGEST_TABLE, PROVEN, Program, takes_losses
 
 Index = NDArray[np.intp]
 

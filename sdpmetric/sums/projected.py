@@ -10,15 +10,15 @@ from functools import cached_property
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, pair_forms
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.solvers.dual import PROVEN, SumDual, fits
-from sdpmetric.terms.frobenius import Frobenius
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.dual import PROVEN, SumDual, fits
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.frobenius import Frobenius
 
 # Values that a step may exceed, the share of the promised descent that it has to bring, and lengths that are tried.
 MONOTONE, ARMIJO, LENGTHS = 8, 1e-4, 30

@@ -14,9 +14,9 @@ from sdpmetric.core.status import Status
 from sdpmetric.formulations import formulate
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.solvers import terms
 from sdpmetric.solvers.backend import Backend, BackendOptions
+from sdpmetric.sums import descent as terms
+from sdpmetric.sums.problem import MetricProblem
 
 # Of a sum, entries of the metric times multipliers that Clarabel takes seconds for: 5 for 210 entries and 480 triplets.
 FEW_ENTRIES = 100_000

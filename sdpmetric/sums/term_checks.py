@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.core.sample_weight import check_products
-from sdpmetric.terms.base import Loss, Term
-from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.sums.terms.base import Loss, Term
+from sdpmetric.sums.terms.margins import MarginLoss
 
 
 def check_bound_term(term: Term, n: int) -> Term:

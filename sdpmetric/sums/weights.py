@@ -14,14 +14,14 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.margins import MarginLoss
 
 # Entries of a table at most (512 MiB), entries of rank-one matrices for losses that look at these.
 LARGEST_TABLE = 1 << 26

@@ -22,18 +22,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
-from sdpmetric.bounds.bound_terms import ROOM, BoundTerms
-from sdpmetric.bounds.domains import Domain
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.base import Loss
-from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.sums.bound_terms import ROOM, BoundTerms
+from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.terms.base import Loss
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.margins import MarginLoss
 
 # Evaluations of the first round of L-BFGS-B and of the longest; each has twice as many as the one before. The pairs of
 # steps and gradients that it keeps, and rounds at most.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous import RIGORS, TINY, Images, Rigor, above, gamma, product_above, sum_above, trace_above
-from sdpmetric.terms.base import ROUNDINGS, Loss, Regularizer, Term
+from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

@@ -30,8 +30,8 @@ from sdpmetric.linalg.rigorous import (
     sum_below,
 )
 from sdpmetric.losses import Between, Expression
-from sdpmetric.terms.base import Loss
-from sdpmetric.terms.margins import check_term_pairs, item_weights
+from sdpmetric.sums.terms.base import Loss
+from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
 
 IndexArray = NDArray[np.int32]
 

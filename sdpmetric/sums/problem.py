@@ -13,13 +13,6 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from sdpmetric.bounds import feasibility
-from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.domains import Domain, lift_tasks
-from sdpmetric.bounds.fenchel import FenchelDual, Proven
-from sdpmetric.bounds.free import resolution
-from sdpmetric.bounds.slack import Slack
-from sdpmetric.bounds.term_checks import check_bound_term
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
@@ -31,12 +24,19 @@ from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
-from sdpmetric.problems import proofs
-from sdpmetric.terms.base import Loss, Sum, Term
-from sdpmetric.terms.comparisons import TripletHinge
-from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.linear import Pull, Trace
-from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.sums import feasibility
+from sdpmetric.sums import proof as proofs
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.domains import Domain, lift_tasks
+from sdpmetric.sums.fenchel import FenchelDual, Proven
+from sdpmetric.sums.free import resolution
+from sdpmetric.sums.slack import Slack
+from sdpmetric.sums.term_checks import check_bound_term
+from sdpmetric.sums.terms.base import Loss, Sum, Term
+from sdpmetric.sums.terms.comparisons import TripletHinge
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.linear import Pull, Trace
+from sdpmetric.sums.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -66,7 +66,7 @@ class MetricProblem(Problem):
         Only nonnegative combinations of ``b_j b_j^T`` with these rows.
     tasks : (n,) array, optional
         Task of each example: a metric ``M_c = sharing M_0 + N_c`` for each task, with a shared part M_0.
-        The data become those of `sdpmetric.bounds.domains.lift_tasks`, and `task_metrics` reads the metrics; matrices
+        The data become those of `sdpmetric.sums.domains.lift_tasks`, and `task_metrics` reads the metrics; matrices
         of terms are those of the block diagonal metric with blocks ``M_0, N_1, ..``.
     sharing : float, default 1
         For tasks: how much cheaper the shared part is, under the trace.

@@ -28,7 +28,7 @@ from sdpmetric.losses import (
     Weighted,
     find_loss,
 )
-from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs, item_weights
+from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs, item_weights
 
 # Share of the mean distance that is added to all of them where the roots are smoothed, and the smallest multiplier.
 SHARE, SMALLEST = 1e-3, 1e-150

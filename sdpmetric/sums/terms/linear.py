@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.proof import Part
-from sdpmetric.terms.base import Term
-from sdpmetric.terms.comparisons import target_pairs
-from sdpmetric.terms.margins import check_term_pairs, item_weights
+from sdpmetric.sums.terms.base import Term
+from sdpmetric.sums.terms.comparisons import target_pairs
+from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
 
 IndexArray = NDArray[np.int32]
 

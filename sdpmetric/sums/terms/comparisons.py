@@ -16,7 +16,7 @@ from sdpmetric.core import neighbors, validation
 from sdpmetric.core.proof import Part
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
-from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs
+from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs
 
 IndexArray = NDArray[np.int32]
 

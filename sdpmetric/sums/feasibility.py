@@ -12,12 +12,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, linprog, minimize
 
-from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.fenchel import NULL, FenchelDual, Proven
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.fenchel import NULL, FenchelDual, Proven
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]

@@ -9,14 +9,14 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.domains import Domain
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, U, above, norm_above
 from sdpmetric.linalg.spans import separated
-from sdpmetric.terms.base import Loss
-from sdpmetric.terms.margins import MarginLoss
-from sdpmetric.terms.softmax import Collapse, PairSoftmax
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.terms.base import Loss
+from sdpmetric.sums.terms.margins import MarginLoss
+from sdpmetric.sums.terms.softmax import Collapse, PairSoftmax
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

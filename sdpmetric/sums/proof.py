@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.domains import Domain
-from sdpmetric.bounds.fenchel import Proven
 from sdpmetric.core.proof import Part, Proof
 from sdpmetric.linalg import psd
-from sdpmetric.terms.base import Regularizer, Term
-from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.log_det import LogDet
+from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.fenchel import Proven
+from sdpmetric.sums.terms.base import Regularizer, Term
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.log_det import LogDet
 
 if TYPE_CHECKING:
-    from sdpmetric.problems.metric_problem import MetricProblem
+    from sdpmetric.sums.problem import MetricProblem
 
 # Room that is left to constraints, relatively, so they hold exactly; to slack matrices; rounding of claims.
 ROOM, INSIDE, ROUNDING = 1e-10, 1e-12, 1e-12

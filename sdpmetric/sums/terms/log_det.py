@@ -26,7 +26,7 @@ from sdpmetric.linalg.rigorous import (
 )
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.losses import Expression
-from sdpmetric.terms.base import Regularizer
+from sdpmetric.sums.terms.base import Regularizer
 
 FloatArray = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.solvers.terms_point import Point
+from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
+from sdpmetric.sums.descent_point import Point
+from sdpmetric.sums.problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
 

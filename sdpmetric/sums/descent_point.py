@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]

@@ -6,13 +6,13 @@ from typing import cast
 
 import numpy as np
 
-from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE
+from sdpmetric.sums.problem import MetricProblem
 
 
 @formulation(MetricProblem)

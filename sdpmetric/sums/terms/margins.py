@@ -20,7 +20,7 @@ from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
 from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.losses import CHECKED, Expression, LogRatio, ScalarLoss, Weighted
-from sdpmetric.terms.base import Loss
+from sdpmetric.sums.terms.base import Loss
 
 IndexArray = NDArray[np.int32]
 

@@ -1,0 +1,1 @@
+"""Sums of terms over one metric: the problem, its Fenchel dual and certificate, its program, its solvers."""

@@ -1,0 +1,37 @@
+"""Terms that statements are sums of; see ``docs/terms.md``."""
+
+from sdpmetric.sums.terms.base import Loss, Regularizer, Sum, Term
+from sdpmetric.sums.terms.comparisons import QuadrupletHinge, TripletHinge, odd_one_out, ranked
+from sdpmetric.sums.terms.frobenius import Frobenius
+from sdpmetric.sums.terms.linear import Pull, Trace
+from sdpmetric.sums.terms.log_det import LogDet
+from sdpmetric.sums.terms.margins import MarginLoss, Rows
+from sdpmetric.sums.terms.off_diagonal import OffDiagonal
+from sdpmetric.sums.terms.pairs import Budget, DistanceBounds, DistanceTargets, PairHinge, Repulsion, Spread
+from sdpmetric.sums.terms.softmax import Collapse, PairSoftmax
+
+__all__ = [
+    "Budget",
+    "Collapse",
+    "DistanceBounds",
+    "DistanceTargets",
+    "Frobenius",
+    "LogDet",
+    "Loss",
+    "MarginLoss",
+    "OffDiagonal",
+    "PairHinge",
+    "PairSoftmax",
+    "Pull",
+    "QuadrupletHinge",
+    "Regularizer",
+    "Repulsion",
+    "Rows",
+    "Spread",
+    "Sum",
+    "Term",
+    "Trace",
+    "TripletHinge",
+    "odd_one_out",
+    "ranked",
+]
