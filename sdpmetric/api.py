@@ -22,8 +22,6 @@ from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.verbs import certify, path, solve, verify
 from sdpmetric.decisions import Decisions, NearOptimal, near_optimal
-from sdpmetric.formulations import to_cvxpy
-from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
 from sdpmetric.models import Model
 from sdpmetric.problems.frml import FRMLProblem
@@ -44,7 +42,8 @@ from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.query import QueryProblem
 from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.sdml import SDMLProblem
-from sdpmetric.programs import ProgramBound, bound
+from sdpmetric.programs import ProgramBound, bound, to_cvxpy
+from sdpmetric.programs.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.streams.frml import FRMLStream

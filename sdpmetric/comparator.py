@@ -15,7 +15,6 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.verbs import solve
-from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
@@ -26,6 +25,7 @@ from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pair_margins import as_sum
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.programs.canonical import no_panic
+from sdpmetric.programs.exact_program import named
 from sdpmetric.streams.lego import LEGOStream
 
 # Relative tolerance to which a rerun of the stream must reproduce the solution's loss.

@@ -21,8 +21,8 @@ from sklearn.decomposition import PCA
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.classification import knn_predict, nearest_neighbors
-from sdpmetric.formulations import named
 from sdpmetric.linalg import psd
+from sdpmetric.programs import named
 
 SETS = ("iris", "wine", "breast_cancer", "ionosphere", "balance", "digits", "letters", "usps")
 GAPS = (1e-3, 1e-6, 1e-9)

@@ -66,7 +66,7 @@ class Solver:
 _SOLVERS: list[tuple[Scope, Solver]] = []
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
 # Rooms whose modules register solvers and programs when they are imported, which is when the first one is looked for.
-ROOMS = ("solvers", "formulations", "sums")
+ROOMS = ("solvers", "formulations", "sums", "programs")
 
 
 @cache
@@ -167,7 +167,7 @@ def formulation(
 ) -> Callable[[Callable[Options, ResultT]], Callable[Options, ResultT]]:
     """Register the program of a statement: a decorator of ``state(problem, *, options)``.
 
-    What it returns, a `sdpmetric.formulations.ExactProgram`, is for `sdpmetric.to_cvxpy` and the solver "conic".
+    What it returns, a `sdpmetric.programs.ExactProgram`, is for `sdpmetric.to_cvxpy` and the solver "conic".
 
     Parameters
     ----------

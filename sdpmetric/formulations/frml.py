@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.formulations.exact_program import ExactProgram
 from sdpmetric.formulations.lmnn import state
 from sdpmetric.problems.frml import FRMLProblem
+from sdpmetric.programs.exact_program import ExactProgram
 
 
 @formulation(FRMLProblem, exact=False)

@@ -6,10 +6,10 @@ import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.formulations.lmnn import chosen_triplets, dual_of, lmnn_program
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
+from sdpmetric.programs.exact_program import ExactProgram, Point, named
 
 
 def frobenius_program(problem: FrobeniusLMNNProblem, triplets: Triplets | None = None) -> cp.Problem:

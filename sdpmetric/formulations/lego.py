@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.formulations.exact_program import ExactProgram
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
+from sdpmetric.programs.exact_program import ExactProgram
 from sdpmetric.sums.program import state
 
 

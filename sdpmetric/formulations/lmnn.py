@@ -13,11 +13,11 @@ from sdpmetric.bounds.push import Push
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import formulation
 from sdpmetric.core.triplets import Candidates, Triplets
-from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
-from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.lmnn import LargeMarginProblem
+from sdpmetric.programs.atoms import metric_variable, squared_distances, triplet_margins
+from sdpmetric.programs.exact_program import ExactProgram, Point, named
 
 # Beyond either size a program with one row per triplet raises an error: rows, and stored entries of the margin matrix.
 MAX_ROWS = 500_000

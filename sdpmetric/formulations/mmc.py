@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.mmc import MMCProblem
+from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums.program import state
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.formulations.atoms import squared_distances
-from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.programs.atoms import squared_distances
+from sdpmetric.programs.exact_program import ExactProgram, Point, named
 
 # An optimum that is likely to be larger than this, or smaller than its reciprocal, is not scaled.
 LARGEST = 1e8

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.query import QueryProblem
+from sdpmetric.programs.exact_program import ExactProgram, Point
 
 
 @formulation(QueryProblem, exact=False)

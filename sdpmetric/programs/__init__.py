@@ -1,5 +1,6 @@
-"""Bounds of programs that users wrote in CVXPY, whatever they are about; see ``docs/bounds_of_programs.md``."""
+"""All that speaks CVXPY: statements as exact programs, and bounds of programs that users wrote."""
 
 from sdpmetric.programs.bound import ProgramBound, bound
+from sdpmetric.programs.exact_program import ExactProgram, Point, named, to_cvxpy
 
-__all__ = ["ProgramBound", "bound"]
+__all__ = ["ExactProgram", "Point", "ProgramBound", "bound", "named", "to_cvxpy"]

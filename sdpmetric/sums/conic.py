@@ -11,10 +11,10 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import has_exact_program, solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.status import Status
-from sdpmetric.formulations import formulate
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.backend import Backend, BackendOptions
+from sdpmetric.programs.backend import Backend, BackendOptions
+from sdpmetric.programs.exact_program import formulate
 from sdpmetric.sums import descent as terms
 from sdpmetric.sums.problem import MetricProblem
 

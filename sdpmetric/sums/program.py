@@ -7,10 +7,10 @@ from typing import cast
 import numpy as np
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distances
-from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
+from sdpmetric.programs.atoms import CONE, metric_variable, squared_distances
+from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.sums.problem import MetricProblem
 

@@ -10,7 +10,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.formulations import named
+from sdpmetric.programs import named
 from sdpmetric.solvers.lmnn import constraint_generation
 
 

@@ -8,8 +8,8 @@ import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.formulations import lmnn as formulations
-from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets
+from sdpmetric.programs import named, to_cvxpy
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))
 

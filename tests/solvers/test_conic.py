@@ -9,10 +9,10 @@ from instances import assert_sandwich, make_instance, rounding
 import sdpmetric as sm
 from sdpmetric import bound
 from sdpmetric.core.status import Status
-from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import MARGINS, all_triplets
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.backend import Backend
+from sdpmetric.programs import named, to_cvxpy
+from sdpmetric.programs.backend import Backend
 from sdpmetric.solvers.lmnn import conic, constraint_generation, factored
 
 PROVEN = 1e-6

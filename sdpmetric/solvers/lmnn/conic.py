@@ -11,7 +11,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.lmnn import LargeMarginProblem
-from sdpmetric.solvers.backend import Backend, BackendOptions
+from sdpmetric.programs.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.solvers.lmnn.factored import solved_by_zero

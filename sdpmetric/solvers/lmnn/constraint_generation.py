@@ -17,7 +17,7 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.interface import deadline
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.backend import Backend
+from sdpmetric.programs.backend import Backend
 from sdpmetric.triplets.impostors import TooManyCandidates
 
 # Up to so many triplets all of them are free.

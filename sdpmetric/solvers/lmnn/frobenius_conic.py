@@ -15,7 +15,7 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.formulations.lmnn import ReducedProgram
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
-from sdpmetric.solvers.backend import Backend, BackendOptions
+from sdpmetric.programs.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import frobenius
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 
