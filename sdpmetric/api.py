@@ -23,20 +23,20 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.verbs import certify, path, solve, verify
 from sdpmetric.decisions import Decisions, NearOptimal, near_optimal
 from sdpmetric.hashing import HashIndex
+from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
+from sdpmetric.lmnn.kernel import FeatureSpace, KernelLMNNProblem
+from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.models import Model
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
-from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
-from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.mlr import MLRProblem
 from sdpmetric.problems.mmc import MMCProblem
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.query import QueryProblem

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
 
 # Optima of LMNN with three target neighbors on standardized data, by name and push weight.
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}

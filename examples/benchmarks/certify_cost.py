@@ -22,7 +22,7 @@ from run import load
 
 import sdpmetric as sm
 from sdpmetric.linalg import psd
-from sdpmetric.triplets.margins import margin_adjoint
+from sdpmetric.lmnn.triplets.margins import margin_adjoint
 
 NAMES = ("iris", "wine", "digits", "letters", "usps", "mnist")
 

@@ -15,7 +15,7 @@ import time
 from run import load
 
 import sdpmetric as sm
-from sdpmetric.solvers.lmnn.refinement import refined_dual
+from sdpmetric.lmnn.solvers.refinement import refined_dual
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from sdpmetric.core.neighbors import target_neighbors
-from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets, SearchMethod
 
 
 def seconds(source: LabeledTriplets, Z: np.ndarray, method: SearchMethod) -> tuple[float, int]:

@@ -20,7 +20,7 @@ import numpy as np
 from run import load
 
 import sdpmetric as sm
-from sdpmetric.solvers.lmnn.working_set import WorkingSet
+from sdpmetric.lmnn.solvers.working_set import WorkingSet
 
 ROWS, TILES = 4000, ((64, 1024), (64, 64), (16, 64))
 

@@ -29,10 +29,10 @@ from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.callbacks import Task, with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weighed
 from sdpmetric.estimators.options import Count, Ridge, estimator
-from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
-from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
-from sdpmetric.triplets.impostors import SearchMethod
+from sdpmetric.lmnn.kernel import FeatureSpace, Kernel, KernelLMNNProblem
+from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem, Regions
+from sdpmetric.lmnn.problem import LMNNProblem, Loss
+from sdpmetric.lmnn.triplets.impostors import SearchMethod
 
 # Ridges that cross-validation tries, as multiples of "auto", the largest first; the gap that is proven along the path,
 # at least; and the parts that are held back in turn.

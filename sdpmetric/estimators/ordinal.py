@@ -24,7 +24,7 @@ from sdpmetric.estimators.data import Data, divide, tuple_distances, tuple_score
 from sdpmetric.estimators.options import Count, Matrix, Positive, Share, estimator
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.psd import smallest_eigenvalue
-from sdpmetric.problems.kernel import FeatureSpace
+from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import QuadrupletHinge, Trace
 

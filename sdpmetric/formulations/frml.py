@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.formulations.lmnn import state
+from sdpmetric.lmnn.program import state
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.programs.exact_program import ExactProgram
 

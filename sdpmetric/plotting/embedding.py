@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import gaps, neighbors, validation
+from sdpmetric.lmnn.triplets.margins import furthest_target
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 from sdpmetric.plotting.style import (
     Learned,
     axes_of,
@@ -24,8 +26,6 @@ from sdpmetric.plotting.style import (
     tidy,
 )
 from sdpmetric.report.contents import leading_plane
-from sdpmetric.triplets.margins import furthest_target
-from sdpmetric.triplets.sources import LabeledTriplets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,8 +18,8 @@ from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCerti
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, below
+from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.problems.frml_relaxation import relaxed
-from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores

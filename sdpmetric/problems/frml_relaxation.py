@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
+from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.triplets.listed import ListedTriplets
 
 # Triplets that are listed at most.
 LISTED = 20_000_000

@@ -10,8 +10,8 @@ import numpy as np
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.solvers import factored, low_rank
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.solvers.lmnn import factored, low_rank
 
 # Relative gap to which the relaxation is solved: what is left of the gap is then due to the rank.
 RELAXATION_TOLERANCE = 1e-4
@@ -22,7 +22,7 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve `FRMLProblem.relaxation`, take its leading eigenvectors, then descend in the factor by L-BFGS.
 
     The relaxation has this problem's objective at every metric, so LMNN with a metric of bounded rank (LMNN-R,
-    `sdpmetric.solvers.lmnn.low_rank`) is this problem, and the relaxation's lower bound holds for it.
+    `sdpmetric.lmnn.solvers.low_rank`) is this problem, and the relaxation's lower bound holds for it.
     """
     convex = problem.relaxation
     full = run(

@@ -14,7 +14,7 @@ from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.gaps import absolute_gap, excess
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.report.contents import sentences
 
 INF, NAN = math.inf, math.nan

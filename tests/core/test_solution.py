@@ -10,8 +10,8 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
+from sdpmetric.lmnn.solvers import constraint_generation
 from sdpmetric.programs import named
-from sdpmetric.solvers.lmnn import constraint_generation
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from test_contract import FACTORIES, QUERIES, data, make, point
 import sdpmetric as sm
 from sdpmetric.estimators import LMNN
 from sdpmetric.linalg.rigorous import sum_above, sum_below
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.streams.lego import LEGOStream
 
 N = 13

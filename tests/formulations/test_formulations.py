@@ -7,8 +7,8 @@ from instances import make_instance
 import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.formulations import lmnn as formulations
-from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets
+from sdpmetric.lmnn import program as formulations
+from sdpmetric.lmnn.program import ReducedProgram, all_triplets, list_triplets
 from sdpmetric.programs import named, to_cvxpy
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))

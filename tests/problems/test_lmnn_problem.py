@@ -6,7 +6,7 @@ import pytest
 from instances import KINDS, Instance, assert_same, make_instance
 
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
 
 SETTINGS = [
     {"mu": 0.3},

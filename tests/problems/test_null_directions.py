@@ -10,7 +10,7 @@ import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from exact import (
 
 import sdpmetric as sm
 from sdpmetric import LMNNProblem
-from sdpmetric.bounds import pull
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.triplets.margins import inactive_beyond
+from sdpmetric.lmnn import pull
+from sdpmetric.lmnn.triplets.margins import inactive_beyond
 
 
 def exact_objective(problem, L):

@@ -9,11 +9,11 @@ from instances import assert_sandwich, make_instance, rounding
 import sdpmetric as sm
 from sdpmetric import bound
 from sdpmetric.core.status import Status
-from sdpmetric.formulations.lmnn import MARGINS, all_triplets
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.lmnn.problem import LMNNProblem
+from sdpmetric.lmnn.program import MARGINS, all_triplets
+from sdpmetric.lmnn.solvers import conic, constraint_generation, factored
 from sdpmetric.programs import named, to_cvxpy
 from sdpmetric.programs.backend import Backend
-from sdpmetric.solvers.lmnn import conic, constraint_generation, factored
 
 PROVEN = 1e-6
 

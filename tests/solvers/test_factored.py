@@ -12,8 +12,8 @@ import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core import neighbors
 from sdpmetric.datasets import reduce
-from sdpmetric.solvers.lmnn import factored
-from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.solvers import factored
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 
 def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> sm.LMNNProblem:

@@ -12,8 +12,9 @@ import sdpmetric as sm
 from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.core.status import Status
 from sdpmetric.engine import interface
-from sdpmetric.solvers.lmnn import factored, frobenius
-from sdpmetric.triplets import impostors
+from sdpmetric.lmnn.solvers import factored
+from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
+from sdpmetric.lmnn.triplets import impostors
 
 
 def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNNProblem:

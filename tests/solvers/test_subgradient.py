@@ -10,8 +10,8 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.lmnn.active_set import CoordinatesAsGiven
-from sdpmetric.solvers.lmnn.gradient_projection import FIRST_MOVE, GROW, SHRINK, PaperStep, gradient_projection
+from sdpmetric.lmnn.solvers.active_set import CoordinatesAsGiven
+from sdpmetric.lmnn.solvers.gradient_projection import FIRST_MOVE, GROW, SHRINK, PaperStep, gradient_projection
 
 
 def test_separable_classes_keep_their_lists_short() -> None:

@@ -10,7 +10,7 @@ from seeds import blocks
 
 import sdpmetric as sm
 from sdpmetric.comparator import comparator, least_loss
-from sdpmetric.problems.kernel import FeatureSpace
+from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.problems.pola import POLAProblem
 
 

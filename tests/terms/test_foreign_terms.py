@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.triplets.listed import ListedTriplets
-from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.triplets.listed import ListedTriplets
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 PAGE = Path(__file__).parents[2] / "docs" / "terms.md"
 N = 40

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sdpmetric.core.neighbors import target_neighbors
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
-from sdpmetric.triplets import impostors as search
-from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.triplets import impostors as search
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 SEEDS = st.integers(0, 2**32 - 1)
 

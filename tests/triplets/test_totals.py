@@ -5,9 +5,9 @@ import pytest
 from instances import assert_same
 
 import sdpmetric as sm
-from sdpmetric.problems import lmnn
-from sdpmetric.triplets.listed import ListedTriplets
-from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn import problem as lmnn
+from sdpmetric.lmnn.triplets.listed import ListedTriplets
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 LOSSES = ("hinge", "squared_hinge")
 

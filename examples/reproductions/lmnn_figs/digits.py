@@ -12,7 +12,7 @@ import sdpmetric as sm
 from sdpmetric import classification, datasets
 from sdpmetric.core import run as base
 from sdpmetric.core.solution import Solution
-from sdpmetric.solvers.lmnn import low_rank
+from sdpmetric.lmnn.solvers import low_rank
 
 K = 3
 # Relative gap to prove for the metric of full rank.

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.push import Push, best_multiple_bound
 from sdpmetric.core.certificate import Dual
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.lmnn.active_set import ActiveSet, Positions, carried
+from sdpmetric.lmnn.push import Push, best_multiple_bound
+from sdpmetric.lmnn.solvers.active_set import ActiveSet, Positions, carried
 
 # An average starts afresh once the gap has fallen to this share of what it was when the average began, or once the
 # average's own bound has not improved for so many searches.

@@ -15,8 +15,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.pull import QuadraticCone
-from sdpmetric.bounds.push import DualCandidate
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
@@ -24,10 +22,12 @@ from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
-from sdpmetric.problems import lmnn_proof
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.impostors import SearchMethod
-from sdpmetric.triplets.margins import margin_adjoint
+from sdpmetric.lmnn import proof as lmnn_proof
+from sdpmetric.lmnn.problem import LMNNProblem
+from sdpmetric.lmnn.pull import QuadraticCone
+from sdpmetric.lmnn.push import DualCandidate
+from sdpmetric.lmnn.triplets.impostors import SearchMethod
+from sdpmetric.lmnn.triplets.margins import margin_adjoint
 
 
 @dataclass(frozen=True, eq=False)

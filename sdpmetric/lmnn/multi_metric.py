@@ -11,13 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.push import Push
 from sdpmetric.core import validation
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.well_posed import Ridge
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem, Loss
-from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, Loss
+from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 Regions = Literal["class", "kmeans", "spectral"]
 

@@ -14,15 +14,15 @@ from sdpmetric.core.proof import Part, Proof
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import above, sum_above, sum_below
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 from sdpmetric.sums.proof import ROOM, ROUNDING, Lists, as_they_appear, finite, frobenius_slope
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Trace, pull_part
-from sdpmetric.triplets.sources import LabeledTriplets
 
 if TYPE_CHECKING:
-    from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
-    from sdpmetric.problems.lmnn import LargeMarginProblem
+    from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
+    from sdpmetric.lmnn.problem import LargeMarginProblem
 
 NO_MULTIPLIERS = "there is no proof to write: this solution has no multipliers; use another solver."
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.push import Push
 from sdpmetric.core.certificate import Dual, DualityCertificate, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.interface import deadline
-from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.program import ReducedProgram, list_triplets
+from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.programs.backend import Backend
-from sdpmetric.triplets.impostors import TooManyCandidates
 
 # Up to so many triplets all of them are free.
 SMALL = 2000

@@ -1,6 +1,6 @@
 """The projected subgradient method of Weinberger and Saul 2009, as printed and so that it converges: where it starts.
 
-The loop is in `sdpmetric.solvers.lmnn.gradient_projection`. See ``docs/subgradient.md``.
+The loop is in `sdpmetric.lmnn.solvers.gradient_projection`. See ``docs/subgradient.md``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem
-from sdpmetric.solvers.lmnn.active_set import Coordinates, CoordinatesAsGiven
-from sdpmetric.solvers.lmnn.factored import solved_by_zero
-from sdpmetric.solvers.lmnn.gradient_projection import PaperStep, PolyakStep, gradient_projection
-from sdpmetric.triplets.margins import hinge_slopes
+from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
+from sdpmetric.lmnn.solvers.active_set import Coordinates, CoordinatesAsGiven
+from sdpmetric.lmnn.solvers.factored import solved_by_zero
+from sdpmetric.lmnn.solvers.gradient_projection import PaperStep, PolyakStep, gradient_projection
+from sdpmetric.lmnn.triplets.margins import hinge_slopes
 
 StepName = Literal["polyak", "paper"]
 

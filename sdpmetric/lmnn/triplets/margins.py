@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric._loops import fixed, hinges
+from sdpmetric._loops import fixed
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import ACCURACY, Form, Images, above, gamma, norms_above, square, sum_above
+from sdpmetric.lmnn import loops as hinges
 
 # Squared distances up to this count as 0 beside the margin, which is 1: the objective of such a metric is rounded up by
 # as much. Groups that are close in the null space are separated by factors up to 1e10, which magnify rounding errors.

@@ -21,10 +21,10 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
 from sdpmetric.engine.interface import deadline
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem
-from sdpmetric.solvers.lmnn.refinement import Bound, prove
-from sdpmetric.solvers.lmnn.working_set import WorkingSet
-from sdpmetric.triplets.margins import margins
+from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
+from sdpmetric.lmnn.solvers.refinement import Bound, prove
+from sdpmetric.lmnn.solvers.working_set import WorkingSet
+from sdpmetric.lmnn.triplets.margins import margins
 
 # Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
 COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))

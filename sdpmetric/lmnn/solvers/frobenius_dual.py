@@ -19,13 +19,13 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
+from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
+from sdpmetric.lmnn.triplets.margins import margins
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.dual import DualValue, SumDual
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.frobenius import Frobenius
-from sdpmetric.triplets.margins import margins
 
 # Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
 BAND = 0.3

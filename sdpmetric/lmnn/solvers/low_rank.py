@@ -15,10 +15,10 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.validation import is_integer
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.lmnn import factored
-from sdpmetric.solvers.lmnn.factored import Slow, State, descend
-from sdpmetric.solvers.lmnn.working_set import WorkingSet
+from sdpmetric.lmnn.problem import LMNNProblem
+from sdpmetric.lmnn.solvers import factored
+from sdpmetric.lmnn.solvers.factored import Slow, State, descend
+from sdpmetric.lmnn.solvers.working_set import WorkingSet
 
 # Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
 WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4

@@ -13,8 +13,8 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.solvers.lmnn.active_set import ActiveSet, Coordinates
-from sdpmetric.solvers.lmnn.ergodic import ErgodicDual
+from sdpmetric.lmnn.solvers.active_set import ActiveSet, Coordinates
+from sdpmetric.lmnn.solvers.ergodic import ErgodicDual
 
 # The paper's rule: iterations between searches, growth of the step on a decrease of the objective, and its reduction on
 # an increase. The paper does not print the first step: it moves the metric by this share of its norm.

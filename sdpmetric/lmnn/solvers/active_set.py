@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.push import joined
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
-from sdpmetric.problems.lmnn import LargeMarginProblem
-from sdpmetric.triplets.impostors import TooManyCandidates
-from sdpmetric.triplets.margins import HingeSums, hinge_slopes, slope_pairs
+from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.push import joined
+from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
+from sdpmetric.lmnn.triplets.margins import HingeSums, hinge_slopes, slope_pairs
 
 # Cost of a unit null direction where it is treated as all other directions: nearly 0, so slopes
 # along it prove little. The certificate of the problem takes it as 0.

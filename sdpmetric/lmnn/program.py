@@ -9,13 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.push import Push
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import formulation
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.problems.lmnn import LargeMarginProblem
+from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.push import Push
 from sdpmetric.programs.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.programs.exact_program import ExactProgram, Point, named
 

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import BallTree
 
-from sdpmetric._loops.hinges import TILE_COLUMNS, TILE_ROWS, scan_tiles
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, Part, dealt
+from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, scan_tiles
 
 # Largest number of candidate pairs in memory: for each target pair of the anchors, and in all; the larger one counts.
 CANDIDATES_PER_TARGET_PAIR, FEWEST_CANDIDATES = 32, 1 << 20

@@ -10,12 +10,12 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.problems.lmnn import LargeMarginProblem
+from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.solvers import factored
+from sdpmetric.lmnn.solvers.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
+from sdpmetric.lmnn.solvers.factored import solved_by_zero
+from sdpmetric.lmnn.solvers.refinement import refined_dual
 from sdpmetric.programs.backend import Backend, BackendOptions
-from sdpmetric.solvers.lmnn import factored
-from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
-from sdpmetric.solvers.lmnn.factored import solved_by_zero
-from sdpmetric.solvers.lmnn.refinement import refined_dual
 
 
 @solver(LargeMarginProblem, "conic", tol=1e-6)
@@ -29,7 +29,7 @@ def steps(
     backend_options: BackendOptions | None = None,
     polish: bool = True,
 ) -> Iterator[Step]:
-    """Solve LMNN exactly, by constraint generation; see `sdpmetric.solvers.lmnn.constraint_generation`."""
+    """Solve LMNN exactly, by constraint generation; see `sdpmetric.lmnn.solvers.constraint_generation`."""
     chosen = Backend.of(backend, backend_options)
     first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if init is None else init
     if (trivial := solved_by_zero(problem, tol)) is not None:

@@ -16,12 +16,12 @@ from functools import partial
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.push import best_multiple_bound
 from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LargeMarginProblem
-from sdpmetric.solvers.lmnn.working_set import Movable, Multipliers, WorkingSet
+from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.push import best_multiple_bound
+from sdpmetric.lmnn.solvers.working_set import Movable, Multipliers, WorkingSet
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
-from sdpmetric.bounds.pull import DualCone
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.linalg.rigorous import TINY, Form, Images, above, below, product_above, sum_above, sum_below
-from sdpmetric.triplets import margins
-from sdpmetric.triplets.impostors import SearchMethod, listed
-from sdpmetric.triplets.margins import hinge_slopes, inactive_beyond, largest_hinges, target_distances, with_rest
-from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
+from sdpmetric.lmnn.pull import DualCone
+from sdpmetric.lmnn.triplets import margins
+from sdpmetric.lmnn.triplets.impostors import SearchMethod, listed
+from sdpmetric.lmnn.triplets.margins import hinge_slopes, inactive_beyond, largest_hinges, target_distances, with_rest
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 

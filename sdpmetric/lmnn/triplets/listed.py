@@ -13,8 +13,8 @@ from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.interface import dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.triplets.impostors import SearchMethod, part_of_pairs
-from sdpmetric.triplets.margins import furthest_target, slope_form
+from sdpmetric.lmnn.triplets.impostors import SearchMethod, part_of_pairs
+from sdpmetric.lmnn.triplets.margins import furthest_target, slope_form
 
 
 @dataclass(frozen=True, eq=False, repr=False)

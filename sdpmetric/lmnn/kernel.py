@@ -18,8 +18,8 @@ from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_p
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.triplets.impostors import SearchMethod
+from sdpmetric.lmnn.problem import LMNNProblem, Loss
+from sdpmetric.lmnn.triplets.impostors import SearchMethod
 
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]
 

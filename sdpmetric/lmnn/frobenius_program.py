@@ -6,9 +6,9 @@ import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.formulations.lmnn import chosen_triplets, dual_of, lmnn_program
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
+from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
+from sdpmetric.lmnn.program import chosen_triplets, dual_of, lmnn_program
 from sdpmetric.programs.exact_program import ExactProgram, Point, named
 
 

@@ -13,7 +13,7 @@ from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.interface import WHOLE, check_deadline, dealt
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.triplets.impostors import (
+from sdpmetric.lmnn.triplets.impostors import (
     SearchMethod,
     capacity,
     measures_once,
@@ -21,8 +21,8 @@ from sdpmetric.triplets.impostors import (
     search_tiles,
     search_trees,
 )
-from sdpmetric.triplets.listed import ListedTriplets
-from sdpmetric.triplets.margins import furthest_target, impostor_counts, impostor_weights, scatter_form
+from sdpmetric.lmnn.triplets.listed import ListedTriplets
+from sdpmetric.lmnn.triplets.margins import furthest_target, impostor_counts, impostor_weights, scatter_form
 
 # Up to this dimension, and from so many rows, a ball tree per class is the faster search, unless classes overlap much
 # (examples/benchmarks/impostor_search.py).
@@ -145,7 +145,7 @@ class LabeledTriplets:
         return forms
 
     def capacity(self, among: IndexArray) -> int:
-        """Linear in the number of their target pairs; see `sdpmetric.triplets.impostors`."""
+        """Linear in the number of their target pairs; see `sdpmetric.lmnn.triplets.impostors`."""
         return capacity(int(self.target_counts[among].sum()))
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:

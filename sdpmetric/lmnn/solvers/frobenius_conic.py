@@ -12,12 +12,12 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.formulations.lmnn import ReducedProgram
 from sdpmetric.linalg import psd
-from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
+from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
+from sdpmetric.lmnn.program import ReducedProgram
+from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
+from sdpmetric.lmnn.solvers.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.programs.backend import Backend, BackendOptions
-from sdpmetric.solvers.lmnn import frobenius
-from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def steps(
     init: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
 ) -> Iterator[Step]:
-    """Solve LMNN with a Frobenius term exactly; see `sdpmetric.solvers.lmnn.conic.steps`."""
+    """Solve LMNN with a Frobenius term exactly; see `sdpmetric.lmnn.solvers.conic.steps`."""
     chosen, push = Backend.of(backend, backend_options), problem.base.push
     if push.weight == 0.0 or push.source.size == 0:
         yield Step.certified(problem, problem.zero)

@@ -14,8 +14,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.pull import DualCone, PullCost
-from sdpmetric.bounds.push import DualCandidate, Push, PushSums, joined
 from sdpmetric.core import neighbors, validation
 from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, check_triplet_multipliers
 from sdpmetric.core.constraints import Constraints
@@ -29,15 +27,17 @@ from sdpmetric.engine.interface import Part, ShardLost, current, deadline, is_la
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
+from sdpmetric.lmnn import proof as lmnn_proof
+from sdpmetric.lmnn.pull import DualCone, PullCost
+from sdpmetric.lmnn.push import DualCandidate, Push, PushSums, joined
+from sdpmetric.lmnn.triplets.impostors import SearchMethod, only_part
+from sdpmetric.lmnn.triplets.listed import ListedTriplets
+from sdpmetric.lmnn.triplets.margins import unit_hinges, with_rest
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
-from sdpmetric.problems import lmnn_proof
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.comparisons import TripletHinge, labeled_triplets
 from sdpmetric.sums.terms.linear import Pull, Trace
-from sdpmetric.triplets.impostors import SearchMethod, only_part
-from sdpmetric.triplets.listed import ListedTriplets
-from sdpmetric.triplets.margins import unit_hinges, with_rest
-from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 
 Loss = Literal["hinge", "squared_hinge"]
 
@@ -389,7 +389,7 @@ class LargeMarginProblem(Problem):
 
 @dataclass(frozen=True, eq=False)
 class PushShard:
-    """A part of the triplets of a statement, whose rows are all here; see `sdpmetric.triplets.impostors.only_part`."""
+    """Triplets of some rows of a statement; see `sdpmetric.lmnn.triplets.impostors.only_part`."""
 
     problem: LargeMarginProblem
     part: Part

@@ -18,18 +18,18 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.push import Push, joined
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, deadline, dealt, remaining
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
-from sdpmetric.problems.lmnn import LargeMarginProblem
-from sdpmetric.triplets.impostors import TooManyCandidates, only_part
-from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
-from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn import loops as hinges
+from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.push import Push, joined
+from sdpmetric.lmnn.triplets.impostors import TooManyCandidates, only_part
+from sdpmetric.lmnn.triplets.margins import hinge_slopes, slope_pairs, target_distances
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 ScalarT = TypeVar("ScalarT", bound=np.floating)
 R = TypeVar("R")
