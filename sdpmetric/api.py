@@ -28,6 +28,9 @@ from sdpmetric.lmnn.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.models import Model
+from sdpmetric.pola.kernel_stream import KernelPOLAStream
+from sdpmetric.pola.problem import POLAProblem
+from sdpmetric.pola.stream import POLAStream
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lego import LEGOProblem
@@ -38,7 +41,6 @@ from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.mlr import MLRProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.nca import NCAProblem
-from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.query import QueryProblem
 from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.sdml import SDMLProblem
@@ -48,10 +50,8 @@ from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.streams.kernel_lego import KernelLEGOStream
-from sdpmetric.streams.kernel_pola import KernelPOLAStream
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.logdet import MetricStep
-from sdpmetric.streams.pola import POLAStream
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
 

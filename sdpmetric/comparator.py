@@ -15,15 +15,15 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.verbs import solve
-from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.losses import SquaredHinge
+from sdpmetric.pola.as_sum import as_sum
+from sdpmetric.pola.problem import POLAProblem
+from sdpmetric.pola.program import contradiction_program
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
-from sdpmetric.problems.pair_margins import as_sum
-from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.programs.canonical import no_panic
 from sdpmetric.programs.exact_program import named
 from sdpmetric.streams.lego import LEGOStream

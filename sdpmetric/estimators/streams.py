@@ -21,10 +21,10 @@ from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Seed, Share, Verbosity, estimator
 from sdpmetric.linalg import psd
+from sdpmetric.pola.problem import POLAProblem
+from sdpmetric.pola.stream import POLAStream
 from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.streams.pola import POLAStream
 
 
 class StreamingEstimator(MetricEstimator):

@@ -11,7 +11,7 @@ from seeds import blocks
 import sdpmetric as sm
 from sdpmetric.comparator import comparator, least_loss
 from sdpmetric.lmnn.kernel import FeatureSpace
-from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.pola.problem import POLAProblem
 
 
 def distance(one: Threshold, other: Threshold) -> float:

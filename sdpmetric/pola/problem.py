@@ -39,8 +39,8 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
 )
 from sdpmetric.losses import Hard, Hinge, Weighted
-from sdpmetric.problems import pola_proof
-from sdpmetric.problems.pair_margins import as_sum
+from sdpmetric.pola import proof as pola_proof
+from sdpmetric.pola.as_sum import as_sum
 from sdpmetric.sums import feasibility
 from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
@@ -189,7 +189,7 @@ class POLAProblem(Problem):
 
     @cached_property
     def as_sum(self) -> MetricProblem:
-        """The same as a sum with one more feature; see `sdpmetric.problems.pair_margins.as_sum`."""
+        """The same as a sum with one more feature; see `sdpmetric.pola.as_sum.as_sum`."""
         soft, start = self.slack_weight is not None, self.initial_threshold
         scalar, weights = (Hinge(), self.ceilings) if soft else (Hard(), np.ones(len(self.pairs)))
         return as_sum(self.X, self.pairs, self.signs, scalar, weights, start)

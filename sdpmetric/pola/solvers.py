@@ -11,14 +11,14 @@ from functools import partial
 
 import numpy as np
 
-from sdpmetric._loops import pola
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
-from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.streams.pola import POLAStream
+from sdpmetric.pola import loops as pola
+from sdpmetric.pola.problem import POLAProblem
+from sdpmetric.pola.stream import POLAStream
 from sdpmetric.sums import conic
 from sdpmetric.sums.dual import PROVEN, SumDual
 
@@ -114,7 +114,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
 
 @solver(POLAProblem, "online", tol=1e-6, stream=True)
 def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: float | None = None) -> Iterator[Step]:
-    """Online POLA, once over the problem's pairs in their order; see `sdpmetric.streams.pola.POLAStream`.
+    """Online POLA, once over the problem's pairs in their order; see `sdpmetric.pola.stream.POLAStream`.
 
     The objective of a step is the cumulative loss so far, the squared hinges before each update. The slack weight plays
     no part.

@@ -7,7 +7,7 @@ import numpy as np
 from sdpmetric.core.registry import formulation
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.programs.atoms import squared_distances
 from sdpmetric.programs.exact_program import ExactProgram, Point, named
 

@@ -13,11 +13,11 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.sums.proof import ROOM, of_contradiction, of_sum
 
 if TYPE_CHECKING:
-    from sdpmetric.problems.pola import POLAProblem
+    from sdpmetric.pola.problem import POLAProblem
 
 
 def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
-    """As the sum that it is; see `sdpmetric.problems.pair_margins.as_sum`. A hard margin is exceeded by a little."""
+    """As the sum that it is; see `sdpmetric.pola.as_sum.as_sum`. A hard margin is exceeded by a little."""
     data, own = {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar}, problem.as_sum
     L, b = problem.repair(components)
     if problem.slack_weight is None:

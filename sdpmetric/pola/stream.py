@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import pola
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.streams.threshold import LONGEST, PairStream
+from sdpmetric.pola import loops as pola
+from sdpmetric.pola.threshold import LONGEST, PairStream
 
 
 class POLAStream(PairStream):

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpmetric._loops import pola
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.kernels import Kernel, KernelFunction, check_symmetric
-from sdpmetric.streams.threshold import LONGEST, PairStream
+from sdpmetric.pola import loops as pola
+from sdpmetric.pola.threshold import LONGEST, PairStream
 
 # Pairs that share one matrix of inner products.
 BLOCK = 256

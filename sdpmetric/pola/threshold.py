@@ -7,11 +7,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import pola
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_pairs, check_similar
 from sdpmetric.linalg import psd
+from sdpmetric.pola import loops as pola
 
 # Longer differences raise an error, so the loss times the square of their squared length does not overflow.
 LONGEST = 1e30
