@@ -28,6 +28,8 @@ from sdpmetric.lmnn.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.models import Model
+from sdpmetric.nca.mlkr import MLKRProblem
+from sdpmetric.nca.problem import NCAProblem
 from sdpmetric.pola.kernel_stream import KernelPOLAStream
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
@@ -37,10 +39,8 @@ from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
-from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.mlr import MLRProblem
 from sdpmetric.problems.mmc import MMCProblem
-from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.query import QueryProblem
 from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.sdml import SDMLProblem

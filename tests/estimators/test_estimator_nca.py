@@ -6,7 +6,7 @@ from sklearn.datasets import load_wine
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from sdpmetric.estimators import NCA
-from sdpmetric.problems.nca import NCAProblem
+from sdpmetric.nca.problem import NCAProblem
 
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)

@@ -10,10 +10,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 import sdpmetric as sm
-from sdpmetric._loops import nca as loops
 from sdpmetric.datasets import concentric_rings
-from sdpmetric.problems import soft_neighbors
-from sdpmetric.solvers.nca_start import start_of
+from sdpmetric.nca import loops, soft_neighbors
+from sdpmetric.nca.start import start_of
 
 # Unequal classes, out of order, and one of a single member.
 Y = np.array(["b", "a", "c", "a", "b", "a", "a", "lone", "c", "b", "a"])

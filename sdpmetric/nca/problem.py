@@ -9,11 +9,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import nca as loops
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
+from sdpmetric.nca import loops
+from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 
 Objective = Literal["probability", "log"]
 Targets = Literal["classes", "continuous"]

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import nca as loops
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
+from sdpmetric.nca import loops
+from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 
 FloatArray = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
-from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
-from sdpmetric.solvers.nca_start import start_of
+from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
+from sdpmetric.nca.start import start_of
 
 # Iterations before the first report, how many times more before each of the next, and the pairs that L-BFGS remembers.
 FIRST, GROWTH, MEMORY = 50, 2, 20

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
-from sdpmetric._loops import nca as loops
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
+from sdpmetric.nca import loops
 
 # Probabilities that stand in memory at once, unless one example has more.
 BLOCK = 4_000_000
@@ -31,7 +31,7 @@ class Value:
     Attributes
     ----------
     loss : int
-        As `sdpmetric._loops.nca` names it.
+        As `sdpmetric.nca.loops` names it.
     targets : (n,) array
         Numbers that it depends on, in the order of `SoftNeighborProblem.rows`; empty where classes decide.
     least : float

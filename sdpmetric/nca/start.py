@@ -7,7 +7,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.named import Init, named_components
-from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
+from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 
 # Mean squared norms of the embedding among which a start is scaled, the examples that decide, and the share of the
 # largest gain over a factor of zeros that is enough.
