@@ -34,20 +34,20 @@ from sdpmetric.pola.kernel_stream import KernelPOLAStream
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
-from sdpmetric.problems.lsml import LSMLProblem
-from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mlr import MLRProblem
-from sdpmetric.problems.mmc import MMCProblem
-from sdpmetric.problems.query import QueryProblem
-from sdpmetric.problems.scml import SCMLProblem
-from sdpmetric.problems.sdml import SDMLProblem
 from sdpmetric.programs import ProgramBound, bound, to_cvxpy
 from sdpmetric.programs.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
+from sdpmetric.relatives.itml import ITMLProblem
+from sdpmetric.relatives.lsml import LSMLProblem
+from sdpmetric.relatives.mcml import MCMLProblem
+from sdpmetric.relatives.mmc import MMCProblem
+from sdpmetric.relatives.query import QueryProblem
+from sdpmetric.relatives.scml import SCMLProblem
+from sdpmetric.relatives.sdml import SDMLProblem
 from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.streams.kernel_lego import KernelLEGOStream
 from sdpmetric.streams.lego import LEGOStream

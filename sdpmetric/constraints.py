@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import BoolArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import drawn_chunks, pairs_of_labels
-from sdpmetric.problems.lsml import drawn_quadruplets
-from sdpmetric.problems.scml import nearest_triplets
+from sdpmetric.relatives.lsml import drawn_quadruplets
+from sdpmetric.relatives.scml import nearest_triplets
 
 __all__ = ["chunks", "pairs", "quadruplets", "triplets"]
 

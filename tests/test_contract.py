@@ -12,7 +12,7 @@ from sdpmetric import terms, testing
 from sdpmetric.cli import app
 from sdpmetric.core.problem import statements
 from sdpmetric.core.registry import Solver
-from sdpmetric.problems.scml import nearest_triplets
+from sdpmetric.relatives.scml import nearest_triplets
 
 N, D = 26, 3
 

@@ -23,8 +23,8 @@ from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_labels, divide, tuple_distances
 from sdpmetric.estimators.options import Count, Matrix, Positive, estimator
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.problems.query import QueryProblem
-from sdpmetric.problems.scml import nearest_triplets
+from sdpmetric.relatives.query import QueryProblem
+from sdpmetric.relatives.scml import nearest_triplets
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 

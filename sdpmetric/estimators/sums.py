@@ -21,12 +21,12 @@ from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, estimator
 from sdpmetric.estimators.routes import rows_of
 from sdpmetric.linalg.dependence import independent_features
-from sdpmetric.problems.itml import ITMLProblem
-from sdpmetric.problems.lsml import LSMLProblem
-from sdpmetric.problems.mcml import MCMLProblem
-from sdpmetric.problems.mmc import MMCProblem
-from sdpmetric.problems.scml import SCMLProblem, local_discriminants
-from sdpmetric.problems.sdml import SDMLProblem
+from sdpmetric.relatives.itml import ITMLProblem
+from sdpmetric.relatives.lsml import LSMLProblem
+from sdpmetric.relatives.mcml import MCMLProblem
+from sdpmetric.relatives.mmc import MMCProblem
+from sdpmetric.relatives.scml import SCMLProblem, local_discriminants
+from sdpmetric.relatives.sdml import SDMLProblem
 
 
 class _WithoutDependent(SolvedEstimator):

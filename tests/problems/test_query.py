@@ -118,7 +118,7 @@ def test_features_of_any_size_are_proven_by_newton_and_by_lbfgs(loss, features, 
     triplets = np.argsort(rng.random((120, 40)), axis=1)[:, :3]
     problem = sm.QueryProblem(features(rng), triplets, 0.1, loss=loss, margin=1.0)
     assert sm.solve(problem, tol=1e-6).relative_gap <= 1e-6
-    monkeypatch.setattr("sdpmetric.solvers.query.NEWTON_ENTRIES", 0)
+    monkeypatch.setattr("sdpmetric.relatives.query_solver.NEWTON_ENTRIES", 0)
     assert sm.solve(problem, max_iter=5000).relative_gap <= 1e-4
 
 

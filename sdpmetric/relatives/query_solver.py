@@ -21,7 +21,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.losses import SmoothHinge
-from sdpmetric.problems.query import QueryProblem
+from sdpmetric.relatives.query import QueryProblem
 
 # Iterations of the first call of SciPy's method and of the longest; each after an unfinished one has twice as many.
 FIRST_ITERATIONS = 25

@@ -17,7 +17,7 @@ from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.proof import ROOM, of_sum
 
 if TYPE_CHECKING:
-    from sdpmetric.problems.mmc import MMCProblem
+    from sdpmetric.relatives.mmc import MMCProblem
 
 
 def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -> Proof:

@@ -24,7 +24,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
-from sdpmetric.problems import mmc_proof
+from sdpmetric.relatives import mmc_proof
 from sdpmetric.sums import feasibility
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain

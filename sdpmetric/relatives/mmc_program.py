@@ -6,8 +6,8 @@ import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.linalg import psd
-from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.programs.exact_program import ExactProgram, Point
+from sdpmetric.relatives.mmc import MMCProblem
 from sdpmetric.sums.program import state
 
 

@@ -6,8 +6,8 @@ from typing import cast
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.problems.query import QueryProblem
 from sdpmetric.programs.exact_program import ExactProgram, Point
+from sdpmetric.relatives.query import QueryProblem
 
 
 @formulation(QueryProblem, exact=False)
