@@ -16,7 +16,7 @@ HEADINGS = {
     "Functions": (
         "sdpmetric.core.verbs",
         "sdpmetric.core.explanation",
-        "sdpmetric.comparator",
+        "sdpmetric.lego.comparator",
         "sdpmetric.core.comparison",
     ),
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),

@@ -2,7 +2,6 @@
 
 from sdpmetric import engine as engines
 from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
-from sdpmetric.comparator import regret
 from sdpmetric.core.certificate import (
     Certificate,
     Dual,
@@ -22,7 +21,13 @@ from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.verbs import certify, path, solve, verify
 from sdpmetric.decisions import Decisions, NearOptimal, near_optimal
-from sdpmetric.hashing import HashIndex
+from sdpmetric.lego.batch import LEGOBatchProblem
+from sdpmetric.lego.comparator import regret
+from sdpmetric.lego.hash_index import HashIndex
+from sdpmetric.lego.kernel_stream import KernelLEGOStream
+from sdpmetric.lego.logdet import MetricStep
+from sdpmetric.lego.problem import LEGOProblem
+from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
 from sdpmetric.lmnn.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem
@@ -34,8 +39,6 @@ from sdpmetric.pola.kernel_stream import KernelPOLAStream
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.mlr import MLRProblem
 from sdpmetric.programs import ProgramBound, bound, to_cvxpy
 from sdpmetric.programs.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
@@ -49,9 +52,6 @@ from sdpmetric.relatives.query import QueryProblem
 from sdpmetric.relatives.scml import SCMLProblem
 from sdpmetric.relatives.sdml import SDMLProblem
 from sdpmetric.streams.frml import FRMLStream
-from sdpmetric.streams.kernel_lego import KernelLEGOStream
-from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.streams.logdet import MetricStep
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
 

@@ -15,8 +15,8 @@ try:
 except ImportError as error:
     raise ImportError("these transformers need river: pip install 'sdpmetric[river]'.") from error
 
+from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.pola.stream import POLAStream
-from sdpmetric.streams.lego import LEGOStream
 
 Features = dict[Hashable, float]
 

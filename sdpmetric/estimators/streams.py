@@ -20,11 +20,11 @@ from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Seed, Share, Verbosity, estimator
+from sdpmetric.lego.problem import LEGOProblem
+from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.linalg import psd
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
-from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.streams.lego import LEGOStream
 
 
 class StreamingEstimator(MetricEstimator):

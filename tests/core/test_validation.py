@@ -14,9 +14,9 @@ from test_contract import FACTORIES, QUERIES, data, make, point
 
 import sdpmetric as sm
 from sdpmetric.estimators import LMNN
+from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.streams.lego import LEGOStream
 
 N = 13
 Y = np.repeat([0, 1, 2], [4, 6, 3])

@@ -9,7 +9,7 @@ from pola_oracle import Threshold, project_cone, project_margin, separable, upda
 from seeds import blocks
 
 import sdpmetric as sm
-from sdpmetric.comparator import comparator, least_loss
+from sdpmetric.lego.comparator import comparator, least_loss
 from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.pola.problem import POLAProblem
 

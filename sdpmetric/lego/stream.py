@@ -7,10 +7,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric._loops import logdet
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.streams.logdet import LogDetStream, LogDetUpdate, MetricStep
+from sdpmetric.lego import loops as logdet
+from sdpmetric.lego.logdet import LogDetStream, LogDetUpdate, MetricStep
 
 
 class LEGOStream(LogDetStream):

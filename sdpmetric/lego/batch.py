@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
+from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.losses import LOSSES, Weighted
-from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.pairs import DistanceTargets

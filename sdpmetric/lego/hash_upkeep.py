@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dger
 
-from sdpmetric._loops import hashing as loops
 from sdpmetric.arrays import FloatArray
-from sdpmetric.streams.logdet import MetricStep
+from sdpmetric.lego import hash_loops as loops
+from sdpmetric.lego.logdet import MetricStep
 
 Rows = NDArray[np.floating]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sdpmetric.core.registry import formulation
-from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.lego_batch import LEGOBatchProblem
+from sdpmetric.lego.batch import LEGOBatchProblem
+from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.programs.exact_program import ExactProgram
 from sdpmetric.sums.program import state
 

@@ -16,17 +16,17 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.verbs import solve
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.lego.batch import LEGOBatchProblem
+from sdpmetric.lego.problem import LEGOProblem
+from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.losses import SquaredHinge
 from sdpmetric.pola.as_sum import as_sum
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.program import contradiction_program
-from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.programs.canonical import no_panic
 from sdpmetric.programs.exact_program import named
-from sdpmetric.streams.lego import LEGOStream
 
 # Relative tolerance to which a rerun of the stream must reproduce the solution's loss.
 REPRODUCED = 1e-6

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.streams.lego import LEGOStream
+from sdpmetric.lego.problem import LEGOProblem
+from sdpmetric.lego.stream import LEGOStream
 
 # Number of certificates during a run.
 CERTIFICATES = 8

@@ -8,10 +8,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import fixed, logdet
+from sdpmetric._loops import fixed
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_targets
+from sdpmetric.lego import loops as logdet
 
 # Default candidates for the learning rate, in units of one over the mean squared target or distance.
 RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))

@@ -7,12 +7,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import logdet
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.streams.logdet import LogDetCounts, LogDetUpdate
+from sdpmetric.lego import loops as logdet
+from sdpmetric.lego.logdet import LogDetCounts, LogDetUpdate
 
 
 class KernelLEGOStream(LogDetCounts):

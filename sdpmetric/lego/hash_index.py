@@ -11,12 +11,12 @@ from typing import Self, TypedDict, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from sdpmetric._loops import hashing as loops
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.files import TEXT, Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
-from sdpmetric.hashing.upkeep import BLOCK, Counters, Planes, Upkeep
-from sdpmetric.streams.logdet import MetricStep
+from sdpmetric.lego import hash_loops as loops
+from sdpmetric.lego.hash_upkeep import BLOCK, Counters, Planes, Upkeep
+from sdpmetric.lego.logdet import MetricStep
 
 # The integer weights of a key's bits sum to about this.
 WEIGHT = 8192
