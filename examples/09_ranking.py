@@ -24,8 +24,8 @@ from sklearn.model_selection import train_test_split
 import sdpmetric as sm
 from sdpmetric import ranking
 from sdpmetric.plotting import COLORS, STYLE
+from sdpmetric.ranking.frml_solver import START, principal
 from sdpmetric.ranking.scores import expected_weights, rank_weights
-from sdpmetric.solvers.frml import START, principal
 
 plt.style.use(STYLE)
 

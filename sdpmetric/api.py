@@ -38,10 +38,11 @@ from sdpmetric.nca.problem import NCAProblem
 from sdpmetric.pola.kernel_stream import KernelPOLAStream
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
-from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.problems.mlr import MLRProblem
 from sdpmetric.programs import ProgramBound, bound, to_cvxpy
 from sdpmetric.programs.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
+from sdpmetric.ranking.frml import FRMLProblem
+from sdpmetric.ranking.frml_stream import FRMLStream
+from sdpmetric.ranking.mlr import MLRProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.relatives.itml import ITMLProblem
@@ -51,7 +52,6 @@ from sdpmetric.relatives.mmc import MMCProblem
 from sdpmetric.relatives.query import QueryProblem
 from sdpmetric.relatives.scml import SCMLProblem
 from sdpmetric.relatives.sdml import SDMLProblem
-from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
 

@@ -24,7 +24,7 @@ import sdpmetric as sm
 from sdpmetric import ranking
 from sdpmetric.core.run import Budget
 from sdpmetric.estimators import LMNN
-from sdpmetric.solvers import frml
+from sdpmetric.ranking import frml_solver as frml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reproductions"))
 import rivals

@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import ranking
-from sdpmetric.solvers import frml
+from sdpmetric.ranking import frml_solver as frml
 
 RANK, REGULARIZATION = 60, 0.001
 CHOICES = [{"step": 3.0}, {"step": 30.0}]

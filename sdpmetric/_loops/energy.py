@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST, loop
-from sdpmetric._loops.ranking import count_below
 from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.ranking.loops import count_below
 
 # Distances that are compared together, without a branch: mostly all of them are too large to matter.
 CHUNK = 128

@@ -23,8 +23,8 @@ from sdpmetric.estimators.base import MetricEstimator, P, SolvedEstimator, weigh
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
 from sdpmetric.estimators.options import Count, Matrix, NotNegative, Positive, Seed, Verbosity, estimator
-from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.problems.mlr import MLRLoss, MLRProblem
+from sdpmetric.ranking.frml import FRMLProblem
+from sdpmetric.ranking.mlr import MLRLoss, MLRProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankLoss, evaluate
 

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import ranking as loops
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.linalg import psd
+from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance
 
 # Scores in memory at once, 32 MiB: a block of queries times all items.

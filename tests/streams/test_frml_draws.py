@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sdpmetric as sm
-from sdpmetric._loops import frml as loops
+from sdpmetric.ranking import frml_loops as loops
 from sdpmetric.ranking.scores import expected_rank, expected_weights
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import mlr as loops
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_multipliers
@@ -33,7 +32,8 @@ from sdpmetric.linalg.rigorous import (
 )
 from sdpmetric.linalg.rigorous.forms import UNDERFLOW
 from sdpmetric.losses import Hinge, Weighted
-from sdpmetric.problems.rankings import check_rankings
+from sdpmetric.ranking import mlr_loops as loops
+from sdpmetric.ranking.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem

@@ -15,9 +15,9 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.status import Status
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.problems.frml import FRMLProblem
+from sdpmetric.ranking.frml import FRMLProblem
+from sdpmetric.ranking.frml_stream import FRMLStream
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.streams.frml import FRMLStream
 
 # Mean squared distance between two items at the start, in units of the margin: hinges of near items only are positive.
 START = 20.0

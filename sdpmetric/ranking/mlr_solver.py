@@ -17,7 +17,7 @@ from sdpmetric.engine.interface import in_time
 from sdpmetric.lazy import clarabel
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.problems.mlr import MLRProblem
+from sdpmetric.ranking.mlr import MLRProblem
 
 # Multiples of the start that are tried, in units of the root mean squared distance.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

@@ -11,7 +11,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.solvers import factored, low_rank
-from sdpmetric.problems.frml import FRMLProblem
+from sdpmetric.ranking.frml import FRMLProblem
 
 # Relative gap to which the relaxation is solved: what is left of the gap is then due to the rank.
 RELAXATION_TOLERANCE = 1e-4

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import ranking as loops
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCertificate, StationarityCertificate
@@ -19,8 +18,9 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.problems.frml_relaxation import relaxed
-from sdpmetric.problems.rankings import check_rankings
+from sdpmetric.ranking import loops
+from sdpmetric.ranking.rankings import check_rankings
+from sdpmetric.ranking.relaxation import relaxed
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores
 

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import frml as loops
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.ranking import frml_loops as loops
 from sdpmetric.ranking.relevance import Relevance
 
 # The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric._loops import frml as loops
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.ranking import frml_loops as loops
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankLoss, rank_weights
-from sdpmetric.streams.triplets import REACH, FactorStream, check_vector
+from sdpmetric.ranking.triplet_stream import REACH, FactorStream, check_vector
 
 
 class FRMLStream(FactorStream):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.lmnn.program import state
-from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.programs.exact_program import ExactProgram
+from sdpmetric.ranking.frml import FRMLProblem
 
 
 @formulation(FRMLProblem, exact=False)
