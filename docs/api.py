@@ -10,21 +10,15 @@ from types import ModuleType
 
 HERE = Path(__file__).parent
 
-# A heading, and the modules whose public names belong under it; what fits nowhere is at the end.
+# A heading, and how the modules whose public names belong under it begin or end; the first that fits has the name.
 HEADINGS = {
-    "Problem classes": ("sdpmetric.problems",),
-    "Functions": (
-        "sdpmetric.core.verbs",
-        "sdpmetric.core.explanation",
-        "sdpmetric.lego.comparator",
-        "sdpmetric.core.comparison",
-    ),
+    "Functions": ("verbs", "explanation", "comparator", "comparison"),
+    "Streams": ("stream", "logdet"),
+    "Programs in CVXPY": ("sdpmetric.programs",),
+    "Search and rankings": ("hash_index", "relevance", "scores"),
+    "Decisions": ("sdpmetric.classification",),
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
-    "Streams": ("sdpmetric.streams",),
-    "Programs in CVXPY": ("sdpmetric.formulations", "sdpmetric.programs"),
-    "Decisions": ("sdpmetric.classification", "sdpmetric.decisions"),
-    "Search and rankings": ("sdpmetric.hashing", "sdpmetric.ranking"),
-    "More": ("sdpmetric",),
+    "Problem classes": ("sdpmetric.",),
 }
 MODULES = ("estimators", "constraints", "sums.terms", "classification", "datasets", "plotting", "report", "testing")
 # What the examples have at hand, in words and in code.
@@ -61,8 +55,8 @@ def sections() -> list[tuple[str, str, list[str]]]:
     package = importlib.import_module("sdpmetric.api")
     left = {name: getattr(package, name).__module__ for name in public(package)}
     found = []
-    for title, prefixes in HEADINGS.items():
-        names = [name for name, home in left.items() if home.startswith(prefixes)]
+    for title, homes in HEADINGS.items():
+        names = [name for name, home in left.items() if home.startswith(homes) or home.endswith(homes)]
         left = {name: home for name, home in left.items() if name not in names}
         found.append((title, "sdpmetric", names))
     for name in MODULES:

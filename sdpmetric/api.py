@@ -2,6 +2,7 @@
 
 from sdpmetric import engine as engines
 from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
+from sdpmetric.classification.near_optimal import Decisions, NearOptimal, near_optimal
 from sdpmetric.core.certificate import (
     Certificate,
     Dual,
@@ -20,7 +21,6 @@ from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.verbs import certify, path, solve, verify
-from sdpmetric.decisions import Decisions, NearOptimal, near_optimal
 from sdpmetric.lego.batch import LEGOBatchProblem
 from sdpmetric.lego.comparator import regret
 from sdpmetric.lego.hash_index import HashIndex

@@ -10,7 +10,7 @@ from adversary.campaign import tried
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.classification import knn_predict, nearest_neighbors
-from sdpmetric.decisions import Decisions, NearOptimal
+from sdpmetric.classification.near_optimal import Decisions, NearOptimal
 
 K = 3
 

@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import sdpmetric as sm
-from sdpmetric._loops import FAST
+from sdpmetric.engine.compiled import FAST
 from sdpmetric.pola.loops import add_outer, dot, negative_pair, times
 
 N_PAIRS, REPEATS, LARGEST = 1_000, 3, 60

@@ -1,4 +1,4 @@
-"""Distances and neighbors under every metric of a ball, rounded outward: what `sdpmetric.decisions` rests on."""
+"""Distances and neighbors under every metric of a ball, rounded outward: what `near_optimal` rests on."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric._loops import energy as loops
 from sdpmetric.arrays import FloatArray
+from sdpmetric.classification import loops
 from sdpmetric.classification.nearest import check_regions, check_width
 from sdpmetric.core import validation
 from sdpmetric.engine import threads

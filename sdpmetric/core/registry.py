@@ -66,7 +66,7 @@ class Solver:
 _SOLVERS: list[tuple[Scope, Solver]] = []
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
 # Rooms whose modules register solvers and programs when they are imported, which is when the first one is looked for.
-ROOMS = ("solvers", "formulations", "sums", "programs", "lmnn", "pola", "nca", "relatives", "lego", "ranking")
+ROOMS = ("sums", "lmnn", "pola", "nca", "relatives", "lego", "ranking")
 
 
 @cache

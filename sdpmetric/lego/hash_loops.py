@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, loop
+from sdpmetric.engine.compiled import FAST, loop
 
 Rows = NDArray[np.floating]
 Keys = NDArray[np.uint64]

@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import fixed
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_targets
+from sdpmetric.engine.compiled import fixed
 from sdpmetric.lego import loops as logdet
 
 # Default candidates for the learning rate, in units of one over the mean squared target or distance.

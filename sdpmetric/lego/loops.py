@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.engine.compiled import FAST, loop
 
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
 # target among them; and the logarithm of the metric's determinant, beside that of the first metric.

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import fixed
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
+from sdpmetric.engine.compiled import fixed
 from sdpmetric.linalg import pair_loops as pairs
 
 # Pairs whose differences are in memory at once.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.engine.compiled import FAST, loop
 
 
 @loop(fastmath=FAST, inline="always")

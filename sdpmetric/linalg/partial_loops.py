@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpmetric._loops import loop
 from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.engine.compiled import loop
 
 # Coordinates that are added up before the sum is compared.
 CHUNK = 4

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.engine.compiled import FAST, loop
 from sdpmetric.linalg.pair_loops import distance
 from sdpmetric.linalg.rigorous.loops import SQUARE_ERROR, length_bounds
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpmetric._loops import FAST, fixed, loop
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine import threads
+from sdpmetric.engine.compiled import FAST, fixed, loop
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}

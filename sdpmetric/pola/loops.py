@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, fixed, loop
 from sdpmetric.arrays import FloatArray
+from sdpmetric.engine.compiled import FAST, fixed, loop
 
 # The one negative eigenpair of a PSD matrix less a rank-one matrix, without a full decomposition.
 #

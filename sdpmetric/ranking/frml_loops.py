@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
+from sdpmetric.engine.compiled import FAST, loop
 
 # Queries, items, the queries to draw from, `which`, `indptr`, `indices` and `self_at`.
 Draws = tuple[FloatArray, FloatArray, IndexArray, IndexArray, LongArray, IndexArray, LongArray]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.engine.compiled import FAST, loop
 
 
 @loop(fastmath=FAST)
@@ -91,7 +91,7 @@ def expected_losses(
 
 @loop()
 def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
-    """How many entries are below a value, or not above it; see `sdpmetric._loops` on np.searchsorted."""
+    """How many entries are below a value, or not above it; see `sdpmetric.engine.compiled` on np.searchsorted."""
     low, high = 0, len(ascending)
     while low < high:
         middle = (low + high) // 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import loop
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
+from sdpmetric.engine.compiled import loop
 
 
 @loop()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instances import assert_close
 
-import sdpmetric._loops
+import sdpmetric.engine.compiled
 from sdpmetric.linalg import psd
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -64,7 +64,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize(
-    "file", sorted(Path(sdpmetric._loops.__file__).parent.glob("*.py")), ids=lambda file: file.stem
+    "file", sorted(Path(sdpmetric.engine.compiled.__file__).parent.glob("*.py")), ids=lambda file: file.stem
 )
 def test_no_variants_that_two_processes_could_mix_up_in_their_caches(file):
     for node in ast.walk(ast.parse(file.read_text())):

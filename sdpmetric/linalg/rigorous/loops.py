@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.engine.compiled import FAST, loop
 from sdpmetric.linalg.pair_loops import distance
 
 SQUARE_ERROR = 1e-15  # more than the relative rounding of squaring, and of adding 1

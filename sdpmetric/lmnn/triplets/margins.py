@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric._loops import fixed
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
+from sdpmetric.engine.compiled import fixed
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import ACCURACY, Form, Images, above, gamma, norms_above, square, sum_above
 from sdpmetric.lmnn import loops as hinges

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.engine.compiled import FAST, loop
 from sdpmetric.ranking.loops import count_below
 
 # Distances that are compared together, without a branch: mostly all of them are too large to matter.

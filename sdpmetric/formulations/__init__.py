@@ -1,1 +1,0 @@
-"""Statements as CVXPY programs, the papers' equations next to each line; each registers its program."""

@@ -1,0 +1,1 @@
+"""Neighborhood components analysis (Goldberger et al. 2005), and kernel regression with the same soft neighbors."""

@@ -1,1 +1,0 @@
-"""Statements: immutable, each with data, objective and certificate. Solving them is another room's duty."""

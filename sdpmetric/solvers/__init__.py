@@ -1,1 +1,0 @@
-"""Solvers, one file each, and each registers itself."""
