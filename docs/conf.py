@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
 import sys
 from importlib.metadata import version as version_of
@@ -21,7 +20,7 @@ from sphinx_gallery.sorting import FileNameSortKey
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
-api = importlib.import_module("api")
+api, notebooks = importlib.import_module("api"), importlib.import_module("notebooks")
 EXAMPLES = api.examples()
 
 project = "sdpmetric"
@@ -81,6 +80,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": FileNameSortKey,
     "download_all_examples": False,
     "show_memory": False,
+    "capture_repr": (),  # what cells print, not what their last line returns
     "show_signature": False,
     "remove_config_comments": True,
     "min_reported_time": 10,
@@ -234,18 +234,9 @@ def escape_trailing_underscores(
             lines[number] = re.sub(r"(?<![`\w.])([A-Za-z]\w*)_(?=[,)\s]|$)", r"\1\\_", line)
 
 
-def hide_solutions(app: Sphinx, env: object) -> list[str]:
-    """In the course's notebooks, fold the cells between ``<details>`` and ``</details>``."""
-    for path in (HERE / "generated" / "course").glob("*.ipynb"):
-        notebook, hidden = json.loads(path.read_text(encoding="utf-8")), False
-        for cell in notebook["cells"]:
-            text = "".join(cell["source"])
-            if cell["cell_type"] == "markdown":
-                hidden = text.rfind("<details") > text.rfind("</details")
-            elif hidden:
-                cell["metadata"] = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
-        path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
-    return []
+def write_notebooks(app: Sphinx) -> None:
+    """Replace sphinx-gallery's notebooks, which keep directives as text and show solutions."""
+    notebooks.write(HERE / "generated" / "course", HERE / "generated" / "gallery")
 
 
 def skip_foreign(app: Sphinx, kind: str, name: str, what: object, skip: bool, options: object) -> bool | None:
@@ -260,7 +251,7 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None))
     app.connect("config-inited", write_api)
     app.connect("source-read", read_source)
-    app.connect("env-updated", hide_solutions)
+    app.connect("builder-inited", write_notebooks, priority=600)  # after sphinx-gallery
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("autodoc-process-docstring", link_citations, priority=850)

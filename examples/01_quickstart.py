@@ -3,15 +3,12 @@
 
 From labeled data to a metric with a proven gap to the optimum.
 
-Run it with ``python examples/01_quickstart.py [solution.npz]``.
-
 .. image:: /pictures/embedding.svg
    :alt: Wine in two dimensions, under the Euclidean metric and under the learned one
 """
 
 # sphinx_gallery_thumbnail_path = 'pictures/embedding.svg'
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -23,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 
 
-def main(path: Path) -> None:
+def main() -> None:
     X, y = load_wine(return_X_y=True)
     X, X_new, y, y_new = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
     scaler = StandardScaler().fit(X)
@@ -39,32 +36,40 @@ def main(path: Path) -> None:
     assert solution.status is sm.Status.OPTIMAL
     assert solution.relative_gap <= 1e-3
 
-    # The proof does not depend on the solver: hand the point and the multipliers to the problem, and it finds the same.
+    # The proof does not depend on the solver: hand the point and the multipliers to the
+    # problem, and it finds the same.
     again = sm.certify(problem, components=solution.components, dual=solution.dual)
     assert abs(again.objective - solution.objective) <= 1e-9 * solution.objective
     assert again.proves_optimal(1e-3)
 
-    # The identity matrix is a metric too, and the same question has an answer: how far from optimal is it?
-    identity = sm.verify(problem, metric=[[float(i == j) for j in range(13)] for i in range(13)], rescale=True)
-    print(f"The best multiple of the Euclidean metric: relative gap {identity.relative_gap:.2f}, proven.")
+    # The identity matrix is a metric too, and the same question has an answer: how far from
+    # optimal is it?
+    identity = sm.verify(
+        problem, metric=[[float(i == j) for j in range(13)] for i in range(13)], rescale=True
+    )
+    print(
+        "The best multiple of the Euclidean metric: "
+        f"relative gap {identity.relative_gap:.2f}, proven."
+    )
     assert identity.relative_gap > 0.1
 
     # Use it: in the embedded points X @ L.T, the Euclidean distance is the learned one.
     L = solution.components
     for name, train, test in (("Euclidean", X, X_new), ("learned", X @ L.T, X_new @ L.T)):
         accuracy = KNeighborsClassifier(n_neighbors=3).fit(train, y).score(test, y_new)
-        print(f"3 nearest neighbors on {len(y_new)} held-out wines, {name} metric: {accuracy:.3f}")
+        print(
+            f"3 nearest neighbors on {len(y_new)} held-out wines, "
+            f"{name} metric: {accuracy:.3f}"
+        )
 
-    # Save it and find it again, proof included.
-    solution.save(path)
-    loaded = sm.Solution.load(path, problem)
-    assert loaded.certificate == solution.certificate
-    print(f"Saved to {path}.")
+    # Save it and load it again, proof included.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "solution.npz"
+        solution.save(path)
+        loaded = sm.Solution.load(path, problem)
+        assert loaded.certificate == solution.certificate
+        print(f"Saved to {path.name} and loaded: the same certificate.")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(Path(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            main(Path(folder) / "solution.npz")
+    main()

@@ -3,22 +3,18 @@
 
 Why Algorithm 1's step rule stalls, and how a certificate reveals it.
 
-Algorithm 1 of Weinberger and Saul (2009) multiplies its step by 1.01 when the objective fell and by 0.5 when it rose.
-The objective has kinks, and near a kink a step along the subgradient often overshoots. One overshoot takes back seventy
-successes, so the steps shrink like a geometric series. Their sum is finite, so the method comes to rest above the
-optimum, and its objective looks as if it had converged.
+Algorithm 1 of Weinberger and Saul (2009) multiplies its step by 1.01 when the objective fell
+and by 0.5 when it rose. The objective has kinks, and near a kink a step along the subgradient
+often overshoots. One overshoot takes back seventy successes, so the steps shrink like a
+geometric series. Their sum is finite, so the method comes to rest above the optimum, and its
+objective looks as if it had converged.
 
-The certificate shows that it has not: the lower bound stays far below, because the slopes of a point that is not
-optimal cannot prove that it is. Polyak's step, ``(objective - best lower bound) / ||G||^2``, contains that gap, so it
-stays long while something remains to be proven. The two rules work in different coordinates, those of the data and
-those in which the pull cost is the identity, so the lengths of their steps cannot be compared.
-
-Run it with ``python examples/03_reading_a_certificate.py [picture.png]``.
+The certificate shows that it has not: the lower bound stays far below, because the slopes of a
+point that is not optimal cannot prove that it is. Polyak's step, ``(objective - best lower
+bound) / ||G||^2``, contains that gap, so it stays long while something remains to be proven.
+The two rules work in different coordinates, those of the data and those in which the pull cost
+is the identity, so the lengths of their steps cannot be compared.
 """
-
-import sys
-import tempfile
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,22 +33,36 @@ RULES = {
 }
 
 
-def main(path: Path) -> None:
+def main() -> None:
     X, y = load_wine(return_X_y=True)
-    problem = sm.LMNNProblem.from_labels(StandardScaler().fit_transform(X), y, n_neighbors=3, push_weight=0.5)
+    problem = sm.LMNNProblem.from_labels(
+        StandardScaler().fit_transform(X), y, n_neighbors=3, push_weight=0.5
+    )
     solutions = {
-        rule: sm.solve(problem, solver="subgradient", step=rule, check_every=5, tol=TOLERANCE, max_iter=3000)
+        rule: sm.solve(
+            problem,
+            solver="subgradient",
+            step=rule,
+            check_every=5,
+            tol=TOLERANCE,
+            max_iter=3000,
+        )
         for rule in RULES
     }
     for rule, solution in solutions.items():
         print(f"{rule:>6}: {solution}")
     paper, polyak = solutions["paper"], solutions["polyak"]
 
-    # Algorithm 1 has stopped moving: its step is down by twelve orders of magnitude, and more iterations will not help.
+    # Algorithm 1 has stopped moving: its step is down by twelve orders of magnitude, and more
+    # iterations will not help.
     steps = paper.trace["step"][1:]
     assert steps[-1] < 1e-12 * steps[0]
-    # It has not reached the optimum: the other metric is better, which needs no theory to check.
-    print(f"Algorithm 1 rests {paper.objective - polyak.objective:.3f} above a metric that exists.")
+    # It has not reached the optimum: the other metric is better, which needs no theory to
+    # check.
+    print(
+        f"Algorithm 1 rests {paper.objective - polyak.objective:.3f} "
+        "above a metric that exists."
+    )
     assert paper.objective > polyak.objective
     # Its objective alone does not tell: it has hardly changed in the last half of the run.
     half = paper.trace["objective"][len(paper.trace) // 2]
@@ -64,13 +74,14 @@ def main(path: Path) -> None:
     assert polyak.status.ok
     assert polyak.relative_gap <= TOLERANCE
 
-    draw(solutions, path)
-    print(f"The picture is in {path}.")
+    draw(solutions)
 
 
-def draw(solutions: dict[str, sm.Solution], path: Path) -> None:
+def draw(solutions: dict[str, sm.Solution]) -> None:
     """Objective and bound, proven gap, and step against iterations."""
-    figure, (values, gaps, steps) = plt.subplots(3, 1, figsize=(7.5, 9), sharex=True, layout="constrained")
+    figure, (values, gaps, steps) = plt.subplots(
+        3, 1, figsize=(7.5, 9), sharex=True, layout="constrained"
+    )
     last = max(solution.trace.rows[-1].iteration for solution in solutions.values())
     for rule, solution in solutions.items():
         color, name = RULES[rule]
@@ -81,12 +92,16 @@ def draw(solutions: dict[str, sm.Solution], path: Path) -> None:
         gap = (objective - bound) / objective
         values.fill_between(iteration, bound, objective, color=color, alpha=0.13, linewidth=0)
         values.plot(iteration, objective, color=color, label=f"{name}: objective")
-        values.plot(iteration, bound, color=color, linestyle="--", label=f"{name}: lower bound")
+        values.plot(
+            iteration, bound, color=color, linestyle="--", label=f"{name}: lower bound"
+        )
         gaps.plot(iteration, gap, color=color, label=name)
         steps.plot(iteration, [row.step for row in trace], color=color, label=name)
         if iteration[-1] < last:  # where it came to rest it stays, however long one waits
             for axes, level in ((values, objective[-1]), (values, bound[-1]), (gaps, gap[-1])):
-                axes.hlines(level, iteration[-1], last, color=color, linewidth=1, linestyle=":")
+                axes.hlines(
+                    level, iteration[-1], last, color=color, linewidth=1, linestyle=":"
+                )
             for axes, level in ((values, bound[-1]), (gaps, gap[-1]), (steps, trace[-1].step)):
                 axes.plot(iteration[-1], level, "o", color=color, markersize=5)
             gaps.annotate(
@@ -103,16 +118,25 @@ def draw(solutions: dict[str, sm.Solution], path: Path) -> None:
     gaps.set(ylabel="relative gap", yscale="log")
     gaps.set_title("What is proven: the interval, relative to the objective", loc="left")
     gaps.axhline(TOLERANCE, color="gray", linewidth=1, linestyle=":")
-    gaps.annotate("asked", (1, TOLERANCE), xytext=(2, 3), textcoords="offset points", color="gray", fontsize="small")
+    gaps.annotate(
+        "asked",
+        (1, TOLERANCE),
+        xytext=(2, 3),
+        textcoords="offset points",
+        color="gray",
+        fontsize="small",
+    )
     steps.set(ylabel="step", xlabel="iteration", xscale="log", yscale="log", ylim=(1e-20, 100))
     steps.set_title("Why: the step", loc="left")
     for axes in (values, gaps, steps):
         axes.legend(fontsize="small", loc="lower left" if axes is steps else "upper right")
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle("LMNN on wine by projected subgradients: two step rules", fontweight="bold")
-    figure.savefig(path, dpi=130)
+    figure.suptitle(
+        "LMNN on wine by projected subgradients: two step rules", fontweight="bold"
+    )
+    plt.show()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()) / "reading_a_certificate.png")
+    main()

@@ -1,28 +1,26 @@
 """POLA online
 ===========
 
-Online POLA at work: digits with noisy pixels, and a filter for documents compared with the Perceptron.
+Online POLA at work: digits with noisy pixels, and a filter for documents compared with the
+Perceptron.
 
-First, two digits of scikit-learn's 8 x 8 images, with noise on half of the pixels (after POLA's Fig. 2). One
-pass over 2,000 pairs lowers the share of the noise in squared distances, and the error of nearest neighbors with it.
+First, two digits of scikit-learn's 8 x 8 images, with noise on half of the pixels (after
+POLA's Fig. 2). One pass over 2,000 pairs lowers the share of the noise in squared distances,
+and the error of nearest neighbors with it.
 
-Then filtering, a simpler case of its Fig. 4 (``reproductions/pola_fig4.py`` has the protocol): documents arrive one by
-one, the filter predicts whether each is about a given topic, and is then told. Online POLA compares the document with
-the first one of the topic, in the feature space of a linear kernel, so it uses words only through inner products;
-scikit-learn's Perceptron sees the words. In place of news articles the texts are the docstrings of scientific packages,
-the topic is the package, and words that name a package are left out.
-
-Run it with ``python examples/06_pola_stream.py [picture.png]``.
+Then filtering, a simpler case of its Fig. 4 (``reproductions/pola_fig4.py`` has the protocol):
+documents arrive one by one, the filter predicts whether each is about a given topic, and is
+then told. Online POLA compares the document with the first one of the topic, in the feature
+space of a linear kernel, so it uses words only through inner products; scikit-learn's
+Perceptron sees the words. In place of news articles the texts are the docstrings of scientific
+packages, the topic is the package, and words that name a package are left out.
 """
 
 import importlib
 import inspect
 import pkgutil
 import re
-import sys
-import tempfile
 import warnings
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +39,9 @@ DIGITS, NOISE, PER_TOPIC = (3, 8), 0.5, 100
 
 
 def noisy_digits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images of two digits, gray values in [0, 1], with noise on half of the pixels; also which."""
+    """Images of two digits, gray values in [0, 1], with noise on half of the pixels; also
+    which.
+    """
     X, y = load_digits(return_X_y=True)
     kept = np.isin(y, DIGITS)
     noisy = np.zeros(64, dtype=bool)
@@ -50,7 +50,9 @@ def noisy_digits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.n
     return X, y[kept], noisy
 
 
-def pairs_of(y: np.ndarray, n_pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def pairs_of(
+    y: np.ndarray, n_pairs: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Every other pair similar."""
     pairs = np.empty((n_pairs, 2), dtype=np.int32)
     for t in range(n_pairs):
@@ -65,7 +67,10 @@ def documents() -> tuple[list[str], np.ndarray]:
     texts: dict[str, dict[str, str]] = {}
     for topic in TOPICS:
         package, found = importlib.import_module(topic), {}
-        for module in [topic, *(f"{topic}.{info.name}" for info in pkgutil.iter_modules(package.__path__))]:
+        for module in [
+            topic,
+            *(f"{topic}.{info.name}" for info in pkgutil.iter_modules(package.__path__)),
+        ]:
             if module.split(".")[-1].startswith("_") or "test" in module:
                 continue
             try:
@@ -75,17 +80,34 @@ def documents() -> tuple[list[str], np.ndarray]:
             except ImportError:
                 continue
             for name, member in members:
-                text = inspect.getdoc(member) if callable(member) and not name.startswith("_") else None
-                if text and len(text) > 300 and str(getattr(member, "__module__", "")).startswith(topic):
+                text = (
+                    inspect.getdoc(member)
+                    if callable(member) and not name.startswith("_")
+                    else None
+                )
+                if (
+                    text
+                    and len(text) > 300
+                    and str(getattr(member, "__module__", "")).startswith(topic)
+                ):
                     found[name] = text
         texts[topic] = dict(list(found.items())[:: max(1, len(found) // PER_TOPIC)])
-    names = re.compile("|".join((*TOPICS, r"\bnp\b", r"\bpd\b", r"\bplt\b", "scikit", "learn", "axes")), re.IGNORECASE)
-    every = [(names.sub(" ", text), topic) for topic, found in texts.items() for text in found.values()]
+    names = re.compile(
+        "|".join((*TOPICS, r"\bnp\b", r"\bpd\b", r"\bplt\b", "scikit", "learn", "axes")),
+        re.IGNORECASE,
+    )
+    every = [
+        (names.sub(" ", text), topic)
+        for topic, found in texts.items()
+        for text in found.values()
+    ]
     return [text for text, _ in every], np.array([topic for _, topic in every])
 
 
 def filter_documents(X: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether POLA and the Perceptron were wrong about each document but the first one of the topic."""
+    """Whether POLA and the Perceptron were wrong about each document but the first one of the
+    topic.
+    """
     first = int(np.argmax(relevant))
     stream, linear = sm.KernelPOLAStream(X.shape[1], "linear"), Perceptron(random_state=0)
     rest = np.delete(np.arange(len(X)), first)
@@ -98,7 +120,7 @@ def filter_documents(X: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, n
     return wrong[0], wrong[1]
 
 
-def main(path: Path, n_documents: int | None = None) -> None:
+def main(n_documents: int | None = None) -> None:
     rng = np.random.default_rng(0)
     X, y, noisy = noisy_digits(rng)
     half = len(y) // 2
@@ -110,11 +132,20 @@ def main(path: Path, n_documents: int | None = None) -> None:
     )
     V, A = X[pairs[:, 0]] - X[pairs[:, 1]], stream.metric
     # Of the mean squared distance, what independent noise alone adds.
-    shares = [2 * NOISE**2 * M[noisy, noisy].sum() / np.mean((V @ M) * V) / 64 for M in (np.eye(64), A)]
+    shares = [
+        2 * NOISE**2 * M[noisy, noisy].sum() / np.mean((V @ M) * V) / 64
+        for M in (np.eye(64), A)
+    ]
     leading = stream.components[0] / np.linalg.norm(stream.components[0])
-    print(f"digits {DIGITS}: {stream.mistakes} mistakes on {stream.n_pairs:,} pairs, threshold {stream.threshold:.2f}")
+    print(
+        f"digits {DIGITS}: {stream.mistakes} mistakes on "
+        f"{stream.n_pairs:,} pairs, threshold {stream.threshold:.2f}"
+    )
     print(f"3-NN error on the other half: Euclid {euclid:.1%}, POLA {learned:.1%}")
-    print(f"share of the noise in the mean squared distance: Euclid {shares[0]:.0%}, POLA {shares[1]:.0%}")
+    print(
+        "share of the noise in the mean squared distance: "
+        f"Euclid {shares[0]:.0%}, POLA {shares[1]:.0%}"
+    )
 
     figure = plt.figure(figsize=(12, 6.2), layout="constrained")
     top, bottom = figure.subfigures(2, 1, height_ratios=[1, 1.25])
@@ -137,16 +168,17 @@ def main(path: Path, n_documents: int | None = None) -> None:
     print(f"{len(D):,} documents, {D.shape[1]:,} words")
     for axis, topic in zip(bottom.subplots(1, len(TOPICS), sharey=True), TOPICS, strict=True):
         wrong = filter_documents(D, topics == topic)
-        for label, color, series in zip(("POLA", "Perceptron"), COLORS[:2], wrong, strict=True):
+        for label, color, series in zip(
+            ("POLA", "Perceptron"), COLORS[:2], wrong, strict=True
+        ):
             axis.plot(np.cumsum(series), color=color, label=label)
         of = f"{topic}, {np.sum(topics == topic)} documents"
         print(f"{of}: mistakes of POLA {wrong[0].sum()}, of the Perceptron {wrong[1].sum()}")
         axis.set(title=topic, xlabel="documents")
     figure.axes[6].set_ylabel("mistakes so far")
     figure.axes[6].legend(frameon=False)
-    figure.savefig(path, dpi=110)
-    print(f"picture: {path}")
+    plt.show()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir()) / "pola_stream.png")
+    main()

@@ -1,17 +1,17 @@
 """Search while a metric is learned
 ================================
 
-Search while a metric is learned: an index whose keys follow LEGO (Jain et al. 2008, section 3 and Fig. 2).
+Search while a metric is learned: an index whose keys follow LEGO (Jain et al. 2008, section 3
+and Fig. 2).
 
-Left: how many of the query's class are found among the first items retrieved, by a linear scan and by the index, which
-ranks a tenth of the examples. Right: the same over a stream in which pairs and queries take turns.
+Left: how many of the query's class are found among the first items retrieved, by a linear scan
+and by the index, which ranks a tenth of the examples. Right: the same over a stream in which
+pairs and queries take turns.
 
-Run it with ``python examples/07_online_hashing.py [picture.png] [--data mnist.npz]``; without data it takes
-scikit-learn's digits.
+Without data it takes scikit-learn's digits; ``main(Path("mnist.npz"))`` takes a file with X
+and y.
 """
 
-import argparse
-import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ def nearest(X: np.ndarray, components: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.argsort((((X - q) @ components.T) ** 2).sum(axis=1))[:DEPTH]
 
 
-def main(path: Path, data: Path | None = None) -> None:
+def main(data: Path | None = None) -> None:
     X, y = load_digits(return_X_y=True)
     if data is not None:
         with np.load(data) as file:
@@ -57,30 +57,41 @@ def main(path: Path, data: Path | None = None) -> None:
         for q in rng.choice(300, QUERIES, replace=False):
             relevant = np.sum(y == answers[q])
             for row, found in enumerate(
-                (nearest(X, stream.components, queries[q]), index.query(queries[q], DEPTH, share=SHARE)[0])
+                (
+                    nearest(X, stream.components, queries[q]),
+                    index.query(queries[q], DEPTH, share=SHARE)[0],
+                )
             ):
                 hits[row] += np.cumsum(y[found] == answers[q]) / relevant / QUERIES
         over_time.append(hits[:, -1])
         curves += hits / ROUNDS
     over_time = np.array(over_time)
     scan, hashed = curves[:, -1]
-    print(f"recall at {DEPTH}: linear scan {scan:.1%}, index {hashed:.1%} with {SHARE:.0%} of the examples ranked")
+    print(
+        f"recall at {DEPTH}: linear scan {scan:.1%}, "
+        f"index {hashed:.1%} with {SHARE:.0%} of the examples ranked"
+    )
     print(index.counters)
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    for row, (name, color, style) in enumerate((("linear scan", "0.2", "-"), ("index", COLORS[1], "--"))):
-        left.plot(np.arange(1, DEPTH + 1), curves[row], color=color, linestyle=style, label=name)
-        right.plot(np.arange(1, ROUNDS + 1) * 15, over_time[:, row], color=color, linestyle=style, label=name)
+    _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    for row, (name, color, style) in enumerate(
+        (("linear scan", "0.2", "-"), ("index", COLORS[1], "--"))
+    ):
+        left.plot(
+            np.arange(1, DEPTH + 1), curves[row], color=color, linestyle=style, label=name
+        )
+        right.plot(
+            np.arange(1, ROUNDS + 1) * 15,
+            over_time[:, row],
+            color=color,
+            linestyle=style,
+            label=name,
+        )
     left.set(xlabel="items retrieved", ylabel="recall of the query's class", ylim=(0, None))
     right.set(xlabel="pairs taken", ylabel=f"recall at {DEPTH}", ylim=(0, 1))
     left.legend(frameon=False)
-    figure.savefig(path, dpi=120)
-    print(f"picture: {path}")
+    plt.show()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Search while a metric is learned.")
-    parser.add_argument("path", nargs="?", type=Path, default=Path(tempfile.gettempdir()) / "online_hashing.png")
-    parser.add_argument("--data", type=Path, help="an NPZ file with X and y, such as mnist.npz")
-    given = parser.parse_args()
-    main(given.path, given.data)
+    main()

@@ -3,18 +3,13 @@
 
 Concentric rings and a feature of noise: Fig. 2 of Goldberger et al. (2005), first row.
 
-Five classes are rings around each other in two features; the third is noise of a larger variance. Two dimensions should
-be kept. The principal components spend one of them on the noise. Linear discriminant analysis has nothing to go by,
-since all classes have the same mean. NCA keeps the plane of the rings. Its problem is not convex: the picture shows a
-stationary point. For other draws of these data the default start ends in worse ones about half of the time; `planes`
-tries more starts.
-
-Run it with ``python examples/08_nca_rings.py [picture.png]``.
+Five classes are rings around each other in two features; the third is noise of a larger
+variance. Two dimensions should be kept. The principal components spend one of them on the
+noise. Linear discriminant analysis has nothing to go by, since all classes have the same mean.
+NCA keeps the plane of the rings. Its problem is not convex: the picture shows a stationary
+point. For other draws of these data the default start ends in worse ones about half of the
+time; `planes` tries more starts.
 """
-
-import sys
-import tempfile
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,8 +26,12 @@ plt.style.use(STYLE)
 HUES = np.array(COLORS)
 
 
-def planes(X: np.ndarray, y: np.ndarray, starts: int = 1, **options: float) -> dict[str, np.ndarray]:
-    """The two dimensions that each method keeps; NCA from its default start and, beside it, the best of several."""
+def planes(
+    X: np.ndarray, y: np.ndarray, starts: int = 1, **options: float
+) -> dict[str, np.ndarray]:
+    """The two dimensions that each method keeps; NCA from its default start and, beside it,
+    the best of several.
+    """
     problem, rng = sm.NCAProblem(X, y, n_components=2), np.random.default_rng(0)
     found = [sm.solve(problem, **options)]
     print(found[0])
@@ -48,7 +47,7 @@ def planes(X: np.ndarray, y: np.ndarray, starts: int = 1, **options: float) -> d
     } | ({f"NCA, best of {starts}": best.components} if starts > 1 else {})
 
 
-def main(path: Path) -> None:
+def main() -> None:
     X, y = concentric_rings(random_state=1)
     components = planes(X, y)
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
@@ -59,10 +58,12 @@ def main(path: Path) -> None:
         axis.scatter(*Z.T, s=9, color=HUES[y])
         axis.set(title=f"{name}: error {error:.0%}", xticks=[], yticks=[])
         axis.set_aspect("equal" if name == "NCA" else "auto", adjustable="datalim")
-    figure.supxlabel("two dimensions of three; a color for each ring; error of the nearest neighbor, leaving one out")
-    figure.savefig(path, dpi=120)
-    print(f"picture: {path}")
+    figure.supxlabel(
+        "two dimensions of three; a color for each ring; "
+        "error of the nearest neighbor, leaving one out"
+    )
+    plt.show()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir()) / "nca_rings.png")
+    main()

@@ -1,14 +1,9 @@
 """Regression
 ==========
 
-A metric for continuous targets: MLKR finds the two directions, of ten, on which the target depends.
-
-Run it with ``python examples/10_regression.py [picture.png]``.
+A metric for continuous targets: MLKR finds the two directions, of ten, on which the target
+depends.
 """
-
-import sys
-import tempfile
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,11 +25,11 @@ def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def gaussian(d: np.ndarray) -> np.ndarray:
-    """Weights of the kernel regression, ``exp(-d^2)``, the nearest one's distance taken off."""
+    """Weights of the kernel regression, ``exp(-d^2)``, minus the nearest distance."""
     return np.exp(d.min(axis=1, keepdims=True) ** 2 - d**2)
 
 
-def main(path: Path) -> None:
+def main() -> None:
     rng = np.random.default_rng(0)
     X, y, W = draw(600, rng)
     T, truth, _ = draw(600, rng)
@@ -45,9 +40,13 @@ def main(path: Path) -> None:
     angles = np.linalg.svd(np.linalg.qr(model.components_.T)[0].T @ W.T, compute_uv=False)
     print(model.solution_.certificate)
     print(
-        f"R2 on new examples: {r2_score(truth, raw):.2f} by Euclidean neighbors, {r2_score(truth, learned):.2f} by MLKR"
+        f"R2 on new examples: {r2_score(truth, raw):.2f} by Euclidean neighbors, "
+        f"{r2_score(truth, learned):.2f} by MLKR"
     )
-    print(f"cosines of the angles between the plane that was found and the one that tells: {angles.round(3)}")
+    print(
+        "cosines of the angles between the plane that was "
+        f"found and the one that tells: {angles.round(3)}"
+    )
     figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     for axis, Z, title in (
         (axes[0], T[:, :2], "two features"),
@@ -56,9 +55,8 @@ def main(path: Path) -> None:
         shown = axis.scatter(*Z.T, c=truth, s=8, cmap="viridis")
         axis.set(title=title, xticks=[], yticks=[])
     figure.colorbar(shown, ax=axes, label="target")
-    figure.savefig(path, dpi=110)
-    print(f"picture: {path}")
+    plt.show()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir()) / "regression.png")
+    main()

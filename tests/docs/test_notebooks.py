@@ -1,0 +1,80 @@
+"""The notebooks that the site offers: clean text, no solutions in sheets, and every cell runs as downloaded."""
+
+import ast
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+NOTEBOOKS = runpy.run_path(str(DOCS / "notebooks.py"))
+COURSE, EXAMPLES = ([path.stem for path in NOTEBOOKS[name]] for name in ("COURSE", "EXAMPLES"))
+FAST = {"01_weak_duality", "03_the_cone", "06_contradictions", "01_quickstart"}
+RAW = r"\.\. \w+::|:\w+:`|`__?\b|</?details|<\w+[\w.]* object at|^[=-]{4,}$"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("notebooks")
+    NOTEBOOKS["write"](path / "course", path / "examples")
+    return path
+
+
+def cells(path):
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"course/{stem}{suffix}" for stem in COURSE for suffix in ("", "_solutions")),
+        *(f"examples/{s}" for s in EXAMPLES),
+    ],
+)
+def test_text_is_markdown(folder, name):
+    for cell in cells(folder / f"{name}.ipynb"):
+        if cell["cell_type"] == "markdown":
+            text = re.sub(r"data:image[^\"]*|`[^`]*`", "", cell["source"])
+            assert not re.search(RAW, text, re.MULTILINE), text
+            assert text.count("$") % 2 == 0, text
+
+
+@pytest.mark.parametrize("stem", COURSE)
+def test_a_sheet_has_no_solutions_but_room_for_each(folder, stem):
+    sheet, solved = (cells(folder / "course" / f"{stem}{suffix}.ipynb") for suffix in ("", "_solutions"))
+    exercises = [cell for cell in sheet if cell["source"].startswith("## Exercise")]
+    assert all(re.search(r"\(\d points?\)$", cell["source"].split("\n")[0]) for cell in exercises)
+    assert len(exercises) == sum(cell["source"] == "**Solution**" for cell in solved) >= 1
+    assert len(exercises) == sum(cell["source"].startswith("# Your solution") for cell in sheet)
+    assert not any(cell["source"] == "**Solution**" for cell in sheet)
+    assert len(sheet) < len(solved)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if Path(name).name.removesuffix("_solutions") in FAST else pytest.mark.slow)
+        for name in (
+            *(f"course/{stem}{suffix}" for stem in COURSE for suffix in ("", "_solutions")),
+            *(f"examples/{stem}" for stem in EXAMPLES if stem != "06_pola_stream"),
+        )
+    ],
+)
+def test_every_cell_runs_as_downloaded(folder, name, monkeypatch, capsys):
+    """Each cell after the other; what a notebook would show of its last line is not the address of an object."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace = {"__name__": "__main__"}
+    for cell in cells(folder / f"{name}.ipynb"):
+        if cell["cell_type"] == "code" and not cell["source"].startswith("%pip"):
+            tree = ast.parse(cell["source"])
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, name, "exec"), namespace)
+            if last is not None:
+                shown = eval(compile(ast.Expression(last.value), name, "eval"), namespace)
+                assert " at 0x" not in repr(shown)
+    printed = capsys.readouterr().out
+    assert printed
+    assert "/tmp" not in printed
+    assert " at 0x" not in printed
