@@ -31,7 +31,7 @@ from sdpmetric.sums.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge
 # The mean squared distance of two examples under the prior, which is the temperature of the losses.
 SPREAD = 10.0
 # At most this share of the examples that one is compared with are of its class, unless there are no others.
-OWN = 0.25
+SAME_CLASS_SHARE = 0.25
 # Strengths that cross-validation tries, the strongest first; which share of the data it holds back, and how often; the
 # gap that is proven along the path, at least; and values without a better score after which it ends.
 STRENGTHS, HELD, ROUNDS, ROUGH, PATIENCE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1), 0.25, 3, 1e-2, 3
@@ -135,7 +135,7 @@ class Adapter(SolvedEstimator):
     def _embed(self, X: Data | sp.csr_array) -> Data:
         return super()._embed(normalize(X) if self.unit_rows else X)
 
-    def _near(self, X: Data, count: float) -> tuple[Frobenius, float]:
+    def _proximity(self, X: Data, count: float) -> tuple[Frobenius, float]:
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
         d, spread = X.shape[1], mean_squared_distance(X)
         scale = SPREAD / spread if spread > 0.0 else 1.0
@@ -151,36 +151,38 @@ class Adapter(SolvedEstimator):
         if self.side == "query":
             triplets = nearest_triplets(np.asarray(X, dtype=np.float64), index, *NEAREST)
             return self._queries(X, triplets, None if weights is None else weights[triplets[:, 0]])
-        near = candidates(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
-        loss = Collapse(y, near, sample_weight=weights, weight=1.0 / total)
-        return MetricProblem(X, loss + self._near(X, total)[0])
+        compared = candidates(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
+        loss = Collapse(y, compared, sample_weight=weights, weight=1.0 / total)
+        return MetricProblem(X, loss + self._proximity(X, total)[0])
 
     def _queries(self, X: Data, triplets: ArrayLike, weights: ArrayLike | None) -> QueryProblem:
         """The map of queries, near twice the prior: by so much a difference of squared distances is larger."""
         count = float(len(np.asarray(triplets)) if weights is None else np.sum(weights)) or 1.0
-        near, _ = self._near(X, count)
-        return QueryProblem(X, triplets, 0.25 * NEARER * near.weight, 2.0 * near.target, triplet_weights=weights)
+        proximity, _ = self._proximity(X, count)
+        return QueryProblem(
+            X, triplets, 0.25 * NEARER * proximity.weight, 2.0 * proximity.target, triplet_weights=weights
+        )
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Stated:
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Stated:
         rows = validation.rectangular("tuples", tuples)
         if self.side == "query":
             if rows.shape[1] != 3:
                 raise ValueError("side='query' learns from triplets or labels; fit others with side='both'.")
-            return self._queries(X, rows, about)
-        counted = about is None or rows.shape[1] == 2
-        total = float(len(rows) if counted else np.abs(np.asarray(about, dtype=np.float64)).sum()) or 1.0
-        near, scale = self._near(X, total)
+            return self._queries(X, rows, annotations)
+        counted = annotations is None or rows.shape[1] == 2
+        total = float(len(rows) if counted else np.abs(np.asarray(annotations, dtype=np.float64)).sum()) or 1.0
+        proximity, scale = self._proximity(X, total)
         loss: Term
         if rows.shape[1] == 2:
-            similar = check_similar(() if about is None else about, len(rows))
-            given = validation.check_pairs(rows, len(X))
-            (apart,) = tuple_distances(np.asarray(X, dtype=np.float64), given)
-            means = [float(apart[kind].mean()) for kind in (similar, ~similar) if kind.any()]
-            loss = PairHinge(given, similar, scale * float(np.mean(means)), margin=0.0, loss="logistic")
+            similar = check_similar(() if annotations is None else annotations, len(rows))
+            pairs = validation.check_pairs(rows, len(X))
+            (squared_distances,) = tuple_distances(np.asarray(X, dtype=np.float64), pairs)
+            means = [float(squared_distances[kind].mean()) for kind in (similar, ~similar) if kind.any()]
+            loss = PairHinge(pairs, similar, scale * float(np.mean(means)), margin=0.0, loss="logistic")
         else:
             hinge = TripletHinge if rows.shape[1] == 3 else QuadrupletHinge
-            loss = hinge(rows, margin=0.0, loss="logistic", weights=about)
-        return MetricProblem(X, (1.0 / total) * loss + near)
+            loss = hinge(rows, margin=0.0, loss="logistic", weights=annotations)
+        return MetricProblem(X, (1.0 / total) * loss + proximity)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
         def stated(rows: LongArray) -> Stated:
@@ -196,22 +198,26 @@ class Adapter(SolvedEstimator):
         self,
         X: Data,
         tuples: ArrayLike,
-        about: ArrayLike | None,
+        annotations: ArrayLike | None,
         state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
         rows = validation.rectangular("tuples", tuples)
         if rows.ndim != 2 or rows.shape[1] not in (2, 3, 4):
             rows = validation.check_pairs(rows, len(X))
-        similar = check_similar(() if about is None else about, len(rows)) if rows.shape[1:] == (2,) else None
+        similar = (
+            check_similar(() if annotations is None else annotations, len(rows)) if rows.shape[1:] == (2,) else None
+        )
 
         def stated(some: LongArray) -> Stated:
-            return self._problem_of_tuples(X, rows[some], None if about is None else np.asarray(about)[some])
+            return self._problem_of_tuples(
+                X, rows[some], None if annotations is None else np.asarray(annotations)[some]
+            )
 
         def scored(problem: Stated, some: LongArray, held: LongArray) -> Score:
             return self._measure_tuples(problem, rows[held], None if similar is None else similar[held])
 
         self._chosen(len(rows), stated, scored)
-        return super()._fit_tuples(X, tuples, about, state)
+        return super()._fit_tuples(X, tuples, annotations, state)
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
         if self.side == "both":
@@ -269,7 +275,7 @@ class Adapter(SolvedEstimator):
         measures = [scored(problem, *split) for problem, split in zip(problems, splits, strict=True)]
         starts, scores = list[Data | None]([None] * ROUNDS), list[float]()
         for strength in STRENGTHS:
-            found = [
+            factors = [
                 solve(
                     problem.with_weights(frobenius=strength * problem.terms[1].weight),
                     tol=max(self.tol or ROUGH, ROUGH),
@@ -278,9 +284,9 @@ class Adapter(SolvedEstimator):
                 ).components
                 for problem, start in zip(problems, starts, strict=True)
             ]
-            starts = [L if L.any() else None for L in found]
+            starts = [L if L.any() else None for L in factors]
             scores.append(
-                float(np.mean([score(L.astype(np.float64)) for score, L in zip(measures, found, strict=True)]))
+                float(np.mean([score(L.astype(np.float64)) for score, L in zip(measures, factors, strict=True)]))
             )
             if len(scores) - 1 - int(np.argmax(scores)) >= PATIENCE:
                 break
@@ -291,16 +297,19 @@ class Adapter(SolvedEstimator):
 def candidates(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
     """The m examples that each one is compared with, (n, m): the nearest of its class, and of the others."""
     n, squares, counts = len(X), np.einsum("ij,ij->i", X, X), np.bincount(y)
-    found = np.empty((n, m), dtype=np.int32)
+    neighbors = np.empty((n, m), dtype=np.int32)
     for first in range(0, n, AT_ONCE):
         rows = np.arange(first, min(n, first + AT_ONCE))
         for i, away in zip(rows.tolist(), squares - 2.0 * X[rows] @ X.T, strict=True):
             same = y == y[i]
-            own = max(min(int(counts[y[i]]) - 1, max(1, int(OWN * m))), m - (n - int(counts[y[i]])))
+            n_same = max(min(int(counts[y[i]]) - 1, max(1, int(SAME_CLASS_SHARE * m))), m - (n - int(counts[y[i]])))
             same[i] = False
-            parts = [(np.flatnonzero(same), own), (np.flatnonzero(y != y[i]), m - own)]
+            candidate_sets = [(np.flatnonzero(same), n_same), (np.flatnonzero(y != y[i]), m - n_same)]
             nearest = [
-                part[np.argpartition(away[part], k - 1)[:k]] if 0 < k < len(part) else part[:k] for part, k in parts
+                candidate_rows[np.argpartition(away[candidate_rows], k - 1)[:k]]
+                if 0 < k < len(candidate_rows)
+                else candidate_rows[:k]
+                for candidate_rows, k in candidate_sets
             ]
-            found[i] = np.sort(np.concatenate(nearest))
-    return found
+            neighbors[i] = np.sort(np.concatenate(nearest))
+    return neighbors

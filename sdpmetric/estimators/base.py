@@ -118,23 +118,23 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def _seed(self) -> int:
         return seed_of(self.random_state)
 
-    def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
+    def _state(self, make: Callable[..., P], *data: object, **named: object) -> P:
         """State a problem, with those of its arguments that are parameters of this estimator."""
-        takes, own = signature(make).parameters, self.get_params(deep=False)
-        arguments = {name: own[name] for name in takes if name in own}
+        takes, parameters = signature(make).parameters, self.get_params(deep=False)
+        arguments = {name: parameters[name] for name in takes if name in parameters}
         if "random_state" in takes:
             arguments["random_state"] = self._seed()
         if isinstance(word := arguments.get("prior"), str) and word == "random":
-            arguments["prior"] = named_prior(word, cast(Data, given[0]), self._seed())
-        return make(*given, **arguments | named)
+            arguments["prior"] = named_prior(word, cast(Data, data[0]), self._seed())
+        return make(*data, **arguments | named)
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         """State the problem of labeled data."""
         return self._state(cast(type[Labeled], self.statement).from_labels, X, y, **weighted(weights))
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
         """State the problem of pairs that are similar or not, or of triplets or quadruplets with weights."""
-        return self._state(self.statement, X, tuples, about)
+        return self._state(self.statement, X, tuples, annotations)
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -182,17 +182,21 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         self,
         X: Data,
         tuples: ArrayLike,
-        about: ArrayLike | None,
+        annotations: ArrayLike | None,
         state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
         """Learn from pairs, triplets or quadruplets; early stopping holds some of them back."""
         began, state = time.perf_counter(), state or self._problem_of_tuples
-        problem, measure = state(X, tuples, about), None
+        problem, measure = state(X, tuples, annotations), None
         if self.early_stopping:
             all_rows = np.asarray(tuples)
-            similar = check_similar(about, len(all_rows)) if all_rows.shape[1] == 2 and about is not None else None
+            similar = (
+                check_similar(annotations, len(all_rows))
+                if all_rows.shape[1] == 2 and annotations is not None
+                else None
+            )
             rows, held = self._divided(len(all_rows), similar)
-            problem = state(X, all_rows[rows], None if about is None else np.asarray(about)[rows])
+            problem = state(X, all_rows[rows], None if annotations is None else np.asarray(annotations)[rows])
             measure = self._measure_tuples(problem, all_rows[held], None if similar is None else similar[held])
         return self._learn(problem, X, measure=measure, began=began)
 
@@ -202,7 +206,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         X: Data,
         y: Labels | None = None,
         measure: Score | None = None,
-        known: Labels | None = None,
+        labels: Labels | None = None,
         began: float | None = None,
     ) -> Self:
         """Solve one problem, whose labels are `known`, and keep the solution; a `measure` stops the solve early.
@@ -210,17 +214,17 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         What was done since `began` counts as time of the solve.
         """
         task = Task(self._init_callback_context(max_subtasks=None), self, X, y).begin()
-        options, most = self._start(problem, known), getattr(self, "max_time", None)
-        if began is not None and most is not None:
-            options["max_time"] = max(most - (time.perf_counter() - began), LEAST_TIME)
+        options, max_time = self._start(problem, labels), getattr(self, "max_time", None)
+        if began is not None and max_time is not None:
+            options["max_time"] = max(max_time - (time.perf_counter() - began), LEAST_TIME)
         self._keep(problem, *self._solve(problem, task, measure, **options))
-        task.end({})
+        task.finish({})
         return self
 
     def _share_of_time(self, n: int) -> float | None:
         """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
-        most: float | None = getattr(self, "max_time", None)
-        return None if most is None else 0.5 * most / n
+        max_time: float | None = getattr(self, "max_time", None)
+        return None if max_time is None else 0.5 * max_time / n
 
     def _solve(
         self, problem: Problem, task: Task, measure: Score | None, **options: object
@@ -228,28 +232,28 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """Solve, tell callbacks of the steps, and warn of what the user should know; also return the score."""
         watcher = Watcher(task, partial(self._fitted, problem), measure)
         patience = {} if measure is None else {"patience": self.n_iter_no_change}
-        seen = {"callback": watcher.callback, "score": watcher.score, "random_state": self._seed()}
-        arguments = self._options(problem) | patience | seen | options
+        hooks = {"callback": watcher.callback, "score": watcher.score, "random_state": self._seed()}
+        arguments = self._options(problem) | patience | hooks | options
         solution = cast(Callable[..., Solution], solve)(problem, **arguments)
         if not solution.status.expected:
             proven = isinstance(solution.certificate, DualityCertificate)
             gap = f" at a relative gap of {gaps.scientific(solution.relative_gap, 3)}" if proven else ""
             words = f"ended with status {solution.status}{gap}. {self._advice(solution)}"
             warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=5)
-        if said := problem.caution(solution.components, solution.certificate):
-            warnings.warn(f"{type(self).__name__}: {said}", UselessOptimumWarning, stacklevel=5)
+        if caution := problem.caution(solution.components, solution.certificate):
+            warnings.warn(f"{type(self).__name__}: {caution}", UselessOptimumWarning, stacklevel=5)
         return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
 
     def _options(self, problem: Problem) -> dict[str, object]:
         """Arguments of `sdpmetric.solve`: the parameters of this estimator that are such."""
-        own = self.get_params(deep=False)
-        given: dict[str, object] = {name: own[name] for name in SOLVE if name in own}
+        parameters = self.get_params(deep=False)
+        options: dict[str, object] = {name: parameters[name] for name in SOLVE if name in parameters}
         bounded = any("n_components" in entry.options for entry in solvers_of(problem))
-        if given.get("n_components") is None or not bounded:
-            given.pop("n_components", None)  # the full-rank metric is learned, and reduced afterwards
-        elif given["solver"] == "factored":
-            given["solver"] = "low_rank"
-        return given
+        if options.get("n_components") is None or not bounded:
+            options.pop("n_components", None)  # the full-rank metric is learned, and reduced afterwards
+        elif options["solver"] == "factored":
+            options["solver"] = "low_rank"
+        return options
 
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
         """What ``warm_start`` and ``init`` say to start from, as an option of the solver; else its own start."""
@@ -281,8 +285,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         n, d = problem.X.shape
         index = None if y is None else validation.check_labels(y, n)[1]
         rows = getattr(self, "n_components", None) or getattr(problem, "n_components", d)
-        most = n if init == "pca" else int(index.max()) if init == "lda" and index is not None else d
-        L = named_components(init, problem.X, index, min(rows, d, most), self._seed())
+        max_rows = n if init == "pca" else int(index.max()) if init == "lda" and index is not None else d
+        L = named_components(init, problem.X, index, min(rows, d, max_rows), self._seed())
         domain: Domain | None = getattr(problem, "domain", None)
         nearest = None if domain is None else domain.nearest(L)
         return L if nearest is None else nearest[0]
@@ -393,9 +397,9 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """
         check_is_fitted(self)
         data, labels = checked_data_and_labels(self, X, y, reset=False, n_min=2)
-        return self._told(np.asarray(self._embed(data), dtype=np.float64), labels)
+        return self._score_embedded(np.asarray(self._embed(data), dtype=np.float64), labels)
 
-    def _told(self, Z: FloatArray, y: Labels) -> float:
+    def _score_embedded(self, Z: FloatArray, y: Labels) -> float:
         """The score of embedded examples, each predicted by the others."""
         votes = min(getattr(self, "n_neighbors", 3), len(y) - 1)
         return float(np.mean(knn_predict(np.eye(Z.shape[1]), Z, y, None, votes) == y))
@@ -424,10 +428,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return copy(self)._distance
 
     def _distance(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        ends = check_array([u, v], dtype=np.float64)
-        if ends.shape[1] != self.n_features_in_:
-            raise ValueError(f"u and v have {ends.shape[1]} features; the metric is for {self.n_features_in_}.")
-        first, second = self._embed(ends)
+        points = check_array([u, v], dtype=np.float64)
+        if points.shape[1] != self.n_features_in_:
+            raise ValueError(f"u and v have {points.shape[1]} features; the metric is for {self.n_features_in_}.")
+        first, second = self._embed(points)
         distance = float(np.linalg.norm(first - second))
         return distance * distance if squared else distance
 
@@ -473,4 +477,4 @@ def _without_problem(value: object) -> object:
     """A solution, or each of a list of them, without its problem; anything else as it is."""
     if isinstance(value, Solution):
         return replace(value, problem=None)
-    return [_without_problem(one) for one in value] if isinstance(value, list) else value
+    return [_without_problem(solution) for solution in value] if isinstance(value, list) else value

@@ -26,10 +26,10 @@ class CallbackContext(Protocol):
     def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
         """A part of the task."""
 
-    def call_on_fit_task_begin(self, **seen: object) -> Self:
+    def call_on_fit_task_begin(self, **state: object) -> Self:
         """Tell that the task begins."""
 
-    def call_on_fit_task_end(self, **seen: object) -> bool:
+    def call_on_fit_task_end(self, **state: object) -> bool:
         """Tell that the task has ended; True if a callback asks to stop."""
 
 
@@ -46,10 +46,10 @@ else:
             def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
                 return self
 
-            def call_on_fit_task_begin(self, **seen: object) -> Self:
+            def call_on_fit_task_begin(self, **state: object) -> Self:
                 return self
 
-            def call_on_fit_task_end(self, **seen: object) -> bool:
+            def call_on_fit_task_end(self, **state: object) -> bool:
                 return False
 
         class CallbackSupportMixin:
@@ -77,12 +77,12 @@ class Task:
         self.context.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
         return self
 
-    def end(self, fitted: Callable[[], dict[str, object]] | dict[str, object]) -> bool:
+    def finish(self, fitted: Callable[[], dict[str, object]] | dict[str, object]) -> bool:
         """Tell that it has ended, with attributes of the estimator as of now; True if a callback asks to stop."""
-        seen = {"estimator": self.estimator, "X": self.X, "y": self.y}
-        return bool(self.context.call_on_fit_task_end(**seen, reconstruction_attributes=fitted))
+        state = {"estimator": self.estimator, "X": self.X, "y": self.y}
+        return bool(self.context.call_on_fit_task_end(**state, reconstruction_attributes=fitted))
 
-    def part(self, name: str, max_subtasks: int | None = 0) -> Task:
+    def subtask(self, name: str, max_subtasks: int | None = 0) -> Task:
         """Begin a part of this task."""
         context = self.context.subcontext(task_name=name, max_subtasks=max_subtasks)
         return Task(context, self.estimator, self.X, self.y).begin()
@@ -105,7 +105,7 @@ class Watcher:
         """Report one step; True if a callback asks to stop."""
         if not hasattr(self.task.estimator, "_skl_callbacks"):
             return False
-        return self.task.part("step").end(partial(self.fitted, self._components.astype(self.task.X.dtype)))
+        return self.task.subtask("step").finish(partial(self.fitted, self._components.astype(self.task.X.dtype)))
 
 
 __all__ = ["CallbackContext", "CallbackSupportMixin", "Task", "Watcher", "with_callbacks"]

@@ -84,7 +84,7 @@ class ClosedForm(MetricEstimator):
         self.ridge_ = ridge
         if words := caution(None, [sample_size], ridge):
             warnings.warn(f"{type(self).__name__}: {words}", UselessOptimumWarning, stacklevel=5)
-        task.end({})
+        task.finish({})
         return self
 
     def _whiten(self, X: Data, chunks: NDArray[np.integer], ridge: Ridge, weights: Weights) -> int:
@@ -269,11 +269,11 @@ class RCA(ClosedForm):
         self,
         X: Data,
         tuples: ArrayLike,
-        about: ArrayLike | None,
+        annotations: ArrayLike | None,
         state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
         """Examples that similar pairs connect are a chunklet; dissimilar pairs are not used."""
-        rows, similar = check_labeled_pairs(tuples, np.asarray(about), len(X))
+        rows, similar = check_labeled_pairs(tuples, np.asarray(annotations), len(X))
         first, second = rows[similar].T
         graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(len(X), len(X)))
         self._whiten(X, connected_components(graph, directed=False)[1], self.ridge, None)
@@ -364,12 +364,12 @@ class LFDA(ClosedForm):
         n, r = len(D), self._rows(X.shape[1])
         basis, inverse = psd.data_basis(D)
         v = np.ones(n) if weights is None else weights
-        between, within = scatters(D, D @ basis, index, v, self.n_neighbors)
-        sample_size = SampleSize(n, min(D.shape[1], n - 1), lambda: float(np.sum(inverse * (within @ inverse))))
+        between_class, within_class = scatters(D, D @ basis, index, v, self.n_neighbors)
+        sample_size = SampleSize(n, min(D.shape[1], n - 1), lambda: float(np.sum(inverse * (within_class @ inverse))))
         ridge = sample_size.ridge(self.ridge)
         T = basis_with_ridge(D, basis, inverse, ridge)
-        back = inverse @ T
-        B, W = (psd.symmetrize(back.T @ A @ back) for A in (between, within))
+        whitened_map = inverse @ T
+        B, W = (psd.symmetrize(whitened_map.T @ A @ whitened_map) for A in (between_class, within_class))
         W += ridge * (T.T @ T)
         spectrum = scipy.linalg.eigvalsh(W)
         if missing := int(np.count_nonzero(spectrum <= SINGULAR * spectrum[-1])):
@@ -396,13 +396,13 @@ def scatters(
     that of each class.
     """
     n = v.sum()
-    between, within = scatter(Z, v), np.zeros((Z.shape[1],) * 2)
+    between_class, within_class = scatter(Z, v), np.zeros((Z.shape[1],) * 2)
     for c in range(int(y.max()) + 1):
         members = y == c
         n_c, local = v[members].sum(), local_scatter(X[members], Z[members], v[members], n_neighbors)
-        between += (1.0 / n - 1.0 / n_c) * local - n_c / n * scatter(Z[members], v[members])
-        within += local / n_c
-    return between, within
+        between_class += (1.0 / n - 1.0 / n_c) * local - n_c / n * scatter(Z[members], v[members])
+        within_class += local / n_c
+    return between_class, within_class
 
 
 def scatter(Z: FloatArray, v: FloatArray) -> FloatArray:

@@ -53,13 +53,13 @@ class LargeMarginEstimator(SolvedEstimator):
     solutions_: list[Solution]
 
     def _problem(
-        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **about: object
+        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
     ) -> Problem:
         state = cast(type[LMNNProblem], self.statement).from_labels
-        return self._state(state, X, y, target_neighbors=targets, sample_weight=weights, **about)
+        return self._state(state, X, y, target_neighbors=targets, sample_weight=weights, **arguments)
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
-        return self._state(cast(type[LMNNProblem], self.statement).from_triplets, X, tuples, about)
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
+        return self._state(cast(type[LMNNProblem], self.statement).from_triplets, X, tuples, annotations)
 
     def _coordinates(self, X: Data) -> FloatArray:
         """The coordinates in which target neighbors are nearest before the first pass."""
@@ -75,24 +75,24 @@ class LargeMarginEstimator(SolvedEstimator):
         rows, held = self._divided(len(y), y)
         data, labels = X[rows], y[rows]
         weights = None if weights is None else weights[rows]
-        about = {} if regions is None else {"regions": regions[rows]}
+        arguments = {} if regions is None else {"regions": regions[rows]}
         targets, start = self._targets_of_small_classes(data, labels), dict[str, object]()
         passes: list[tuple[Problem, Solution, float | None]] = []
         for number in range(self.n_passes):
-            problem = self._problem(data, labels, weights, targets, **about)
+            problem = self._problem(data, labels, weights, targets, **arguments)
             measure = self._measure(problem, labels, X[held], y[held]) if self.early_stopping else None
             start = start or self._start(problem, labels)
-            part = task.part("pass", max_subtasks=None)
-            solution, score = self._solve(problem, part, measure, **start)
-            part.end(partial(self._fitted, problem, solution.components))
+            subtask = task.subtask("pass", max_subtasks=None)
+            solution, score = self._solve(problem, subtask, measure, **start)
+            subtask.finish(partial(self._fitted, problem, solution.components))
             passes.append((problem, solution, score))
             if number + 1 < self.n_passes:
                 L = np.asarray(solution.components, dtype=np.float64)
                 points = np.asarray(problem.X, dtype=np.float64) @ self._padded(L).T
                 targets, start = _targets(points, labels, self.n_neighbors), {"init": L} if len(L) else {}
-        self._keep(*max(reversed(passes), key=lambda one: one[2] or 0.0))  # of equals the latest
+        self._keep(*max(reversed(passes), key=lambda fitted: fitted[2] or 0.0))  # of equals the latest
         self.solutions_ = [solution for _, solution, _ in passes]
-        task.end({})
+        task.finish({})
         return self
 
     def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
@@ -118,15 +118,15 @@ class LargeMarginEstimator(SolvedEstimator):
 def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
     """Nearest examples of the own class as an (n, n) graph, fewer than asked for where the class is small."""
     rows: list[NDArray[np.intp]] = []
-    ends: list[NDArray[np.intp]] = []
+    targets: list[NDArray[np.intp]] = []
     for label in np.unique(y):
         members = np.flatnonzero(y == label)
         if k := min(n_neighbors, len(members) - 1):
             one_class = np.zeros(len(members), dtype=np.int32)
             nearest = neighbors.target_neighbors(points[members], one_class, k)
             rows.append(np.repeat(members, k))
-            ends.append(members[nearest].ravel())
-    pairs = np.concatenate(rows), np.concatenate(ends)
+            targets.append(members[nearest].ravel())
+    pairs = np.concatenate(rows), np.concatenate(targets)
     return sp.csr_array((np.ones(len(pairs[0])), pairs), shape=(len(y), len(y)))
 
 
@@ -230,10 +230,10 @@ class LMNN(LargeMarginEstimator):
     fit_triplets = routes.fit_triplets
 
     def _problem(
-        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **about: object
+        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
     ) -> Problem:
         chosen = {"ridge": self.ridge_} if self.ridge == "cv" else {}
-        return super()._problem(X, y, weights, targets, **chosen, **about)
+        return super()._problem(X, y, weights, targets, **chosen, **arguments)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
         self.ridges_, self.scores_ = np.zeros(0), np.zeros(0)
@@ -243,28 +243,28 @@ class LMNN(LargeMarginEstimator):
 
     def _choose(self, X: Data, y: Labels, weights: Weights) -> None:
         """Set the ridge by cross-validation, over fewer folds if half of the time is over."""
-        began, seen = time.perf_counter(), 0
+        began, n_scored = time.perf_counter(), 0
         counts = np.bincount(validation.check_labels(y, len(X))[1])
         folds = StratifiedKFold(min(FOLDS, max(2, int(counts.max()))), shuffle=True, random_state=self._seed())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of classes that are small in a fold
             targets = self._targets_of_small_classes(X, y)
-            whole = super()._problem(X, y, weights, targets, ridge="auto")
-            self.ridges_ = np.array(MULTIPLES) * cast(LMNNProblem, whole).ridge
+            problem_of_all = super()._problem(X, y, weights, targets, ridge="auto")
+            self.ridges_ = np.array(MULTIPLES) * cast(LMNNProblem, problem_of_all).ridge
             self.scores_ = np.zeros(len(MULTIPLES))
-            most = self._share_of_time(folds.get_n_splits() * len(MULTIPLES))
+            max_time = self._share_of_time(folds.get_n_splits() * len(MULTIPLES))
             for rows, held in folds.split(X, y):
-                if seen and self.max_time is not None and time.perf_counter() - began > 0.5 * self.max_time:
+                if n_scored and self.max_time is not None and time.perf_counter() - began > 0.5 * self.max_time:
                     break
-                seen += len(held)
+                n_scored += len(held)
                 start, targets = None, self._targets_of_small_classes(X[rows], y[rows])
                 for k, ridge in enumerate(self.ridges_.tolist()):
                     self.ridge_ = ridge
                     problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows], targets)
-                    L = solve(problem, tol=max(self.tol or ROUGH, ROUGH), max_time=most, init=start).components
+                    L = solve(problem, tol=max(self.tol or ROUGH, ROUGH), max_time=max_time, init=start).components
                     start = L if L.any() else None
                     self.scores_[k] += np.sum(knn_predict(L, problem.X, y[rows], X[held], 1) == y[held])
-            self.scores_ /= seen
+            self.scores_ /= n_scored
         self.ridge_ = float(self.ridges_[np.argmax(self.scores_)])
 
 
@@ -350,8 +350,8 @@ class KernelLMNN(LargeMarginEstimator):
         return X  # the feature space may have more directions than there are features; the solver checks
 
     def _coordinates(self, X: Data) -> FloatArray:
-        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        parameters = {name: float(value) for name, value in given.items() if value is not None}
+        kernel_parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        parameters = {name: float(value) for name, value in kernel_parameters.items() if value is not None}
         return FeatureSpace.of(X, self.kernel, parameters)[1]
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
@@ -475,30 +475,30 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
             have a pipeline or a search pass it on.
         """
         data, labels = self._checked_labels(X, y)
-        given = np.zeros(len(data)) if regions is None else np.asarray(regions)
-        if given.shape != (len(data),):
-            raise ValueError(f"regions has shape {given.shape}; pass one region for each of {len(data)} examples.")
+        region_names = np.zeros(len(data)) if regions is None else np.asarray(regions)
+        if region_names.shape != (len(data),):
+            raise ValueError(f"regions has shape {region_names.shape}; pass one for each of {len(data)} examples.")
         weights, rows = weighed(sample_weight, len(data))
-        return self._fit(data[rows], labels[rows], weights, None if regions is None else given[rows])
+        return self._fit(data[rows], labels[rows], weights, None if regions is None else region_names[rows])
 
     def _problem(
-        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **about: object
+        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
     ) -> Problem:
-        if "regions" in about:
-            about["n_regions"] = None
+        if "regions" in arguments:
+            arguments["n_regions"] = None
         if targets is not None:
-            about["n_neighbors"] = 1  # only what a region must have more of
-        return super()._problem(X, y, weights, targets, **about)
+            arguments["n_neighbors"] = 1  # only what a region must have more of
+        return super()._problem(X, y, weights, targets, **arguments)
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        own = cast(MultiMetricLMNNProblem, problem)
-        assert own.classes is not None
+        statement = cast(MultiMetricLMNNProblem, problem)
+        assert statement.classes is not None
         return super()._fitted(problem, components) | {
-            "region_names_": own.region_names,
-            "regions_": own.regions,
-            "classes_": own.classes,
-            "X_fit_": own.X,
-            "y_fit_": own.classes[own.source.labels],
+            "region_names_": statement.region_names,
+            "regions_": statement.regions,
+            "classes_": statement.classes,
+            "X_fit_": statement.X,
+            "y_fit_": statement.classes[statement.source.labels],
         }
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:

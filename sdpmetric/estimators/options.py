@@ -30,16 +30,18 @@ Verbosity = Annotated[int, "verbose"]
 Seed = Annotated[int | np.random.RandomState | np.random.Generator | None, "random_state", np.random.Generator]
 # Default number of pairs of each kind that are drawn from labels.
 N_PAIRS = 10_000
-PLAIN = {bool: "boolean", int: Integral, float: Real, NoneType: None, Callable: callable}
+CONSTRAINTS = {bool: "boolean", int: Integral, float: Real, NoneType: None, Callable: callable}
 
 
 def seed_of(random_state: Seed) -> int:
     """A seed: an integer as it is, None is 0, a generator gives one."""
-    most = np.iinfo(np.int32).max
+    seed_range = np.iinfo(np.int32).max
     if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(most))
+        return int(random_state.integers(seed_range))
     return (
-        int(random_state.randint(most)) if isinstance(random_state, np.random.RandomState) else int(random_state or 0)
+        int(random_state.randint(seed_range))
+        if isinstance(random_state, np.random.RandomState)
+        else int(random_state or 0)
     )
 
 
@@ -51,15 +53,16 @@ def estimator(kind: type[T]) -> type[T]:
     """
     made = dataclass(eq=False, repr=False, kw_only=True)(kind)
     types = get_type_hints(made, include_extras=True)
-    made._parameter_constraints = {one.name: _accepted(types[one.name]) for one in fields(made) if one.init}
+    parameters = [parameter.name for parameter in fields(made) if parameter.init]
+    made._parameter_constraints = {name: _accepted(types[name]) for name in parameters}
     return made
 
 
 def _accepted(kind: object) -> list[object]:
     """The constraints of a type, any of which is to hold."""
-    origin, parts = get_origin(kind) or kind, get_args(kind)
+    origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin is Annotated:
-        return list(parts[1:])
+        return list(arguments[1:])
     if origin in (Union, UnionType):
-        return [one for part in parts for one in _accepted(part)]
-    return [StrOptions(set(parts)) if origin is Literal else PLAIN.get(origin, origin)]
+        return [constraint for argument in arguments for constraint in _accepted(argument)]
+    return [StrOptions(set(arguments)) if origin is Literal else CONSTRAINTS.get(origin, origin)]

@@ -144,15 +144,15 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         rows = self._rows(X, self._stated_objects)
         self.n_features_in_ = np.shape(X)[1]
         points, start = self._points(1 + int(rows.max())), None
-        seen, held = rows, rows[:0]
+        training, held = rows, rows[:0]
         if validation is not None:
             held = self._rows(validation, len(points))
         elif self.trace is None:
-            kept, out = divide(len(rows), self.validation_fraction, self.random_state)
-            seen, held = rows[kept], rows[out]
+            training_rows, held_rows = divide(len(rows), self.validation_fraction, self.random_state)
+            training, held = rows[training_rows], rows[held_rows]
         path: list[tuple[float, float, int]] = []
         if self.trace is None:
-            problem, largest = self._stated(points, seen)
+            problem, largest = self._stated(points, training)
             best: Data = np.zeros((0, points.shape[1]))
             for trace in np.geomspace(1.0, self.least_trace, self.n_traces + 1)[1:].tolist():
                 start = self._solved(problem, trace * largest, start, max(self.tol, ROUGH)).components
@@ -166,8 +166,8 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
                 if len(path) - 1 - int(np.argmin(errors)) >= PATIENCE:
                     break
             start = best
-        self.traces_, self.errors_ = (np.array([one[k] for one in path], dtype=np.float64) for k in (0, 1))
-        self.dimensions_ = np.array([one[2] for one in path], dtype=np.int64)
+        self.traces_, self.errors_ = (np.array([step[k] for step in path], dtype=np.float64) for k in (0, 1))
+        self.dimensions_ = np.array([step[2] for step in path], dtype=np.int64)
         self.trace_ = float(self.traces_[np.argmin(self.errors_)]) if self.trace is None else float(self.trace)
         problem, largest = self._stated(points, rows)
         self.solution_ = self._solved(problem, self.trace_ * largest, start, self.tol)
@@ -194,8 +194,8 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         X : (t, 3) or (t, 4) integer array
         """
         check_is_fitted(self)
-        near, far = tuple_distances(self.embedding_, self._rows(X, len(self.embedding_)))
-        return far - near
+        first_distances, second_distances = tuple_distances(self.embedding_, self._rows(X, len(self.embedding_)))
+        return second_distances - first_distances
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Predict which pair is nearer, (t,): 1 for the first, -1 for the second or a tie.
@@ -231,12 +231,12 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows, points = self._rows(X, len(self.embedding_)), self._points(len(self.embedding_))
-        near, far = points[rows[:, 0]] - points[rows[:, 1]], points[rows[:, 2]] - points[rows[:, 3]]
-        a, b, ab = (np.einsum("ij,ij->i", *pair) for pair in ((near, near), (far, far), (near, far)))
-        moved = np.sqrt(np.maximum(a * a + b * b - 2.0 * ab * ab, np.finfo(float).tiny))
-        return np.argsort(np.abs(self.decision_function(X)) / moved, kind="stable")[:n]
+        u, v = (points[rows[:, k]] - points[rows[:, k + 1]] for k in (0, 2))
+        uu, vv, uv = (np.einsum("ij,ij->i", *pair) for pair in ((u, u), (v, v), (u, v)))
+        gradient_norms = np.sqrt(np.maximum(uu * uu + vv * vv - 2.0 * uv * uv, np.finfo(float).tiny))
+        return np.argsort(np.abs(self.decision_function(X)) / gradient_norms, kind="stable")[:n]
 
-    def contradictions(self, X: ArrayLike, most: int = 10) -> list[IndexArray]:
+    def contradictions(self, X: ArrayLike, max_sets: int = 10) -> list[IndexArray]:
         """Sets of answers that no embedding satisfies, each with a proof of infeasibility; needs no fit.
 
         Without a kernel a set contradicts itself exactly if it contains a cycle, and a shortest cycle is a smallest
@@ -256,23 +256,23 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         rows = self._rows(X, self._stated_objects)
-        points, left, found = self._points(1 + int(rows.max())), np.arange(len(rows)), list[IndexArray]()
-        while len(found) < most and len(left):
-            circle = shortest_circle(rows[left])
-            few = left if circle is None else left[circle]
-            if circle is None and np.linalg.matrix_rank(points - points.mean(axis=0)) == len(points) - 1:
+        points, remaining, contradictions = self._points(1 + int(rows.max())), np.arange(len(rows)), list[IndexArray]()
+        while len(contradictions) < max_sets and len(remaining):
+            cycle = shortest_cycle(rows[remaining])
+            answers = remaining if cycle is None else remaining[cycle]
+            if cycle is None and np.linalg.matrix_rank(points - points.mean(axis=0)) == len(points) - 1:
                 break
-            problem = MetricProblem(points, QuadrupletHinge(rows[few], loss="hard") + Trace())
+            problem = MetricProblem(points, QuadrupletHinge(rows[answers], loss="hard") + Trace())
             proof = (
                 solve(problem, max_time=self.max_time).certificate
-                if circle is None
-                else problem.certify(problem.zero, dual=np.ones(len(few)))
+                if cycle is None
+                else problem.certify(problem.zero, dual=np.ones(len(answers)))
             )
             if not isinstance(proof, InfeasibilityCertificate):
                 break
-            found.append(few[list(proof.contradiction)])
-            left = np.setdiff1d(left, found[-1])
-        return found
+            contradictions.append(answers[list(proof.contradiction)])
+            remaining = np.setdiff1d(remaining, contradictions[-1])
+        return contradictions
 
     @property
     def _stated_objects(self) -> int | None:
@@ -289,9 +289,9 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
             )
         outside = (rows < 0) | (rows >= (np.inf if n is None else n))
         if outside.any():
-            known = "not negative" if n is None else f"0..{n - 1}"
+            row_range = "not negative" if n is None else f"0..{n - 1}"
             first = rows[outside.any(axis=1)][0].tolist()
-            raise ValueError(f"X names {first}, but row numbers of objects are {known}.")
+            raise ValueError(f"X names {first}, but row numbers of objects are {row_range}.")
         return np.asarray(rows[:, [0, 1, 0, 2] if rows.shape[1] == 3 else [0, 1, 2, 3]], dtype=np.intp)
 
     def _points(self, n: int) -> FloatArray:
@@ -313,8 +313,8 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         return problem, largest
 
     def _solved(self, problem: MetricProblem, weight: float, start: Data | None, tol: float) -> Solution:
-        known = None if start is None or not start.any() else start
-        return solve(problem.with_weights(trace=weight), tol=tol, max_time=self.max_time, init=known)
+        init = None if start is None or not start.any() else start
+        return solve(problem.with_weights(trace=weight), tol=tol, max_time=self.max_time, init=init)
 
     def __sklearn_tags__(self) -> Tags:
         """X are row numbers of objects, not features, and an answer has its label in its order."""
@@ -324,35 +324,38 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def shortest_circle(rows: IndexArray) -> IndexArray | None:
+def shortest_cycle(rows: IndexArray) -> IndexArray | None:
     """A smallest set of quadruplets that say of a pair, by way of others, that it is nearer than itself."""
     n = 1 + int(rows.max(initial=0))
-    near, far = (np.sort(rows[:, side], axis=1) @ [n, 1] for side in (slice(0, 2), slice(2, 4)))
-    if (near == far).any():
-        return np.flatnonzero(near == far)[:1]
-    names, ends = np.unique(np.stack([near, far]), return_inverse=True)
-    first, second = ends.reshape(2, -1)
+    first_pairs, second_pairs = (np.sort(rows[:, side], axis=1) @ [n, 1] for side in (slice(0, 2), slice(2, 4)))
+    if (first_pairs == second_pairs).any():
+        return np.flatnonzero(first_pairs == second_pairs)[:1]
+    names, nodes = np.unique(np.stack([first_pairs, second_pairs]), return_inverse=True)
+    first, second = nodes.reshape(2, -1)
     graph = sp.csr_array((np.ones(len(rows)), (first, second)), shape=(len(names), len(names)))
-    _, part = connected_components(graph, connection="strong")
-    inside = np.flatnonzero(part[first] == part[second])
+    _, component = connected_components(graph, connection="strong")
+    inside = np.flatnonzero(component[first] == component[second])
     if not len(inside):
         return None
     inner = sp.csr_array((np.ones(len(inside)), (first[inside], second[inside])), shape=graph.shape)
     best, length = (0, 0), np.inf
     reached = np.unique(second[inside])
-    for some in np.split(reached, np.arange(AT_ONCE, len(reached), AT_ONCE)):
+    for sources in np.split(reached, np.arange(AT_ONCE, len(reached), AT_ONCE)):
         # The way back from the far pair of each answer to its near one, which closes a circle.
-        back = dijkstra(inner, indices=some, unweighted=True, limit=length)
-        own = inside[np.isin(second[inside], some)]
-        ways = back[np.searchsorted(some, second[own]), first[own]]
-        if ways.min() < length:
-            length, best = float(ways.min()), (int(own[np.argmin(ways)]), int(second[own[np.argmin(ways)]]))
+        path_lengths = dijkstra(inner, indices=sources, unweighted=True, limit=length)
+        edges = inside[np.isin(second[inside], sources)]
+        edge_lengths = path_lengths[np.searchsorted(sources, second[edges]), first[edges]]
+        if edge_lengths.min() < length:
+            length, best = (
+                float(edge_lengths.min()),
+                (int(edges[np.argmin(edge_lengths)]), int(second[edges[np.argmin(edge_lengths)]])),
+            )
         if length == 1.0:
             break
     closing, node = best
     _, before = dijkstra(inner, indices=node, unweighted=True, return_predecessors=True)
-    found, at = [closing], int(first[closing])
-    while at != node:
-        found.append(int(inside[np.flatnonzero((first[inside] == before[at]) & (second[inside] == at))[0]]))
-        at = int(before[at])
-    return np.sort(np.array(found))
+    cycle, current = [closing], int(first[closing])
+    while current != node:
+        cycle.append(int(inside[np.flatnonzero((first[inside] == before[current]) & (second[inside] == current))[0]]))
+        current = int(before[current])
+    return np.sort(np.array(cycle))

@@ -56,23 +56,25 @@ class RankingEstimator(MetricEstimator):
             Default: the items, each left out of its own ranking.
         """
         data = self._checked(X)
-        asked = None if queries is None else checked_data(self, queries)
+        query_data = None if queries is None else checked_data(self, queries)
 
         state = partial(self._state, self.statement)
         if isinstance(relevance, Relevance):
             related = relevance
         elif sp.issparse(relevance):
-            related = Relevance.from_matrix(relevance, leave_one_out=asked is None)
+            related = Relevance.from_matrix(relevance, leave_one_out=query_data is None)
         else:
-            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=asked is None)
+            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=query_data is None)
         if not self.early_stopping:
-            return self._learn(state(data, related, queries=asked), data)
+            return self._learn(state(data, related, queries=query_data), data)
         learned, held = (np.arange(related.n_queries)[rows] for rows in self._divided(related.n_queries, None))
-        rows = learned if asked is None else np.arange(len(data))  # queries that are items are held back as both
-        known, rest = (related.part(some, rows, unanswerable="exclude") for some in (learned, held))
-        problem = state(data[rows], known, queries=None if asked is None else asked[learned])
-        further = (data if asked is None else asked)[held]
-        return self._learn(problem, data, measure=lambda L: evaluate(problem.X, rest, further, components=L).map)
+        rows = learned if query_data is None else np.arange(len(data))  # queries that are items are held back as both
+        training, held_relevance = (related.part(some, rows, unanswerable="exclude") for some in (learned, held))
+        problem = state(data[rows], training, queries=None if query_data is None else query_data[learned])
+        held_queries = (data if query_data is None else query_data)[held]
+        return self._learn(
+            problem, data, measure=lambda L: evaluate(problem.X, held_relevance, held_queries, components=L).map
+        )
 
 
 @estimator
@@ -216,16 +218,16 @@ class FRML(RankingEstimator):
     statement = FRMLProblem
     fit = routes.fit_unweighted
 
-    def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
-        return super()._state(make, *given, n_components=self._rows(self.n_features_in_), **named)
+    def _state(self, make: Callable[..., P], *data: object, **named: object) -> P:
+        return super()._state(make, *data, n_components=self._rows(self.n_features_in_), **named)
 
     def _rows(self, d: int) -> int:
         return self.n_components or min(RANK, d)
 
     def _options(self, problem: Problem) -> dict[str, object]:
-        own = {name: getattr(self, name) for name in ("step", "decay", "batch_size", "passes")}
+        parameters = {name: getattr(self, name) for name in ("step", "decay", "batch_size", "passes")}
         stop = {"validation_share": self.validation_fraction, "stop_after": self.n_iter_no_change}
-        return super()._options(problem) | own | stop
+        return super()._options(problem) | parameters | stop
 
     def _advice(self, solution: Solution) -> str:
         if solution.status is not Status.USER_LIMIT:

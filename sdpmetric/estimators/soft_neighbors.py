@@ -56,9 +56,9 @@ class SoftNeighborEstimator(MetricEstimator):
 
         return lambda L: _regressed(cdist(X_held @ L.T, problem.X @ L.T, "sqeuclidean"), y, y_held)
 
-    def _told(self, Z: FloatArray, y: Labels) -> float:
+    def _score_embedded(self, Z: FloatArray, y: Labels) -> float:
         if not self._continuous():
-            return super()._told(Z, y)
+            return super()._score_embedded(Z, y)
         squared = cdist(Z, Z, "sqeuclidean")
         np.fill_diagonal(squared, np.inf)
         return _regressed(squared, y, y)
@@ -81,19 +81,21 @@ class SoftNeighborEstimator(MetricEstimator):
         return {"init": self._beginning(problem)}
 
     def _beginning(self, problem: Problem) -> FloatArray:
-        given, own = self.random_state, cast(SoftNeighborProblem, problem)
-        self.random_state_ = check_random_state(self._seed() if isinstance(given, np.random.Generator) else given)
+        random_state, statement = self.random_state, cast(SoftNeighborProblem, problem)
+        self.random_state_ = check_random_state(
+            self._seed() if isinstance(random_state, np.random.Generator) else random_state
+        )
         if self.warm_start and hasattr(self, "components_"):
             return np.asarray(self.components_, dtype=np.float64)
         if isinstance(self.init, np.ndarray):
             return np.asarray(self.init, dtype=np.float64)
         how = "identity" if self.diagonal and self.init == "auto" else self.init
-        index = None if own.row_classes is None else own.row_classes[np.argsort(own.order)]
+        index = None if statement.row_classes is None else statement.row_classes[np.argsort(statement.order)]
         began = perf_counter()
-        start = named_components(how, own.X, index, own.n_components, self.random_state_)
+        start = named_components(how, statement.X, index, statement.n_components, self.random_state_)
         if how in SOUGHT:
             self._tell(f"Finding {SOUGHT[how]} components... done in {perf_counter() - began:5.2f}s")
-        return self._scaled(own, np.diag(np.diag(start)) if self.diagonal else start)
+        return self._scaled(statement, np.diag(np.diag(start)) if self.diagonal else start)
 
     def _tell(self, line: str) -> None:
         """Say how far it has come."""
@@ -194,7 +196,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
         return self.targets == "continuous"
 
     def _options(self, problem: Problem) -> dict[str, object]:
-        given = super()._options(problem) | {"tol": max(self.tol, np.finfo(float).tiny)}
+        options = super()._options(problem) | {"tol": max(self.tol, np.finfo(float).tiny)}
         self._iteration, self._began = 0, perf_counter()
         self._tell(f"{self._name}\n{self._name} {HEADER}\n{self._name} {'-' * len(HEADER)}")
 
@@ -205,8 +207,8 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
             if self.callback is not None:
                 self.callback(flat, self._iteration)
 
-        given |= {"iterations": self.max_iter, "accuracy": self.tol, "on_iteration": on_iteration}
-        return given | {"max_iter": None, "verbose": False}
+        options |= {"iterations": self.max_iter, "accuracy": self.tol, "on_iteration": on_iteration}
+        return options | {"max_iter": None, "verbose": False}
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
         super()._keep(problem, solution, score)

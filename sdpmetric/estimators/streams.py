@@ -75,7 +75,7 @@ class StreamingEstimator(MetricEstimator):
         """Check pairs, and continue with them."""
         raise NotImplementedError
 
-    def _taken(self) -> int:
+    def _n_taken(self) -> int:
         """How many pairs the stream has processed."""
         raise NotImplementedError
 
@@ -84,16 +84,16 @@ class StreamingEstimator(MetricEstimator):
 
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Pairs of the classes in random order, another one for each batch."""
-        seed, taken = self._seed(), self._taken() if self._streaming() else 0
+        seed, n_taken = self._seed(), self._n_taken() if self._streaming() else 0
         pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
-        order = np.random.default_rng([seed, taken]).permutation(len(pairs))
+        order = np.random.default_rng([seed, n_taken]).permutation(len(pairs))
         return pairs[order], similar[order]
 
     def _online(self, stream: POLAStream | LEGOStream, dtype: DTypeLike) -> Self:
         """Keep the metric of the stream, and drop the attributes of a batch fit."""
         self._forget()
         self.components_, self.stream_ = self._padded(stream.components.astype(dtype)), stream
-        self.n_iter_ = self._taken()
+        self.n_iter_ = self._n_taken()
         return self
 
 
@@ -190,7 +190,7 @@ class POLA(StreamingEstimator):
 
     # -- online -------------------------------------------------------------------------------------------------------
 
-    def _taken(self) -> int:
+    def _n_taken(self) -> int:
         return self.stream_.n_pairs
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
@@ -285,9 +285,9 @@ class LEGO(StreamingEstimator):
         _, index = validation.check_labels(y, len(X))
         return self._stated(X, self._bounded(X, *self._drawn(X, index)))
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
         self._forget()
-        return self._stated(X, self._bounded(X, *check_labeled_pairs(tuples, cast(ArrayLike, about), len(X))))
+        return self._stated(X, self._bounded(X, *check_labeled_pairs(tuples, cast(ArrayLike, annotations), len(X))))
 
     @with_callbacks
     def fit_targets(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
@@ -306,9 +306,9 @@ class LEGO(StreamingEstimator):
         data = self._checked(X)
         return self._learn(self._stated(data, check_targets(data, pairs, targets, sides)), data)
 
-    def _stated(self, X: Data, given: Targets) -> LEGOProblem:
-        self._choose_rate(X, given)
-        return LEGOProblem(X, *given, self.learning_rate_, self._prior(X))
+    def _stated(self, X: Data, targets: Targets) -> LEGOProblem:
+        self._choose_rate(X, targets)
+        return LEGOProblem(X, *targets, self.learning_rate_, self._prior(X))
 
     # -- online -------------------------------------------------------------------------------------------------------
 
@@ -328,17 +328,17 @@ class LEGO(StreamingEstimator):
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
         return self._take(X, self._bounded(X, *check_labeled_pairs(pairs, similar, len(X))))
 
-    def _taken(self) -> int:
+    def _n_taken(self) -> int:
         return self.stream_.n_items
 
-    def _take(self, X: Data, given: Targets) -> Self:
+    def _take(self, X: Data, targets: Targets) -> Self:
         if self._streaming():
             stream = self.stream_
         else:
-            self._choose_rate(X, given)
+            self._choose_rate(X, targets)
             stream = LEGOStream(X.shape[1], self.learning_rate_, self._prior(X))
-        if len(given[0]):
-            stream.partial_fit(X, *given)
+        if len(targets[0]):
+            stream.partial_fit(X, *targets)
         return self._online(stream, X.dtype)
 
     # -- defaults -------------------------------------------------------------------------------------------
@@ -346,8 +346,8 @@ class LEGO(StreamingEstimator):
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Pairs of the labels in random order, without those of equal examples."""
         pairs, similar = super()._drawn(X, index)
-        apart = (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
-        return pairs[apart], similar[apart]
+        distinct = (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
+        return pairs[distinct], similar[distinct]
 
     def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
         """Similar pairs at most `upper_` apart, dissimilar ones at least `lower_`."""
@@ -358,17 +358,17 @@ class LEGO(StreamingEstimator):
                 distances = np.sum(Z**2, axis=1)
             if not np.isfinite(distances).all():
                 raise ValueError("the squared distances of the pairs are too large for numbers; scale the features.")
-            near, far = np.percentile(distances, [5, 95]) if len(pairs) else (0.0, 0.0)
-            self.upper_ = float(near) if self.upper is None else validation.check_number("upper", self.upper, 0.0)
-            self.lower_ = float(far) if self.lower is None else validation.check_number("lower", self.lower, 0.0)
+            low, high = np.percentile(distances, [5, 95]) if len(pairs) else (0.0, 0.0)
+            self.upper_ = float(low) if self.upper is None else validation.check_number("upper", self.upper, 0.0)
+            self.lower_ = float(high) if self.lower is None else validation.check_number("lower", self.lower, 0.0)
         targets = np.where(similar, self.upper_, self.lower_)
         return check_targets(X, pairs, targets, np.where(similar, 1, -1))
 
     def _prior(self, X: Data) -> FloatArray:
         return named_prior(self.prior, X, self._seed())
 
-    def _choose_rate(self, X: Data, given: Targets) -> None:
-        rate, (pairs, targets, sides) = self.learning_rate, (part[:PRETRAINED] for part in given)
+    def _choose_rate(self, X: Data, labeled_pairs: Targets) -> None:
+        rate, (pairs, targets, sides) = self.learning_rate, (column[:PRETRAINED] for column in labeled_pairs)
         if rate is None:
             rate = LEGOStream.pretrained(X, pairs, targets, sides, prior=self._prior(X)).learning_rate
         self.learning_rate_ = rate

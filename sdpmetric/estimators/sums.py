@@ -38,13 +38,15 @@ class _WithoutDependent(SolvedEstimator):
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         return super()._problem(self._independent(X), y, weights)
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
-        return super()._problem_of_tuples(self._independent(X), tuples, about)
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
+        return super()._problem_of_tuples(self._independent(X), tuples, annotations)
 
     def _independent(self, X: Data) -> Data:
         """The data with 0 in dependent features; as they are for diagonal metrics, whose bounds need no such care."""
-        kept = independent_features(X) | (np.ptp(X, axis=0) == 0.0)
-        return X if kept.all() or getattr(self, "diagonal", False) else np.where(kept, X, X.dtype.type(0.0))
+        independent = independent_features(X) | (np.ptp(X, axis=0) == 0.0)
+        return (
+            X if independent.all() or getattr(self, "diagonal", False) else np.where(independent, X, X.dtype.type(0.0))
+        )
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, _without_zero_features(problem, components))
@@ -119,9 +121,9 @@ class LSML(SolvedEstimator):
     statement = LSMLProblem
     fit_triplets, fit_quadruplets = routes.fit_triplets, routes.fit_quadruplets
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
         rows = np.asarray(tuples)
-        return super()._problem_of_tuples(X, rows if rows.shape[1] == 4 else rows[:, [0, 1, 0, 2]], about)
+        return super()._problem_of_tuples(X, rows if rows.shape[1] == 4 else rows[:, [0, 1, 0, 2]], annotations)
 
 
 @estimator

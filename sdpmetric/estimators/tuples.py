@@ -82,16 +82,16 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
         last = learner[-1] if isinstance(learner, Pipeline) else learner
         if not hasattr(last, "transform") or isinstance(last, MultiMetricLMNN):
             raise TypeError(f"estimator must be a transformer whose embedding has the distances, got {last!r}.")
-        known = None if labels is None else _labels_of(names, labels)
+        annotations = None if labels is None else _labels_of(names, labels)
         if isinstance(learner, Pipeline) and len(learner) > 1:
             head = learner[:-1]
-            X = head.fit_transform(X, known)
+            X = head.fit_transform(X, annotations)
             learner.steps = [*head.steps, learner.steps[-1]]
         from_tuples = getattr(last, f"fit_{self.name}", None)
         if isinstance(last, FrozenEstimator):
             pass
-        elif known is not None:
-            last.fit(X, known)
+        elif annotations is not None:
+            last.fit(X, annotations)
         elif from_tuples is not None:
             from_tuples(X, *tuples)
         elif self.size > 2 and len(tuples) > 1:
@@ -169,8 +169,8 @@ class ComparisonEstimator(TupleEstimator):
         X : (p, k) integers, or (p, k, d) array
         examples : (n, d) array or frame, or callable, optional
         """
-        near, far = self._distances(X, examples)
-        return far - near
+        first_distances, second_distances = self._distances(X, examples)
+        return second_distances - first_distances
 
     def predict(self, X: ArrayLike, examples: Examples | None = None) -> NDArray[np.int64]:
         """Predict which pair is nearer, (p,): 1 for the first, -1 for the second or a tie.
@@ -278,13 +278,13 @@ class QuadrupletClassifier(ComparisonEstimator):
 
 def _labels_of(names: NDArray[np.generic] | None, labels: ArrayLike) -> NDArray[Any]:
     """Labels of the examples that are in tuples."""
-    given = column_or_1d(labels)
+    label_array = column_or_1d(labels)
     if names is None or names.dtype.kind not in "iu":
         raise ValueError("labels= are those of examples; pass tuples as row numbers, and examples=.")
-    if names[-1] >= len(given):
-        raise ValueError(f"labels has {len(given)} entries, and X names row {names[-1]}; pass one for each example.")
-    known: NDArray[Any] = given[names]
-    return known
+    if names[-1] >= len(label_array):
+        raise ValueError(f"labels has {len(label_array)} entries, and X names row {names[-1]}; label every example.")
+    named_labels: NDArray[Any] = label_array[names]
+    return named_labels
 
 
 Strategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr"]
@@ -317,17 +317,17 @@ def best_threshold(
         quality = np.divide(weighted, total, out=np.zeros(len(cuts)), where=total > 0)
     else:
         rates = (tp / positive, tn / negative)
-        wanted, other = rates if strategy == "max_tpr" else rates[::-1]
+        target_rates, opposite_rates = rates if strategy == "max_tpr" else rates[::-1]
         # of equally good cuts, the one with the better other rate
-        quality = np.where(other >= float(min_rate or 0.0), wanted + 1e-12 * other, -1.0)
+        quality = np.where(opposite_rates >= float(min_rate or 0.0), target_rates + 1e-12 * opposite_rates, -1.0)
     return _between(ordered, int(cuts[int(np.argmax(quality))]))
 
 
 def _counts(similar: BoolArray, strategy: Strategy, min_rate: float | None, beta: float) -> tuple[int, int]:
     """How many pairs are similar and dissimilar, where a strategy can choose a threshold by them."""
     if strategy not in get_args(Strategy):
-        known = ", ".join(repr(name) for name in get_args(Strategy))
-        raise ValueError(f"strategy must be one of {known}, got {strategy!r}.")
+        strategies = ", ".join(repr(name) for name in get_args(Strategy))
+        raise ValueError(f"strategy must be one of {strategies}, got {strategy!r}.")
     if strategy == "f_beta":
         validation.check_number("beta", beta, 0.0)
     if strategy in ("max_tpr", "max_tnr"):
@@ -501,8 +501,8 @@ class PairClassifier(TupleEstimator):
         )
         if counts.n_missing:
             raise ValueError(f"{counts} These are the {n_held:,} of {n:,} pairs that fit holds out.")
-        plain = clone(self).set_params(guarantee=None).fit(pairs[learned], labeled[learned], examples, labels)
-        for name, value in vars(plain).items():
+        unguaranteed = clone(self).set_params(guarantee=None).fit(pairs[learned], labeled[learned], examples, labels)
+        for name, value in vars(unguaranteed).items():
             if name.endswith("_"):
                 setattr(self, name, value)
         self.classes_ = classes  # the learned part may hold similar pairs only
@@ -587,8 +587,8 @@ class PairClassifier(TupleEstimator):
         X : (p, 2) integers, or (p, 2, d) array
         examples : (n, d) array or frame, or callable, optional
         """
-        (apart,) = self._distances(X, examples)
-        return -apart
+        (squared_distances,) = self._distances(X, examples)
+        return -squared_distances
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
         """How far pairs are below the threshold, (p,); at least 0 for similar pairs.
@@ -649,11 +649,11 @@ def _warn_of_common_examples(index: NDArray[np.intp]) -> None:
 
 def _similar(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """The labels of dissimilar and similar pairs, and which of n pairs are similar."""
-    given = column_or_1d(y)
-    if len(given) != n:
-        raise ValueError(f"y has {len(given)} labels for {n} pairs; pass one for each.")
+    labels = column_or_1d(y)
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels for {n} pairs; pass one for each.")
     for classes in (np.array([False, True]), np.array([-1, 1]), np.array([0, 1])):
-        alike = classes.dtype.kind == given.dtype.kind or (given.dtype.kind in "iuf" and classes.dtype.kind == "i")
-        if alike and np.isin(given, classes).all():
-            return classes, np.asarray(given == classes[1])
+        alike = classes.dtype.kind == labels.dtype.kind or (labels.dtype.kind in "iuf" and classes.dtype.kind == "i")
+        if alike and np.isin(labels, classes).all():
+            return classes, np.asarray(labels == classes[1])
     raise ValueError("y must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import sdpmetric as sm
 from sdpmetric import estimators
 from sdpmetric.estimators import ITML, LMNN, MMC, MultiMetricLMNN, base
-from sdpmetric.estimators.data import ENDS, divide
+from sdpmetric.estimators.data import ENDPOINTS, divide
 
 RNG = np.random.default_rng(4)
 Y = np.repeat([0, 1, 2], [20, 16, 12])
@@ -201,7 +201,7 @@ def test_early_stopping_holds_comparisons_back(estimator, tuples):
         method(data, tuples)
     assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
     held = tuples[divide(len(tuples), 0.25, 0)[1]]
-    near, far = (fitted.pair_distance(data, held[:, list(ends)]) for ends in ENDS[tuples.shape[1]])
+    near, far = (fitted.pair_distance(data, held[:, list(ends)]) for ends in ENDPOINTS[tuples.shape[1]])
     assert np.mean(near < far) == pytest.approx(fitted.validation_score_)
 
 

@@ -63,9 +63,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "file", sorted(Path(sdpmetric.__file__).parent.rglob("*loops.py")), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", sorted(Path(sdpmetric.__file__).parent.rglob("*loops.py")), ids=lambda file: file.stem)
 def test_no_variants_that_two_processes_could_mix_up_in_their_caches(file):
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.FunctionDef) and any("loop" in ast.unparse(d) for d in node.decorator_list):
