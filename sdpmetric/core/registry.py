@@ -150,11 +150,16 @@ def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -
 
 def _registered(statement: type[Problem]) -> list[Solver]:
     _load()
+    ancestors = statement.__mro__
+
+    def distance(scope: Scope) -> int:
+        """How many classes above a statement a scope is; capabilities are farthest."""
+        return ancestors.index(scope) if scope in ancestors else len(ancestors)
+
+    covering = [(scope, entry) for scope, entry in _SOLVERS if _covers(scope, statement)]
     found: dict[str, Solver] = {}
-    for own in (True, False):  # a statement's own solvers, then those of its capabilities
-        for scope, entry in _SOLVERS:
-            if _is_own(scope) == own and _covers(scope, statement):
-                found.setdefault(entry.name, entry)
+    for _, entry in sorted(covering, key=lambda registered: distance(registered[0])):
+        found.setdefault(entry.name, entry)
     if not found:
         raise TypeError(
             f"no solver accepts {statement.__name__}: register one with solver(), or its program with formulation()."
@@ -193,10 +198,6 @@ def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
 def has_exact_program(statement: type[Problem]) -> bool:
     """Whether the solution of a registered program solves a statement."""
     return next((_PROGRAMS[kind][1] for kind in statement.__mro__ if kind in _PROGRAMS), False)
-
-
-def _is_own(scope: Scope) -> bool:
-    return isinstance(scope, type)
 
 
 def _covers(scope: Scope, statement: type[Problem]) -> bool:
