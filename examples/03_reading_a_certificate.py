@@ -55,7 +55,7 @@ def main() -> None:
 
     # Algorithm 1 has stopped moving: its step is down by twelve orders of magnitude, and more
     # iterations will not help.
-    steps = paper.trace["step"][1:]
+    steps = paper.trace["step_size"][1:]
     assert steps[-1] < 1e-12 * steps[0]
     # It has not reached the optimum: the other metric is better, which needs no theory to
     # check.
@@ -96,13 +96,17 @@ def draw(solutions: dict[str, sm.Solution]) -> None:
             iteration, bound, color=color, linestyle="--", label=f"{name}: lower bound"
         )
         gaps.plot(iteration, gap, color=color, label=name)
-        steps.plot(iteration, [row.step for row in trace], color=color, label=name)
+        steps.plot(iteration, [row.step_size for row in trace], color=color, label=name)
         if iteration[-1] < last:  # where it came to rest it stays, however long one waits
             for axes, level in ((values, objective[-1]), (values, bound[-1]), (gaps, gap[-1])):
                 axes.hlines(
                     level, iteration[-1], last, color=color, linewidth=1, linestyle=":"
                 )
-            for axes, level in ((values, bound[-1]), (gaps, gap[-1]), (steps, trace[-1].step)):
+            for axes, level in (
+                (values, bound[-1]),
+                (gaps, gap[-1]),
+                (steps, trace[-1].step_size),
+            ):
                 axes.plot(iteration[-1], level, "o", color=color, markersize=5)
             gaps.annotate(
                 f"at rest, {gap[-1]:.1%} unproven",

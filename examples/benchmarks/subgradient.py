@@ -53,7 +53,7 @@ def measure(name: str, step: str, tol: float, max_time: float, folder: Path | No
         "seconds": f"{solution.seconds:.2f}",
         "CPU seconds": f"{time.process_time() - cpu:.2f}",
         "peak GiB": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f}",
-        "last step / first": f"{solution.trace['step'][-1] / solution.trace['step'][1]:.0e}",
+        "last step / first": f"{solution.trace['step_size'][-1] / solution.trace['step_size'][1]:.0e}",
     }
 
 

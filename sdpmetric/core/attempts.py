@@ -58,7 +58,7 @@ class Attempts:
         self.last = step
         if self.best is None or step.objective <= self.best.objective:
             self.best = step
-        if step.dual is not None and (self.tightest is None or step.lower_bound > self.tightest.lower_bound):
+        if step.multipliers is not None and (self.tightest is None or step.lower_bound > self.tightest.lower_bound):
             self.tightest = step
         return step
 
@@ -67,6 +67,6 @@ class Attempts:
         start: dict[str, object] = {}
         if self.best is not None and self.best.components.any() and "init" in self.solver.options:
             start["init"] = self.best.components
-        if self.tightest is not None and self.tightest.dual is not None and "multipliers" in self.solver.options:
-            start["multipliers"] = self.tightest.dual()
+        if self.tightest is not None and self.tightest.multipliers is not None and "multipliers" in self.solver.options:
+            start["multipliers"] = self.tightest.multipliers()
         return start

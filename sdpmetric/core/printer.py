@@ -77,7 +77,7 @@ class Printer:
             known(row.objective, "14.8g"),
             known(row.lower_bound, "14.8g"),
             f"{gaps.scientific(gap, 3):>8}" if math.isfinite(gap) else " " * 8,
-            known(row.step, "8.2e"),
+            known(row.step_size, "8.2e"),
             f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
             *([known(row.score, "7.4f")] if scored else []),
             *([f"{left:.0f} s left"] if math.isfinite(left) else []),

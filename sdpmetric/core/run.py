@@ -79,36 +79,80 @@ Callback = Callable[[TraceRow], bool | None]
 Score = Callable[[FloatArray], float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
-    """What a solver reports after some of its iterations; what it does not know is left out."""
+    """What a solver reports after some of its iterations: a point, with bounds of the optimum as far as it has them.
 
-    components: FloatArray  # (r, d), or (c, r, d) for c metrics: the point, in the data's own coordinates
-    objective: float = math.inf  # infinity where the solver has not searched all triplets at this point
-    lower_bound: float = -math.inf  # as the solver watches it
-    dual: Callable[[], Multipliers] | None = None  # the multipliers behind the lower bound, frozen at this step
-    certificate: Certificate | None = None  # the problem's, of this point, where the solver asked for it
-    step: float = math.nan  # step size or smoothing width
-    n_active: int = 0  # active triplets or pairs
-    extras: dict[str, float] = field(default_factory=dict)  # what only some solvers know
-    score: float = math.nan  # on validation examples
-    status: Status | None = None  # how the solve ended, if it ends by itself here and the certificate does not say
+    Attributes
+    ----------
+    components : (r, d) array, or (c, r, d) for c metrics
+        The point, in the data's own coordinates.
+    objective, lower_bound : float
+        Bounds of the optimum, as the solver computes them. The infinite defaults are the trivial bounds: of a point
+        that was not evaluated, and where nothing is known below.
+    multipliers : callable or None
+        Returns the multipliers behind `lower_bound`, as they are at this step.
+    certificate : Certificate or None
+        The problem's own, of this point, where the solver asked for it.
+    step_size, n_active : float and int
+        For the trace: step size or smoothing width, and active triplets or pairs.
+    score : float
+        On validation examples; NaN without them.
+    extras : dict of str to float
+        For `Solution.extras`, where only this solver knows them.
+    status : Status or None
+        How the solve ended, if it ends by itself here and the certificate does not say it.
+    """
+
+    components: FloatArray = field(kw_only=False)
+    objective: float = math.inf
+    lower_bound: float = -math.inf
+    multipliers: Callable[[], Multipliers] | None = None
+    certificate: Certificate | None = None
+    step_size: float = math.nan
+    n_active: int = 0
+    score: float = math.nan
+    extras: dict[str, float] = field(default_factory=dict)
+    status: Status | None = None
 
     @classmethod
     def certified(
         cls,
         problem: Problem,
         components: FloatArray,
-        dual: Multipliers | None = None,
-        step: float = math.nan,
+        multipliers: Multipliers | None = None,
+        *,
+        step_size: float = math.nan,
     ) -> Self:
         """A step with the problem's certificate of its point and multipliers, which must be finite."""
-        given = [components, *([] if dual is None or isinstance(dual, Dual) else [dual])]
-        if not all(np.isfinite(part).all() for part in given):
+        arrays = [components] if multipliers is None or isinstance(multipliers, Dual) else [components, multipliers]
+        if not all(np.isfinite(array).all() for array in arrays):
             raise OverflowError("components or multipliers are too large for floats")
-        made = problem.certify(components, dual=dual)
-        frozen = None if dual is None else lambda: dual
-        return cls(components, made.objective, made.lower_bound, frozen, made, step, made.n_active)
+        certificate = problem.certify(components, dual=multipliers)
+        return cls.of_certificate(components, certificate, multipliers, step_size=step_size)
+
+    @classmethod
+    def of_certificate(
+        cls,
+        components: FloatArray,
+        certificate: Certificate,
+        multipliers: Multipliers | None = None,
+        *,
+        step_size: float = math.nan,
+        n_active: int | None = None,
+        extras: dict[str, float] | None = None,
+    ) -> Self:
+        """A step whose bounds are those of a certificate of its point."""
+        return cls(
+            components,
+            objective=certificate.objective,
+            lower_bound=certificate.lower_bound,
+            multipliers=None if multipliers is None else lambda: multipliers,
+            certificate=certificate,
+            step_size=step_size,
+            n_active=certificate.n_active if n_active is None else n_active,
+            extras={} if extras is None else extras,
+        )
 
 
 # Sees each step and its row of the trace.
@@ -121,40 +165,76 @@ class EarlyStopping:
 
     patience: int
     best: Step | None = None
-    idle: int = 0
+    steps_without_progress: int = 0
 
     def __call__(self, step: Step) -> bool:
         """See a step; whether the solve ends with it."""
-        self.idle = 0 if self.best is None or step.score > self.best.score else self.idle + 1
+        improves = self.best is None or step.score > self.best.score
+        self.steps_without_progress = 0 if improves else self.steps_without_progress + 1
         if self.best is None or not step.score < self.best.score:
             self.best = step
-        return self.idle >= self.patience
+        return self.steps_without_progress >= self.patience
 
 
+@dataclass
 class Run:
-    """One solve as it goes on: its best points, its trace, and why it ends."""
+    """One solve as it goes on: ``Run(problem, budget, tol).over(steps)`` is its solution.
 
-    def __init__(
-        self,
-        problem: Problem,
-        budget: Budget,
-        tol: float,
-        *,
-        watches: Sequence[Watch] = (),
-        callback: Callback | None = None,
-        early: EarlyStopping | None = None,
-        score: Score | None = None,
-        stream: bool = False,
-        relaxed: bool = False,
-    ) -> None:
-        self.problem, self.budget, self.tol = problem, budget, tol
-        self.watches, self.callback, self.early, self.score = watches, callback, early, score
-        self.stream, self.relaxed = stream, relaxed
-        self.trace = Trace()
-        self.status: Status | None = None if early is None else Status.STOPPED_EARLY
-        self.best: Step | None = None  # of the smallest objective; of a stream, the last
-        self.tightest: Step | None = None  # of the largest lower bound
-        self.best_certified: Step | None = None  # of the smallest objective among those with a certificate
+    Each step is taken into account by `take`, which says whether the solve ends with it; `finish` certifies the best
+    point. Both hold after any interruption.
+
+    Attributes
+    ----------
+    problem, budget, tol
+        What is solved, within which limits, and to which relative gap.
+    watches, callback, score, early_stopping
+        Who sees the steps: see `sdpmetric.solve`.
+    stream : bool
+        Whether the last step is the answer, as for a stream, and not the best.
+    relaxed : bool
+        Whether the steps bound another, larger set, whose lower bound is then that of a relaxation.
+    best : Step or None
+        Of the smallest objective; of a stream, the last.
+    tightest : Step or None
+        Of the largest lower bound.
+    best_certified : Step or None
+        Of the smallest objective among those with a certificate.
+    """
+
+    problem: Problem
+    budget: Budget
+    tol: float
+    watches: Sequence[Watch] = ()
+    callback: Callback | None = None
+    score: Score | None = None
+    early_stopping: EarlyStopping | None = None
+    stream: bool = False
+    relaxed: bool = False
+    trace: Trace = field(default_factory=Trace, init=False)
+    status: Status | None = field(default=None, init=False)
+    best: Step | None = field(default=None, init=False)
+    tightest: Step | None = field(default=None, init=False)
+    best_certified: Step | None = field(default=None, init=False)
+
+    def over(self, steps: Iterable[Step]) -> Solution:
+        """Take steps until the gap is closed, the budget is spent, or they end; then certify the best point."""
+        self.status = None if self.early_stopping is None else Status.STOPPED_EARLY
+        try:
+            try:
+                with threads.one_pool(), deadline(self.budget.ends, self.budget.last):
+                    for step in steps:
+                        if self.take(step):
+                            break
+            except TooLittleMemory:  # of a worker, before any work
+                raise
+            except (BudgetSpent, MemoryError):
+                self.status = Status.USER_LIMIT
+            except (ArithmeticError, np.linalg.LinAlgError):  # numbers that are too large or too small for floats
+                self.status = Status.NUMERICAL_ERROR
+            return self.finish()
+        except KeyboardInterrupt:  # a second one ends at once
+            self.status = Status.INTERRUPTED
+            return self.finish()
 
     def take(self, step: Step) -> bool:
         """Take a step into account and show it to those who watch; whether the solve ends with it."""
@@ -170,7 +250,7 @@ class Run:
             seconds=self.budget.elapsed,
             objective=step.objective,
             lower_bound=step.lower_bound,
-            step=step.step,
+            step_size=step.step_size,
             n_active=step.n_active,
             mistakes=int(step.extras.get("mistakes", 0)),
             score=step.score,
@@ -178,7 +258,7 @@ class Run:
         self.trace.rows.append(row)
         for watch in self.watches:
             watch(step, row)
-        out_of_patience = self.early is not None and self.early(step)
+        out_of_patience = self.early_stopping is not None and self.early_stopping(step)
         self.status = step.status or self.status
         if not self.stream and self._gap() <= self.tol:
             return True
@@ -194,8 +274,8 @@ class Run:
         if self.best is None or self.stream or step.objective <= self.best.objective:
             self.best = step
 
-        def evidence(other: Step) -> tuple[float, bool]:
-            return other.lower_bound, other.certificate is not None
+        def evidence(step: Step) -> tuple[float, bool]:
+            return step.lower_bound, step.certificate is not None
 
         if self.tightest is None or evidence(step) > evidence(self.tightest):
             self.tightest = step
@@ -210,7 +290,7 @@ class Run:
 
     def finish(self) -> Solution:
         """The best point with its certificate, in the data's dtype, and the status."""
-        best, (components, certificate, dual) = self._answer()
+        best, (components, certificate, multipliers) = self._answer()
         if self.relaxed and best.certificate is None and isinstance(certificate, DualityCertificate):
             certificate = RelaxationCertificate.of(certificate)
         status = self.status
@@ -221,7 +301,7 @@ class Run:
             certificate=certificate,
             status=status,
             solver="",
-            dual=dual,
+            dual=multipliers,
             trace=self.trace,
             n_iter=self.budget.spent,
             seconds=self.budget.elapsed,
@@ -231,8 +311,9 @@ class Run:
 
     def _answer(self) -> tuple[Step, Certified]:
         """The step that is the answer, and its certificate; where time or memory is short, of a certified step."""
-        best = self.best if self.early is None or self.early.best is None else self.early.best
-        tightest, budget = self.tightest, self.budget
+        best, tightest, budget = self.best, self.tightest, self.budget
+        if self.early_stopping is not None and self.early_stopping.best is not None:
+            best = self.early_stopping.best
         if best is None or tightest is None:
             best = tightest = Step(self.problem.zero)
         if self.stream and best.certificate is not None:  # of the stream; only its learner knows it
@@ -252,57 +333,12 @@ class Run:
             return best, _certified(self.problem, best, best, self.tol)
 
 
-def run(
-    problem: Problem,
-    steps: Iterable[Step],
-    budget: Budget,
-    *,
-    tol: float,
-    watches: Sequence[Watch] = (),
-    callback: Callback | None = None,
-    early: EarlyStopping | None = None,
-    score: Score | None = None,
-    stream: bool = False,
-    relaxed: bool = False,
-) -> Solution:
-    """Run a solver until its own gap is small enough, the budget is spent, or it ends; then certify the best point."""
-    check_tolerance(tol)
-    solve = Run(
-        problem,
-        budget,
-        tol,
-        watches=watches,
-        callback=callback,
-        early=early,
-        score=score,
-        stream=stream,
-        relaxed=relaxed,
-    )
-    try:
-        try:
-            with threads.one_pool(), deadline(budget.ends, budget.last):
-                for step in steps:
-                    if solve.take(step):
-                        break
-        except TooLittleMemory:  # of a worker, before any work
-            raise
-        except (BudgetSpent, MemoryError):
-            solve.status = Status.USER_LIMIT
-        except (ArithmeticError, np.linalg.LinAlgError):  # numbers that are too large or too small for floats
-            solve.status = Status.NUMERICAL_ERROR
-        return solve.finish()
-    except KeyboardInterrupt:  # a second one ends at once
-        solve.status = Status.INTERRUPTED
-        return solve.finish()
-
-
 def check_calls(callback: Callback | None, score: Score | None, patience: int | None) -> None:
     """Refuse a callback or a score that cannot be called, and a patience that is no count or has no score."""
-    for name, given in (("callback", callback), ("score", score)):
-        if given is not None and not callable(given):
-            raise TypeError(f"{name} must be a function or None, got {given!r}.")
-    whole = validation.is_integer(patience)
-    if patience is not None and not (score is not None and whole and patience >= 1):
+    for name, function in (("callback", callback), ("score", score)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{name} must be a function or None, got {function!r}.")
+    if patience is not None and not (score is not None and validation.is_integer(patience) and patience >= 1):
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
 
 
@@ -320,7 +356,7 @@ def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certifi
     if best.certificate is not None and best.certificate.proves_optimal(tol):
         bound = best
     components = in_dtype(best.components, problem.X.dtype)
-    dual = None if bound.dual is None else bound.dual()
+    dual = None if bound.multipliers is None else bound.multipliers()
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
         certificate = best.certificate
     else:
@@ -342,10 +378,10 @@ def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certifi
 def in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
     """Components in a dtype, for example that of the data; an error where they are too large for it."""
     with np.errstate(over="ignore"):
-        cast: NDArray[np.floating] = components.astype(dtype)
-    if not np.isfinite(cast).all() and np.isfinite(components).all():
+        converted: NDArray[np.floating] = components.astype(dtype)
+    if not np.isfinite(converted).all() and np.isfinite(components).all():
         raise ValueError(
             f"the metric is too large for {dtype} (components of {float(np.abs(components).max()):.3g}); scale the "
             "features, for example to [0, 1], or pass float64."
         )
-    return cast
+    return converted

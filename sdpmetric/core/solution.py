@@ -342,7 +342,7 @@ class Solution:
 
 
 # Of the files that `Solution.save` writes.
-FORMAT = 3
+FORMAT = 4
 # Why a solve ended, which no certificate says.
 ENDED = (
     Status.USER_LIMIT,

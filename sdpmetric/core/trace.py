@@ -26,7 +26,7 @@ class TraceRow:
         Since the start of the solve.
     objective, lower_bound : float
         As the solver watches them; only the certificate proves anything.
-    step : float
+    step_size : float
         Step size, or the smoothing width of the factored solver.
     n_active : int
         Active triplets.
@@ -40,7 +40,7 @@ class TraceRow:
     seconds: float
     objective: float
     lower_bound: float
-    step: float = float("nan")
+    step_size: float = float("nan")
     n_active: int = 0
     mistakes: int = 0
     score: float = float("nan")

@@ -21,11 +21,11 @@ from sdpmetric.core.run import (
     Budget,
     Callback,
     EarlyStopping,
+    Run,
     Score,
     Watch,
     check_calls,
     check_tolerance,
-    run,
 )
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -134,18 +134,17 @@ def solve(
     budget = Budget(max_time, max_iter)
     with using(resolve(engine)):
         attempts = Attempts(problem, solvers, budget, tol, options)
-        solution = run(
+        solution = Run(
             problem,
-            attempts,
             budget,
-            tol=tol,
+            tol,
             watches=watches,
             callback=callback,
-            early=None if patience is None else EarlyStopping(patience),
             score=score,
+            early_stopping=None if patience is None else EarlyStopping(patience),
             stream=entry.stream,
             relaxed=entry.relaxed,
-        )
+        ).over(attempts)
     solution = replace(solution, solver=attempts.solver.name)
     if printer is not None:
         printer.end(solution)

@@ -23,7 +23,7 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     def certify(n_pairs: int) -> RegretCertificate:
         return problem.certify_stream(stream.cumulative_loss, n_pairs, stream.reach, stream.components)
 
-    yield Step(stream.components, 0.0, 0.0, certificate=certify(0))
+    yield Step(stream.components, objective=0.0, lower_bound=0.0, certificate=certify(0))
     p, taken = len(problem.pairs), 0
     while taken < p:
         left = budget.max_iter - budget.spent
@@ -35,10 +35,4 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
         stream.partial_fit(problem.X, problem.pairs[part], problem.targets[part], problem.sides[part])
         taken += size
         certificate = certify(taken)
-        yield Step(
-            stream.components,
-            certificate.objective,
-            certificate.lower_bound,
-            certificate=certificate,
-            n_active=stream.n_updates,
-        )
+        yield Step.of_certificate(stream.components, certificate, n_active=stream.n_updates)

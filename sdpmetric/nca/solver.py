@@ -64,15 +64,15 @@ def steps(
         try:
             found = minimize(evaluate, packed.flat(L), jac=True, method="L-BFGS-B", options=options, callback=after)
         except (BudgetSpent, KeyboardInterrupt):
-            yield Step(reached, best, extras=_extras(problem, reached))
+            yield Step(reached, objective=best, extras=_extras(problem, reached))
             raise
         if iterations is not None:
             ended = Status.STATIONARY if found.success else Status.USER_LIMIT if found.status == 1 else None
             factor = packed.factor(found.x)
-            yield Step(factor, float(found.fun), status=ended, extras=_extras(problem, factor))
+            yield Step(factor, objective=float(found.fun), status=ended, extras=_extras(problem, factor))
             return
         L = reached  # a line search may end in a flat region although it has evaluated a better point
-        yield Step(L, best, extras=_extras(problem, L))
+        yield Step(L, objective=best, extras=_extras(problem, L))
         if stationarity <= tol:
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0

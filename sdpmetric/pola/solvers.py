@@ -50,7 +50,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
         for a, here in dual.newton(start, budget):
             L = problem.repair(psd.factor(here.metric[:-1, :-1]))[0]  # the threshold is the last entry
             proof, objective = _proof(problem, a, np.maximum(a - start, 0.0)), problem.objective(L)
-            step = Step(L, objective, min(here.value, objective), partial(np.copy, a))
+            step = Step(L, objective=objective, lower_bound=min(here.value, objective), multipliers=partial(np.copy, a))
             proven = relative_gap(objective, step.lower_bound) <= PROVEN * tol
             if proof is not None or proven or not math.isfinite(objective):
                 step = Step.certified(problem, L, a if proof is None else proof)
@@ -130,11 +130,9 @@ def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: flo
         some = slice(first, taken)
         stream.partial_fit(problem.X, problem.pairs[some], problem.similar[some])
         certificate = problem.certify_stream(stream.cumulative_loss, taken, stream.n_updates)
-        yield Step(
+        yield Step.of_certificate(
             stream.components,
-            certificate.objective,
-            certificate.lower_bound,
-            certificate=certificate,
+            certificate,
             n_active=stream.n_updates,
             extras={"threshold": stream.threshold, "mistakes": stream.mistakes},
         )

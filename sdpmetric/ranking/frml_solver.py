@@ -83,7 +83,8 @@ def steps(
             best, best_score = stream.components.copy(), score
         ended = Status.STOPPED_EARLY if idle >= stop_after else Status.USER_LIMIT if number == passes else None
         length = stream.step / (1.0 + stream.decay * stream.n_updates) / unit**2 / unit**2
-        yield Step(best / unit, step=length, extras={"mistakes": stream.mistakes}, score=score, status=ended)
+        extras: dict[str, float] = {"mistakes": stream.mistakes}
+        yield Step(best / unit, step_size=length, extras=extras, score=score, status=ended)
         if ended is Status.STOPPED_EARLY:
             return
 

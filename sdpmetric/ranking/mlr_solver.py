@@ -54,7 +54,7 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, init: FloatArray |
     cut = problem.separate(L)
     bundle = Bundle(problem, max(size, float(np.abs(cut.slope).max())))
     center, best = bundle.size * (L.T @ L), bundle.separated(L, budget)
-    yield Step(L, bundle.unit * best)
+    yield Step(L, objective=bundle.unit * best)
     weight = bundle.first_weight(center)
     idle, last, gap, since = 0, 0.0, math.inf, 0
     for count in itertools.count():
@@ -74,7 +74,7 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, init: FloatArray |
         if best - value >= SERIOUS * predicted:
             weight *= LONGER if best - value >= GOOD * predicted else 1.0
             center, best, idle = W, value, 0
-            yield Step(L, bundle.unit * best)
+            yield Step(L, objective=bundle.unit * best)
         else:
             idle += 1
             weight *= SHORTER if idle % STALLED == 0 else 1.0

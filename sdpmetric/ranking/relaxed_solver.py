@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step, run
+from sdpmetric.core.run import Budget, Run, Step
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.solvers import factored, low_rank
 from sdpmetric.ranking.frml import FRMLProblem
@@ -25,15 +25,14 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     `sdpmetric.lmnn.solvers.low_rank`) is this problem, and the relaxation's lower bound holds for it.
     """
     convex = problem.relaxation
-    full = run(
-        convex,
-        factored.steps(convex, budget, RELAXATION_TOLERANCE),
-        budget,
-        tol=RELAXATION_TOLERANCE,
-    )
-    dual = full.dual
+    full = Run(convex, budget, RELAXATION_TOLERANCE).over(factored.steps(convex, budget, RELAXATION_TOLERANCE))
     leading = np.asarray(psd.leading(full.components, problem.n_components), dtype=np.float64)
-    first = Step(leading, problem.objective(leading), full.lower_bound, None if dual is None else lambda: dual)
+    first = Step(
+        leading,
+        objective=problem.objective(leading),
+        lower_bound=full.lower_bound,
+        multipliers=low_rank.multipliers_of(full),
+    )
     bounded = len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]
     refined = low_rank.descend_at_rank(convex, budget, full, problem.n_components) if bounded else iter(())
     yield from low_rank.unless_interrupted(full, chain([first], refined))

@@ -134,7 +134,7 @@ class SmoothSum:
 @solver(QueryProblem, "newton", tol=1e-4, rank=1)
 def steps(problem: QueryProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a map of queries by Newton's method in a trust region, or by L-BFGS for more than 1,024 entries."""
-    yield Step(problem.zero, problem.objective(problem.zero))
+    yield Step(problem.zero, objective=problem.objective(problem.zero))
     loss, W = problem.terms[0], problem.to if init is None else init.T
     size, last_width = float(np.abs(problem.margin - problem.more_similar(W.T)).mean()), 0.0 if loss.kinked else 1.0
     width = 1.0 if math.isinf(loss.scalar.highest) else max(size, last_width, 1e-300)

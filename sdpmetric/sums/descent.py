@@ -57,7 +57,7 @@ def steps(
     multipliers does, so the width need not vanish. After each level the problem certifies point and multipliers.
     """
     point, size = Point.of(problem, init), problem.moderate[2]
-    yield Step(problem.zero, problem.objective(problem.zero))
+    yield Step(problem.zero, objective=problem.objective(problem.zero))
     if init is not None:
         yield Step.certified(problem, init, problem.multipliers(init, FIRST))
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
@@ -191,7 +191,7 @@ def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list
     if not (np.isfinite(dual).all() and np.isfinite(L).all()):
         raise OverflowError("multipliers or components are too large for floats")
     if not problem.total.kinked:  # the point is stationary
-        return Step.certified(problem, problem.settled(L), dual, step=width)
+        return Step.certified(problem, problem.settled(L), dual, step_size=width)
     other = problem.dual.minimizer(a)
     value = total.value(L)[0]
     if other is not None and total.value(other)[0] < value:
@@ -203,4 +203,4 @@ def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list
     )
     if found.fun < min(value, 1e300):
         L = math.exp(float(found.x)) * L
-    return Step.certified(problem, L, dual, step=width)
+    return Step.certified(problem, L, dual, step_size=width)

@@ -474,7 +474,7 @@ def steps(
     L-BFGS-B ascends in the multipliers, and Newton's method where conjugates are not steep. It needs the metric only as
     the positive part of one (d, d) matrix, and where that has few negative eigenvalues, only these are computed.
     """
-    yield Step(problem.zero, problem.objective(problem.zero))
+    yield Step(problem.zero, objective=problem.objective(problem.zero))
     hard, room = any(loss.hard for loss in problem.total.losses), min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
     dual = SumDual(problem.total.stiffened(1.0, room) if hard else problem.total, problem.domain)
     if init is None:
@@ -520,4 +520,4 @@ def _step(problem: Problem, dual: SumDual, a: FloatArray, here: DualValue, *, pr
     L = dual.components(a, here)
     if proven or not math.isfinite(here.objective):
         return Step.certified(problem, L, a)
-    return Step(L, here.objective, min(here.value, here.objective), lambda: a)
+    return Step(L, objective=here.objective, lower_bound=min(here.value, here.objective), multipliers=lambda: a)

@@ -110,7 +110,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
     Where its table is large, losses and weights are taken in as they are violated.
     """
-    yield Step(problem.zero, problem.objective(problem.zero))
+    yield Step(problem.zero, objective=problem.objective(problem.zero))
     program = Program(problem, problem.total.stiffened(1.0, ROOM))
     linear = LinearProgram(problem, program)
     every_row, every_column = np.arange(len(program.offset)), np.arange(len(program.basis))
@@ -141,7 +141,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
             if whole or isinstance(step.certificate, InfeasibilityCertificate):
                 return
         else:
-            yield Step(L, value, bound, partial(np.copy, a))
+            yield Step(L, objective=value, lower_bound=bound, multipliers=partial(np.copy, a))
         dropping = turn < DROPPING_ROUNDS
         below = dropping & program.lazy & (u < DROPPED_BELOW * program.size)
         costly = dropping & (w == 0.0) & (slack > DROPPED_SHARE * program.cost)

@@ -134,7 +134,7 @@ def turn(problem: MetricProblem) -> int:
 @solver(MetricProblem, "projected", tol=1e-4, rank=turn, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
-    yield Step(problem.zero, problem.objective(problem.zero))
+    yield Step(problem.zero, objective=problem.objective(problem.zero))
     dual = SumDual(problem.total, problem.domain)
     first = None if init is None else dual.domain.pinched(init.T @ init)
     yield from _iterates(problem, Descent(dual), first, budget, tol)
@@ -164,4 +164,4 @@ def _step(problem: MetricProblem, descent: Descent, here: Iterate, low: float, *
     L, a = descent.components(here), np.concatenate([np.zeros(0), *here.slopes])
     if proven or not math.isfinite(here.value):
         return Step.certified(problem, L, a)
-    return Step(L, here.value, min(here.value, low), lambda: a)
+    return Step(L, objective=here.value, lower_bound=min(here.value, low), multipliers=lambda: a)

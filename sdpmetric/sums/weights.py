@@ -178,7 +178,7 @@ def takes(problem: MetricProblem) -> bool:
 @solver(MetricProblem, "lbfgs", tol=1e-4, rank=1, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of smooth losses over weights of features, or of given directions, by L-BFGS-B."""
-    yield Step(problem.zero, problem.objective(problem.zero))
+    yield Step(problem.zero, objective=problem.objective(problem.zero))
     program = Program(problem, problem.total)
     k, losses = len(program.basis), program.losses
     T = problem.dual.slack.table(np.arange(len(program.offset)), np.arange(k))

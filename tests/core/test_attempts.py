@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris
 import sdpmetric as sm
 from sdpmetric.core.attempts import Attempts
 from sdpmetric.core.registry import Solver
-from sdpmetric.core.run import Budget, Step, run
+from sdpmetric.core.run import Budget, Run, Step
 
 X, Y = load_iris(return_X_y=True)
 PROBLEM = sm.LMNNProblem.from_labels(X, Y)
@@ -35,7 +35,7 @@ def entry(steps, *options: str) -> Solver:
 def solved(*solvers: Solver, tol: float = 1e-3) -> tuple[sm.Solution, str]:
     budget = Budget()
     attempts = Attempts(PROBLEM, solvers, budget, tol, {})
-    return run(PROBLEM, attempts, budget, tol=tol), attempts.solver.name
+    return Run(PROBLEM, budget, tol).over(attempts), attempts.solver.name
 
 
 @pytest.mark.parametrize("first", [stalls, fails])

@@ -199,7 +199,7 @@ def test_verify_rescale_forgives_the_units_of_a_metric(run, iris, tmp_path):
 
 def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, tmp_path):
     def interrupted(problem, budget, tol, **options):
-        yield Step(np.eye(4), problem.objective(np.eye(4)))
+        yield Step(np.eye(4), objective=problem.objective(np.eye(4)))
         raise KeyboardInterrupt
 
     replace_steps(monkeypatch, "subgradient", interrupted)
@@ -265,7 +265,7 @@ def test_bad_input_is_one_sentence(run, tmp_path, monkeypatch, content, argument
 def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
     def warned(problem, budget, tol, **options):
         warnings.warn("a word of warning", UserWarning, stacklevel=1)
-        yield Step(np.eye(4), problem.objective(np.eye(4)))
+        yield Step(np.eye(4), objective=problem.objective(np.eye(4)))
 
     replace_steps(monkeypatch, "factored", warned)
     monkeypatch.setattr(sys, "argv", ["sdpmetric", "solve", "iris"])

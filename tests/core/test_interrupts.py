@@ -16,7 +16,7 @@ from test_contract import EXAMPLES, TOLERANCES, entry_of, make
 import sdpmetric as sm
 from sdpmetric.cli.compilation import compilation_bar
 from sdpmetric.core.printer import LOGGER, Printer, say
-from sdpmetric.core.run import Budget, Step, run
+from sdpmetric.core.run import Budget, Run, Step
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import interface
@@ -26,7 +26,7 @@ SHARES = (0.03, 0.5, 0.97)
 
 
 class Interrupt:
-    """Ctrl-C at the n-th call of a function of this package, once; `inside` says whether `run` guarded its work."""
+    """Ctrl-C at the n-th call in this package, once; `inside` says whether `Run.over` guarded its work."""
 
     def __init__(self, at: float) -> None:
         self.calls, self.at, self.inside = 0, at, False
@@ -35,9 +35,9 @@ class Interrupt:
         if event == "call" and frame.f_globals.get("__name__", "").startswith("sdpmetric"):
             self.calls += 1
             if self.calls == self.at:
-                while frame is not None:
-                    self.inside = self.inside or (frame.f_code is run.__code__ and "solve" in frame.f_locals)
+                while frame.f_back is not None:
                     frame = frame.f_back
+                    self.inside = self.inside or frame.f_code is Run.over.__code__
                 raise KeyboardInterrupt
 
     def __enter__(self):
@@ -98,9 +98,9 @@ def test_an_interruption_of_the_certificate_begins_it_again_and_a_second_one_end
     steps = iter([Step(0.1 * np.eye(3)[:2])])
     if times == 2:
         with pytest.raises(KeyboardInterrupt):
-            run(problem, steps, Budget(), tol=1e-3)
+            Run(problem, Budget(), 1e-3).over(steps)
         return
-    solution = run(problem, steps, Budget(), tol=1e-3)
+    solution = Run(problem, Budget(), 1e-3).over(steps)
     assert solution.components.any()
     assert solution.status is Status.INTERRUPTED
 
@@ -125,7 +125,7 @@ def test_too_little_memory_for_a_certificate_leaves_a_point_that_has_one(monkeyp
 
     def steps():
         yield first
-        yield Step(2.0 * good, first.objective)
+        yield Step(2.0 * good, objective=first.objective)
 
     def small(self, components=None, **options):
         if components is not None and np.array_equal(components, 2.0 * good):
@@ -133,7 +133,7 @@ def test_too_little_memory_for_a_certificate_leaves_a_point_that_has_one(monkeyp
         return certify(self, components, **options)
 
     monkeypatch.setattr(type(problem), "certify", small)
-    solution = run(problem, steps(), Budget(), tol=1e-9)
+    solution = Run(problem, Budget(), 1e-9).over(steps())
     assert np.array_equal(solution.components, good)
     assert solution.status is Status.USER_LIMIT
     assert "memory" in solution.status.advice

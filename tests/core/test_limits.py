@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
-from sdpmetric.core.run import Budget, Step, run
+from sdpmetric.core.run import Budget, Run, Step
 from sdpmetric.core.status import Status
 from sdpmetric.engine import interface
 from sdpmetric.lmnn.solvers import factored
@@ -65,7 +65,7 @@ def test_a_certificate_that_cannot_be_made_in_time_is_not_begun(monkeypatch: pyt
         budget.reserve = 100.0
         budget.spend()
 
-    solution = run(problem, steps(), budget, tol=1e-3)
+    solution = Run(problem, budget, 1e-3).over(steps())
     assert begun == [0]
     assert solution.status is Status.USER_LIMIT
     assert np.isfinite(solution.objective)

@@ -26,7 +26,7 @@ def test_separable_classes_keep_their_lists_short() -> None:
 def test_the_step_of_the_paper_stalls_above_the_optimum() -> None:
     problem = standardized("wine", 0.5)
     solution = sm.solve(problem, solver="subgradient", step="paper", tol=1e-6, max_iter=2000)
-    steps = solution.trace["step"]
+    steps = solution.trace["step_size"]
     assert steps[-1] < 1e-8 * np.nanmax(steps)
     assert solution.objective > KNOWN["wine", 0.5] * (1 + 1e-5)
     assert solution.status is not sm.Status.OPTIMAL
@@ -39,7 +39,7 @@ def test_the_paper_starts_at_the_identity_and_searches_every_tenth_iteration() -
     assert trace["iteration"][1:].tolist() == [1, 11, 21, 31, 41, 51]
     assert trace["objective"][1] == pytest.approx(problem.objective(np.eye(13)), rel=1e-12)
     every = sm.solve(problem, solver="subgradient", step="paper", check_every=1, tol=1e-9, max_iter=150).trace
-    changes = every["step"][2:] / every["step"][1:-1]
+    changes = every["step_size"][2:] / every["step_size"][1:-1]
     fell = np.diff(every["objective"][1:]) < 0
     assert 0 < fell.sum() < len(fell)
     assert changes == pytest.approx(np.where(fell, 1.01, 0.5), rel=1e-9)

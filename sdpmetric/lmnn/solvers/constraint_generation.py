@@ -197,7 +197,13 @@ def generate(reduction: Reduction, L: FloatArray, backend: Backend, budget: Budg
         faces = reduction.faces(L, dual)  # the backend's own multipliers show which directions the faces lack
     if patience == PATIENCE and best_gap == np.inf:  # no program was solved
         bound = certificate.lower_bound
-        yield Step(components, certificate.objective, bound, certificate=certificate, status=Status.SOLVER_ERROR)
+        yield Step(
+            components,
+            objective=certificate.objective,
+            lower_bound=bound,
+            certificate=certificate,
+            status=Status.SOLVER_ERROR,
+        )
 
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> Step:

@@ -121,7 +121,7 @@ def _begin(
         finally:
             state.L = problem.whitened(psd.stack([tied.lift(single.L)] * c))
         _leave_single(problem, state, budget)
-        yield Step(problem.lift(state.L), step=EARLY_WIDTH)
+        yield Step(problem.lift(state.L), step_size=EARLY_WIDTH)
 
 
 def _leave_single(problem: LargeMarginProblem, state: State, budget: Budget) -> None:
@@ -146,7 +146,7 @@ def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
     certificate = problem.certify(zero)
     if not idle and rank and not certificate.proves_optimal(tol):
         return None
-    return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
+    return Step.of_certificate(zero, certificate, n_active=0)
 
 
 def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
@@ -194,7 +194,7 @@ def approach(problem: LargeMarginProblem, state: State, budget: Budget, rng: np.
             search(state, working, 0.3 if gamma == first else 0.1, budget)
             accepted = working.accepted
             descend(state, working, gamma, budget, Slow(1e-3))
-            yield Step(problem.lift(state.L), step=gamma)
+            yield Step(problem.lift(state.L), step_size=gamma)
 
 
 def last_step(problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
@@ -236,7 +236,7 @@ def refine_until_proven(
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
     objective = first.objective if working.whole else math.inf
-    yield Step(problem.lift(state.L), objective, step=gamma, n_active=first.n_active)
+    yield Step(problem.lift(state.L), objective=objective, step_size=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
         watch = _StopRule(working, gamma, tol, state.lower_bound, stall)
         before, began = working.value(state.L, gamma).objective, state.L.copy()
@@ -285,7 +285,15 @@ def _certified(problem: LargeMarginProblem, state: State, gamma: float, budget: 
     components = cast(FloatArray, in_dtype(problem.lift(state.L), problem.X.dtype))
     with deadline(budget.last - LATE * budget.reserve):
         found = problem.certify(components, dual=None if state.proof is None else state.proof())
-    return Step(components, found.objective, state.lower_bound, state.proof, found, gamma, found.n_active)
+    return Step(
+        components,
+        objective=found.objective,
+        lower_bound=state.lower_bound,
+        multipliers=state.proof,
+        certificate=found,
+        step_size=gamma,
+        n_active=found.n_active,
+    )
 
 
 def _gap(objective: float, bound: float) -> float:
@@ -355,8 +363,15 @@ def _step(
         value = working.value(state.L, gamma)
         objective, n_active = value.objective, value.n_active
     if not working.whole:  # both are estimates
-        return Step(problem.lift(state.L), step=gamma)
-    return Step(problem.lift(state.L), objective, bound.value, dual, step=gamma, n_active=n_active)
+        return Step(problem.lift(state.L), step_size=gamma)
+    return Step(
+        problem.lift(state.L),
+        objective=objective,
+        lower_bound=bound.value,
+        multipliers=dual,
+        step_size=gamma,
+        n_active=n_active,
+    )
 
 
 @dataclass

@@ -141,7 +141,14 @@ def gradient_projection(
             over = dual.improve(objective)
             # The point is rounded to the data's precision before it is certified.
             bound, multipliers = dual.bound - precision * objective, dual.multipliers()
-            yield Step(coordinates.lift(L), objective, bound, multipliers, None, step, active.n_active)
+            yield Step(
+                coordinates.lift(L),
+                objective=objective,
+                lower_bound=bound,
+                multipliers=multipliers,
+                step_size=step,
+                n_active=active.n_active,
+            )
             if converged:
                 return
             if over or active.size > 2 * rule.limit:

@@ -10,7 +10,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import DualityCertificate, Multipliers
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step, run
+from sdpmetric.core.run import Budget, Run, Step
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.validation import is_integer
@@ -46,14 +46,14 @@ def steps(
     _check(problem, n_components)
     if full is None:
         first_steps = factored.steps(problem, budget, tol, init=init, random_state=random_state)
-        full = run(problem, first_steps, budget, tol=tol)
+        full = Run(problem, budget, tol).over(first_steps)
     elif init is not None:
         raise ValueError("full= is the solution to start from: leave it or init= out.")
     else:
         _check_full(problem, full)
     if len(full.components) <= n_components:
         components = np.asarray(full.components, dtype=np.float64)
-        yield Step(components, full.objective, full.lower_bound, _multipliers(full), full.certificate)
+        yield Step.of_certificate(components, full.certificate, full.dual)
         return
     yield from unless_interrupted(full, descend_at_rank(problem, budget, full, n_components))
 
@@ -83,7 +83,8 @@ def _check_full(problem: LMNNProblem, full: Solution) -> None:
         raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
 
 
-def _multipliers(solution: Solution) -> Callable[[], Multipliers] | None:
+def multipliers_of(solution: Solution) -> Callable[[], Multipliers] | None:
+    """The multipliers of a solution as a step takes them."""
     dual = solution.dual
     return None if dual is None else lambda: dual
 
@@ -103,10 +104,10 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_comp
         value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
             problem.lift(state.L),
-            value.objective,
-            full.lower_bound,
-            _multipliers(full),
-            step=gamma,
+            objective=value.objective,
+            lower_bound=full.lower_bound,
+            multipliers=multipliers_of(full),
+            step_size=gamma,
             n_active=value.n_active,
         )
 
