@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import pkgutil
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -63,7 +64,7 @@ class Solver:
         return self.rank(problem) if callable(self.rank) else self.rank
 
 
-_SOLVERS: list[tuple[Scope, Solver]] = []
+_SOLVERS: defaultdict[Scope, dict[str, Solver]] = defaultdict(dict)
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
 # Rooms whose modules register solvers and programs when they are imported, which is when the first one is looked for.
 ROOMS = ("sums", "lmnn", "pola", "nca", "relatives", "lego", "ranking")
@@ -109,7 +110,7 @@ def solver(
     def register(steps: SolverSteps[ProblemT, Options]) -> SolverSteps[ProblemT, Options]:
         parameters = inspect.signature(steps).parameters.values()
         options = frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-        _SOLVERS.append((scope, Solver(name, steps, tol, options, rank, stream, relaxed, when, engines)))
+        _SOLVERS[scope][name] = Solver(name, steps, tol, options, rank, stream, relaxed, when, engines)
         return steps
 
     return register
@@ -129,8 +130,8 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     """
     if isinstance(statement, type):
         return _registered(statement)
-    found = [entry for entry in _registered(type(statement)) if entry.when is None or entry.when(statement)]
-    return sorted(found, key=lambda entry: entry.turn(statement) or math.inf)
+    entries = [entry for entry in _registered(type(statement)) if entry.when is None or entry.when(statement)]
+    return sorted(entries, key=lambda entry: entry.turn(statement) or math.inf)
 
 
 def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -> list[Solver]:
@@ -149,22 +150,19 @@ def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -
 
 
 def _registered(statement: type[Problem]) -> list[Solver]:
+    """Solvers by name: those of the statement's own class go before those of its bases and of its capabilities."""
     _load()
-    ancestors = statement.__mro__
-
-    def distance(scope: Scope) -> int:
-        """How many classes above a statement a scope is; capabilities are farthest."""
-        return ancestors.index(scope) if scope in ancestors else len(ancestors)
-
-    covering = [(scope, entry) for scope, entry in _SOLVERS if _covers(scope, statement)]
-    found: dict[str, Solver] = {}
-    for _, entry in sorted(covering, key=lambda registered: distance(registered[0])):
-        found.setdefault(entry.name, entry)
-    if not found:
+    capabilities = [scope for scope in _SOLVERS if not isinstance(scope, type) and scope(statement)]
+    entries: dict[str, Solver] = {}
+    scopes: list[Scope] = [*statement.__mro__, *capabilities]
+    for scope in scopes:
+        for name, entry in _SOLVERS.get(scope, {}).items():
+            entries.setdefault(name, entry)
+    if not entries:
         raise TypeError(
             f"no solver accepts {statement.__name__}: register one with solver(), or its program with formulation()."
         )
-    return sorted(found.values(), key=lambda entry: entry.rank == 0)
+    return sorted(entries.values(), key=lambda entry: entry.rank == 0)
 
 
 def formulation(
@@ -198,7 +196,3 @@ def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
 def has_exact_program(statement: type[Problem]) -> bool:
     """Whether the solution of a registered program solves a statement."""
     return next((_PROGRAMS[kind][1] for kind in statement.__mro__ if kind in _PROGRAMS), False)
-
-
-def _covers(scope: Scope, statement: type[Problem]) -> bool:
-    return issubclass(statement, scope) if isinstance(scope, type) else scope(statement)
