@@ -16,10 +16,12 @@ from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_labeled_pairs, weight_of_slacks, weighted_pairs_of_labels
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.losses import LogRatio, Weighted
+from sdpmetric.sums import descent
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.base import Term
@@ -30,11 +32,9 @@ FloatArray = NDArray[np.float64]
 
 # Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
 PERCENTILES = (5.0, 95.0)
-# Under gamma="auto" all slacks together weigh this at most, and each slack 1 times the weight of its pair at most.
-FULL = 100.0
-# Relative error of a bound less a shortfall, in units of the bound; the share of the objective above which what it does
-# to the logarithms of slacks is a weakness; and the smallest ratio of a slack to its bound, against division by 0.
-ROUNDING, BLURRED, SMALLEST = 1e-15, 1e-7, 1e-300
+AUTO_WEIGHT = 100.0  # what all slacks together weigh at most under gamma="auto"; each weighs at most its pair's weight
+RATIO_ERROR = 1e-15  # of the ratio of a slack to its bound, absolute
+WEAK_SHARE = 1e-7  # of the objective: what that error does to the logarithms of slacks is a weakness above it
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -133,7 +133,7 @@ class ITMLProblem(MetricProblem):
         self.lower = validation.check_number("lower", high if lower is None else lower, 0.0)
         self.pair_weights = check_pair_weights(pair_weights, len(rows))
         if gamma == "auto":
-            gamma = weight_of_slacks(data, rows, flags, self.pair_weights, 1.0, FULL)
+            gamma = weight_of_slacks(data, rows, flags, self.pair_weights, 1.0, AUTO_WEIGHT)
         self.gamma = validation.check_number("gamma", gamma, 0.0)
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
@@ -183,11 +183,9 @@ class ITMLProblem(MetricProblem):
         """
         data = validation.check_examples(X)
         pairs, similar, w = weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
-        kept = similar | (data[pairs[:, 0]] != data[pairs[:, 1]]).any(axis=1)
-        w = None if w is None else w[kept]
-        return cls(data, pairs[kept], similar[kept], upper, lower, gamma, prior, w)
-
-    # -- the statement ------------------------------------------------------------------------------------------
+        paired = similar | (data[pairs[:, 0]] != data[pairs[:, 1]]).any(axis=1)
+        w = None if w is None else w[paired]
+        return cls(data, pairs[paired], similar[paired], upper, lower, gamma, prior, w)
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
@@ -225,13 +223,13 @@ class ITMLProblem(MetricProblem):
             return certificate
         L, _ = self.check_point(components, metric)
         ratios = distances(self.centered @ L.T, *self.pairs.T) / self.bounds
-        apart = ~self.similar & (ratios < 1.0)  # a slack of the bound minus the shortfall
-        rounding = ROUNDING * float(np.sum(self.gammas[apart] / np.maximum(ratios[apart], SMALLEST)))
-        if not rounding > BLURRED * certificate.objective:
+        short = ~self.similar & (ratios < 1.0)  # whose slack is the bound minus the shortfall
+        error = RATIO_ERROR * float(np.sum(self.gammas[short] / np.maximum(ratios[short], 1e-300)))
+        if not error > WEAK_SHARE * certificate.objective:
             return certificate
         return replace(
             certificate,
-            weakness=f"a dissimilar pair is only {float(ratios[apart].min()):.1g} of its bound apart, and floats have "
+            weakness=f"a dissimilar pair is only {float(ratios[short].min()):.1g} of its bound apart, and floats have "
             "too few digits for the logarithm of that; leave such pairs out",
         )
 
@@ -257,3 +255,6 @@ class ITMLProblem(MetricProblem):
             sums={"divergence": LogDet(to=self.prior).value(components), "slack": slack},
             slopes={"gamma": slack},
         )
+
+
+solver(ITMLProblem, "factored", tol=1e-6, rank=3)(descent.steps)  # without kinks, descent proves more

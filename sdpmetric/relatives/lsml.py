@@ -92,9 +92,9 @@ class LSMLProblem(MetricProblem):
         """
         data = validation.check_examples(X)
         rows, similar, weights = weighted_pairs_of_labels(y, len(data), n_quadruplets, random_state, sample_weight)
-        near, far = drawn_quadruplets(similar, n_quadruplets, random_state)
-        quadruplets = np.concatenate([rows[near], rows[far]], axis=1)
-        products = None if weights is None else weights[near] * weights[far]
+        first, second = drawn_quadruplets(similar, n_quadruplets, random_state)
+        quadruplets = np.concatenate([rows[first], rows[second]], axis=1)
+        products = None if weights is None else weights[first] * weights[second]
         return cls(data, quadruplets, products, prior, comparison_weight)
 
 
@@ -102,10 +102,10 @@ def drawn_quadruplets(
     similar: NDArray[np.bool_], count: int, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Numbers of similar pairs, and of the dissimilar ones with them."""
-    near, far = np.flatnonzero(similar), np.flatnonzero(~similar)
-    if not len(near):
+    kinds = np.flatnonzero(similar), np.flatnonzero(~similar)
+    if not len(kinds[0]):
         raise ValueError("every class has one member, so no pair is similar; merge classes.")
     rng = validation.generator(random_state, 0)
-    size = min(count, max(len(near), len(far)))
-    first, second = (kind[np.resize(rng.permutation(len(kind)), size)] for kind in (near, far))
+    size = min(count, max(map(len, kinds)))
+    first, second = (kind[np.resize(rng.permutation(len(kind)), size)] for kind in kinds)
     return first, second

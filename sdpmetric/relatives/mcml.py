@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers
+from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.well_posed import SampleSize, caution
+from sdpmetric.sums import descent
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.softmax import Collapse
 
@@ -98,9 +100,9 @@ class MCMLProblem(MetricProblem):
 
     def _square(self, rows: FloatArray) -> FloatArray:
         """Rows of all other examples as a matrix with a diagonal of 0."""
-        found = np.zeros((len(self.X), len(self.X)))
-        found[~np.eye(len(self.X), dtype=bool)] = rows.ravel()
-        return found
+        square = np.zeros((len(self.X), len(self.X)))
+        square[~np.eye(len(self.X), dtype=bool)] = rows.ravel()
+        return square
 
     def state_dual(self, a: list[FloatArray]) -> FloatArray:
         """The distributions ``q(j | i)`` that belong to multipliers ``w_i (q - p0)``, (n, n)."""
@@ -119,3 +121,6 @@ class MCMLProblem(MetricProblem):
         n, varying = len(self.X), int(self.centered.any(axis=0).sum())
         sample_size, remedy = SampleSize(n, min(varying, n - 1), lambda: 0.0), "learn by LMNN, which has a ridge"
         return super().caution(components, certificate) or caution(certificate, [sample_size], 0.0, remedy=remedy)
+
+
+solver(MCMLProblem, "factored", tol=1e-6, rank=3)(descent.steps)  # without kinks, descent proves more

@@ -21,14 +21,20 @@ from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.well_posed import SampleSize, caution
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
-from sdpmetric.relatives import mmc_proof
-from sdpmetric.sums import feasibility
+from sdpmetric.programs.exact_program import ExactProgram, Point
+from sdpmetric.sums import descent, feasibility
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.program import state
+from sdpmetric.sums.proof import ROOM, of_sum
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.linear import Pull
 from sdpmetric.sums.terms.pairs import Budget, Spread
@@ -101,8 +107,10 @@ class MMCProblem(MetricProblem):
         if (data[rows[~flags, 0]] == data[rows[~flags, 1]]).all():
             raise ValueError("all dissimilar pairs coincide, so every metric has objective 0; check the data.")
         self.pairs, self.similar, self.pair_weights = rows, flags, weights
-        near, far = (term(rows[kind], weights=self._weights(kind)) for term, kind in ((Pull, flags), (Spread, ~flags)))
-        self._set(data, (near.bind(data), far.bind(data)), Domain.of(data.shape[1], diagonal))
+        pull, spread = (
+            term(rows[kind], weights=self._weights(kind)) for term, kind in ((Pull, flags), (Spread, ~flags))
+        )
+        self._set(data, (pull.bind(data), spread.bind(data)), Domain.of(data.shape[1], diagonal))
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
                 f"the maximum is infinite: dissimilar pairs differ in {unbounded} directions in which no similar pair "
@@ -152,9 +160,9 @@ class MMCProblem(MetricProblem):
 
     @cached_property
     def budgeted(self) -> MetricProblem:
-        """The statement as printed, with its constraint, for programs."""
-        (near, costs), far = self.terms[0].pair_costs(), self.terms[1]
-        return MetricProblem(self.X, far + Budget(near, costs=costs), diagonal=self.domain.diagonal)
+        """The statement as printed, with its constraint, for programs and proofs."""
+        (similar_pairs, costs), spread = self.terms[0].pair_costs(), self.terms[1]
+        return MetricProblem(self.X, spread + Budget(similar_pairs, costs=costs), diagonal=self.domain.diagonal)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked."""
@@ -176,21 +184,21 @@ class MMCProblem(MetricProblem):
 
     def state_dual(self, a: list[FloatArray]) -> FloatArray:
         """Multipliers of all dissimilar pairs in their order, 0 where the two examples are equal."""
-        found = np.zeros(len(self._live))
-        found[self._live] = a[0]
-        return found
+        multipliers = np.zeros(len(self._differ))
+        multipliers[self._differ] = a[0]
+        return multipliers
 
     def read_dual(self, dual: Multipliers) -> list[FloatArray]:
         """Multipliers of different examples, at about the multiple of them that proves most."""
-        a = check_multipliers(dual, len(self._live), "multipliers, one per dissimilar pair")[self._live]
-        if not (top := float(a.max())) > 0.0:
+        a = check_multipliers(dual, len(self._differ), "multipliers, one per dissimilar pair")[self._differ]
+        if not (largest := float(a.max())) > 0.0:
             return [np.zeros_like(a)]
         T = self.dual.slack.descent_coordinates
-        own, costs = self.total.distances(T.T)[len(self.total.costs[1]) :], T.shape[1]
-        return [a / top * (costs / float(np.maximum(a / top, 0.0) @ own))]
+        D, rank = self.total.distances(T.T)[len(self.total.costs[1]) :], T.shape[1]
+        return [a / largest * (rank / float(np.maximum(a / largest, 0.0) @ D))]
 
     @cached_property
-    def _live(self) -> NDArray[np.bool_]:
+    def _differ(self) -> NDArray[np.bool_]:
         """Dissimilar pairs of different examples; the distance of all others is 0 under every metric."""
         first, second = self.pairs[~self.similar].T
         return np.asarray((self.X[first] != self.X[second]).any(axis=1))
@@ -224,20 +232,57 @@ class MMCProblem(MetricProblem):
             info={"null_dimension": proven.null_dimension},
         )
 
+    def budget_dual(self, components: FloatArray, dual: Multipliers | None) -> Proven:
+        """What multipliers a of the dissimilar pairs prove with the best multiplier theta of the budget.
+
+        With ``B(a) <= lambda C`` for the similar pairs' cost C, the bound of ``s a`` and ``theta = s lambda`` is
+        ``-(s lambda + sum_p w_p^2 / (4 s a_p))``, largest at ``s = sqrt(sum_p w_p^2 / a_p / lambda) / 2``.
+        """
+        a = self.read_dual(self.multipliers(components) if dual is None else dual)[0]
+        a = np.maximum(a / a.max(), 1e-12)
+        w = np.asarray(self.terms[1].part(a).arrays["weights"], dtype=np.float64)
+        T = self.dual.slack.coordinates(self.total.pair_weights([0.0 * a]), None)[0]
+        first, second = self.total.pairs[len(self.total.costs[1]) :].T
+        B = adjoint(self.centered @ T, first, second, a)
+        largest = float(np.diag(B).max()) if self.domain.diagonal else psd.largest_eigenvalue(B)
+        scale = 0.5 * math.sqrt(float((w * w / a).sum()) / largest)
+        a, theta = scale * a, (1.0 + ROOM) * scale * largest
+        value = -above(theta + sum_above(0.25 * w * w / a), 6)
+        return Proven(value, [a, np.array([theta])], coordinates=T)
+
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The dissimilar pairs; see `Constrained.constraints`. Multipliers are those of the constrained program."""
-        proof = self.proof(self.settled(components), dual)
-        a, D = np.asarray(proof.terms[0].arrays["multipliers"], dtype=np.float64), self.budgeted.total.distances
-        listed = self.budgeted.terms[0].losses[0].explained(a, -D(components)[: len(a)], D(components)[: len(a)])
-        assert listed is not None
-        return joined({"spread": listed}, self.state_dual([a]), {"spread": self.objective(components)})
+        a = self.budget_dual(self.settled(components), dual).multipliers[0]
+        D = self.budgeted.total.distances(components)[: len(a)]
+        spread = self.budgeted.terms[0].losses[0].explained(a, -D, D)
+        assert spread is not None
+        return joined({"spread": spread}, self.state_dual([a]), {"spread": self.objective(components)})
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and weights prove, for `Solution.save_proof`."""
-        return mmc_proof.mmc(self, components, dual)
+        """A point that spends a little less than 1, and multipliers of the pairs and the budget."""
+        L = components * math.sqrt((1.0 - ROOM) / max(1.0, self.spent(components)))
+        data = {"X": self.X, "pairs": self.pairs, "similar": self.similar}
+        return of_sum(self.budgeted, L, self.budget_dual(L, dual), data)
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples in similar pairs."""
         (rows, costs), remedy = self.total.costs, "learn by ITML, whose prior is such a ridge"
         sample_size = SampleSize.of(self.centered, rows[:, 0], rows[:, 1], costs)
         return super().caution(components, certificate) or caution(certificate, [sample_size], 0.0, remedy=remedy)
+
+
+@formulation(MMCProblem)
+def state_mmc(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
+    """MMC as section 2.3.1 of Weinberger and Saul (2009) prints it: its constraint is named ``budget``."""
+    stated = state(problem.budgeted, scaled=scaled)
+
+    def read() -> Point:
+        point = stated.read()
+        scale = problem.best_scale(psd.factor(point.metric))
+        spread_multipliers = problem.budgeted.total.split(np.asarray(point.dual))[:1]
+        return Point(scale**2 * point.metric, problem.state_dual(spread_multipliers))
+
+    return ExactProgram(stated.program, read)
+
+
+solver(MMCProblem, "factored", tol=1e-6, rank=3)(descent.steps)  # without kinks, descent proves more

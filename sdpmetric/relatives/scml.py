@@ -21,8 +21,7 @@ from sdpmetric.sums.problem import MetricProblem
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# Nearest members of each class around a center, from which one local discriminant is made: at two scales.
-SCALES = (10, 20)
+SCALES = (10, 20)  # nearest members of each class around a center that make a local discriminant
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -116,17 +115,18 @@ def nearest_triplets(X: FloatArray, index: IndexArray, n_neighbors: int, n_impos
     """Each example with its nearest neighbors of its class and the nearest of other classes, (t, 3)."""
     for name, count in (("n_neighbors", n_neighbors), ("n_impostors", n_impostors)):
         validation.check_integer(name, count)
-    found = [np.zeros((0, 3), dtype=np.int32)]
+    triplets_by_class = [np.zeros((0, 3), dtype=np.int32)]
     for c in range(int(index.max()) + 1):
-        own, others = np.flatnonzero(index == c), np.flatnonzero(index != c)
-        near, far = min(n_neighbors, len(own) - 1), min(n_impostors, len(others))
-        if near < 1:
+        members, foreign = np.flatnonzero(index == c), np.flatnonzero(index != c)
+        n_targets, n_foreign = min(n_neighbors, len(members) - 1), min(n_impostors, len(foreign))
+        if n_targets < 1:
             continue
-        targets = own[NearestNeighbors(n_neighbors=near).fit(X[own]).kneighbors(return_distance=False)]
-        impostors = others[NearestNeighbors(n_neighbors=far).fit(X[others]).kneighbors(X[own], return_distance=False)]
-        i, j, l = np.broadcast_arrays(own[:, None, None], targets[:, :, None], impostors[:, None, :])
-        found.append(np.stack([i, j, l], axis=-1).reshape(-1, 3).astype(np.int32))
-    triplets = np.concatenate(found)
+        targets = members[NearestNeighbors(n_neighbors=n_targets).fit(X[members]).kneighbors(return_distance=False)]
+        search = NearestNeighbors(n_neighbors=n_foreign).fit(X[foreign])
+        impostors = foreign[search.kneighbors(X[members], return_distance=False)]
+        i, j, l = np.broadcast_arrays(members[:, None, None], targets[:, :, None], impostors[:, None, :])
+        triplets_by_class.append(np.stack([i, j, l], axis=-1).reshape(-1, 3).astype(np.int32))
+    triplets = np.concatenate(triplets_by_class)
     if not len(triplets):
         raise ValueError("every class has one member, so there are no triplets; merge classes.")
     return triplets
@@ -138,30 +138,30 @@ def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, r
     Around each center of k-means, the nearest 10, and the nearest 20, members of each class are discriminated.
     """
     (n, d), n_classes = X.shape, int(index.max()) + 1
-    each = min(n_classes - 1, d)
-    wanted = min(20 * d, 2 * n * each) if n_bases is None else validation.check_integer("n_bases", n_bases)
-    clusters = min(max(1, math.ceil(wanted / (2 * each))), len(np.unique(X, axis=0)))
+    n_directions = min(n_classes - 1, d)  # of one discriminant
+    wanted = min(20 * d, 2 * n * n_directions) if n_bases is None else validation.check_integer("n_bases", n_bases)
+    clusters = min(max(1, math.ceil(wanted / (2 * n_directions))), len(np.unique(X, axis=0)))
     seed = 0 if random_state is None else random_state
     from sklearn.cluster import KMeans  # takes long to import
 
     centers = KMeans(clusters, n_init=1, random_state=seed).fit(X).cluster_centers_
     bases = [np.zeros((0, d))]
     for scale in SCALES:
-        near = []
+        nearest = []
         for c in range(n_classes):
-            own = np.flatnonzero(index == c)
-            search = NearestNeighbors(n_neighbors=min(scale, len(own))).fit(X[own])
-            near.append(own[search.kneighbors(centers, return_distance=False)])
+            members = np.flatnonzero(index == c)
+            search = NearestNeighbors(n_neighbors=min(scale, len(members))).fit(X[members])
+            nearest.append(members[search.kneighbors(centers, return_distance=False)])
         with threads.one_pool():  # small matrices: with more threads BLAS takes ten times the processor time
-            for rows in np.concatenate(near, axis=1):
+            for rows in np.concatenate(nearest, axis=1):
                 with suppress(np.linalg.LinAlgError):  # no class varies there
                     model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-3).fit(X[rows], index[rows])
-                    bases.append(model.scalings_.T[:each])
-    found = np.concatenate(bases)
-    lengths = np.linalg.norm(found, axis=1)
+                    bases.append(model.scalings_.T[:n_directions])
+    directions = np.concatenate(bases)
+    lengths = np.linalg.norm(directions, axis=1)
     valid = np.isfinite(lengths) & (lengths > 0.0)
     if not valid.any():
         raise ValueError(
             "X has no neighborhood in which a class varies, so there is nothing to discriminate; pass bases."
         )
-    return np.asarray(found[valid] / lengths[valid, None])
+    return np.asarray(directions[valid] / lengths[valid, None])

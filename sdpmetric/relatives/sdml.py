@@ -68,8 +68,8 @@ class SDMLProblem(MetricProblem):
     ) -> None:
         data = validation.check_examples(X)
         rows, flags = check_labeled_pairs(pairs, similar, len(data))
-        given = check_pair_weights(pair_weights, len(rows))
-        w = np.ones(len(rows)) if given is None else given
+        checked_weights = check_pair_weights(pair_weights, len(rows))
+        w = np.ones(len(rows)) if checked_weights is None else checked_weights
         share = validation.check_number("distance_weight", distance_weight, 0.0) / float(w.sum())
         divergence = terms.LogDet(to=named_prior(prior, data, scaled=True)).bind(data)
         total = divergence + validation.check_number("sparsity", sparsity, 0.0) * terms.OffDiagonal()
