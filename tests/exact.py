@@ -10,7 +10,7 @@ import numpy as np
 from flint import arb, fmpq, fmpq_mat
 
 INFINITE = arb("inf")
-ZERO, ONE = fmpq(0), fmpq(1)
+ZERO, UNIT = fmpq(0), fmpq(1)
 
 
 def rational(A) -> fmpq_mat:
@@ -94,14 +94,14 @@ SCALARS = {
 }
 
 
-def total(parts) -> arb:
-    return sum((arb(part) for part in parts), arb(0))
+def total(terms) -> arb:
+    return sum((arb(term) for term in terms), arb(0))
 
 
 def log_sum_exp(exponents: list[fmpq]) -> arb:
     """``log sum_k exp(e_k)``, about the largest one, so that nothing is too small."""
-    most = max(exponents)
-    return total(arb(e - most).exp() for e in exponents).log() + arb(most)
+    largest = max(exponents)
+    return total(arb(e - largest).exp() for e in exponents).log() + arb(largest)
 
 
 def log_det(M: fmpq_mat) -> arb:
@@ -120,28 +120,28 @@ def divergence(A: fmpq_mat, prior) -> arb:
 
 def margins(distance, pairs, triplets, mu, costs=None, weights=None, squared=False) -> fmpq:
     """``(1 - mu) sum_p c_p D(p) + mu sum_t w_t h(1 + D(i, j) - D(i, l))``, of any distance of two rows."""
-    costs = [ONE] * len(pairs) if costs is None else costs
-    weights = [ONE] * len(triplets) if weights is None else weights
+    costs = [UNIT] * len(pairs) if costs is None else costs
+    weights = [UNIT] * len(triplets) if weights is None else weights
     pull = sum((c * distance(int(i), int(j)) for c, (i, j) in zip(costs, pairs, strict=True)), ZERO)
     push = ZERO
     for (i, j, l), w in zip(triplets, weights, strict=True):
-        u = plus(ONE + distance(int(i), int(j)) - distance(int(i), int(l)))
+        u = plus(UNIT + distance(int(i), int(j)) - distance(int(i), int(l)))
         push += w * (u * u if squared else u)
-    return (ONE - number(mu)) * pull + number(mu) * push
+    return (UNIT - number(mu)) * pull + number(mu) * push
 
 
 def lmnn_objective(X, L, pairs, triplets, weights, mu, ridge=0.0, squared=False, regions=None) -> fmpq:
     """The objective of LMNN at ``L^T L``; with regions, a factor for each, and a pair goes by its second."""
     factors = [np.asarray(factor, dtype=np.float64) for factor in ([L] if regions is None else L)]
     D = [Distances(X, factor) for factor in factors]
-    one = D[0] if regions is None else lambda a, b: D[int(regions[b])](a, b)
+    distance = D[0] if regions is None else lambda a, b: D[int(regions[b])](a, b)
     squares = sum((v**2 for factor in factors for v in numbers(factor)), ZERO)
-    return margins(one, pairs, triplets, mu, None, numbers(weights), squared) + number(ridge) * squares
+    return margins(distance, pairs, triplets, mu, None, numbers(weights), squared) + number(ridge) * squares
 
 
 def pola(D, M, pairs, signs, slack_weight, start, b, weights=None) -> fmpq:
     """POLA's objective with slacks."""
-    weights = [ONE] * len(pairs) if weights is None else numbers(weights)
+    weights = [UNIT] * len(pairs) if weights is None else numbers(weights)
     missed = (plus(1 - (number(b) - D(i, j)) * s) for (i, j), s in zip(pairs.tolist(), signs, strict=True))
     slack = sum((w * u for w, u in zip(weights, missed, strict=True)), ZERO)
     return (square(M) + (number(b) - number(start)) ** 2) / 2 + number(slack_weight) * slack
@@ -151,33 +151,35 @@ def hard_pola(D, M, pairs, signs, start, b=None) -> fmpq | None:
     """POLA's objective at a threshold, or least among the multiples of a metric; None where a margin is missed."""
     lengths, first = [(D(i, j), s) for (i, j), s in zip(pairs.tolist(), signs, strict=True)], number(start)
     if b is not None:
-        kept = all((number(b) - q) * s >= 1 for q, s in lengths)
-        return (square(M) + (number(b) - first) ** 2) / 2 if kept else None
-    near = max((q for q, s in lengths if s > 0), default=ZERO)
-    far = min((q for q, s in lengths if s < 0), default=None)
-    if far is None:  # the zero metric and the threshold that is asked for keep them
+        satisfied = all((number(b) - q) * s >= 1 for q, s in lengths)
+        return (square(M) + (number(b) - first) ** 2) / 2 if satisfied else None
+    longest_similar = max((q for q, s in lengths if s > 0), default=ZERO)
+    shortest_dissimilar = min((q for q, s in lengths if s < 0), default=None)
+    if shortest_dissimilar is None:  # the zero metric and the threshold that is asked for keep them
         return ZERO
-    if far <= near:
+    if shortest_dissimilar <= longest_similar:
         return None
     size = square(M)
-    c = max(2 / (far - near), (first + 1) * far / (size + far**2))
-    b = max(ONE, min(max(first, c * near + 1), c * far - 1))
+    c = max(
+        2 / (shortest_dissimilar - longest_similar), (first + 1) * shortest_dissimilar / (size + shortest_dissimilar**2)
+    )
+    b = max(UNIT, min(max(first, c * longest_similar + 1), c * shortest_dissimilar - 1))
     return (c * c * size + (b - first) ** 2) / 2
 
 
-def auc_ranking(near: list[fmpq], far: list[fmpq]) -> fmpq:
+def auc_ranking(relevant: list[fmpq], irrelevant: list[fmpq]) -> fmpq:
     """What the most violated ranking costs: a mean of hinges."""
-    hinges = (plus(1 + 2 * p - 2 * q) for p in near for q in far)
-    return sum(hinges, ZERO) / (len(near) * len(far))
+    hinges = (plus(1 + 2 * p - 2 * q) for p in relevant for q in irrelevant)
+    return sum(hinges, ZERO) / (len(relevant) * len(irrelevant))
 
 
-def map_ranking(near: list[fmpq], far: list[fmpq]) -> fmpq:
+def map_ranking(relevant: list[fmpq], irrelevant: list[fmpq]) -> fmpq:
     """``max_y 1 - AP(y) - <M, psi(y*) - psi(y)>``: of those above the i-th relevant item the number does not fall."""
-    near, far, R, N = sorted(near), sorted(far), len(near), len(far)
+    relevant, irrelevant, R, N = sorted(relevant), sorted(irrelevant), len(relevant), len(irrelevant)
     best = [ZERO] * (N + 1)
-    for i, p in enumerate(near):
+    for i, p in enumerate(relevant):
         gains, run = [fmpq(0)], ZERO
-        for j, q in enumerate(far):
+        for j, q in enumerate(irrelevant):
             run += 2 * (p - q) / (R * N)
             gains.append(run + (1 - fmpq(i + 1, i + 2 + j)) / R)
         reached = best[0]
@@ -189,20 +191,20 @@ def map_ranking(near: list[fmpq], far: list[fmpq]) -> fmpq:
 
 def mlr(D, M, queries, slack_weight, average, weights=None) -> fmpq:
     """MLR; queries are (row, relevant rows, irrelevant rows)."""
-    w = [ONE] * len(queries) if weights is None else numbers(weights)
-    cost, one = ZERO, map_ranking if average else auc_ranking
-    for share, (q, near, far) in zip(w, queries, strict=True):
-        cost += share * one([D(q, i) for i in near], [D(q, j) for j in far])
+    w = [UNIT] * len(queries) if weights is None else numbers(weights)
+    cost, ranking_loss = ZERO, map_ranking if average else auc_ranking
+    for share, (q, relevant, irrelevant) in zip(w, queries, strict=True):
+        cost += share * ranking_loss([D(q, i) for i in relevant], [D(q, j) for j in irrelevant])
     return trace(M) + number(slack_weight) * cost / sum(w, ZERO)
 
 
 def frml_auc(D, queries, regularization) -> fmpq:
     """FRML with all positive hinges, which is also its relaxation."""
-    lam = number(regularization) * fmpq(sum(len(far) for _, _, far in queries), len(queries))
+    lam = number(regularization) * fmpq(sum(len(irrelevant) for _, _, irrelevant in queries), len(queries))
     cost = ZERO
-    for q, near, far in queries:
-        each = (sum((plus(1 + D(q, i) - D(q, j)) for j in far), lam * D(q, i)) for i in near)
-        cost += sum(each, ZERO) / len(near)
+    for q, relevant, irrelevant in queries:
+        losses = (sum((plus(1 + D(q, i) - D(q, j)) for j in irrelevant), lam * D(q, i)) for i in relevant)
+        cost += sum(losses, ZERO) / len(relevant)
     return cost
 
 
@@ -210,18 +212,18 @@ def collapse(D, y, weights=None, neighbors=None) -> arb:
     """The divergences of MCML, among all others or given neighbors."""
     n, cost = len(y), arb(0)
     for i in range(n):
-        listed = [j for j in range(n) if j != i] if neighbors is None else neighbors[i].tolist()
-        if not (mates := [j for j in listed if y[j] == y[i]]):
+        candidates = [j for j in range(n) if j != i] if neighbors is None else neighbors[i].tolist()
+        if not (mates := [j for j in candidates if y[j] == y[i]]):
             continue
-        others = log_sum_exp([-D(i, k) for k in listed])
-        term = arb(sum((D(i, j) for j in mates), ZERO) / len(mates)) + others - arb(len(mates)).log()
+        partition = log_sum_exp([-D(i, k) for k in candidates])
+        term = arb(sum((D(i, j) for j in mates), ZERO) / len(mates)) + partition - arb(len(mates)).log()
         cost += term if weights is None else arb(number(float(weights[i]))) * term
     return cost
 
 
 def mmc(D, pairs, similar, weights=None) -> arb:
     """Minus the spread of the dissimilar pairs, of the largest multiple up to 1 that the budget allows."""
-    w = [ONE] * len(pairs) if weights is None else numbers(weights)
+    w = [UNIT] * len(pairs) if weights is None else numbers(weights)
     rows = [(c, D(i, j), bool(s)) for c, (i, j), s in zip(w, pairs.tolist(), similar, strict=True)]
     spent = sum((c * q for c, q, same in rows if same), ZERO)
     gained = total(arb(c) * arb(q).sqrt() for c, q, same in rows if not same)
@@ -230,10 +232,10 @@ def mmc(D, pairs, similar, weights=None) -> arb:
 
 def itml(D, M, pairs, similar, upper, lower, gamma, prior, weights=None) -> arb:
     """ITML with the best slacks."""
-    w, slack = [ONE] * len(pairs) if weights is None else numbers(weights), arb(0)
+    w, slack = [UNIT] * len(pairs) if weights is None else numbers(weights), arb(0)
     for (a, b), same, c in zip(pairs.tolist(), similar, w, strict=True):
         ratio = D(a, b) / number(upper if same else lower)
-        slack += arb(c) * ratio_divergence((max if same else min)(ratio, ONE))
+        slack += arb(c) * ratio_divergence((max if same else min)(ratio, UNIT))
     return divergence(M, prior) + arb(number(gamma)) * slack
 
 

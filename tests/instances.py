@@ -13,7 +13,7 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn.problem import LMNNProblem
 
 # Optima of LMNN with three target neighbors on standardized data, by name and push weight.
-KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
+OPTIMA = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
 
 
 def standardized(name: str, push_weight: float) -> LMNNProblem:
@@ -26,23 +26,23 @@ def rounding(value: float) -> float:
     return 1e-9 * max(1.0, abs(value))
 
 
-def assert_same(found: float, expected: float) -> None:
+def assert_same(value: float, expected: float) -> None:
     """Two numbers agree up to rounding."""
-    assert np.isfinite(found)
-    assert abs(found - expected) <= rounding(expected), f"{found!r} is not {expected!r}"
+    assert np.isfinite(value)
+    assert abs(value - expected) <= rounding(expected), f"{value!r} is not {expected!r}"
 
 
 def assert_sandwich(*solutions) -> None:
     """Every lower bound is below every objective, up to rounding."""
-    least = min(solution.objective for solution in solutions)
-    assert max(solution.lower_bound for solution in solutions) <= least + rounding(least), solutions
+    upper = min(solution.objective for solution in solutions)
+    assert max(solution.lower_bound for solution in solutions) <= upper + rounding(upper), solutions
 
 
-def assert_close(found: np.ndarray, expected: np.ndarray, scale: float | None = None) -> None:
+def assert_close(array: np.ndarray, expected: np.ndarray, scale: float | None = None) -> None:
     """Two arrays agree up to rounding of their largest entry, or of `scale`."""
     scale = max(np.abs(expected).max(initial=0.0), 1e-300) if scale is None else scale
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max(initial=0.0) <= 1e-9 * scale
+    assert array.shape == expected.shape
+    assert np.abs(array - expected).max(initial=0.0) <= 1e-9 * scale
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Instance:
 
     def random_dual(self, rng: np.random.Generator) -> Dual:
         """Nonnegative multipliers, also outside the box, of foreign triplets, and of one triplet twice."""
-        n, own = len(self.y), np.array(self.statement.triplets).reshape(-1, 3)
-        chosen = own[rng.integers(0, len(own), rng.integers(0, 2 * len(own)))]
+        n, triplets = len(self.y), np.array(self.statement.triplets).reshape(-1, 3)
+        chosen = triplets[rng.integers(0, len(triplets), rng.integers(0, 2 * len(triplets)))]
         foreign = rng.integers(0, n, (rng.integers(0, 4), 3))
         rows = np.concatenate([chosen, foreign])
         rows = rows[rng.permutation(len(rows))]
@@ -108,8 +108,8 @@ def make_instance(kind: str, seed: int, *, mu: float = 0.3, ridge: float = 0.0, 
         group = np.array([np.sum(y[:i] == y[i]) % 2 for i in range(n)])
         X[:, 2] = group + 1e-6 * X[:, 2]
         X[:, 2] -= X[:, 2].mean()
-        near = X * [1, 1, 100]
-        targets = np.array(oracles.target_neighbors(near, y, k))
+        stretched = X * [1, 1, 100]
+        targets = np.array(oracles.target_neighbors(stretched, y, k))
     if kind == "graph":
         graph = sp.dok_array((n, n))
         for i in range(n):
@@ -124,8 +124,8 @@ def make_instance(kind: str, seed: int, *, mu: float = 0.3, ridge: float = 0.0, 
         rows = every[rng.integers(0, len(every), 40)]
         weights = rng.exponential(size=len(rows)) * (rng.random(len(rows)) < 0.9)
         problem = LMNNProblem.from_triplets(X, rows, weights, mu, **options)
-        listed = [tuple(map(int, row)) for row in rows]
-        return Instance(problem, oracles.Statement.from_triplets(X, listed, weights, *shared), y)
+        triplets = [tuple(map(int, row)) for row in rows]
+        return Instance(problem, oracles.Statement.from_triplets(X, triplets, weights, *shared), y)
     problem = LMNNProblem.from_labels(X, y, k, mu, target_neighbors=targets, **options)
     if targets is None:
         targets = oracles.target_neighbors(X.astype(float), y, k)

@@ -25,11 +25,11 @@ def target_neighbors(X, y, k, tie=1e-9):
     """Clearly nearer than the k-th first, then those tied with the k-th by lowest index; listed nearest first."""
     lists = []
     for i in range(len(X)):
-        others = [j for j in range(len(X)) if j != i and y[j] == y[i]]
-        d = {j: float(np.sum((X[i] - X[j]) ** 2)) for j in others}
+        mates = [j for j in range(len(X)) if j != i and y[j] == y[i]]
+        d = {j: float(np.sum((X[i] - X[j]) ** 2)) for j in mates}
         kth = sorted(d.values())[k - 1]
-        nearer = [j for j in others if d[j] < kth * (1 - tie)]
-        tied = [j for j in others if kth * (1 - tie) <= d[j] <= kth * (1 + tie)]
+        nearer = [j for j in mates if d[j] < kth * (1 - tie)]
+        tied = [j for j in mates if kth * (1 - tie) <= d[j] <= kth * (1 + tie)]
         lists.append(sorted((nearer + tied)[:k], key=lambda j: (d[j], j)))
     return lists
 
@@ -40,13 +40,13 @@ def all_triplets(targets, y):
 
 def impostors(X, M, targets, y, widen=0.0):
     """Per anchor, the examples of other classes within (1 + furthest target) * (1 + widen)."""
-    found = {}
+    by_anchor = {}
     for i in range(len(X)):
         mine = [j for j in targets[i] if j >= 0]
         if mine:
             limit = (1 + max(distance(X, M, i, j) for j in mine)) * (1 + widen)
-            found[i] = [m for m in range(len(X)) if y[m] != y[i] and distance(X, M, i, m) <= limit]
-    return found
+            by_anchor[i] = [m for m in range(len(X)) if y[m] != y[i] and distance(X, M, i, m) <= limit]
+    return by_anchor
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class Statement:
         """The dual objective of multipliers of `triplets`, or -inf where they are infeasible beyond rounding."""
         S = self.cost_matrix()
         value = 0.0
-        for t, w, at in zip(self.triplets, self.weights, a, strict=True):
-            if at < 0 or (not self.squared and at > self.mu * w * (1 + 1e-12)):
+        for t, w, multiplier in zip(self.triplets, self.weights, a, strict=True):
+            if multiplier < 0 or (not self.squared and multiplier > self.mu * w * (1 + 1e-12)):
                 return -np.inf
-            S = S - at * self.margin_matrix(t)
-            value += at - (at**2 / (4 * self.mu * w) if self.squared else 0.0)
+            S = S - multiplier * self.margin_matrix(t)
+            value += multiplier - (multiplier**2 / (4 * self.mu * w) if self.squared else 0.0)
         scale = max(1e-300, np.abs(self.cost_matrix()).max())
         return value if np.linalg.eigvalsh(S)[0] >= -1e-9 * scale else -np.inf
 

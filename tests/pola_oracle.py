@@ -40,12 +40,12 @@ def update(point: Threshold, v: FloatArray, sign: float, gamma: float = 0.0) -> 
     A similar pair may take the metric out of the cone, by one eigenvalue, and a dissimilar one lowers the threshold, so
     that only half of the second projection is ever needed.
     """
-    moved, step = project_margin(point, v, sign, gamma)
+    projected, step = project_margin(point, v, sign, gamma)
     if step == 0.0:
         return point, 0.0
     if sign > 0:
-        return Threshold(psd.project(moved.metric), moved.threshold), step
-    return Threshold(moved.metric, max(1.0, moved.threshold)), step
+        return Threshold(psd.project(projected.metric), projected.threshold), step
+    return Threshold(projected.metric, max(1.0, projected.threshold)), step
 
 
 def separable(seed: int, weight: float | None = None, p: int = 25, start: float = 1.5) -> sm.POLAProblem:

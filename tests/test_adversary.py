@@ -70,18 +70,18 @@ def test_problems_that_broke_something_are_certified(seed, statement, family):
 
 def test_the_judge_sees_what_is_false():
     ctx.prec = DIGITS
-    true, infinity = Claim("a", 1.0, 0.5, at=arb(1)), float("inf")
+    true, infinity = Claim("a", 1.0, 0.5, exact=arb(1)), float("inf")
     for claim, kind in (
-        (Claim("b", 1.0 - 2.0**-53, 0.5, at=arb(1)), "objective"),
+        (Claim("b", 1.0 - 2.0**-53, 0.5, exact=arb(1)), "objective"),
         (Claim("b", 2.0, 1.0 + 2.0**-52), "bound"),
         (Claim("b", infinity, infinity), "bound"),
         (Claim("b", 0.75, 0.875), "contradiction"),
         (Claim("b", float("nan"), 0.0), "nan"),
-        (Claim("b", 2.0, 0.5, at=arb(2), optimal=0.1), "optimal"),
+        (Claim("b", 2.0, 0.5, exact=arb(2), optimal=0.1), "optimal"),
     ):
         ledger = Ledger([true, claim])
         ledger.judge(arb(0))
-        assert {(verb, found) for verb, found, _ in ledger.found} >= {("b", kind)}
-    honest = Ledger([true, Claim("b", 2.0, 0.25, at=arb(2), optimal=0.5)])
+        assert {(verb, violation) for verb, violation, _ in ledger.violations} >= {("b", kind)}
+    honest = Ledger([true, Claim("b", 2.0, 0.25, exact=arb(2), optimal=0.5)])
     honest.judge(arb(0))
-    assert honest.found == []
+    assert honest.violations == []

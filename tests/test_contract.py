@@ -199,9 +199,9 @@ def test_verify(name):
 def test_path(name):
     problem = make(name)
     if name not in WORKS["path"]:
-        given = {weight: [0.5] for weight in problem.weights[:1]} or {"ridge": [0.5]}
+        values = {weight: [0.5] for weight in problem.weights[:1]} or {"ridge": [0.5]}
         with pytest.raises((TypeError, ValueError)):
-            sm.path(problem, **given)
+            sm.path(problem, **values)
         return
     for weight in problem.weights:
         solutions = sm.path(problem, tol=1e-2, max_time=30, **{weight: VALUES.get(weight, [0.3, 0.6])})
@@ -221,22 +221,22 @@ def test_explain(name):
             with pytest.raises(TypeError, match="explain does not take"):
                 sm.explain(solution)
             continue
-        found = sm.explain(solution)
-        certificate, sensitivity = found.certificate, found.sensitivity
+        explanation = sm.explain(solution)
+        certificate, sensitivity = explanation.certificate, explanation.sensitivity
         assert certificate.lower_bound <= solution.objective + rounding(solution.objective)
         assert certificate.objective == pytest.approx(sensitivity.at_most(), rel=1e-9)
-        assert certificate.constraints in repr(found)
-        for table in (found.support, found.influence, found.slacks):
+        assert certificate.constraints in repr(explanation)
+        for table in (explanation.support, explanation.influence, explanation.slacks):
             assert len({len(column) for column in table.to_dict().values()}) <= 1
-        roles = {role: values.sum() for role, values in found.influence.by_role.items()}
-        assert all(len(values) == N for values in found.influence.by_role.values())
+        roles = {role: values.sum() for role, values in explanation.influence.by_role.items()}
+        assert all(len(values) == N for values in explanation.influence.by_role.values())
         for kind in (("first", "second"), ("anchor", "target", "impostor"), ("near_first", "far_second")):
             sums = [roles[role] for role in kind if role in roles]
             assert sums == pytest.approx([sensitivity.margin or sums[0]] * len(sums) if sums else [], rel=1e-9)
-        support, size = found.support, found.support.multipliers.max(initial=1e-9)
+        support, size = explanation.support, explanation.support.multipliers.max(initial=1e-9)
         assert (support.lower <= support.multipliers + 1e-9 * size).all()
         assert (support.multipliers <= support.upper + 1e-9 * size).all()
-        assert (found.slacks.values > 0).all()
+        assert (explanation.slacks.values > 0).all()
 
 
 @pytest.mark.parametrize("name", FACTORIES)
@@ -255,27 +255,27 @@ def test_to_cvxpy(name):
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_compare_sets_equals_side_by_side_and_refuses_the_rest(name):
-    own = solutions_of(name)
-    alike = [s for s in own if type(s.certificate) is type(own[0].certificate)]
-    alike = [s for s in alike if s.certificate.program == own[0].certificate.program]
+    solutions = solutions_of(name)
+    alike = [s for s in solutions if type(s.certificate) is type(solutions[0].certificate)]
+    alike = [s for s in alike if s.certificate.program == solutions[0].certificate.program]
     assert sm.compare(*alike).consistent
-    assert own[0].solver in str(sm.compare(*alike))
-    for other in own:
-        if type(other.certificate) is not type(own[0].certificate):
+    assert solutions[0].solver in str(sm.compare(*alike))
+    for second in solutions:
+        if type(second.certificate) is not type(solutions[0].certificate):
             with pytest.raises(ValueError, match="certificates"):
-                sm.compare(own[0], other)
+                sm.compare(solutions[0], second)
     elsewhere = solved("itml" if name != "itml" else "mmc", "conic")
     with pytest.raises(ValueError, match="different problems"):
-        sm.compare(own[0], elsewhere)
+        sm.compare(solutions[0], elsewhere)
 
 
 @pytest.mark.parametrize("name", sorted(statements()))
 def test_command_line(name, tmp_path):
     X, y = data()
     np.savez(tmp_path / "data.npz", X=X, y=y)
-    own = ["--set", "n_pairs=20"] if name in ("pola", "mmc", "itml", "lego", "lego-batch") else []
-    own += ["--set", "ridge=0.1"] if name == "kernel-lmnn" else []
-    arguments = [str(tmp_path / "data.npz"), "--statement", name, *own]
+    settings = ["--set", "n_pairs=20"] if name in ("pola", "mmc", "itml", "lego", "lego-batch") else []
+    settings += ["--set", "ridge=0.1"] if name == "kernel-lmnn" else []
+    arguments = [str(tmp_path / "data.npz"), "--statement", name, *settings]
     result = CliRunner().invoke(app, ["solve", *arguments, "--output", str(tmp_path / "metric.npz")])
     assert result.exit_code == 0, result.output
     result = CliRunner().invoke(app, ["verify", *arguments[:1], str(tmp_path / "metric.npz"), *arguments[1:]])

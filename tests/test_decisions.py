@@ -39,16 +39,16 @@ def factor(M: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))).T
 
 
-def adversaries(near: NearOptimal, X: np.ndarray, rng: np.random.Generator, n: int = 15) -> list[np.ndarray]:
+def adversaries(region: NearOptimal, X: np.ndarray, rng: np.random.Generator, n: int = 15) -> list[np.ndarray]:
     """Factors in the ball: steps of the radius against comparisons of neighbors with others, back in the cone."""
-    M, found = near.components.T @ near.components, []
-    close = nearest_neighbors(near.components, X, n_neighbors=12)[1]
+    M, metrics = region.components.T @ region.components, []
+    close = nearest_neighbors(region.components, X, n_neighbors=12)[1]
     for _ in range(n):
         i = rng.integers(len(X))
         inside, outside = X[i] - X[close[i, rng.integers(K)]], X[i] - X[close[i, rng.integers(K, 12)]]
         B = np.outer(outside, outside) - np.outer(inside, inside)
-        found.append(factor(M - near.radius * B / np.linalg.norm(B)))
-    return found
+        metrics.append(factor(M - region.radius * B / np.linalg.norm(B)))
+    return metrics
 
 
 @pytest.mark.parametrize("name", sorted(statements()))
@@ -56,18 +56,18 @@ def test_no_metric_of_the_ball_contradicts_what_is_settled(name):
     (X, y), problem, rng = data(), statements()[name], np.random.default_rng(0)
     solution, pairs = sm.solve(problem, tol=1e-6), rng.integers(0, 60, (200, 2))
     for radius in (1e-4, 1e-2, 1e-1):
-        near = replace(sm.near_optimal(solution), radius=radius)
-        labels, neighbors, (low, high) = near.labels(X, y), near.neighbors(X), near.distances(X, pairs)
-        matches = near.matches(X, pairs, 2.0)
+        region = replace(sm.near_optimal(solution), radius=radius)
+        labels, neighbors, (low, high) = region.labels(X, y), region.neighbors(X), region.distances(X, pairs)
+        matches = region.matches(X, pairs, 2.0)
         if radius == 1e-4:
             assert labels.share > 0.8
             assert neighbors.share > 0.8
-        for L in adversaries(near, X, rng):
-            assert np.linalg.norm(L.T @ L - near.components.T @ near.components) <= radius * (1 + 1e-6)
+        for L in adversaries(region, X, rng):
+            assert np.linalg.norm(L.T @ L - region.components.T @ region.components) <= radius * (1 + 1e-6)
             assert (knn_predict(L, X, y) == labels.values)[labels.settled].all()
-            other = nearest_neighbors(L, X, n_neighbors=K)[1]
-            kept = (neighbors.values[:, :, None] == other[:, None]).any(axis=2)
-            assert kept[neighbors.settled].all()
+            neighbors_there = nearest_neighbors(L, X, n_neighbors=K)[1]
+            shared = (neighbors.values[:, :, None] == neighbors_there[:, None]).any(axis=2)
+            assert shared[neighbors.settled].all()
             D = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
             assert ((low <= D) & (high >= D)).all()
             assert ((D <= 2.0) == matches.values)[matches.settled].all()
@@ -77,17 +77,17 @@ def test_no_metric_of_the_ball_contradicts_what_is_settled(name):
 def test_metrics_as_good_as_the_solution_are_in_the_ball(name):
     problem = statements()[name]
     rough, exact = sm.solve(problem, tol=1e-2), sm.solve(problem, tol=1e-9)
-    start, best = (np.asarray(each.components.T @ each.components) for each in (rough, exact))
-    near, half = sm.near_optimal(rough), sm.near_optimal(rough, optimum=True)
+    start, best = (np.asarray(solution.components.T @ solution.components) for solution in (rough, exact))
+    region, half = sm.near_optimal(rough), sm.near_optimal(rough, optimum=True)
     # Beyond the optimum on the ray from the solution, the farthest metric that is as good, up to a hair.
     low, high = 1.0, 10.0
     for _ in range(40):
-        middle = 0.5 * (low + high)
-        good = problem.objective(factor(start + middle * (best - start))) <= rough.objective
-        low, high = (middle, high) if good else (low, middle)
+        midpoint = 0.5 * (low + high)
+        good = problem.objective(factor(start + midpoint * (best - start))) <= rough.objective
+        low, high = (midpoint, high) if good else (low, midpoint)
     far = np.linalg.norm(factor(start + low * (best - start)).T @ factor(start + low * (best - start)) - start)
     assert 0.0 < np.linalg.norm(best - start) <= half.radius
-    assert far <= near.radius
+    assert far <= region.radius
 
 
 @pytest.mark.parametrize(
@@ -115,22 +115,24 @@ def test_the_radius_is_the_distance_of_the_farthest_metric_that_is_as_good():
     X, center = data()[0], np.diag([1.0, 2.0, 3.0, 4.0])
     problem, L = sm.MetricProblem(X, terms.Frobenius(center)), np.sqrt(center + 0.1 * np.diag([1.0, 0.0, 2.0, 0.0]))
     solution = replace(sm.solve(problem), components=L, certificate=problem.certify(L))
-    apart = np.linalg.norm(L.T @ L - center)  # the mirror image is as good, and twice as far
-    assert 2.0 * apart <= sm.near_optimal(solution).radius <= 2.0 * apart * (1 + 1e-6)
-    assert apart <= sm.near_optimal(solution, optimum=True).radius <= apart * (1 + 1e-6)
+    distance = np.linalg.norm(L.T @ L - center)  # the mirror image is as good, and twice as far
+    assert 2.0 * distance <= sm.near_optimal(solution).radius <= 2.0 * distance * (1 + 1e-6)
+    assert distance <= sm.near_optimal(solution, optimum=True).radius <= distance * (1 + 1e-6)
 
 
 def test_the_threshold_of_pola_moves_with_the_metric():
     (X, _), rng = data(), np.random.default_rng(0)
-    near = replace(sm.near_optimal(sm.solve(statements()["pola"])), radius=0.02)
+    region = replace(sm.near_optimal(sm.solve(statements()["pola"])), radius=0.02)
     pairs = rng.integers(0, 60, (300, 2))
-    found, V = near.matches(X, pairs), X[pairs[:, 0]] - X[pairs[:, 1]]
-    assert 0.5 < found.share < 1.0
-    M, b = near.components.T @ near.components, near.threshold
-    for v, match, settled in zip(V, found.values, found.settled, strict=True):
-        size = near.radius / np.hypot(v @ v, 1.0) * (-1.0 if match else 1.0)
-        other = v @ (M - size * np.outer(v, v)) @ v <= b + size  # of all in the ball the most against the match
-        assert not settled or other == match
+    matches, V = region.matches(X, pairs), X[pairs[:, 0]] - X[pairs[:, 1]]
+    assert 0.5 < matches.share < 1.0
+    M, b = region.components.T @ region.components, region.threshold
+    for v, match, decided in zip(V, matches.values, matches.settled, strict=True):
+        size = region.radius / np.hypot(v @ v, 1.0) * (-1.0 if match else 1.0)
+        moved_distance = (
+            v @ (M - size * np.outer(v, v)) @ v <= b + size
+        )  # of all in the ball the most against the match
+        assert not decided or moved_distance == match
 
 
 @pytest.mark.parametrize(("shift", "scale"), [(0.0, 2.0**-480), (0.0, 2.0**400), (1e6, 1.0), (1e15, 1.0)])
@@ -138,26 +140,26 @@ def test_decisions_are_exact_arithmetics_at_any_scale(shift, scale):
     rng = np.random.default_rng(3)
     X = scale * (shift + rng.integers(-3, 4, (30, 2)) + np.where(rng.random((30, 2)) < 0.5, 0.0, 1e-9))
     L = np.array([[1.0, 0.3], [0.0, 1e-4]])
-    near, pairs = NearOptimal(L, 1e-12), rng.integers(0, 30, (60, 2))
-    low, high = near.distances(X, pairs)
+    region, pairs = NearOptimal(L, 1e-12), rng.integers(0, 30, (60, 2))
+    low, high = region.distances(X, pairs)
     exact = [[Fraction(value) for value in row] for row in X.tolist()]
     factors = [[Fraction(value) for value in row] for row in L.tolist()]
 
     def bounds(i: int, j: int) -> tuple[Fraction, Fraction]:
         v = [a - b for a, b in zip(exact[i], exact[j], strict=True)]
         D = sum(sum(a * b for a, b in zip(row, v, strict=True)) ** 2 for row in factors)
-        slack = Fraction(near.radius) * sum(a * a for a in v)
+        slack = Fraction(region.radius) * sum(a * a for a in v)
         return D - slack, D + slack
 
     for (i, j), below, above in zip(pairs.tolist(), low, high, strict=True):
-        least, most = bounds(i, j)
-        assert Fraction(float(below)) <= max(least, 0)
-        assert Fraction(float(above)) >= most
-    found = near.neighbors(X)
-    for i, (rows, certain) in enumerate(zip(found.values, found.settled, strict=True)):
+        lower, upper = bounds(i, j)
+        assert Fraction(float(below)) <= max(lower, 0)
+        assert Fraction(float(above)) >= upper
+    neighbors = region.neighbors(X)
+    for i, (rows, certain) in enumerate(zip(neighbors.values, neighbors.settled, strict=True)):
         for j in rows[certain]:
-            others = [bounds(i, l) for l in range(30) if l not in (i, j)]
-            assert sum(most <= bounds(i, int(j))[0] for _, most in others) < K
+            intervals = [bounds(i, l) for l in range(30) if l not in (i, j)]
+            assert sum(upper <= bounds(i, int(j))[0] for _, upper in intervals) < K
             assert sum(exact[l] == exact[int(j)] for l in range(30) if l != i and l != j) < K
 
 
@@ -174,10 +176,10 @@ def test_radius_infinity_leaves_everything_open_and_zero_radius_nothing_but_ties
 
 def test_labels_are_settled_where_open_neighbors_agree():
     X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0]])
-    near = NearOptimal(np.eye(2), 0.1)
-    assert near.labels(X[1:], [0, 0, 1], X[:1], 1).settled.tolist() == [True]
-    assert not near.neighbors(X[1:], X[:1], 1).settled.any()
-    assert near.labels(X[1:], [0, 1, 1], X[:1], 1).settled.tolist() == [False]
+    region = NearOptimal(np.eye(2), 0.1)
+    assert region.labels(X[1:], [0, 0, 1], X[:1], 1).settled.tolist() == [True]
+    assert not region.neighbors(X[1:], X[:1], 1).settled.any()
+    assert region.labels(X[1:], [0, 1, 1], X[:1], 1).settled.tolist() == [False]
 
 
 def test_statements_that_are_not_strongly_convex_say_what_is_missing():

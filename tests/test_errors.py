@@ -14,11 +14,11 @@ Y = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2])
 T = np.arange(float(N))
 PAIRS = np.array([[0, 1], [2, 3], [4, 5], [0, 6], [1, 7], [2, 5], [6, 7], [3, 8], [3, 8]])
 SIMILAR = np.array([1, 1, 1, -1, -1, -1, 1, -1, -1])
-LINE, BOTH, SIGNS = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]], [True, False]
+LINE, TWO_PAIRS, SIGNS = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]], [True, False]
 HOLED = np.where(np.arange(N)[:, None] == 2, np.nan, X)
 EQUAL = X[[0, 1, 2, 3, 4, 5, 0, 7, 8]]
 CHUNKS = [[0.0, 0.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.5]]
-ONE, TWO = np.ones(3), np.ones((2, 3))
+ROW, ROWS = np.ones(3), np.ones((2, 3))
 KERNEL = np.exp(-np.sum((X[:, None] - X) ** 2 / 50.0, axis=2))
 FROBENIUS = sm.FrobeniusLMNNProblem.from_labels(X, Y, 1, 0.5, 1.0)
 
@@ -51,36 +51,36 @@ def frml(rank=2, **options):
     ("call", "words"),
     [
         # Pairs
-        (lambda: sm.POLAProblem([[0.0], [np.nan], [1.0]], BOTH, SIGNS), "NaN"),
+        (lambda: sm.POLAProblem([[0.0], [np.nan], [1.0]], TWO_PAIRS, SIGNS), "NaN"),
         (lambda: sm.POLAProblem(LINE, [[0, 1], [0, 3]], SIGNS), "outside 0..2"),
         (lambda: sm.POLAProblem(LINE, [[0, 1], [-1, 2]], SIGNS), "outside 0..2"),
         (lambda: sm.POLAProblem(LINE, [[0.0, 1.0], [0.0, 2.0]], SIGNS), "integer"),
         (lambda: sm.POLAProblem(LINE, [[0, 1], [2, 2]], SIGNS), r"pair \[2, 2\] repeats a row"),
         (lambda: sm.POLAProblem(LINE, np.zeros((0, 2), int), []), "pairs is empty"),
-        (lambda: sm.POLAProblem(LINE, BOTH, [True]), "2 pairs"),
-        (lambda: sm.POLAProblem(LINE, BOTH, [1, 0]), r"\+1"),
-        (lambda: sm.POLAProblem(LINE, BOTH, ["yes", "no"]), "bool"),
-        (lambda: sm.POLAProblem(LINE, BOTH, [1, np.nan]), "bool"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, 0), "slack_weight must be positive"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, -1.0), "slack_weight"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, np.inf), "slack_weight"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, None, 0.9), "initial_threshold"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS, None, np.nan), "initial_threshold"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS).certify(metric=[[1.0]], dual=[1.0]), "one per pair"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS).certify(metric=[[1.0]], threshold=np.nan), "threshold"),
-        (lambda: sm.POLAProblem(LINE, BOTH, SIGNS).objective(), "exactly one"),
-        (lambda: sm.solve(sm.POLAProblem(LINE, BOTH, SIGNS, 0.3), solver="batch"), "slack_weight=None"),
-        (lambda: sm.solve(sm.POLAProblem(LINE, BOTH, SIGNS), solver="batch", beta=0.0), "beta"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, [True]), "2 pairs"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, [1, 0]), r"\+1"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, ["yes", "no"]), "bool"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, [1, np.nan]), "bool"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, 0), "slack_weight must be positive"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, -1.0), "slack_weight"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, np.inf), "slack_weight"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, None, 0.9), "initial_threshold"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, None, np.nan), "initial_threshold"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS).certify(metric=[[1.0]], dual=[1.0]), "one per pair"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS).certify(metric=[[1.0]], threshold=np.nan), "threshold"),
+        (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS).objective(), "exactly one"),
+        (lambda: sm.solve(sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, 0.3), solver="batch"), "slack_weight=None"),
+        (lambda: sm.solve(sm.POLAProblem(LINE, TWO_PAIRS, SIGNS), solver="batch", beta=0.0), "beta"),
         (lambda: sm.MMCProblem(X, [[0, 0], [1, 2]], SIGNS), r"pair \[0, 0\] repeats a row"),
         (lambda: sm.MMCProblem(X, [[0, 1], [1, 0], [2, 3]], [True, False, False]), r"\[0, 1\] is listed both.* \(1"),
         (lambda: sm.MMCProblem(X, [[0, 1], [1, 9]], SIGNS), "outside 0..8"),
-        (lambda: sm.MMCProblem(X, BOTH, [True, True]), "no dissimilar pairs"),
-        (lambda: sm.MMCProblem(X, BOTH, [-1, -1]), "no similar pairs"),
-        (lambda: sm.MMCProblem(X, BOTH, [1, 0]), "must be bool, or"),
-        (lambda: sm.MMCProblem(X, BOTH, [True]), "one value per pair"),
+        (lambda: sm.MMCProblem(X, TWO_PAIRS, [True, True]), "no dissimilar pairs"),
+        (lambda: sm.MMCProblem(X, TWO_PAIRS, [-1, -1]), "no similar pairs"),
+        (lambda: sm.MMCProblem(X, TWO_PAIRS, [1, 0]), "must be bool, or"),
+        (lambda: sm.MMCProblem(X, TWO_PAIRS, [True]), "one value per pair"),
         (lambda: sm.MMCProblem(X, [[0.0, 1.0], [1, 2]], SIGNS), "integer"),
         (lambda: sm.MMCProblem(HOLED, PAIRS, SIMILAR), "NaN"),
-        (lambda: sm.MMCProblem([[0.0], [1.0], [0.0]], BOTH, SIGNS), "coincide"),
+        (lambda: sm.MMCProblem([[0.0], [1.0], [0.0]], TWO_PAIRS, SIGNS), "coincide"),
         (lambda: sm.MMCProblem(X, PAIRS, SIMILAR).certify(np.eye(3), dual=np.ones(4)), "5 finite multipliers"),
         (lambda: sm.MMCProblem.from_labels(X, Y, 0), "n_pairs"),
         (lambda: itml(gamma=0.0), "gamma must be positive"),
@@ -90,7 +90,7 @@ def frml(rank=2, **options):
         (lambda: itml(upper=0.0), "upper must be positive"),
         (lambda: itml(prior=np.diag([1.0, 1.0, 0.0])), "positive definite"),
         (lambda: itml(prior=np.eye(2)), r"shape \(3, 3\)"),
-        (lambda: itml().certify(np.eye(3), dual=ONE), "9 finite multipliers"),
+        (lambda: itml().certify(np.eye(3), dual=ROW), "9 finite multipliers"),
         (lambda: sm.ITMLProblem(EQUAL, PAIRS, SIMILAR), r"dissimilar pair \[0, 6\] has two equal examples"),
         (lambda: sm.ITMLProblem(X, [], []), "there are no pairs"),
         (lambda: sm.ITMLProblem(X, [[0, 1], [1, 0]], SIGNS), "similar and as dissimilar"),
@@ -153,9 +153,9 @@ def frml(rank=2, **options):
         (lambda: queries(loss="hard"), "hard"),
         (lambda: queries(loss="nonsense"), "nonsense"),
         (lambda: queries(margin=-1.0), "margin"),
-        (lambda: queries(triplet_weights=ONE), "weights"),
+        (lambda: queries(triplet_weights=ROW), "weights"),
         (lambda: sm.certify(queries(), metric=np.eye(3)), "map of queries"),
-        (lambda: sm.certify(queries(), TWO), "components must have shape"),
+        (lambda: sm.certify(queries(), ROWS), "components must have shape"),
         (lambda: sm.solve(queries()).save_proof("nowhere.npz"), "no method proof"),
         (lambda: write(sm.solve(queries()), "nowhere.html"), "no metric"),
         # Comparisons and rankings
@@ -173,12 +173,12 @@ def frml(rank=2, **options):
         (lambda: frml(4), "n_components must be a positive integer and at most 3"),
         (lambda: frml(loss="map"), "'warp' or 'auc'"),
         (lambda: frml(gamma=0.5), "gamma must be a finite number of at least 1"),
-        (lambda: frml(init=TWO), "smaller rank"),
+        (lambda: frml(init=ROWS), "smaller rank"),
         (lambda: frml(init=np.eye(3)), "shape"),
         (lambda: frml(batch_size=0), "batch_size must be a positive integer"),
-        (lambda: frml().update(np.ones(4), ONE, TWO), "3 features, a number that"),
-        (lambda: frml().update(ONE, ONE, TWO[:0]), "without irrelevant items"),
-        (lambda: frml().update(np.inf * ONE, ONE, TWO), "NaN or infinity"),
+        (lambda: frml().update(np.ones(4), ROW, ROWS), "3 features, a number that"),
+        (lambda: frml().update(ROW, ROW, ROWS[:0]), "without irrelevant items"),
+        (lambda: frml().update(np.inf * ROW, ROW, ROWS), "NaN or infinity"),
         (lambda: frml().partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),
         (lambda: frml().partial_fit(np.eye(3), [0, 0, 1]), "has no relevant item"),
         (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 1], 2), "query 2 has no relevant item"),

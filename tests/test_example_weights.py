@@ -24,7 +24,7 @@ COUNTED = {
     "itml": lambda X, y, **w: sm.ITMLProblem.from_labels(X, y, upper=1.0, lower=4.0, gamma=0.5, **w),
     "pola": lambda X, y, **w: sm.POLAProblem.from_labels(X, y, None, slack_weight=0.3, **w),
 }
-OTHERS = {
+WITHOUT_COPIES = {
     "mcml": sm.MCMLProblem.from_labels,
     "nca": sm.NCAProblem.from_labels,
     "log": lambda X, y, **w: sm.NCAProblem.from_labels(X, y, objective="log", **w),
@@ -36,7 +36,7 @@ OTHERS = {
     "lsml": sm.LSMLProblem.from_labels,
     "scml": lambda X, y, **w: sm.SCMLProblem.from_labels(X, y, bases=np.eye(3), **w),
 }
-ALL = {"lmnn": sm.LMNNProblem.from_labels} | COUNTED | OTHERS
+ALL = {"lmnn": sm.LMNNProblem.from_labels} | COUNTED | WITHOUT_COPIES
 
 
 @pytest.mark.parametrize("name", COUNTED)
@@ -44,13 +44,13 @@ def test_whole_weights_are_repeated_rows(name):
     state, copies = COUNTED[name], np.repeat(np.arange(18), COUNTS)
     weighted, copied = state(X, Y, sample_weight=COUNTS), state(X[copies], Y[copies])
     for L in LS:
-        one, two = weighted.certify(L), copied.certify(L)
+        of_weighted, of_copied = weighted.certify(L), copied.certify(L)
         assert weighted.objective(L) == pytest.approx(copied.objective(L), rel=1e-9)
-        assert one.objective == pytest.approx(two.objective, rel=1e-9)
-        assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-5, abs=1e-7)
-    found, other = sm.solve(weighted, tol=1e-5), sm.solve(copied, tol=1e-5)
-    assert found.status.ok
-    assert_sandwich(other, found)
+        assert of_weighted.objective == pytest.approx(of_copied.objective, rel=1e-9)
+        assert of_weighted.lower_bound == pytest.approx(of_copied.lower_bound, rel=1e-5, abs=1e-7)
+    solution, solution_of_copied = sm.solve(weighted, tol=1e-5), sm.solve(copied, tol=1e-5)
+    assert solution.status.ok
+    assert_sandwich(solution_of_copied, solution)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_whole_weights_are_repeated_rows(name):
 )
 def test_automatic_weights_of_slacks_are_those_of_repeated_rows(state, option):
     copies = np.repeat(np.arange(18), COUNTS)
-    weighted, copied, plain = state(X, Y, sample_weight=COUNTS), state(X[copies], Y[copies]), state(X, Y)
+    weighted, copied, unweighted = state(X, Y, sample_weight=COUNTS), state(X[copies], Y[copies]), state(X, Y)
     assert getattr(weighted, option) == pytest.approx(getattr(copied, option), rel=1e-12)
-    assert getattr(weighted, option) < getattr(plain, option)
+    assert getattr(weighted, option) < getattr(unweighted, option)
     for L in LS:
         assert weighted.objective(L) == pytest.approx(copied.objective(L), rel=1e-9)
 
@@ -83,10 +83,10 @@ def test_whole_weights_of_lmnn_are_repeated_rows(make, loss):
     weighted, repeated = make(X, Y, 2, 0.4, loss=loss, sample_weight=COUNTS), copied(make, loss=loss)
     for L in [0.0 * LS[0], *LS]:
         L = np.stack([L, 0.5 * L, 2.0 * L]) if weighted.n_regions > 1 else L
-        one, two = weighted.certify(L), repeated.certify(L)
+        of_weighted, of_repeated = weighted.certify(L), repeated.certify(L)
         assert_same(weighted.objective(L), repeated.objective(L))
-        assert one.objective == pytest.approx(two.objective, rel=1e-9)
-        assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-6, abs=1e-9)
+        assert of_weighted.objective == pytest.approx(of_repeated.objective, rel=1e-9)
+        assert of_weighted.lower_bound == pytest.approx(of_repeated.lower_bound, rel=1e-6, abs=1e-9)
     solved = sm.solve(weighted, tol=1e-3)
     assert solved.status.ok
     assert sm.solve(repeated, tol=1e-3).lower_bound <= solved.objective * (1 + 1e-9)
@@ -96,9 +96,9 @@ def test_a_feature_space_and_a_frobenius_term_take_weights():
     kernel = sm.KernelLMNNProblem.from_labels(X, Y, 2, kernel="rbf", ridge=0.1, sample_weight=WEIGHTS)
     assert sm.solve(kernel).status.ok
     frobenius = sm.FrobeniusLMNNProblem.from_labels(X, Y, 2, sample_weight=WEIGHTS)
-    found, exact = sm.solve(frobenius, tol=1e-4), sm.solve(frobenius, solver="conic", tol=1e-5)
-    assert found.status.ok
-    assert max(found.lower_bound, exact.lower_bound) <= min(found.objective, exact.objective) * (1 + 1e-9)
+    solution, exact = sm.solve(frobenius, tol=1e-4), sm.solve(frobenius, solver="conic", tol=1e-5)
+    assert solution.status.ok
+    assert max(solution.lower_bound, exact.lower_bound) <= min(solution.objective, exact.objective) * (1 + 1e-9)
 
 
 def softmax(L, i):
@@ -109,31 +109,31 @@ def softmax(L, i):
 
 def terms_of(name, L):
     """The term of each example, one at a time."""
-    found = []
+    terms = []
     for i in range(18):
         p, mates = softmax(L, i), (Y[i] == Y) & (np.arange(18) != i)
         if name == "mcml":
-            found.append(-np.log(p[mates] * mates.sum()).mean())
+            terms.append(-np.log(p[mates] * mates.sum()).mean())
         elif name == "mlkr":
-            found.append((T[i] - p @ T) ** 2)
+            terms.append((T[i] - p @ T) ** 2)
         elif name == "soft":
             width = T.std() * 18**-0.2
-            found.append(-p @ np.exp(-((T[i] - T) ** 2) / (2 * width**2)))
+            terms.append(-p @ np.exp(-((T[i] - T) ** 2) / (2 * width**2)))
         else:
-            found.append(-p[mates].sum() if name == "nca" else -np.log(p[mates].sum()))
-    return np.array(found)
+            terms.append(-p[mates].sum() if name == "nca" else -np.log(p[mates].sum()))
+    return np.array(terms)
 
 
 @pytest.mark.parametrize("name", ["mcml", "nca", "log", "soft", "mlkr"])
 def test_a_weight_counts_the_term_of_its_example(name):
     for L in [0.2 * LS[1], 0.5 * LS[1], LS[1]]:
         for weights in (np.ones(18), WEIGHTS, np.eye(18)[5], np.where(np.arange(18) % 3, WEIGHTS, 0.0)):
-            problem = OTHERS[name](X, Y, sample_weight=weights)
+            problem = WITHOUT_COPIES[name](X, Y, sample_weight=weights)
             expected = pytest.approx(float(weights @ terms_of(name, L)), rel=1e-8, abs=1e-8)
             assert problem.objective(L) == expected
     if name == "mcml":
         return
-    problem, step = OTHERS[name](X, Y, sample_weight=WEIGHTS), 1e-6 * RNG.normal(size=(3, 3))
+    problem, step = WITHOUT_COPIES[name](X, Y, sample_weight=WEIGHTS), 1e-6 * RNG.normal(size=(3, 3))
     L = 0.5 * LS[1]
     change = (problem.objective(L + step) - problem.objective(L - step)) / 2
     assert change == pytest.approx(float(np.sum(problem.value_and_gradient(L)[1] * step)), rel=1e-5)
@@ -145,13 +145,13 @@ def D(L, a, b):
 
 def test_means_over_queries_pairs_quadruplets_and_triplets_are_weighted():
     L = LS[1]
-    lost = []
+    losses = []
     for q in range(18):
-        near = [i for i in range(18) if i != q and Y[i] == Y[q]]
+        relevant = [i for i in range(18) if i != q and Y[i] == Y[q]]
         far = [j for j in range(18) if Y[j] != Y[q]]
-        lost.append(np.mean([max(0.0, 1 + 2 * D(L, q, i) - 2 * D(L, q, j)) for i in near for j in far]))
-    problem = OTHERS["mlr"](X, Y, sample_weight=WEIGHTS)
-    expected = np.sum(L * L) + WEIGHTS @ lost / WEIGHTS.sum()
+        losses.append(np.mean([max(0.0, 1 + 2 * D(L, q, i) - 2 * D(L, q, j)) for i in relevant for j in far]))
+    problem = WITHOUT_COPIES["mlr"](X, Y, sample_weight=WEIGHTS)
+    expected = np.sum(L * L) + WEIGHTS @ losses / WEIGHTS.sum()
     assert problem.objective(L) == pytest.approx(expected)
     assert problem.triplets.objective(L) == pytest.approx(expected)
     pairs = list(itertools.combinations(range(18), 2))
@@ -166,7 +166,7 @@ def test_means_over_queries_pairs_quadruplets_and_triplets_are_weighted():
     w = WEIGHTS[np.asarray(quadruplets.quadruplets)].prod(axis=1)
     np.testing.assert_allclose(np.asarray(quadruplets.weights), w)
     assert quadruplets.weight == pytest.approx(1.0 / w.sum())
-    hinge = OTHERS["scml"](X, Y, sample_weight=WEIGHTS).terms[0]
+    hinge = WITHOUT_COPIES["scml"](X, Y, sample_weight=WEIGHTS).terms[0]
     w = WEIGHTS[hinge.roles()["anchor"]] * WEIGHTS[hinge.roles()["impostor"]]
     np.testing.assert_allclose(np.asarray(hinge.weights), w)
     assert hinge.weight == pytest.approx(1.0 / w.sum())
@@ -217,8 +217,8 @@ def test_weights_whose_sums_are_no_floats_are_refused(name):
 def test_a_mean_does_not_depend_on_the_scale_of_its_weights():
     L = np.diag([0.3, 2.0, 0.7])
     for name in ("scml", "lsml"):
-        one, other = (EXTREME[name]([v, 3.0 * v]) for v in (1.0, 2.0**-600))
-        assert other.objective(L) == pytest.approx(one.objective(L), rel=1e-12)
+        reference, scaled = (EXTREME[name]([v, 3.0 * v]) for v in (1.0, 2.0**-600))
+        assert scaled.objective(L) == pytest.approx(reference.objective(L), rel=1e-12)
 
 
 def test_weights_of_terms_are_numbers_whose_products_are_floats():
@@ -247,5 +247,5 @@ def test_what_weights_do_not_reach_says_so():
     for weights in ([1.0], [0.0, 1.0], "a"):
         with pytest.raises(ValueError, match="pair_weights"):
             sm.MMCProblem(X, [[0, 1], [0, 8]], [True, False], weights)
-    at = sm.explain(sm.solve(ALL["itml"](X, Y, sample_weight=WEIGHTS), tol=1e-6)).sensitivity.weights["gamma"]
-    assert at > 0.0
+    derivative = sm.explain(sm.solve(ALL["itml"](X, Y, sample_weight=WEIGHTS), tol=1e-6)).sensitivity.weights["gamma"]
+    assert derivative > 0.0

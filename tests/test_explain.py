@@ -21,9 +21,9 @@ def tight(problem: sm.LMNNProblem) -> sm.Solution:
     return solution
 
 
-def bracket(below: sm.Solution, here: sm.Solution, above: sm.Solution, step: float) -> tuple[float, float]:
+def bracket(below: sm.Solution, center: sm.Solution, above: sm.Solution, step: float) -> tuple[float, float]:
     """The proven slopes of the secants to both sides, the smaller first for a concave function."""
-    return (above.lower_bound - here.objective) / step, (here.objective - below.lower_bound) / step
+    return (above.lower_bound - center.objective) / step, (center.objective - below.lower_bound) / step
 
 
 def triplets_of(table: Support | Slacks) -> sm.Triplets:
@@ -39,19 +39,19 @@ def multipliers_of(dual: sm.Dual, triplets: sm.Triplets, n: int) -> np.ndarray:
 def test_one_triplet_by_hand(solver: str) -> None:
     """Points 0, 1, 3: f(m) = (1 - mu) m + mu [1 - 8 m]_+, so that m = 1/8, a = (1 - mu) / 8, optimum (1 - mu) / 8."""
     problem = sm.LMNNProblem.from_triplets([[0.0], [1], [3]], [[0, 1, 2]], push_weight=0.3)
-    found = sm.explain(sm.solve(problem, solver=solver, tol=1e-6))
-    a, m, near = 0.7 / 8, 1 / 8, pytest.approx
-    assert found.support.multipliers == near([a], rel=1e-5)
-    assert found.support.ceilings == near([0.3])
-    assert found.support.inside.tolist() == [True]
-    assert found.sensitivity.margin == near(a, rel=1e-5)
-    assert found.sensitivity.weights["push_weight"] == near(-m, rel=1e-3)
-    assert found.sensitivity.weights["ridge"] == near(m, rel=1e-5)
-    influence = found.influence
+    explanation = sm.explain(sm.solve(problem, solver=solver, tol=1e-6))
+    a, m, close = 0.7 / 8, 1 / 8, pytest.approx
+    assert explanation.support.multipliers == close([a], rel=1e-5)
+    assert explanation.support.ceilings == close([0.3])
+    assert explanation.support.inside.tolist() == [True]
+    assert explanation.sensitivity.margin == close(a, rel=1e-5)
+    assert explanation.sensitivity.weights["push_weight"] == close(-m, rel=1e-3)
+    assert explanation.sensitivity.weights["ridge"] == close(m, rel=1e-5)
+    influence = explanation.influence
     roles = influence.by_role
-    assert (roles["anchor"][0], roles["target"][1], roles["impostor"][2]) == near((a, a, a), rel=1e-5)
-    assert influence.total.sum() == near(3 * a, rel=1e-5)
-    assert influence.contribution == near([a * (9 - 1) * m / 2, -a * m / 2, a * 9 * m / 2], rel=1e-4)
+    assert (roles["anchor"][0], roles["target"][1], roles["impostor"][2]) == close((a, a, a), rel=1e-5)
+    assert influence.total.sum() == close(3 * a, rel=1e-5)
+    assert influence.contribution == close([a * (9 - 1) * m / 2, -a * m / 2, a * 9 * m / 2], rel=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -84,19 +84,21 @@ def test_weights_of_triplets_by_finite_differences() -> None:
     def solved(changed: np.ndarray) -> sm.Solution:
         return tight(sm.LMNNProblem.from_triplets(X, rows, changed, 0.3, ridge=0.1))
 
-    here, step = solved(weights), 1e-4
-    found = sm.explain(here)
+    solution, step = solved(weights), 1e-4
+    explanation = sm.explain(solution)
     gradient = multipliers_of(
-        sm.Dual(triplets_of(found.slacks), found.sensitivity.constraint_weights), sm.Triplets.from_array(rows), len(X)
+        sm.Dual(triplets_of(explanation.slacks), explanation.sensitivity.constraint_weights),
+        sm.Triplets.from_array(rows),
+        len(X),
     )
     assert (gradient > 1e-3).sum() >= 3
     for t in range(len(rows)):
         unit = step * np.eye(len(rows))[t]
-        low, high = bracket(solved(weights - unit), here, solved(weights + unit), step)
+        low, high = bracket(solved(weights - unit), solution, solved(weights + unit), step)
         assert low - 1e-6 <= gradient[t] <= high + 1e-6
         assert high - low <= 0.02
     far = np.random.default_rng(5).exponential(size=len(rows))
-    tangent = here.objective + gradient @ (far - weights)
+    tangent = solution.objective + gradient @ (far - weights)
     assert solved(far).lower_bound <= tangent + rounding(tangent)
 
 
@@ -114,7 +116,7 @@ def test_nothing_to_explain_is_no_error(small: Instance) -> None:
         small.problem.with_weights(push_weight=0.0),
         sm.LMNNProblem.from_triplets(small.problem.X, np.zeros((0, 3), int), push_weight=0.3),
     ):
-        found = sm.explain(sm.solve(problem, solver="conic"))
-        assert found.certificate.objective == found.sensitivity.margin == 0.0
-        assert len(found.support) == 0
-        assert str(found)
+        explanation = sm.explain(sm.solve(problem, solver="conic"))
+        assert explanation.certificate.objective == explanation.sensitivity.margin == 0.0
+        assert len(explanation.support) == 0
+        assert str(explanation)

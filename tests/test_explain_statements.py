@@ -79,9 +79,9 @@ def loosened(solution: sm.Solution, seed: int, size: float) -> sm.Solution:
 
 
 def constraints_of(solution: sm.Solution) -> tuple[sm.Explanation, Constraints]:
-    found, problem = sm.explain(solution), solution.problem
+    explanation, problem = sm.explain(solution), solution.problem
     assert problem is not None
-    return found, problem.constraints(np.asarray(solution.components, float), solution.dual)
+    return explanation, problem.constraints(np.asarray(solution.components, float), solution.dual)
 
 
 # -- identities, by loops -------------------------------------------------------------------------------------------
@@ -113,19 +113,19 @@ def test_every_optimal_multiplier_is_where_a_loose_solution_says(name: str) -> N
 def test_influence_and_slacks_agree_with_loops(name: str) -> None:
     solution = loosened(solved(name), 3, 0.2)
     problem = solution.problem
-    found, listed = constraints_of(solution)
+    explanation, constraints = constraints_of(solution)
     metrics, n = solution.metrics.astype(float), N
     regions = problem.regions if isinstance(problem, sm.MultiMetricLMNNProblem) else np.zeros(n, int)
 
     def D(a: int, b: int) -> float:
         return float((problem.X[a] - problem.X[b]) @ metrics[regions[b]] @ (problem.X[a] - problem.X[b]))
 
-    contribution, roles = np.zeros(n), {role: np.zeros(n) for role in listed.roles}
-    slack_roles = {role: np.zeros(n) for role in listed.roles}
+    contribution, roles = np.zeros(n), {role: np.zeros(n) for role in constraints.roles}
+    slack_roles = {role: np.zeros(n) for role in constraints.roles}
     costs = 0.0
-    losses = listed.loss.values(listed.excess)
-    for t, a in enumerate(listed.multipliers):
-        rows = {role: int(values[t]) for role, values in listed.roles.items()}
+    losses = constraints.loss.values(constraints.excess)
+    for t, a in enumerate(constraints.multipliers):
+        rows = {role: int(values[t]) for role, values in constraints.roles.items()}
         for role, row in rows.items():
             roles[role][row] += a
             slack_roles[role][row] += losses[t]
@@ -133,28 +133,30 @@ def test_influence_and_slacks_agree_with_loops(name: str) -> None:
             i, j, l = rows["anchor"], rows["target"], rows["impostor"]
             signed, excess = [(i, l, D(i, l)), (i, j, -D(i, j))], 1 - D(i, l) + D(i, j)
         else:
-            i, j, t_pair = rows["first"], rows["second"], int(listed.columns.get("pair", np.arange(N))[t])
+            i, j, t_pair = rows["first"], rows["second"], int(constraints.columns.get("pair", np.arange(N))[t])
             if name == "lego":
-                sign = -1.0 if listed.columns["at_most"][t] else 1.0
+                sign = -1.0 if constraints.columns["at_most"][t] else 1.0
                 excess = -sign * (D(i, j) - TARGETS[t_pair])
             else:
                 sign = -1.0 if SIMILAR[t_pair] else 1.0
                 b = problem.repair(solution.components)[1] if name in ("pola", "hard") else 0.0
                 excess = 1 - sign * (D(i, j) - b) if b else -sign * (D(i, j) - (1.0 if SIMILAR[t_pair] else 3.0))
             signed = [(i, j, sign * D(i, j))]
-        assert name == "hard" or abs(excess - listed.excess[t]) <= 1e-7 * max(1, abs(excess))
+        assert name == "hard" or abs(excess - constraints.excess[t]) <= 1e-7 * max(1, abs(excess))
         for first, second, value in signed:
             contribution[[first, second]] += a * value / 2
         costs += losses[t]
-    assert_close(found.influence.contribution, contribution, 1e3 * max(1, np.abs(contribution).max()))
-    for role in listed.roles:
-        assert_close(found.influence.by_role[role], roles[role], 10.0 * max(1, roles[role].max()))
-        assert_close(found.slacks.by_role[role], slack_roles[role], 10.0 * max(1, slack_roles[role].max()))
+    assert_close(explanation.influence.contribution, contribution, 1e3 * max(1, np.abs(contribution).max()))
+    for role in constraints.roles:
+        assert_close(explanation.influence.by_role[role], roles[role], 10.0 * max(1, roles[role].max()))
+        assert_close(explanation.slacks.by_role[role], slack_roles[role], 10.0 * max(1, slack_roles[role].max()))
         # Listing moves multipliers to their best multiple once more, which the flat dual fixes to half the digits.
-        assert found.influence.by_role[role].sum() == pytest.approx(float(listed.multipliers.sum()), rel=1e-6)
-    assert_same(found.slacks.losses.sum(), costs)
-    assert (np.diff(found.slacks.values) <= 0).all()
-    assert (np.diff(found.support.multipliers) <= 0).all()
+        assert explanation.influence.by_role[role].sum() == pytest.approx(
+            float(constraints.multipliers.sum()), rel=1e-6
+        )
+    assert_same(explanation.slacks.losses.sum(), costs)
+    assert (np.diff(explanation.slacks.values) <= 0).all()
+    assert (np.diff(explanation.support.multipliers) <= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -171,10 +173,10 @@ def test_influence_and_slacks_agree_with_loops(name: str) -> None:
 )
 def test_the_objective_is_made_of_its_sums(name: str, factors: dict[str, float]) -> None:
     for solution in (solved(name), loosened(solved(name), 4, 0.2)):
-        found = sm.explain(solution)
-        assert set(found.slacks.sums) == set(factors)
-        total = sum(factors[key] * value for key, value in found.slacks.sums.items())
-        assert_same(total, found.certificate.objective)
+        explanation = sm.explain(solution)
+        assert set(explanation.slacks.sums) == set(factors)
+        total = sum(factors[key] * value for key, value in explanation.slacks.sums.items())
+        assert_same(total, explanation.certificate.objective)
 
 
 # -- sensitivities, by proven optima of other problems --------------------------------------------------------------
@@ -182,72 +184,77 @@ def test_the_objective_is_made_of_its_sums(name: str, factors: dict[str, float])
 
 @EVERY
 def test_weights_by_proven_optima(name: str) -> None:
-    here, step = solved(name), 1e-3
-    problem = here.problem
-    found = sm.explain(here).sensitivity
-    assert set(found.weights) == (set() if name == "hard" else set(problem.weights))
-    for weight, derivative in found.weights.items():
-        at = {"frobenius": 0.4, "gamma": 0.4, "ridge": 0.1}.get(weight, 0.3)
-        above, below = (tight(problem.with_weights(**{weight: at + s * step})) for s in (1, -1))
-        low, high = (above.lower_bound - here.objective) / step, (here.objective - below.lower_bound) / step
+    solution, step = solved(name), 1e-3
+    problem = solution.problem
+    sensitivity = sm.explain(solution).sensitivity
+    assert set(sensitivity.weights) == (set() if name == "hard" else set(problem.weights))
+    for weight, derivative in sensitivity.weights.items():
+        value = {"frobenius": 0.4, "gamma": 0.4, "ridge": 0.1}.get(weight, 0.3)
+        above, below = (tight(problem.with_weights(**{weight: value + s * step})) for s in (1, -1))
+        low, high = (above.lower_bound - solution.objective) / step, (solution.objective - below.lower_bound) / step
         assert low <= derivative <= high
         assert high - low <= 0.1 * max(1.0, abs(derivative))
-        linear = found.at_most(**{weight: at + 0.2}) - found.at_most(**{weight: at - 0.05})
+        linear = sensitivity.at_most(**{weight: value + 0.2}) - sensitivity.at_most(**{weight: value - 0.05})
         assert linear == pytest.approx(0.25 * derivative, rel=1e-6, abs=1e-9)
-        there = tight(problem.with_weights(**{weight: 0.6}))
-        assert there.lower_bound <= found.at_most(**{weight: 0.6}) + rounding(there.objective)
-    assert found.at_most() == found.objective
+        moved_optimum = tight(problem.with_weights(**{weight: 0.6}))
+        assert moved_optimum.lower_bound <= sensitivity.at_most(**{weight: 0.6}) + rounding(moved_optimum.objective)
+    assert sensitivity.at_most() == sensitivity.objective
     with pytest.raises(TypeError, match="has no weight color"):
-        found.at_most(color=1.0)
+        sensitivity.at_most(color=1.0)
 
 
 def test_a_hard_margin_bounds_every_soft_one() -> None:
-    found = sm.explain(tight(pola(None))).sensitivity
+    sensitivity = sm.explain(tight(pola(None))).sensitivity
     for value in (0.1, 1.0, 100.0):
-        assert tight(pola(value)).lower_bound <= found.at_most(slack_weight=value) + rounding(found.objective)
+        assert tight(pola(value)).lower_bound <= sensitivity.at_most(slack_weight=value) + rounding(
+            sensitivity.objective
+        )
 
 
 def scaled_optimum(name: str, margin: float) -> tuple[float, float]:
     """Bounds of the optimum at another margin: with M = m N the statement of margin m is one of margin 1."""
     problem = CASES[name]()
     if name == "frobenius":
-        there, factor = tight(problem.with_weights(frobenius=0.4 * margin)), margin
+        optimum, factor = tight(problem.with_weights(frobenius=0.4 * margin)), margin
     elif name in ("pola", "hard"):
-        there = tight(sm.POLAProblem(X, PAIRS, SIMILAR, 0.3 / margin if name == "pola" else None, 4.0 / margin))
+        optimum = tight(sm.POLAProblem(X, PAIRS, SIMILAR, 0.3 / margin if name == "pola" else None, 4.0 / margin))
         factor = margin**2
-        assert min(1, margin) * there.extras["threshold"] > 1.01  # b >= 1 is not active, whatever the margin
+        assert min(1, margin) * optimum.extras["threshold"] > 1.01  # b >= 1 is not active, whatever the margin
     else:
         push = 0.3 * margin ** (2 if name == "squared" else 1)
         factor = 0.7 * margin + push
-        there = tight(problem.with_weights(push_weight=push / factor, ridge=0.1 * margin / factor))
-    return factor * there.lower_bound, factor * there.objective
+        optimum = tight(problem.with_weights(push_weight=push / factor, ridge=0.1 * margin / factor))
+    return factor * optimum.lower_bound, factor * optimum.objective
 
 
 @pytest.mark.parametrize("name", [*TRIPLETS, "pola", "hard"])
 def test_margin_by_proven_optima(name: str) -> None:
-    here, step = solved(name), 1e-3
-    found = sm.explain(here).sensitivity
+    solution, step = solved(name), 1e-3
+    sensitivity = sm.explain(solution).sensitivity
     (_, below), (_, above) = scaled_optimum(name, 1 - step), scaled_optimum(name, 1 + step)
-    assert found.margin is not None
-    low, high = (here.lower_bound - below) / step, (above - here.lower_bound) / step  # the optimum is convex in m
-    assert low <= found.margin <= high
-    assert high - low <= 0.05 * max(1, found.margin)
+    assert sensitivity.margin is not None
+    low, high = (
+        (solution.lower_bound - below) / step,
+        (above - solution.lower_bound) / step,
+    )  # the optimum is convex in m
+    assert low <= sensitivity.margin <= high
+    assert high - low <= 0.05 * max(1, sensitivity.margin)
     for margin in (0.7, 2.5):
-        assert found.at_least(margin=margin) <= scaled_optimum(name, margin)[1] + rounding(here.objective)
+        assert sensitivity.at_least(margin=margin) <= scaled_optimum(name, margin)[1] + rounding(solution.objective)
 
 
 @pytest.mark.parametrize("name", ["itml", "lego"])
 def test_without_a_margin_there_is_no_derivative_by_one(name: str) -> None:
-    found = sm.explain(solved(name)).sensitivity
-    assert found.margin is None
-    assert "margin" not in found.to_dict()
+    sensitivity = sm.explain(solved(name)).sensitivity
+    assert sensitivity.margin is None
+    assert "margin" not in sensitivity.to_dict()
     with pytest.raises(TypeError, match="has no margin"):
-        found.at_least(margin=2.0)
+        sensitivity.at_least(margin=2.0)
 
 
 def test_targets_of_lego_by_proven_optima() -> None:
-    here = tight(lego())
-    support = sm.explain(here).support
+    solution = tight(lego())
+    support = sm.explain(solution).support
     slopes = np.zeros(24)
     np.add.at(slopes, support.columns["pair"], np.where(support.columns["at_most"], -1, 1) * support.multipliers)
     assert (slopes[SIDES == 1] <= 0).all()
@@ -256,12 +263,12 @@ def test_targets_of_lego_by_proven_optima() -> None:
     assert (slopes[SIDES == 0] > 0).any()
     for t in range(0, 24, 5):
         unit = 1e-3 * np.eye(24)[t]
-        high = (tight(lego(TARGETS + unit)).objective - here.lower_bound) / 1e-3
-        low = (here.lower_bound - tight(lego(TARGETS - unit)).objective) / 1e-3
+        high = (tight(lego(TARGETS + unit)).objective - solution.lower_bound) / 1e-3
+        low = (solution.lower_bound - tight(lego(TARGETS - unit)).objective) / 1e-3
         assert low - 1e-5 <= slopes[t] <= high + 1e-5
         assert high - low <= 0.02 * max(1.0, abs(slopes[t]))
     far = TARGETS * np.random.default_rng(5).uniform(0.3, 2, 24)
-    assert here.lower_bound + slopes @ (far - TARGETS) <= tight(lego(far)).objective + rounding(here.objective)
+    assert solution.lower_bound + slopes @ (far - TARGETS) <= tight(lego(far)).objective + rounding(solution.objective)
 
 
 # -- the interface --------------------------------------------------------------------------------------------------
@@ -270,9 +277,9 @@ def test_targets_of_lego_by_proven_optima() -> None:
 @EVERY
 def test_without_multipliers_the_point_suggests_some(name: str) -> None:
     solution = solved(name)
-    found = sm.explain(replace(solution, dual=None))
-    assert found.certificate.lower_bound <= solution.objective + rounding(solution.objective)
-    assert_same(found.certificate.objective, sm.explain(solution).certificate.objective)
+    explanation = sm.explain(replace(solution, dual=None))
+    assert explanation.certificate.lower_bound <= solution.objective + rounding(solution.objective)
+    assert_same(explanation.certificate.objective, sm.explain(solution).certificate.objective)
 
 
 @EVERY
@@ -283,12 +290,12 @@ def test_points_that_prove_nothing_have_intervals_that_say_nothing_wrong(name: s
     problem = CASES[name]()
     L = np.stack([size * np.eye(3)] * 3) if name.startswith("several") else size * np.eye(3)
     certificate = problem.certify(L)
-    found = sm.explain(sm.Solution(L, certificate, certificate.status(1.0), "none", problem=problem))
+    explanation = sm.explain(sm.Solution(L, certificate, certificate.status(1.0), "none", problem=problem))
     best = sm.explain(solved(name)).sensitivity
-    assert found.certificate.lower_bound <= best.objective + rounding(best.objective)
-    assert not np.isnan([*found.support.lower, *found.support.upper, *found.slacks.losses]).any()
-    assert (found.support.lower <= found.support.upper + rounding(1.0)).all()
-    assert str(found)
+    assert explanation.certificate.lower_bound <= best.objective + rounding(best.objective)
+    assert not np.isnan([*explanation.support.lower, *explanation.support.upper, *explanation.slacks.losses]).any()
+    assert (explanation.support.lower <= explanation.support.upper + rounding(1.0)).all()
+    assert str(explanation)
 
 
 def test_the_statement_of_the_docs_is_explained_by_the_method_of_the_docs() -> None:
@@ -304,11 +311,11 @@ def test_the_statement_of_the_docs_is_explained_by_the_method_of_the_docs() -> N
     kind.constraints = names["constraints"]
     problem = kind(X, PAIRS, 0.1)
     exact = sm.solve(problem, "conic")
-    found = sm.explain(exact)
-    assert_same(found.certificate.lower_bound, float(found.sensitivity.margin or 0.0))
-    assert found.influence.contribution.sum() == pytest.approx(float(np.trace(exact.metric)), rel=1e-3)
-    there = sm.solve(problem.with_weights(weight=0.2), "conic")
-    assert there.lower_bound <= found.sensitivity.at_most(weight=0.2) + rounding(there.objective)
+    explanation = sm.explain(exact)
+    assert_same(explanation.certificate.lower_bound, float(explanation.sensitivity.margin or 0.0))
+    assert explanation.influence.contribution.sum() == pytest.approx(float(np.trace(exact.metric)), rel=1e-3)
+    doubled = sm.solve(problem.with_weights(weight=0.2), "conic")
+    assert doubled.lower_bound <= explanation.sensitivity.at_most(weight=0.2) + rounding(doubled.objective)
 
 
 # Statements with several losses, or with losses of which not every row is a constraint.
@@ -322,19 +329,21 @@ SUMS: dict[str, Callable[[], sm.Problem]] = {
 @pytest.mark.parametrize("name", SUMS)
 def test_multipliers_of_sums_are_in_the_intervals_of_a_worse_solution(name: str, tmp_path: Path) -> None:
     worse, better = (sm.solve(SUMS[name](), "factored", tol=tol) for tol in (1e-2, 1e-7))
-    found, exact = (sm.explain(solution).support for solution in (worse, better))
+    rough, exact = (sm.explain(solution).support for solution in (worse, better))
 
     def rows(support: Support) -> list[tuple[object, ...]]:
         return list(zip(*(values.tolist() for values in support.columns.values()), strict=True))
 
-    known = dict(zip(rows(exact), exact.multipliers.tolist(), strict=True))
+    multiplier_of = dict(zip(rows(exact), exact.multipliers.tolist(), strict=True))
     size = exact.multipliers.max()
-    listed = rows(found)
-    ends = zip(listed, found.lower, found.upper, strict=True)
-    both = [(row, *own) for row, *own in ends if row in known and listed.count(row) == 1]  # pairs may repeat
-    assert len(both) > 0.5 * len(known)
-    for row, low, high in both:
-        assert low - 1e-3 * size <= known[row] <= high + 1e-3 * size, row
+    rows_of_support = rows(rough)
+    intervals = zip(rows_of_support, rough.lower, rough.upper, strict=True)
+    shared = [
+        (row, *interval) for row, *interval in intervals if row in multiplier_of and rows_of_support.count(row) == 1
+    ]  # pairs may repeat
+    assert len(shared) > 0.5 * len(multiplier_of)
+    for row, low, high in shared:
+        assert low - 1e-3 * size <= multiplier_of[row] <= high + 1e-3 * size, row
     assert {"mcml": "pairs", "mmc": "pairs"}.get(name, "multipliers") in str(exact)
     write(better, tmp_path / "report.html")
     assert "multiplier" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -345,24 +354,24 @@ def test_queries_of_mlr(loss: Literal["auc", "map"], tmp_path: Path) -> None:
     """Contributions add up to the trace, losses and trace to the objective; a better solve is in the intervals."""
     problem = sm.MLRProblem.from_labels(X, y, loss, 5.0, sample_weight=1.0 + np.arange(len(X)) % 3)
     rough, exact = (sm.explain(sm.solve(problem, tol=tol)) for tol in (1e-2, 1e-6))
-    for found in (rough, exact):
-        at, gap = found.slacks.sums, found.certificate.gap
-        assert at["trace"] + 5.0 * at["slack"] == pytest.approx(found.certificate.objective, rel=1e-7)
-        assert found.slacks.losses.sum() == pytest.approx(5.0 * at["slack"])
-        assert found.influence.contribution.sum() == pytest.approx(at["trace"], abs=2.0 * gap + 1e-9)
-        assert (found.support.multipliers <= found.support.ceilings).all()
-        assert "queries" in str(found.support)
-    own = found.certificate
-    assert own.lower_bound == problem.certify(exact.sensitivity.components, dual=exact.dual).lower_bound
-    known = dict(zip(exact.support.columns["query"].tolist(), exact.support.multipliers.tolist(), strict=True))
-    ends = zip(rough.support.columns["query"].tolist(), rough.support.lower, rough.support.upper, strict=True)
-    for query, low, high in ends:
-        assert low - 1e-4 <= known.get(query, 0.0) <= high + 1e-4
-    asked = sm.solve(sm.MLRProblem(X, sm.Relevance.from_labels(y, y), loss, 5.0, queries=X + 0.1), tol=1e-3)
-    found = sm.explain(asked)
-    assert (found.influence.total == 0.0).all()
-    assert {*found.support.columns["query"].tolist()} <= {*range(len(X))}
-    write(asked, tmp_path / "page.html")
+    for explanation in (rough, exact):
+        sums, gap = explanation.slacks.sums, explanation.certificate.gap
+        assert sums["trace"] + 5.0 * sums["slack"] == pytest.approx(explanation.certificate.objective, rel=1e-7)
+        assert explanation.slacks.losses.sum() == pytest.approx(5.0 * sums["slack"])
+        assert explanation.influence.contribution.sum() == pytest.approx(sums["trace"], abs=2.0 * gap + 1e-9)
+        assert (explanation.support.multipliers <= explanation.support.ceilings).all()
+        assert "queries" in str(explanation.support)
+    certificate = explanation.certificate
+    assert certificate.lower_bound == problem.certify(exact.sensitivity.components, dual=exact.dual).lower_bound
+    multiplier_of = dict(zip(exact.support.columns["query"].tolist(), exact.support.multipliers.tolist(), strict=True))
+    intervals = zip(rough.support.columns["query"].tolist(), rough.support.lower, rough.support.upper, strict=True)
+    for query, low, high in intervals:
+        assert low - 1e-4 <= multiplier_of.get(query, 0.0) <= high + 1e-4
+    solution = sm.solve(sm.MLRProblem(X, sm.Relevance.from_labels(y, y), loss, 5.0, queries=X + 0.1), tol=1e-3)
+    explanation = sm.explain(solution)
+    assert (explanation.influence.total == 0.0).all()
+    assert {*explanation.support.columns["query"].tolist()} <= {*range(len(X))}
+    write(solution, tmp_path / "page.html")
 
 
 def unsolved(problem: sm.Problem) -> sm.Solution:

@@ -16,9 +16,9 @@ X, y = load_wine(return_X_y=True)
 NAMES = tuple(load_wine().feature_names)
 
 
-def learned(preparation, **about):
+def learned(preparation, **options):
     problem = sm.LMNNProblem.from_labels(datasets.prepare(preparation, X), y)
-    return Model(sm.solve(problem), preparation, **about)
+    return Model(sm.solve(problem), preparation, **options)
 
 
 PIPELINES = {
@@ -35,13 +35,13 @@ def test_a_model_applies_alike_when_it_was_loaded(name, tmp_path):
     expected = model.preparation.transform(X) @ model.solution.components.T
     np.testing.assert_array_equal(model.transform(X), expected)
     model.save(tmp_path / "model.npz")
-    again = Model.load(tmp_path / "model.npz")
-    np.testing.assert_array_equal(again.transform(X), expected)
-    np.testing.assert_array_equal(again.prepare(X), model.prepare(X))
-    assert (again.features, again.label, again.statement) == (NAMES, "kind", "lmnn")
-    assert again.parameters == {"ridge": 0.5}
-    assert again.n_features == 13
-    assert again.solution.certificate == model.solution.certificate
+    loaded = Model.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.transform(X), expected)
+    np.testing.assert_array_equal(loaded.prepare(X), model.prepare(X))
+    assert (loaded.features, loaded.label, loaded.statement) == (NAMES, "kind", "lmnn")
+    assert loaded.parameters == {"ridge": 0.5}
+    assert loaded.n_features == 13
+    assert loaded.solution.certificate == model.solution.certificate
     problem = model.solution.problem
     assert sm.Solution.load(tmp_path / "model.npz", problem).objective == model.solution.objective
 

@@ -23,9 +23,9 @@ def digits():
     ctx.prec = before
 
 
-def assert_value(found: float, expected) -> None:
+def assert_value(value: float, expected) -> None:
     """Objectives are rounded upward, by little; that they are never below is the adversary's to judge."""
-    assert found == pytest.approx(float(arb(expected)), rel=1e-7)
+    assert value == pytest.approx(float(arb(expected)), rel=1e-7)
 
 
 # What hard POLA costs is that of a multiple of the point, and a stream's is no objective.

@@ -80,8 +80,8 @@ def test_a_ridge_on_too_many_dependent_features_says_why_it_proves_nothing(monke
     assert solution.status.ok
     assert problem.cone.weakness is None
     monkeypatch.setattr(pull, "COMPLEMENT", 6)
-    larger = problem.with_weights(push_weight=0.4)
-    certificate = larger.certify(solution.components, dual=solution.dual)
+    reweighted = problem.with_weights(push_weight=0.4)
+    certificate = reweighted.certify(solution.components, dual=solution.dual)
     assert certificate.lower_bound == 0.0
     assert "of 7 features 4 depend on others up to rounding" in str(certificate)
 
@@ -96,13 +96,13 @@ def test_triplets_that_the_search_leaves_out_are_inactive(method, family, rng):
         d = X.shape[1]
         L = rng.normal(size=(min(2, d), d)) * size / np.maximum(np.abs(X.astype(float) - X[0]).max(axis=0), 1e-300)
         images = Images.of(problem.X, problem.centered, L.T)
-        listed = set()
+        candidates = set()
         for block in problem.push.near(images.points, widen=inactive_beyond(images)):
-            listed |= set(zip(block.anchors[block.rows].tolist(), block.impostors.tolist(), strict=True))
+            candidates |= set(zip(block.anchors[block.rows].tolist(), block.impostors.tolist(), strict=True))
         D = Distances(np.asarray(X, dtype=np.float64), L)
         for i, j in zip(*map(np.ndarray.tolist, problem.target_pairs), strict=True):
             for l in np.flatnonzero(problem.source.labels != problem.source.labels[i]).tolist():
-                if (i, l) not in listed:
+                if (i, l) not in candidates:
                     assert D(i, l) >= 1 + D(i, j)
 
 
@@ -137,6 +137,6 @@ def test_mlr_of_a_metric_that_cancels() -> None:
         problem = sm.MLRProblem(X, related, "auc", 1e12)
         queries = [(q, related.relevant(q).tolist(), related.irrelevant(q).tolist()) for q in range(8)]
         exact = mlr(Distances(X, L), metric(L), queries, 1e12, False)
-        found = problem.certify(metric=L.T @ L)
-        assert number(found.objective) >= exact, seed
-        assert found.objective <= float(exact) * 1.01, seed
+        certificate = problem.certify(metric=L.T @ L)
+        assert number(certificate.objective) >= exact, seed
+        assert certificate.objective <= float(exact) * 1.01, seed

@@ -75,15 +75,15 @@ def check_sandwich(problem: sm.Problem, promises: dict[str, float]) -> bool:
     """Whether every solver proves what it promises; where the certificates name a weakness, they need not."""
     promises = {entry.name: promises[entry.name] for entry in solvers_of(problem) if entry.name in promises}
     solutions = {name: sm.solve(problem, solver=name, tol=tol) for name, tol in promises.items()}
-    least = min(solution.objective for solution in solutions.values())
+    best = min(solution.objective for solution in solutions.values())
     # Where classes can be collapsed altogether the infimum is 0 and not attained: no relative gap can be proven.
     floor = 1e-6 * problem.objective(0 * np.eye(problem.X.shape[1])) if isinstance(problem, sm.MCMLProblem) else -np.inf
     weak = any(solution.certificate.weakness is not None for solution in solutions.values())
     for name, solution in solutions.items():
-        if least > floor and not weak:
+        if best > floor and not weak:
             assert solution.certificate.proves_optimal(promises[name]), f"{name}: {solution}"
             assert solution.status is sm.Status.OPTIMAL
-        assert solution.lower_bound <= least + rounding(least), f"{name}: {solution} and {least}"
+        assert solution.lower_bound <= best + rounding(best), f"{name}: {solution} and {best}"
     return not weak
 
 
@@ -98,7 +98,7 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, (*_, few) in STATEMENTS.items() for seed in few])
+@pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, (*_, seeds) in STATEMENTS.items() for seed in seeds])
 def test_sandwich(name: str, seed: int) -> None:
     make, promises, _ = STATEMENTS[name]
     assert check_sandwich(make(seed), promises)

@@ -45,16 +45,16 @@ def test_the_stream_of_the_package_takes_the_same_pairs():
 
 
 def test_the_docstring_shows_what_happens():
-    found = doctest.testmod(adapter)
-    assert found.attempted
-    assert not found.failed
+    outcome = doctest.testmod(adapter)
+    assert outcome.attempted
+    assert not outcome.failed
 
 
 @pytest.mark.parametrize(
     ("transformer", "data", "n"),
     [
         (TRANSFORMERS[1], "ImageSegments", 200),
-        *(pytest.param(each, *data, marks=pytest.mark.slow) for each in TRANSFORMERS for data in LONG),
+        *(pytest.param(transformer, *data, marks=pytest.mark.slow) for transformer in TRANSFORMERS for data in LONG),
     ],
 )
 def test_what_follows_in_a_pipeline_learns_and_predicts_in_one_embedding(transformer, data, n):
@@ -62,12 +62,12 @@ def test_what_follows_in_a_pipeline_learns_and_predicts_in_one_embedding(transfo
     datasets, neighbors = (pytest.importorskip(f"river.{name}") for name in ("datasets", "neighbors"))
     steps = [(), (transformer.clone(),)]
     models = [compose.Pipeline(preprocessing.StandardScaler(), *step, neighbors.KNNClassifier(3)) for step in steps]
-    right = np.zeros(2)
+    hits = np.zeros(2)
     for x, y in getattr(datasets, data)().take(n):
         for k, model in enumerate(models):
-            right[k] += model.predict_one(x) == y
+            hits[k] += model.predict_one(x) == y
             model.learn_one(x, y)
-    assert right[1] >= 0.9 * right[0] > 0.6 * n
+    assert hits[1] >= 0.9 * hits[0] > 0.6 * n
 
 
 @pytest.mark.parametrize("transformer", TRANSFORMERS, ids=name_of)

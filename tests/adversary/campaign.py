@@ -31,7 +31,7 @@ DIGITS = 256
 STATEMENTS: dict[str, Callable[..., Case]] = {
     "lmnn": statements.lmnn,
     "squared": lambda X, y, rng: statements.lmnn(X, y, rng, loss="squared_hinge"),
-    "listed": statements.listed,
+    "listed": statements.listed_triplets,
     "several": statements.several,
     "frobenius": statements.frobenius,
     "kernel": statements.kernel,
@@ -63,7 +63,7 @@ class Claim:
     verb: str
     objective: float
     lower_bound: float
-    at: Exact = None
+    exact: Exact = None
     program: str = ""
     optimal: float | None = None
     inside: bool = True
@@ -76,14 +76,14 @@ class Ledger:
 
     claims: list[Claim] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
-    found: list[tuple[str, str, str]] = field(default_factory=list)
+    violations: list[tuple[str, str, str]] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
 
     def claim(
         self,
         verb: str,
         certificate: sm.Certificate,
-        at: Exact = None,
+        exact: Exact = None,
         *,
         program: str = "",
         optimal: float | None = None,
@@ -93,30 +93,32 @@ class Ledger:
         proven = [tol for tol in TOLERANCES if certificate.kind == "duality" and certificate.proves_optimal(tol)]
         optimal = min([*proven, *([] if optimal is None else [optimal])], default=None)
         objective, bound = certificate.objective, certificate.lower_bound
-        self.claims.append(Claim(verb, objective, bound, at, program, optimal, inside, grade))
+        self.claims.append(Claim(verb, objective, bound, exact, program, optimal, inside, grade))
 
-    def state(self, verb: str, objective=math.inf, lower_bound=-math.inf, at: Exact = None, program: str = "") -> None:
+    def state(
+        self, verb: str, objective=math.inf, lower_bound=-math.inf, exact: Exact = None, program: str = ""
+    ) -> None:
         """A claim without a certificate, or an exact value alone."""
-        self.claims.append(Claim(verb, objective, lower_bound, at, program))
+        self.claims.append(Claim(verb, objective, lower_bound, exact, program))
 
     def wrong(self, verb: str, kind: str, text: str) -> None:
-        self.found.append((verb, kind, text))
+        self.violations.append((verb, kind, text))
 
     def judge(self, unit: arb) -> int:
         """Compare the claims with each other and with what is exact; returns how many values were not decided."""
         undecided = 0
         for program in {claim.program for claim in self.claims}:
-            own = [claim for claim in self.claims if claim.program == program]
-            values = [arb(c.at) for c in own if c.at is not None and c.inside]
+            claims = [claim for claim in self.claims if claim.program == program]
+            values = [arb(c.exact) for c in claims if c.exact is not None and c.inside]
             undecided += sum(value.is_nan() for value in values)
-            least = lowest(values)
-            stated = min((c.objective for c in own), default=math.inf)
-            bound = max((c.lower_bound for c in own if not math.isnan(c.lower_bound)), default=-math.inf)
-            for claim in own:
-                self._judge(claim, least, stated, unit if not bound > 0.0 else arb(0))
+            minimum = lowest(values)
+            stated = min((c.objective for c in claims), default=math.inf)
+            bound = max((c.lower_bound for c in claims if not math.isnan(c.lower_bound)), default=-math.inf)
+            for claim in claims:
+                self._judge(claim, minimum, stated, unit if not bound > 0.0 else arb(0))
         return undecided
 
-    def _judge(self, claim: Claim, least: arb, stated: float, unit: arb) -> None:
+    def _judge(self, claim: Claim, minimum: arb, stated: float, unit: arb) -> None:
         objective, bound = claim.objective, claim.lower_bound
         at_grade = "" if claim.grade == "float" else f" at grade {claim.grade}"
 
@@ -126,25 +128,25 @@ class Ledger:
         if math.isnan(objective) or math.isnan(bound):
             wrong("nan", f"objective {objective!r}, lower bound {bound!r}")
             return
-        if claim.at is not None and arb(objective) < arb(claim.at):
-            wrong("objective", f"{objective!r} < {arb(claim.at).str(17)}")
-        if arb(bound) > least:
-            wrong("bound", f"{bound!r} > {least.str(17)}")
+        if claim.exact is not None and arb(objective) < arb(claim.exact):
+            wrong("objective", f"{objective!r} < {arb(claim.exact).str(17)}")
+        if arb(bound) > minimum:
+            wrong("bound", f"{bound!r} > {minimum.str(17)}")
         elif bound > stated:
             wrong("contradiction", f"lower bound {bound!r} > objective {stated!r}")
-        if claim.optimal is not None and claim.at is not None:
-            at, tol = arb(claim.at), arb(claim.optimal * (1.0 + 1e-9))
-            if at - least > tol * max(abs(at), abs(least), unit):
-                wrong("optimal", f"{at.str(17)} at tol {claim.optimal!r}, although {least.str(17)} is known")
+        if claim.optimal is not None and claim.exact is not None:
+            exact, tol = arb(claim.exact), arb(claim.optimal * (1.0 + 1e-9))
+            if exact - minimum > tol * max(abs(exact), abs(minimum), unit):
+                wrong("optimal", f"{exact.str(17)} at tol {claim.optimal!r}, although {minimum.str(17)} is known")
 
 
 def lowest(values: list[arb]) -> arb:
     """One of the least values: nothing is surely below it."""
-    least = arb("inf")
+    minimum = arb("inf")
     for value in values:
-        if value < least:
-            least = value
-    return least
+        if value < minimum:
+            minimum = value
+    return minimum
 
 
 @dataclass
@@ -188,8 +190,10 @@ def frames(error: BaseException) -> list[str]:
 
 def place(error: BaseException) -> str:
     """Where in the package it was raised."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "sdpmetric" in Path(frame.filename).parts]
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else "outside"
+    frames_inside = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "sdpmetric" in Path(frame.filename).parts
+    ]
+    return f"{Path(frames_inside[-1].filename).name}:{frames_inside[-1].lineno}" if frames_inside else "outside"
 
 
 def attempt(ledger: Ledger, verb: str, act: Callable[[], object]) -> object:
@@ -201,8 +205,8 @@ def attempt(ledger: Ledger, verb: str, act: Callable[[], object]) -> object:
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        own = Path(frames(error)[-1]).parent == Path(__file__).parent and not isinstance(error, TimeoutError)
-        if own and statements.TARGETS not in str(error):
+        ours = Path(frames(error)[-1]).parent == Path(__file__).parent and not isinstance(error, TimeoutError)
+        if ours and statements.TARGETS not in str(error):
             raise  # of the campaign itself
         if clear(error):
             ledger.refused[verb] = str(error)
@@ -234,7 +238,7 @@ def tried(seed: int, statement: str, family: str, only: tuple[str, ...] = ()) ->
     grade = "+".join(sorted({claim.grade for claim in ledger.claims}))
     refused, ended, claims = ledger.refused, ledger.ended, len(ledger.claims)
     spent = round(time.process_time() - began, 3)
-    return Outcome(seed, statement, family, verbs, refused, grade, ended, claims, undecided, ledger.found, spent)
+    return Outcome(seed, statement, family, verbs, refused, grade, ended, claims, undecided, ledger.violations, spent)
 
 
 def unit_of(case: Case) -> arb:

@@ -48,9 +48,9 @@ class Case:
     def takes(self) -> tuple[str, ...]:
         return (*self.always, *self.verbs)
 
-    def exact(self, components, **known: float) -> Exact:
+    def exact(self, components, **extras: float) -> Exact:
         """The exact objective at a factor, or factors, of floats."""
-        return self.value([metric(L) for L in components] if self.several else metric(components), **known)
+        return self.value([metric(L) for L in components] if self.several else metric(components), **extras)
 
     @property
     def units(self) -> np.ndarray:
@@ -62,13 +62,13 @@ class Case:
         """Points: of the data's size, diagonal, far along one feature, tiny, huge; the zero metric."""
         d = self.X.shape[1]
         unit = 1.0 / self.units
-        one = 10.0 ** rng.uniform(-2, 1) * rng.normal(size=(2, d)) * unit
+        moderate = 10.0 ** rng.uniform(-2, 1) * rng.normal(size=(2, d)) * unit
         diagonal = np.diag(unit)
         boosted = np.diag(
             np.where(np.arange(d) == rng.integers(d), 10.0 ** rng.uniform(0, 12), rng.uniform(0, 2)) * unit
         )
         size = 10.0 ** rng.uniform(-170, -2) if rng.random() < 0.7 else 10.0 ** rng.uniform(2, 20)
-        chosen = [one, (boosted, diagonal, size * one)[int(rng.integers(3))], np.zeros((0, d))]
+        chosen = [moderate, (boosted, diagonal, size * moderate)[int(rng.integers(3))], np.zeros((0, d))]
         chosen = [L[: self.rank] for L in [*chosen, *self.planted]]
         if not self.several:
             return chosen
@@ -76,12 +76,12 @@ class Case:
 
     def metrics(self, rng: np.random.Generator) -> np.ndarray | None:
         """A metric of floats that is positive definite exactly, about what a user computes; None where it fails."""
-        d, found = self.X.shape[1], []
+        d, drawn = self.X.shape[1], []
         for _ in range(max(1, self.several)):
             G = (np.eye(d) + rng.normal(size=(d, d)) * 10.0 ** rng.uniform(-3, 0.5)) / self.units
             M = G.T @ G
             M = np.triu(M) + np.triu(M, 1).T
             if not (np.isfinite(M).all() and definite(rational(M))):
                 return None
-            found.append(M)
-        return np.stack(found) if self.several else found[0]
+            drawn.append(M)
+        return np.stack(drawn) if self.several else drawn[0]

@@ -20,15 +20,15 @@ def weight(rng: np.random.Generator, low: float = -3, high: float = 2) -> float:
 def share(rng: np.random.Generator) -> float:
     """A push weight: between 0 and 1, sometimes next to either."""
     kind = rng.random()
-    near = log_uniform(rng, -300, -3)
-    return float(rng.uniform(0.1, 0.9)) if kind < 0.6 else near if kind < 0.8 else 1.0 - 2.0 ** -rng.integers(2, 54)
+    small = log_uniform(rng, -300, -3)
+    return float(rng.uniform(0.1, 0.9)) if kind < 0.6 else small if kind < 0.8 else 1.0 - 2.0 ** -rng.integers(2, 54)
 
 
 def scaled(low: float, high: float):
     return lambda X, y, rng: (X * log_uniform(rng, low, high), y)
 
 
-def apart(X, y, rng):
+def scales_apart(X, y, rng):
     return X * 10.0 ** rng.uniform(-150, 150, X.shape[1]), y
 
 
@@ -48,8 +48,8 @@ def dependent(X, y, rng):
 def units(X, y, rng):
     """A feature once more in other units, of data with one decimal."""
     X = np.round(X, 1)
-    again = (X[:, 0] / 2.54, 1.8 * X[:, 0] + 32.0, X[:, 0] * 0.1, 3.0 * X[:, 0])[int(rng.integers(4))]
-    return np.column_stack([X, again]), y
+    converted = (X[:, 0] / 2.54, 1.8 * X[:, 0] + 32.0, X[:, 0] * 0.1, 3.0 * X[:, 0])[int(rng.integers(4))]
+    return np.column_stack([X, converted]), y
 
 
 def summed(X, y, rng):
@@ -95,7 +95,7 @@ def large_integers(X, y, rng):
     return rng.integers(-(2 ** int(rng.integers(20, 53))), 2**53, X.shape), y
 
 
-def few(X, y, rng):
+def few_members(X, y, rng):
     keep = np.concatenate([np.flatnonzero(y == c)[:3] for c in (0, 1)])
     return X[keep], y[keep]
 
@@ -111,7 +111,7 @@ HOSTILE = {
     "vanishing": scaled(-151, -100),
     "huge": scaled(10, 70),
     "enormous": scaled(70, 151),
-    "apart": apart,
+    "apart": scales_apart,
     "beside": beside,
     "far": far,
     "dependent": dependent,
@@ -124,7 +124,7 @@ HOSTILE = {
     "single far": single_far,
     "single tiny": single_tiny,
     "large integers": large_integers,
-    "few": few,
+    "few": few_members,
     "equal classes": equal_classes,
 }
 FAMILIES = (*COMMON, *HOSTILE)

@@ -64,9 +64,9 @@ def frml(X, y, rng):
 
     dual = {}
 
-    def multipliers(at):
+    def multipliers(problem):
         if "dual" not in dual:
-            dual["dual"] = sm.solve(at.relaxation, tol=1e-3, max_iter=50).dual
+            dual["dual"] = sm.solve(problem.relaxation, tol=1e-3, max_iter=50).dual
         return dual["dual"]
 
     return Case(problem, value, rank=rank, verbs=("relaxed",), dual=multipliers)
@@ -76,12 +76,14 @@ def lsml(X, y, rng):
     rows = different(rng, len(X), 15, 4)
     A, C, w = prior(X, rng), weight(rng), some_weights(rng, 15)
     problem = sm.LSMLProblem(X, rows, w, A, C)
-    one = numbers(np.ones(15) if w is None else w)
+    exact_weights = numbers(np.ones(15) if w is None else w)
 
     def value(M):
         D = Distances(problem.X, M=M)
-        costs = (c * exact.plus(D(a, b) - D(i, j)) ** 2 for c, (a, b, i, j) in zip(one, rows.tolist(), strict=True))
-        return divergence(M, A) + arb(number(C) * sum(costs, fmpq(0)) / sum(one, fmpq(0)))
+        costs = (
+            c * exact.plus(D(a, b) - D(i, j)) ** 2 for c, (a, b, i, j) in zip(exact_weights, rows.tolist(), strict=True)
+        )
+        return divergence(M, A) + arb(number(C) * sum(costs, fmpq(0)) / sum(exact_weights, fmpq(0)))
 
     return Case(problem, value)
 
@@ -91,13 +93,15 @@ def sdml(X, y, rng):
     A, sparsity, w = prior(X, rng), weight(rng) if rng.random() < 0.8 else 0.0, some_weights(rng, len(pairs))
     eta = log_uniform(rng, -6, -0.5)
     problem = sm.SDMLProblem(X, pairs, similar, A, eta, sparsity, w)
-    one, d = numbers(np.ones(len(pairs)) if w is None else w), range(X.shape[1])
+    exact_weights, d = numbers(np.ones(len(pairs)) if w is None else w), range(X.shape[1])
 
     def value(M):
         D = Distances(problem.X, M=M)
-        costs = (c * D(i, j) * (1 if s else -1) for c, (i, j), s in zip(one, pairs.tolist(), similar, strict=True))
+        costs = (
+            c * D(i, j) * (1 if s else -1) for c, (i, j), s in zip(exact_weights, pairs.tolist(), similar, strict=True)
+        )
         sparse = sum((abs(M[j, k]) for j in d for k in d if j != k), fmpq(0))
-        linear = number(eta) * sum(costs, fmpq(0)) / sum(one, fmpq(0)) + number(sparsity) * sparse
+        linear = number(eta) * sum(costs, fmpq(0)) / sum(exact_weights, fmpq(0)) + number(sparsity) * sparse
         return divergence(M, A) + arb(linear)
 
     return Case(problem, value)
@@ -107,12 +111,14 @@ def scml(X, y, rng):
     rows, k = different(rng, len(X), 15, 3), X.shape[1] + 3
     B, sparsity, w = rng.normal(size=(k, X.shape[1])), weight(rng), some_weights(rng, 15)
     problem = sm.SCMLProblem(X, rows, B, sparsity, w)
-    one = numbers(np.ones(15) if w is None else w)
+    exact_weights = numbers(np.ones(15) if w is None else w)
 
     def value(M):
         D = Distances(problem.X, M=M)
-        costs = (c * exact.plus(1 + D(i, j) - D(i, l)) for c, (i, j, l) in zip(one, rows.tolist(), strict=True))
-        return sum(costs, fmpq(0)) / sum(one, fmpq(0)) + number(sparsity) * exact.trace(M)
+        costs = (
+            c * exact.plus(1 + D(i, j) - D(i, l)) for c, (i, j, l) in zip(exact_weights, rows.tolist(), strict=True)
+        )
+        return sum(costs, fmpq(0)) / sum(exact_weights, fmpq(0)) + number(sparsity) * exact.trace(M)
 
     inside = combined(problem.domain.basis, True)
     return Case(problem, value, inside=inside)
@@ -122,26 +128,31 @@ def queries(X, y, rng):
     """Maps of queries; a point is the transposed map, of any sign."""
     d, count = X.shape[1], int(rng.integers(1, 20))
     rows = np.argsort(rng.random((count, len(X))), axis=1)[:, :3]
-    near, loss, w = weight(rng), str(rng.choice(sorted(SCALARS))), some_weights(rng, count)
+    frobenius_weight, loss, w = weight(rng), str(rng.choice(sorted(SCALARS))), some_weights(rng, count)
     W0 = None if rng.random() < 0.4 else log_uniform(rng, -3, 3) * rng.normal(size=(d, d))
     margin = 0.0 if rng.random() < 0.4 else log_uniform(rng, -6, 3)
-    problem = sm.QueryProblem(X, rows, near, W0, loss, margin, w)
+    problem = sm.QueryProblem(X, rows, frobenius_weight, W0, loss, margin, w)
     P, start, scalar = rational(problem.X), rational(problem.to), SCALARS[loss]
     weights = numbers(problem.terms[0].item_weights)
 
-    def at(components, frobenius=near):
+    def exact_at(components, frobenius=frobenius_weight):
         if len(components) != d:  # no map
             return None
         W = rational(components).transpose()
         S = P * W * P.transpose()
-        parts = [
+        losses = [
             arb(weight) * arb(scalar(number(margin) - S[q, x] + S[q, z]))
             for weight, (q, x, z) in zip(weights, rows.tolist(), strict=True)
         ]
-        return sum(parts, arb(0)) + arb(number(frobenius) * exact.square(W - start) / 2)
+        return sum(losses, arb(0)) + arb(number(frobenius) * exact.square(W - start) / 2)
 
-    case = Case(problem, at, weights={"frobenius": [weight(rng), near]}, verbs=("solve", "verify", "compare", "path"))
-    case.exact, case.metrics = at, lambda rng: None
+    case = Case(
+        problem,
+        exact_at,
+        weights={"frobenius": [weight(rng), frobenius_weight]},
+        verbs=("solve", "verify", "compare", "path"),
+    )
+    case.exact, case.metrics = exact_at, lambda rng: None
     sizes = 1.0 / np.outer(case.units, case.units)
     case.factors = lambda rng: [
         problem.zero,

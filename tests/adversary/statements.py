@@ -22,10 +22,10 @@ def some_weights(rng, n):
     return None if kind < 0.6 else rng.uniform(0.1, 5.0, n) if kind < 0.9 else 10.0 ** rng.uniform(-100, 100, n)
 
 
-def some_pairs(X, y, rng, n, apart=False):
+def some_pairs(X, y, rng, n, distinct=False):
     pairs = np.unique(np.sort(rng.integers(0, len(X), (n, 2)), axis=1), axis=0)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    if apart:  # pairs of equal examples cannot be dissimilar
+    if distinct:  # pairs of equal examples cannot be dissimilar
         equal = (np.asarray(X)[pairs[:, 0]] == np.asarray(X)[pairs[:, 1]]).all(axis=1)
         pairs = pairs[~equal | (y[pairs[:, 0]] == y[pairs[:, 1]])]
     return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
@@ -54,14 +54,14 @@ def neighbors(X, y, rng, k):
     """Target neighbors: None, for the nearest ones, or any others."""
     if rng.random() < 0.7:
         return None
-    others = [[j for j in range(len(X)) if j != i and y[j] == y[i]] for i in range(len(X))]
-    return np.array([rng.permutation(own)[:k] for own in others])
+    mates_by_row = [[j for j in range(len(X)) if j != i and y[j] == y[i]] for i in range(len(X))]
+    return np.array([rng.permutation(mates)[:k] for mates in mates_by_row])
 
 
-def check_nearest(X, y, found, k):
+def check_nearest(X, y, targets, k):
     """Target neighbors are nearest, but for ties to a relative 1e-9."""
     D = Distances(X, np.eye(X.shape[1]))
-    for i, mine in enumerate(found):
+    for i, mine in enumerate(targets):
         kth = sorted(D(i, j) for j in range(len(X)) if j != i and y[j] == y[i])[k - 1]
         assert all(D(i, j) <= kth * (1 + fmpq(3, 10**9)) for j in mine.tolist()), TARGETS
 
@@ -69,17 +69,17 @@ def check_nearest(X, y, found, k):
 def lmnn(X, y, rng, loss="hinge", make=None, data=None):
     k = int(rng.integers(1, 3))
     mu, ridge = share(rng), weight(rng) if rng.random() < 0.4 else 0.0
-    given, w = neighbors(X, y, rng, k), some_weights(rng, len(X))
+    target_neighbors, w = neighbors(X, y, rng, k), some_weights(rng, len(X))
     make = make or sm.LMNNProblem.from_labels
-    problem = make(X, y, k, mu, target_neighbors=given, loss=loss, ridge=ridge, sample_weight=w)
+    problem = make(X, y, k, mu, target_neighbors=target_neighbors, loss=loss, ridge=ridge, sample_weight=w)
     P = np.asarray(problem.X if data is None else data, float)
-    found = problem.source.targets
-    if given is None and data is None and P.shape == np.asarray(X).shape:
-        check_nearest(P, y, found, k)
-    pairs = [(i, int(j)) for i in range(len(P)) for j in found[i] if j >= 0]
-    triplets = oracles.all_triplets(found, y)
-    one = numbers(np.ones(len(P)) if w is None else w)
-    costs, weights = [one[i] for i, _ in pairs], [one[i] * one[l] for i, _, l in triplets]
+    targets = problem.source.targets
+    if target_neighbors is None and data is None and P.shape == np.asarray(X).shape:
+        check_nearest(P, y, targets, k)
+    pairs = [(i, int(j)) for i in range(len(P)) for j in targets[i] if j >= 0]
+    triplets = oracles.all_triplets(targets, y)
+    exact_weights = numbers(np.ones(len(P)) if w is None else w)
+    costs, weights = [exact_weights[i] for i, _ in pairs], [exact_weights[i] * exact_weights[l] for i, _, l in triplets]
 
     def value(M, push_weight=mu, ridge=ridge):
         D = Distances(P, M=M)
@@ -92,18 +92,18 @@ def lmnn(X, y, rng, loss="hinge", make=None, data=None):
     return Case(problem, value, P, weights={name: names[name]}, verbs=verbs)
 
 
-def listed(X, y, rng):
+def listed_triplets(X, y, rng):
     rows = np.argsort(rng.random((int(rng.integers(1, 25)), len(X))), axis=1)[:, :3]
     rows = np.unique(rows, axis=0)
     mu, ridge, w = share(rng), weight(rng) if rng.random() < 0.4 else 0.0, some_weights(rng, len(rows))
     problem = sm.LMNNProblem.from_triplets(
         X, rows, w, mu, ridge=ridge, loss=str(rng.choice(["hinge", "squared_hinge"]))
     )
-    pairs, one = sorted({(i, j) for i, j, _ in rows.tolist()}), None if w is None else numbers(w)
+    pairs, exact_weights = sorted({(i, j) for i, j, _ in rows.tolist()}), None if w is None else numbers(w)
 
     def value(M, push_weight=mu, ridge=ridge):
         D = Distances(problem.X, M=M)
-        cost = exact.margins(D, pairs, rows.tolist(), push_weight, None, one, problem.loss != "hinge")
+        cost = exact.margins(D, pairs, rows.tolist(), push_weight, None, exact_weights, problem.loss != "hinge")
         return cost + number(ridge) * exact.trace(M)
 
     weights = {"push_weight": [share(rng), 0.5]}
@@ -123,9 +123,9 @@ def several(X, y, rng):
     triplets = oracles.all_triplets(problem.source.targets, y)
 
     def value(M, push_weight=mu, ridge=ridge):
-        D = [Distances(P, M=one) for one in M]
+        D = [Distances(P, M=metric) for metric in M]
         cost = exact.margins(lambda a, b: D[of[b]](a, b), pairs, triplets, push_weight, squared=loss != "hinge")
-        return cost + number(ridge) * sum((exact.trace(one) for one in M), fmpq(0))
+        return cost + number(ridge) * sum((exact.trace(metric) for metric in M), fmpq(0))
 
     weights = {"push_weight": [0.3, mu], "ridge": [weight(rng)]}
     name = str(rng.choice(list(weights)))
@@ -150,7 +150,7 @@ def frobenius(X, y, rng):
 def kernel(X, y, rng):
     kind = str(rng.choice(["rbf", "linear", "poly"]))
     make = partial(sm.KernelLMNNProblem.from_labels, kernel=kind)
-    case = lmnn(X, y, rng, make=lambda *rest, **options: make(*rest, **options))
+    case = lmnn(X, y, rng, make=lambda *arguments, **options: make(*arguments, **options))
     case.verbs = ALL
     return case
 
@@ -181,7 +181,7 @@ def hard(X, y, rng):
     problem, signs = sm.POLAProblem(X, pairs, similar, None, start), np.where(similar, 1, -1).tolist()
     return Case(
         problem,
-        lambda M, threshold=None, at=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start, at),
+        lambda M, threshold=None, b=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start, b),
         verbs=("solve", "verify", "compare", "stop", "explain", "near", "proof"),
     )
 
@@ -198,7 +198,7 @@ def mmc(X, y, rng):
 
 
 def itml(X, y, rng):
-    pairs, similar = some_pairs(X, y, rng, 20, apart=True)
+    pairs, similar = some_pairs(X, y, rng, 20, distinct=True)
     A, gamma, w = prior(X, rng), weight(rng), some_weights(rng, len(pairs))
     low, high = np.quantile(lengths(X, pairs, A), [0.2, 0.8])
     problem = sm.ITMLProblem(X, pairs, similar, float(low), float(1.001 * high), gamma, A, w)
@@ -225,8 +225,8 @@ def lego(X, y, rng):
     problem = sm.LEGOBatchProblem(stream)
 
     def value(M, learning_rate=stream.learning_rate):
-        lost = exact.lego_loss(Distances(stream.X, M=M), stream.pairs, stream.targets, stream.sides)
-        return exact.divergence(M, stream.prior) + arb(number(learning_rate) * lost)
+        loss = exact.lego_loss(Distances(stream.X, M=M), stream.pairs, stream.targets, stream.sides)
+        return exact.divergence(M, stream.prior) + arb(number(learning_rate) * loss)
 
     weights = {"learning_rate": [log_uniform(rng, -4, 4)]}
     return Case(problem, value, np.asarray(stream.X, float), weights=weights, verbs=ALL)

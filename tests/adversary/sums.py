@@ -27,7 +27,7 @@ def of_tasks(rng, index, m, k):
     """Rows of k different examples of one task."""
     tasks = [np.flatnonzero(index == t) for t in np.unique(index)]
     chosen = [tasks[int(rng.integers(len(tasks)))] for _ in range(m)]
-    return np.array([rng.permutation(own)[:k] for own in chosen])
+    return np.array([rng.permutation(members)[:k] for members in chosen])
 
 
 class Maker:
@@ -106,8 +106,8 @@ class Maker:
         term = terms.DistanceTargets(rows, goals, sides, weights=w)
 
         def value(D, M):
-            off = [D(i, j) - t for (i, j), t in zip(rows.tolist(), numbers(goals), strict=True)]
-            costs = zip(numbers(w), off, sides.tolist(), strict=True)
+            residuals = [D(i, j) - t for (i, j), t in zip(rows.tolist(), numbers(goals), strict=True)]
+            costs = zip(numbers(w), residuals, sides.tolist(), strict=True)
             return total(c * u * u / 2 for c, u, s in costs if s * u >= 0)
 
         return term, value
@@ -117,12 +117,12 @@ class Maker:
         V = np.asarray(self.X, float)[rows[:, 0]] - np.asarray(self.X, float)[rows[:, 1]]
         with np.errstate(over="ignore", under="ignore"):
             size = np.sum((V * self.scale) ** 2, axis=1)
-        middle = np.clip(size, 1e-100, 1e100) * 10.0 ** self.rng.uniform(-1, 1)
-        upper, lower = 1.5 * middle, np.where(self.rng.random(len(rows)) < 0.5, 0.0, 0.5 * middle)
-        ends = list(zip(rows.tolist(), numbers(lower), numbers(upper), strict=True))
+        center = np.clip(size, 1e-100, 1e100) * 10.0 ** self.rng.uniform(-1, 1)
+        upper, lower = 1.5 * center, np.where(self.rng.random(len(rows)) < 0.5, 0.0, 0.5 * center)
+        intervals = list(zip(rows.tolist(), numbers(lower), numbers(upper), strict=True))
         return terms.DistanceBounds(
             rows, upper, lower
-        ), lambda D, M: arb(0) if all(a <= D(i, j) <= b for (i, j), a, b in ends) else INFINITE
+        ), lambda D, M: arb(0) if all(a <= D(i, j) <= b for (i, j), a, b in intervals) else INFINITE
 
     def budget(self):
         rows, costs, bound = self.rows(5, 2), self.rng.exponential(size=5), log_uniform(self.rng, -1, 1)
@@ -151,10 +151,10 @@ class Maker:
 
     def collapse_of_neighbors(self):
         n, m = len(self.X), min(3, len(self.X) - 1)
-        near = np.stack([(i + 1 + self.rng.permutation(n - 1)[:m]) % n for i in range(n)])
-        near[0, 0] = next(j for j in range(1, n) if self.y[j] == self.y[0])
-        near[0, 1:] = [j for j in range(1, n) if j != near[0, 0]][: m - 1]
-        return terms.Collapse(self.y, near), lambda D, M: exact.collapse(D, self.y, neighbors=near)
+        neighbors = np.stack([(i + 1 + self.rng.permutation(n - 1)[:m]) % n for i in range(n)])
+        neighbors[0, 0] = next(j for j in range(1, n) if self.y[j] == self.y[0])
+        neighbors[0, 1:] = [j for j in range(1, n) if j != neighbors[0, 0]][: m - 1]
+        return terms.Collapse(self.y, neighbors), lambda D, M: exact.collapse(D, self.y, neighbors=neighbors)
 
     def pair_softmax(self):
         rows, w, n = self.rows(8, 2), self.rng.exponential(size=8), len(self.X)
@@ -183,17 +183,17 @@ class Maker:
     def d(self):
         return self.X.shape[1] * (1 if self.index is None else 1 + len(np.unique(self.index)))
 
-    def near(self):
+    def near_prior(self):
         """A given metric, or None."""
         return prior(self.X, self.rng) if self.index is None and self.rng.random() < 0.5 else None
 
     def frobenius(self):
-        M0 = self.near()
+        M0 = self.near_prior()
         M0 = np.zeros((self.d, self.d)) if M0 is None else M0
         return terms.Frobenius(to=M0), lambda D, M: arb(exact.square(M - rational(M0)) / 2)
 
     def log_det(self):
-        M0 = self.near()
+        M0 = self.near_prior()
         M0 = np.eye(self.d) if M0 is None else M0
         return terms.LogDet(to=M0), lambda D, M: divergence(M, M0)
 
@@ -228,18 +228,20 @@ def made(maker: Maker, rng):
     return [(float(weight(rng, -2, 1)), *getattr(maker, name)()) for name in dict.fromkeys(names)]
 
 
-def case_of(problem, parts, X, distances, inside=None, **more):
+def case_of(problem, made_terms, X, distances, inside=None, **options):
     """A sum with the exact values of its terms, whose weights may vary."""
     names = problem.names
 
     def value(M, **varied):
         D = distances(M)
-        weights = [varied.get(name, w) for name, (w, _, _) in zip(names, parts, strict=True)]
-        return total(arb(number(w)) * one(D, M) for w, (_, _, one) in zip(weights, parts, strict=True))
+        weights = [varied.get(name, w) for name, (w, _, _) in zip(names, made_terms, strict=True)]
+        return total(
+            arb(number(w)) * term_value(D, M) for w, (_, _, term_value) in zip(weights, made_terms, strict=True)
+        )
 
     rng = np.random.default_rng(len(names))
     weights = {str(rng.choice(names)): [log_uniform(rng, -2, 1)]}
-    return Case(problem, value, X, **{"inside": inside, "weights": weights, "verbs": VERBS} | more)
+    return Case(problem, value, X, **{"inside": inside, "weights": weights, "verbs": VERBS} | options)
 
 
 def combined(B, diagonal):
@@ -260,27 +262,27 @@ def sums(X, y, rng, curved=False):
     clipped = np.clip(np.ptp(np.asarray(X, float), axis=0), 1e-150, 1e150)
     scale = 1.0 / np.where(clipped > 0, clipped, 1.0)
     maker = Maker(X, y, rng, scale=scale)
-    parts = made(maker, rng)
-    if curved and not any(isinstance(term, terms.Frobenius) for _, term, _ in parts):
-        parts.append((float(weight(rng, -2, 1)), *maker.frobenius()))
-    given, inside = {}, None
+    made_terms = made(maker, rng)
+    if curved and not any(isinstance(term, terms.Frobenius) for _, term, _ in made_terms):
+        made_terms.append((float(weight(rng, -2, 1)), *maker.frobenius()))
+    domain, inside = {}, None
     if kind == "diagonal":
-        given, inside = {"diagonal": True}, combined(np.eye(d), True)
+        domain, inside = {"diagonal": True}, combined(np.eye(d), True)
     elif kind == "bases":
         B = rng.normal(size=(d + 3, d)) * scale
-        given, inside = {"bases": B}, combined(B, True)
-    problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in parts)), **given)
-    more = {"planted": maker.planted} | ({"verbs": ("near",)} if curved else {})
+        domain, inside = {"bases": B}, combined(B, True)
+    problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in made_terms)), **domain)
+    options = {"planted": maker.planted} | ({"verbs": ("near",)} if curved else {})
     data = np.asarray(problem.X, float)
-    return case_of(problem, parts, data, lambda M: Distances(problem.X, M=M), inside, **more)
+    return case_of(problem, made_terms, data, lambda M: Distances(problem.X, M=M), inside, **options)
 
 
 def tasks(X, y, rng):
     """Several metrics with a shared part; metrics are block diagonal, and no product of blocks is exact for floats."""
     index = rng.permutation(np.arange(len(X)) % 2)
     sharing = float(rng.choice([1.0, 0.25, 2.0, 0.3, log_uniform(rng, -6, 6)]))
-    parts = made(Maker(X, y, rng, index), rng)
-    problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in parts)), tasks=index, sharing=sharing)
+    made_terms = made(Maker(X, y, rng, index), rng)
+    problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in made_terms)), tasks=index, sharing=sharing)
     d, data = X.shape[1], np.asarray(X, float)
 
     def block(M, b):
@@ -288,8 +290,8 @@ def tasks(X, y, rng):
 
     def distances(M):
         shared = number(sharing) * block(M, 0)
-        own = [Distances(data, M=shared + block(M, t + 1)) for t in range(2)]
-        return lambda a, b: own[index[a]](a, b)
+        by_task = [Distances(data, M=shared + block(M, t + 1)) for t in range(2)]
+        return lambda a, b: by_task[index[a]](a, b)
 
     def inside(rng):
         units = 1.0 / np.clip(np.ptp(data, axis=0), 1e-150, 1e150)
@@ -298,22 +300,22 @@ def tasks(X, y, rng):
             L[t, t * d : (t + 1) * d] = rng.normal(size=d) * units * (rng.random() < 0.8)
         return rational(10.0 ** rng.uniform(-2, 1) * L)
 
-    return case_of(problem, parts, np.tile(data, 3), distances, inside)
+    return case_of(problem, made_terms, np.tile(data, 3), distances, inside)
 
 
 def labels(X, y, rng):
     """LMNN as a sum of terms, with weights of all sizes."""
-    pull_weight, push_weight, more = (weight(rng, -6, 2) for _ in range(3))
+    pull_weight, push_weight, trace_weight = (weight(rng, -6, 2) for _ in range(3))
     loss, ridge = str(rng.choice(["hinge", "squared_hinge"])), rng.random() < 0.5
     pull, push = terms.Pull(labels=y, n_neighbors=1), terms.TripletHinge(labels=y, n_neighbors=1, loss=loss)
     total_of = pull_weight * pull + push_weight * push
-    problem = sm.MetricProblem(X, total_of + more * terms.Trace() if ridge else total_of)
-    near = problem.total.costs[0].tolist()
-    triplets = [(i, j, l) for i, j in near for l in np.flatnonzero(y != y[i]).tolist()]
-    parts = [
-        (pull_weight, pull, lambda D, M: total(D(i, j) for i, j in near)),
+    problem = sm.MetricProblem(X, total_of + trace_weight * terms.Trace() if ridge else total_of)
+    costs = problem.total.costs[0].tolist()
+    triplets = [(i, j, l) for i, j in costs for l in np.flatnonzero(y != y[i]).tolist()]
+    made_terms = [
+        (pull_weight, pull, lambda D, M: total(D(i, j) for i, j in costs)),
         (push_weight, push, lambda D, M: total(SCALARS[loss](1 + D(i, j) - D(i, l)) for i, j, l in triplets)),
-        (more, None, lambda D, M: arb(exact.trace(M))),
+        (trace_weight, None, lambda D, M: arb(exact.trace(M))),
     ][: 3 if ridge else 2]
     data = np.asarray(problem.X, float)
-    return case_of(problem, parts, data, lambda M: Distances(data, M=M))
+    return case_of(problem, made_terms, data, lambda M: Distances(data, M=M))

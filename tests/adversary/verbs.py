@@ -15,43 +15,43 @@ from sdpmetric.check.__main__ import main as check
 NOT_SOLVED = ("online", "riemannian")
 
 
-def known(case, solution, **more):
+def exact_of(case, solution, **weights):
     """The exact objective at a solution."""
     extras = {name: value for name, value in solution.extras.items() if name == "threshold"}
     if case.extras(np.random.default_rng(0)) and not extras:
         return None  # the certificate is about the best threshold
-    return case.exact(np.asarray(solution.components, float), **extras, **more)
+    return case.exact(np.asarray(solution.components, float), **extras, **weights)
 
 
 def state(case, ledger, verb, solution, tol, *, program="", **weights):
     optimal = tol if solution.status is sm.Status.OPTIMAL else None
-    at = known(case, solution, **weights)
+    exact = exact_of(case, solution, **weights)
     ledger.ended.append(f"{solution.solver} {solution.status.word}")
     inside = case.inside is None
-    ledger.claim(verb, solution.certificate, at, program=program, optimal=optimal, inside=inside)
+    ledger.claim(verb, solution.certificate, exact, program=program, optimal=optimal, inside=inside)
 
 
 def points(case, rng):
     """Factors of floats, and the exact metric near by of those that are combined in a restricted domain."""
     if case.inside is None:
         return [(L, None) for L in case.factors(rng)]
-    found = [(np.zeros((0, case.X.shape[1])), None)]
+    points_and_extras = [(np.zeros((0, case.X.shape[1])), None)]
     for _ in range(2):
         F = case.inside(rng)
         floats = np.array([[float(F[i, j]) for j in range(F.ncols())] for i in range(F.nrows())])
-        found.append((floats, exact.metric(F)))
-    return found[::-1]
+        points_and_extras.append((floats, exact.metric(F)))
+    return points_and_extras[::-1]
 
 
 def certify(case, ledger, rng, folder):
     for L, M in points(case, rng):
         extras = case.extras(rng)
-        given = {} if case.dual is None else {"dual": case.dual(case.problem)}
-        certificate = case.problem.certify(L, **extras, **given)
+        options = {} if case.dual is None else {"dual": case.dual(case.problem)}
+        certificate = case.problem.certify(L, **extras, **options)
         # Of a restricted domain the objective is that of the metric as given, and of one near by that is in it.
         ledger.claim("certify", certificate, case.exact(L, **extras), inside=M is None)
         if M is not None:
-            ledger.state("certify", at=case.value(M, **extras))
+            ledger.state("certify", exact=case.value(M, **extras))
 
 
 def metric(case, ledger, rng, folder):
@@ -59,9 +59,9 @@ def metric(case, ledger, rng, folder):
     if M is None or len(np.shape(M)[-1:]) == 0 or (case.rank < case.X.shape[1]):
         return
     extras = case.extras(rng)
-    given = {} if case.dual is None else {"dual": case.dual(case.problem)}
-    certificate = case.problem.certify(metric=M, **extras, **given)
-    exactly = [rational(one) for one in M] if case.several else rational(M)
+    options = {} if case.dual is None else {"dual": case.dual(case.problem)}
+    certificate = case.problem.certify(metric=M, **extras, **options)
+    exactly = [rational(matrix) for matrix in M] if case.several else rational(M)
     ledger.claim("metric", certificate, case.value(exactly, **extras))
 
 
@@ -99,26 +99,29 @@ def verify(case, ledger, rng, folder):
     if rng.random() < 0.5 and case.inside is None and case.rank >= case.X.shape[1]:
         M = case.metrics(rng)
     if M is not None:
-        exactly = [rational(one) for one in M] if case.several else rational(M)
+        exactly = [rational(matrix) for matrix in M] if case.several else rational(M)
         certificate = sm.verify(case.problem, metric=M, tol=tol)
         ledger.claim("verify metric", certificate, None if case.extras(rng) else case.value(exactly))
         return
     L, M = points(case, rng)[0]
     rescale = bool(rng.random() < 0.3)
     certificate = sm.verify(case.problem, L, tol=tol, rescale=rescale)
-    at = None if rescale or case.extras(rng) else case.exact(L)
-    ledger.claim("verify", certificate, at, inside=M is None)
+    exact = None if rescale or case.extras(rng) else case.exact(L)
+    ledger.claim("verify", certificate, exact, inside=M is None)
 
 
 def compare(case, ledger, rng, folder):
-    found = [solved(case, rng) for _ in range(2)]
-    for solution, tol in found:
+    solved_twice = [solved(case, rng) for _ in range(2)]
+    for solution, tol in solved_twice:
         state(case, ledger, "compare", solution, tol)
-    if len({s.certificate.kind for s, _ in found}) == 1 and found[0][0].certificate.kind != "infeasibility":
-        both = sm.compare(*(solution for solution, _ in found))
-        bound, objective = max(s.lower_bound for s, _ in found), min(s.objective for s, _ in found)
-        if both.consistent != (bound <= objective):
-            ledger.wrong("compare", "contradiction", f"{bound!r} and {objective!r}: {both.verdict}")
+    if (
+        len({s.certificate.kind for s, _ in solved_twice}) == 1
+        and solved_twice[0][0].certificate.kind != "infeasibility"
+    ):
+        comparison = sm.compare(*(solution for solution, _ in solved_twice))
+        bound, objective = max(s.lower_bound for s, _ in solved_twice), min(s.objective for s, _ in solved_twice)
+        if comparison.consistent != (bound <= objective):
+            ledger.wrong("compare", "contradiction", f"{bound!r} and {objective!r}: {comparison.verdict}")
 
 
 def stop(case, ledger, rng, folder):
@@ -142,29 +145,29 @@ def path(case, ledger, rng, folder):
 
 
 def explain(case, ledger, rng, folder):
-    found = []
+    intervals = []
     for tol in (1e-2, 1e-7):
         solution = sm.solve(case.problem, tol=tol, max_iter=100)
         state(case, ledger, "explain", solution, tol)
-        told = sm.explain(solution)
-        ledger.claim("explain", told.certificate, known(case, solution), inside=case.inside is None)
-        support = told.support
+        explanation = sm.explain(solution)
+        ledger.claim("explain", explanation.certificate, exact_of(case, solution), inside=case.inside is None)
+        support = explanation.support
         rows = zip(*(np.asarray(column).tolist() for column in support.columns.values()), strict=True)
-        found.append(dict(zip(rows, zip(support.lower.tolist(), support.upper.tolist(), strict=True), strict=True)))
-        for key, (low, high) in found[-1].items():
+        intervals.append(dict(zip(rows, zip(support.lower.tolist(), support.upper.tolist(), strict=True), strict=True)))
+        for key, (low, high) in intervals[-1].items():
             if np.isnan([low, high]).any():
                 ledger.wrong("explain", "nan", f"interval of {key}: {low!r}, {high!r}")
-    for key in set(found[0]) & set(found[1]):
-        (low, high), (least, most) = found[0][key], found[1][key]
-        if max(low, least) > min(high, most) * (1.0 + 1e-9):
+    for key in set(intervals[0]) & set(intervals[1]):
+        (low, high), (lower, upper) = intervals[0][key], intervals[1][key]
+        if max(low, lower) > min(high, upper) * (1.0 + 1e-9):
             ledger.wrong(
-                "explain", "interval", f"{key}: [{low!r}, {high!r}] and [{least!r}, {most!r}] have nothing in common"
+                "explain", "interval", f"{key}: [{low!r}, {high!r}] and [{lower!r}, {upper!r}] have nothing in common"
             )
 
 
 def rank(case, ledger, rng, folder):
     solution = sm.solve(case.problem, tol=1e-4, max_iter=60, n_components=1)
-    ledger.claim("rank", solution.certificate, known(case, solution))
+    ledger.claim("rank", solution.certificate, exact_of(case, solution))
 
 
 def proof(case, ledger, rng, folder):
@@ -176,33 +179,33 @@ def proof(case, ledger, rng, folder):
         ledger.refused["proof"] = f"the checker: {text}"
         return
     with np.load(folder / "proof.npz") as file:
-        about, L = json.loads(str(file["about"])), file["0.components"]
-    if about["objective"] is not None and about["domain"]["domain"] == "all":
-        ledger.state("proof", about["objective"], about["lower_bound"], case.exact(L[0]))
+        header, L = json.loads(str(file["about"])), file["0.components"]
+    if header["objective"] is not None and header["domain"]["domain"] == "all":
+        ledger.state("proof", header["objective"], header["lower_bound"], case.exact(L[0]))
 
 
 def regret(case, ledger, rng, folder):
     problem = case.problem
     options = {"gamma": log_uniform(rng, -1, 3)} if isinstance(problem, sm.POLAProblem) and rng.random() < 0.7 else {}
-    found = sm.regret(problem, sm.solve(problem, solver="online", **options), tol=1e-4, **options)
-    ledger.state("regret", lower_bound=found.lower_bound)
-    if found.regret_bound is not None:
-        ledger.state("regret", found.regret_bound, at=number(found.objective * (1.0 - 1e-9)), program="theorem")
+    regret = sm.regret(problem, sm.solve(problem, solver="online", **options), tol=1e-4, **options)
+    ledger.state("regret", lower_bound=regret.lower_bound)
+    if regret.regret_bound is not None:
+        ledger.state("regret", regret.regret_bound, exact=number(regret.objective * (1.0 - 1e-9)), program="theorem")
     for L in case.factors(rng):
-        ledger.state("regret", at=case.exact(L))
+        ledger.state("regret", exact=case.exact(L))
 
 
 def relaxed(case, ledger, rng, folder):
     solution = sm.solve(case.problem, "relaxed", tol=1e-3, max_iter=60)
-    ledger.claim("relaxed", solution.certificate, known(case, solution))
+    ledger.claim("relaxed", solution.certificate, exact_of(case, solution))
 
 
-def apart(M, A, b=0.0, c=0.0):
+def difference(M, A, b=0.0, c=0.0):
     """The exact squared Frobenius distance of two metrics, with their thresholds."""
     return exact.square(M - A) + (number(b) - number(c)) ** 2
 
 
-def near(case, ledger, rng, folder):
+def near_optimal(case, ledger, rng, folder):
     """The balls of `near_optimal` against a finer solve, and against metrics beyond it that are as good."""
     solution, _ = solved(case, rng, solvers(case.problem)[0])
     fine = sm.solve(case.problem, tol=1e-10, max_iter=200, max_time=1.0)
@@ -217,7 +220,7 @@ def near(case, ledger, rng, folder):
     if ball.rigor != "float" or finest.rigor != "float":
         return
     M, A, b, c = exact.metric(ball.components), exact.metric(finest.components), ball.threshold, finest.threshold
-    distance = arb(apart(M, A, b or 0.0, c or 0.0)).sqrt()
+    distance = arb(difference(M, A, b or 0.0, c or 0.0)).sqrt()
     if distance > arb(number(small.radius)) + arb(number(finest.radius)):
         ledger.wrong("near", "optimum", f"{distance} apart, radii {small.radius!r} and {finest.radius!r}")
     pairs = np.argsort(rng.random((20, len(case.X))), axis=1)[:, :2]
@@ -232,11 +235,11 @@ def near(case, ledger, rng, folder):
             continue
         if hard:  # the margins are met up to rounding only
             N, t = N * number(1.0 + 2.0**-30), t * (1.0 + 2.0**-30)
-        other = case.value(N, **({} if t is None else {"at" if hard else "threshold": t}))
-        if other is None or not other <= limit:
+        cost = case.value(N, **({} if t is None else {"b" if hard else "threshold": t}))
+        if cost is None or not cost <= limit:
             continue
-        ledger.state("near", at=other)
-        if apart(M, N, b or 0.0, t or 0.0) > number(ball.radius) ** 2:
+        ledger.state("near", exact=cost)
+        if difference(M, N, b or 0.0, t or 0.0) > number(ball.radius) ** 2:
             ledger.wrong("near", "ball", f"a metric as good is {step} steps away, outside of {ball.radius!r}")
         D = exact.Distances(case.X, M=N)
         for row, (i, j) in enumerate(pairs.tolist()):
@@ -254,7 +257,7 @@ def near(case, ledger, rng, folder):
 
 VERBS = {
     "certify": certify,
-    "near": near,
+    "near": near_optimal,
     "metric": metric,
     "solve": solve,
     "verify": verify,

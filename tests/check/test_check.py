@@ -23,13 +23,13 @@ X, Y = data()
 PAIRS = np.array([[i, (i + 5) % len(X)] for i in range(len(X))])
 SAME = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
 WEIGHTS = np.linspace(0.0, 2.0, len(X))
-WITHIN = np.array([[0, 1], [2, 3], [11, 12], [13, 14], [19, 20]])
+TASK_PAIRS = np.array([[0, 1], [2, 3], [11, 12], [13, 14], [19, 20]])
 P = np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 3.0]])
 M0 = np.eye(3) + 0.3
 SIMILAR = [True, False, True, False, True]
 FAR = np.array([[0, 1], [1, 2], [0, 2]])
 # Statements whose proofs are not those of a factory of tests/test_contract.py.
-MORE = {
+SPECIAL = {
     "weights": lambda: sm.LMNNProblem.from_labels(X, Y, 2, 0.3, sample_weight=WEIGHTS, loss="squared_hinge"),
     "constant feature": lambda: sm.LMNNProblem.from_labels(np.column_stack([X, 0.0 * Y + 0.1]), Y, 2, 0.3),
     "listed": lambda: sm.LMNNProblem.from_triplets(X, [[0, 1, 12], [0, 2, 13], [12, 13, 2]], [1.0, 2.0, 3.0]),
@@ -43,7 +43,7 @@ MORE = {
         X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="smooth_hinge"), diagonal=True
     ),
     "tasks": lambda: sm.MetricProblem(
-        X, terms.LogDet() + terms.PairHinge(WITHIN, SIMILAR, weights=[1, 2, 3, 4, 5]), tasks=Y, sharing=0.3
+        X, terms.LogDet() + terms.PairHinge(TASK_PAIRS, SIMILAR, weights=[1, 2, 3, 4, 5]), tasks=Y, sharing=0.3
     ),
     "softmax": lambda: sm.MetricProblem(X, terms.Trace() + terms.PairSoftmax(PAIRS)),
     "regularizers": lambda: sm.MetricProblem(
@@ -61,7 +61,7 @@ MORE = {
     "contradicting pairs": lambda: sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False], None),
 }
 WITHOUT = {"lego", "nca", "mlkr", "mlr", "mlr, auc", "frml", "queries", "queries, hinge"}
-CASES = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT} | MORE
+CASES = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT} | SPECIAL
 CONTRADICTIONS = ("contradiction", "contradicting pairs")
 CHANGED = ("lmnn", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "scml", "tasks")
 
@@ -89,7 +89,7 @@ def run(folder, data="data.npz", proof="proof.npz"):
     return main([str(folder / data), str(folder / proof)])
 
 
-def parts(folder):
+def arrays_in(folder):
     with np.load(folder / "proof.npz") as file:
         return {name: file[name] for name in file.files}
 
@@ -97,8 +97,8 @@ def parts(folder):
 def sealed(arrays):
     """A proof whose seal fits what it says now: the corruption of somebody who can write proofs."""
     arrays = {name: array for name, array in arrays.items() if name != "seal"}
-    about = str(arrays.pop("about"))
-    return {**arrays, "about": np.array(about), "seal": np.array(digest(arrays, about))}
+    header = str(arrays.pop("about"))
+    return {**arrays, "about": np.array(header), "seal": np.array(digest(arrays, header))}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -119,13 +119,13 @@ def test_proofs_are_accepted(name, folder):
 def test_random_corruptions_are_refused(files):
     """One entry of one array, one label or one number changed: the seal sees all of them, and says so."""
     rng = np.random.default_rng(1)
-    original = parts(files)
+    original = arrays_in(files)
     for _ in range(15):
         arrays = {name: array.copy() for name, array in original.items()}
         name = rng.choice([name for name in arrays if name not in ("about", "seal") and arrays[name].size])
         flat = arrays[name].reshape(-1)
-        at = int(rng.integers(flat.size))
-        flat[at] = np.nextafter(flat[at], np.inf) if flat.dtype.kind == "f" else flat[at] + 1
+        index = int(rng.integers(flat.size))
+        flat[index] = np.nextafter(flat[index], np.inf) if flat.dtype.kind == "f" else flat[index] + 1
         np.savez(files / "bad.npz", **arrays)
         code, text = run(files, proof="bad.npz")
         assert code == 1
@@ -139,8 +139,8 @@ def test_random_corruptions_are_refused(files):
 
 def test_sealed_corruptions_are_refused_for_what_they_are(files):
     """With a new seal: a changed claim, factor or multiplier is refused by what it no longer proves."""
-    original = parts(files)
-    about = json.loads(str(original["about"]))
+    original = arrays_in(files)
+    header = json.loads(str(original["about"]))
 
     def judged(step, codes=(1,), **changes):
         np.savez(files / "bad.npz", **sealed(original | changes))
@@ -149,14 +149,14 @@ def test_sealed_corruptions_are_refused_for_what_they_are(files):
         assert step in text, text
 
     def claiming(**claims):
-        return np.array(json.dumps(about | claims))
+        return np.array(json.dumps(header | claims))
 
-    gap = 1e-3 * abs(about["objective"])
-    judged("objective", about=claiming(objective=about["objective"] - gap))
-    judged("lower_bound", about=claiming(lower_bound=about["lower_bound"] + gap))
-    digest_of = about["data"]["sha256"]
+    gap = 1e-3 * abs(header["objective"])
+    judged("objective", about=claiming(objective=header["objective"] - gap))
+    judged("lower_bound", about=claiming(lower_bound=header["lower_bound"] + gap))
+    digest_of = header["data"]["sha256"]
     judged(
-        "data", about=claiming(data=about["data"] | {"sha256": ("0" if digest_of[0] != "0" else "1") + digest_of[1:]})
+        "data", about=claiming(data=header["data"] | {"sha256": ("0" if digest_of[0] != "0" else "1") + digest_of[1:]})
     )
     judged("", **{"0.components": 1.01 * original["0.components"]})
     for name, values in original.items():
@@ -173,10 +173,10 @@ def test_other_data_are_refused(files):
         data = {name: file[name] for name in file.files}
     X = data["X"].copy()
     X[3, 1] = np.nextafter(X[3, 1], np.inf)
-    others = {name: data[name].copy() for name in data if name in ("y", "similar", "tasks", "triplets")}
-    for array in others.values():
+    changes = {name: data[name].copy() for name in data if name in ("y", "similar", "tasks", "triplets")}
+    for array in changes.values():
         array[2] = ~array[2] if array.dtype == bool else 1 + array[2]
-    for changed in ({"X": X}, *({name: array} for name, array in others.items())):
+    for changed in ({"X": X}, *({name: array} for name, array in changes.items())):
         np.savez(files / "other.npz", **(data | changed))
         code, text = run(files, data="other.npz")
         assert code == 1
@@ -184,9 +184,9 @@ def test_other_data_are_refused(files):
 
 
 def test_bad_input(files):
-    whole = (files / "proof.npz").read_bytes()
-    for place in range(0, len(whole), len(whole) // 12):  # a date, for example, says nothing
-        (files / "bad.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+    content = (files / "proof.npz").read_bytes()
+    for place in range(0, len(content), len(content) // 12):  # a date, for example, says nothing
+        (files / "bad.npz").write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         assert run(files, proof="bad.npz")[0] in (0, 2)
     (files / "text.npz").write_text("no arrays")
     assert run(files, proof="text.npz")[0] == 2
@@ -219,9 +219,9 @@ def test_bounds_of_distances_hold_far_from_the_origin():
 def test_images_that_cancel_select_every_triplet():
     """Of ``10^200 + 1 - 10^200`` 320 bits leave nothing: its float would be wrong by 10^100, and says so."""
     assert [arithmetic.rounded(arb(x)) for x in (0, 0.1, -3)] == [0.0, 0.1, -3.0]
-    lost = arb(1e200) + 1 - arb(1e200)
-    assert np.isnan(arithmetic.rounded(lost))
-    low, high = arithmetic.apart(np.array([[arithmetic.rounded(lost)], [0.0], [5.0]]), 0, np.ones((3, 1)))
+    canceled = arb(1e200) + 1 - arb(1e200)
+    assert np.isnan(arithmetic.rounded(canceled))
+    low, high = arithmetic.apart(np.array([[arithmetic.rounded(canceled)], [0.0], [5.0]]), 0, np.ones((3, 1)))
     assert not (low > 0.0).any()
     assert not (high < np.inf).any()
 
@@ -236,9 +236,9 @@ def test_terms_of_others_and_two_sets_of_labels_are_refused(monkeypatch):
     monkeypatch.setattr(terms.margins, "CHECKED", ())
     with pytest.raises(ValueError, match="pair_hinge"):
         sm.solve(CASES["tasks"](), tol=1e-2).save_proof("nowhere.npz")
-    both = terms.TripletHinge(labels=Y) + terms.TripletHinge(labels=Y[::-1].copy()) + terms.Trace()
+    two_labelings = terms.TripletHinge(labels=Y) + terms.TripletHinge(labels=Y[::-1].copy()) + terms.Trace()
     with pytest.raises(ValueError, match="one label of each example"):
-        sm.solve(sm.MetricProblem(X, both), tol=1e-2).save_proof("nowhere.npz")
+        sm.solve(sm.MetricProblem(X, two_labelings), tol=1e-2).save_proof("nowhere.npz")
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1e-9, 0.1, 234.334513, 1e20, 1e300])

@@ -31,9 +31,9 @@ PROGRAMS = {
 @pytest.fixture(params=PROGRAMS)
 def files(request, tmp_path):
     problem, optimum = PROGRAMS[request.param]
-    found = sm.bound(problem)
-    found.save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
-    return tmp_path, optimum, found
+    bound = sm.bound(problem)
+    bound.save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
+    return tmp_path, optimum, bound
 
 
 def checked(folder):
@@ -46,11 +46,11 @@ def interval(text):
     return tuple(float(text.split(words)[1].split(",")[0].rstrip(".")) for words in ("at least ", "at most "))
 
 
-def sealed(folder, arrays, about):
-    said = json.dumps(about)
+def sealed(folder, arrays, header):
+    text = json.dumps(header)
     with np.errstate(all="ignore"):
-        seal = np.array(digest({name: np.asarray(array, float) for name, array in arrays.items()}, said))
-        np.savez(folder / "proof.npz", **arrays, about=np.array(said), seal=seal)
+        seal = np.array(digest({name: np.asarray(array, float) for name, array in arrays.items()}, text))
+        np.savez(folder / "proof.npz", **arrays, about=np.array(text), seal=seal)
 
 
 def held(folder):
@@ -61,44 +61,44 @@ def held(folder):
 
 
 def test_proofs_of_programs_are_accepted(files):
-    folder, optimum, found = files
+    folder, optimum, bound = files
     code, text = checked(folder)
     assert code == 0, text
     low, high = interval(text)
     assert low <= optimum + 1e-15 * abs(optimum) <= high + 2e-15 * abs(optimum)
-    assert high - low <= 2.1 * (found.upper_bound - found.lower_bound) + 1e-12
+    assert high - low <= 2.1 * (bound.upper_bound - bound.lower_bound) + 1e-12
 
 
 def test_a_changed_claim_point_or_program_is_refused(files):
     folder, _, _ = files
-    arrays, about = held(folder)
+    arrays, header = held(folder)
     changes = [
-        (arrays, about | {"objective": about["objective"] - 1e-3}, 1),
-        (arrays, about | {"lower_bound": about["lower_bound"] + 1e-3}, 1),
-        (arrays, about | {"format": 3}, 2),
-        (arrays | {"0.sizes": arrays["0.sizes"] + [0, 1, 0]}, about, 2),
-        (arrays | {"0.sizes": arrays["0.sizes"] - 0.5}, about, 2),
-        (arrays | {"0.psd": np.array(3.0)}, about, 2),
-        (arrays | {"0.psd": np.array([1e9])}, about, 2),
-        (arrays | {"0.power": np.array([1.5])}, about, 2),
-        (arrays, about | {"objective": None, "lower_bound": None}, 1),
-        (arrays, about | {"domain": about["domain"] | {"sign": 0.5}}, 2),
-        (arrays, about | {"domain": about["domain"] | {"offset": about["domain"]["offset"] + 1.0}}, 1),
-        (arrays, about | {"objective": None}, 0),
-        (arrays, about | {"lower_bound": None}, 0),
-        (arrays, about | {"terms": [{"term": "trace", "weight": 1.0}]}, 2),
-        (arrays | {"0.multipliers": -arrays["0.multipliers"]}, about, 1),
-        (arrays | {"0.free_multipliers": arrays["0.free_multipliers"][:-1]}, about, 2),
-        (arrays | {"0.free_multipliers": 0.0 * arrays["0.free_multipliers"]}, about, 2),
-        (arrays | {"0.point": np.append(arrays["0.point"], 0.0)}, about, 2),
-        (arrays | {"0.point": np.full_like(arrays["0.point"], np.nan)}, about, 2),
-        (arrays | {"extra": np.zeros(1)}, about, 2),
+        (arrays, header | {"objective": header["objective"] - 1e-3}, 1),
+        (arrays, header | {"lower_bound": header["lower_bound"] + 1e-3}, 1),
+        (arrays, header | {"format": 3}, 2),
+        (arrays | {"0.sizes": arrays["0.sizes"] + [0, 1, 0]}, header, 2),
+        (arrays | {"0.sizes": arrays["0.sizes"] - 0.5}, header, 2),
+        (arrays | {"0.psd": np.array(3.0)}, header, 2),
+        (arrays | {"0.psd": np.array([1e9])}, header, 2),
+        (arrays | {"0.power": np.array([1.5])}, header, 2),
+        (arrays, header | {"objective": None, "lower_bound": None}, 1),
+        (arrays, header | {"domain": header["domain"] | {"sign": 0.5}}, 2),
+        (arrays, header | {"domain": header["domain"] | {"offset": header["domain"]["offset"] + 1.0}}, 1),
+        (arrays, header | {"objective": None}, 0),
+        (arrays, header | {"lower_bound": None}, 0),
+        (arrays, header | {"terms": [{"term": "trace", "weight": 1.0}]}, 2),
+        (arrays | {"0.multipliers": -arrays["0.multipliers"]}, header, 1),
+        (arrays | {"0.free_multipliers": arrays["0.free_multipliers"][:-1]}, header, 2),
+        (arrays | {"0.free_multipliers": 0.0 * arrays["0.free_multipliers"]}, header, 2),
+        (arrays | {"0.point": np.append(arrays["0.point"], 0.0)}, header, 2),
+        (arrays | {"0.point": np.full_like(arrays["0.point"], np.nan)}, header, 2),
+        (arrays | {"extra": np.zeros(1)}, header, 2),
     ]
-    for changed, said, expected in changes:
-        sealed(folder, changed, said)
+    for changed, change, expected in changes:
+        sealed(folder, changed, change)
         code, text = checked(folder)
         assert code == expected, text
-    sealed(folder, arrays, about)
+    sealed(folder, arrays, header)
     data = {**np.load(folder / "data.npz")}
     np.savez(folder / "data.npz", **(data | {"c": np.nextafter(data["c"], np.inf)}))
     assert "hashes differ" in checked(folder)[1]
@@ -106,24 +106,26 @@ def test_a_changed_claim_point_or_program_is_refused(files):
 
 def test_what_is_accepted_of_changed_files_is_true(files):
     """Points, multipliers and what is solved for are changed; the interval still contains the optimum."""
-    folder, optimum, found = files
-    (arrays, about), rng, codes = held(folder), np.random.default_rng(5), []
-    about |= {"objective": 1e300, "lower_bound": -1e300}
+    folder, optimum, bound = files
+    (arrays, header), rng, codes = held(folder), np.random.default_rng(5), []
+    header |= {"objective": 1e300, "lower_bound": -1e300}
     for _ in range(40):
         name = str(rng.choice(sorted(arrays)))
         changed = arrays[name].copy()
         if changed.size:
-            at = rng.random(changed.shape) < rng.choice([0.2, 1.0])
+            mask = rng.random(changed.shape) < rng.choice([0.2, 1.0])
             shift = rng.choice([1e-12, 1e-6, 1e-2, 1.0]) * rng.normal(size=changed.shape)
-            changed = np.where(at, rng.permutation(changed) if name.startswith("0.free") else changed + shift, changed)
-        sealed(folder, arrays | {name: changed}, about)
+            changed = np.where(
+                mask, rng.permutation(changed) if name.startswith("0.free") else changed + shift, changed
+            )
+        sealed(folder, arrays | {name: changed}, header)
         code, text = checked(folder)
         codes.append(code)
         if code == 0:
             low, high = interval(text)
             assert low <= optimum + 1e-15 * abs(optimum) <= high + 2e-15 * abs(optimum)
     assert 0 in codes
-    assert 1 in codes or found.evidence.program.P.nnz  # of an equation of a quadratic program all follows
+    assert 1 in codes or bound.evidence.program.P.nnz  # of an equation of a quadratic program all follows
 
 
 NOWHERE = {
@@ -139,12 +141,12 @@ def test_infeasible_programs_are_proven_to_be(constraints, tmp_path):
     sm.bound(cp.Problem(cp.Minimize(0), constraints)).save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
     code, text = checked(tmp_path)
     assert (code, "no point satisfies" in text) == (0, True), text
-    arrays, about = held(tmp_path)
+    arrays, header = held(tmp_path)
     for changed in (-arrays["0.multipliers"], 0.0 * arrays["0.multipliers"]):
-        sealed(tmp_path, arrays | {"0.multipliers": changed}, about)
+        sealed(tmp_path, arrays | {"0.multipliers": changed}, header)
         assert checked(tmp_path)[0] == 1
     data = {**np.load(tmp_path / "data.npz")}
-    sealed(tmp_path, arrays, about | {"data": about["data"] | {"sha256": digest(data | {"b": np.abs(data["b"])})}})
+    sealed(tmp_path, arrays, header | {"data": header["data"] | {"sha256": digest(data | {"b": np.abs(data["b"])})}})
     np.savez(tmp_path / "data.npz", **(data | {"b": np.abs(data["b"])}))
     assert checked(tmp_path)[0] == 1
 
@@ -158,15 +160,15 @@ def test_quadratic_objectives_are_convex(P, code, tmp_path):
     data = {"A": nothing, "A_rows": nothing, "A_columns": nothing, "b": nothing, "c": np.array([-2.0, 0.0])}
     data |= dict(zip(("P_rows", "P_columns", "P"), np.array(P).T, strict=True))
     np.savez(tmp_path / "data.npz", **data)
-    about = {"format": 4, "objective": -1.0, "lower_bound": -1.0, "terms": []}
-    about |= {"domain": {"domain": "cones", "sign": 1, "offset": 0.0, "names": "x (2,)"}}
+    header = {"format": 4, "objective": -1.0, "lower_bound": -1.0, "terms": []}
+    header |= {"domain": {"domain": "cones", "sign": 1, "offset": 0.0, "names": "x (2,)"}}
     arrays = {"0.point": np.array([1.0, 5.0]), "0.multipliers": np.array([1.0, 0.0])}
     arrays |= {f"0.{name}": nothing for name in ("free_multipliers", "free_point", "soc", "psd", "power")}
     arrays |= {"0.sizes": np.zeros(3)}
-    sealed(tmp_path, arrays, about | {"data": {"members": [*data], "sha256": digest(data)}})
+    sealed(tmp_path, arrays, header | {"data": {"members": [*data], "sha256": digest(data)}})
     assert checked(tmp_path)[0] == code
-    about |= {"data": {"members": [*data], "sha256": digest(data)}}
-    sealed(tmp_path, arrays | {"0.multipliers": np.array([1.1, 0.0])}, about)
+    header |= {"data": {"members": [*data], "sha256": digest(data)}}
+    sealed(tmp_path, arrays | {"0.multipliers": np.array([1.1, 0.0])}, header)
     assert checked(tmp_path)[0] == 1
 
 

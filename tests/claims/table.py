@@ -139,13 +139,13 @@ ROWS = (
     Claim(
         "near_optimal, NearOptimal",
         "Every metric at least as good as the solution is in the ball; with `optimum=True`, the optimum.",
-        "verbs.near test_decisions.test_exact_metrics_as_good_are_in_the_ball_and_keep_what_is_settled",
+        "verbs.near_optimal test_decisions.test_exact_metrics_as_good_are_in_the_ball_and_keep_what_is_settled",
     ),
     Claim(
         "NearOptimal.neighbors, NearOptimal.labels, NearOptimal.matches, NearOptimal.distances, Decisions, "
         "Decisions.share",
         "Settled decisions are the same under every metric of the ball, and distances lie between their bounds.",
-        "verbs.near test_decisions.test_decisions_are_exact_arithmetics_at_any_scale",
+        "verbs.near_optimal test_decisions.test_decisions_are_exact_arithmetics_at_any_scale",
         families="scale offset dependence underflow ties second",
     ),
     Claim(

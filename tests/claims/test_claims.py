@@ -24,10 +24,10 @@ def docstrings():
     for module in f"{MODULES} programs report terms".split():
         home = importlib.import_module(f"sdpmetric.{module}")
         for name in home.__all__:
-            what = getattr(home, name)
-            if inspect.isclass(what) or inspect.isfunction(what):
-                yield name, what
-            for method, code in vars(what).items() if inspect.isclass(what) else ():
+            documented = getattr(home, name)
+            if inspect.isclass(documented) or inspect.isfunction(documented):
+                yield name, documented
+            for method, code in vars(documented).items() if inspect.isclass(documented) else ():
                 if not method.startswith("_") and (callable(code) or isinstance(code, property | classmethod)):
                     yield f"{name}.{method}", code
 
@@ -78,8 +78,8 @@ def test_what_the_table_names_exists():
     files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "examples" / "benchmarks").glob("*.py")]
     evaluators = {name for row in ROWS for name in row.evaluators.split()}
     stems = {name.split(".")[0] for name in evaluators}
-    known = {f"{path.stem}.{name}" for path in files if path.stem in stems for name in defined(path)}
-    assert sorted(evaluators - known) == []
+    defined_names = {f"{path.stem}.{name}" for path in files if path.stem in stems for name in defined(path)}
+    assert sorted(evaluators - defined_names) == []
     assert {family for names in FAMILIES.values() for family in names} <= set(DRAWN)
 
 

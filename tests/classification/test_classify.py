@@ -18,8 +18,8 @@ L = rng.normal(size=(3, 4))
 @pytest.mark.parametrize("algorithm", ["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"])
 @pytest.mark.parametrize("queries", [Q, None])
 def test_every_algorithm_finds_the_same_neighbors(algorithm, queries):
-    asked = X if queries is None else queries
-    D = np.sum(((asked[:, None] - X[None]) @ L.T) ** 2, axis=2)
+    query_rows = X if queries is None else queries
+    D = np.sum(((query_rows[:, None] - X[None]) @ L.T) ** 2, axis=2)
     if queries is None:
         np.fill_diagonal(D, np.inf)
     expected = np.argsort(D, axis=1)[:, :5]
@@ -29,10 +29,10 @@ def test_every_algorithm_finds_the_same_neighbors(algorithm, queries):
 
 
 def test_partial_distances_look_at_fewer_coordinates_and_miss_nothing():
-    train, asked = (np.random.default_rng(1).normal(size=(n, 40)) * 0.9 ** np.arange(40) for n in (500, 20))
+    train, queries = (np.random.default_rng(1).normal(size=(n, 40)) * 0.9 ** np.arange(40) for n in (500, 20))
     for turned in (train, np.round(train)):  # with ties, too
-        distances, rows, spent = partial.nearest(turned, asked, turned, asked, 0.0, 3)
-        D = np.sum((asked[:, None] - turned) ** 2, axis=2)
+        distances, rows, spent = partial.nearest(turned, queries, turned, queries, 0.0, 3)
+        D = np.sum((queries[:, None] - turned) ** 2, axis=2)
         np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :3], rtol=1e-12)
         np.testing.assert_allclose(np.take_along_axis(D, rows, axis=1), distances, rtol=1e-12)
         assert spent < 0.5 * D.size * 40
@@ -46,8 +46,8 @@ def test_ties_of_integers_stay_ties(algorithm):
     distances, _ = classification.nearest_neighbors(np.eye(6), grid, None, 5, algorithm=algorithm)
     expected = np.sort(D, axis=1)[:, :5]
     np.testing.assert_allclose(distances, expected, rtol=1e-12)
-    both = np.unique(np.stack([expected.ravel(), distances.ravel()]), axis=1)
-    assert both.shape[1] == len(np.unique(expected))  # equal distances are equal floats
+    pairs_of_distances = np.unique(np.stack([expected.ravel(), distances.ravel()]), axis=1)
+    assert pairs_of_distances.shape[1] == len(np.unique(expected))  # equal distances are equal floats
 
 
 def test_an_algorithm_that_is_not_there(monkeypatch):
@@ -63,9 +63,9 @@ def voted(D, labels, k):
     order = list(np.lexsort((np.arange(len(D)), D)))
     while True:
         votes = {label: sum(labels[i] == label for i in order[:k]) for label in labels}
-        most = [label for label in votes if votes[label] == max(votes.values())]
-        if len(most) == 1:
-            return most[0]
+        winners = [label for label in votes if votes[label] == max(votes.values())]
+        if len(winners) == 1:
+            return winners[0]
         k -= 1
 
 
@@ -76,28 +76,30 @@ def test_votes_are_counted_by_the_papers_rule(n_metrics, k, queries):
     draw = np.random.default_rng(k)
     labels = np.array(["b", "a", "d", "c"])[draw.integers(0, 4, 60)]
     factors, regions = draw.normal(size=(n_metrics, 2, 4)), draw.integers(0, n_metrics, 60)
-    asked = X if queries is None else queries
-    D = np.array([[np.sum((factors[regions[i]] @ (q - X[i])) ** 2) for i in range(60)] for q in asked])
+    rows = X if queries is None else queries
+    D = np.array([[np.sum((factors[regions[i]] @ (q - X[i])) ** 2) for i in range(60)] for q in rows])
     if queries is None:
         np.fill_diagonal(D, np.inf)
     expected = [voted(row, labels, k) for row in D]
-    given = {"components": factors[0]} if n_metrics == 1 else {"components": factors, "regions": regions}
-    assert classification.knn_predict(X_train=X, y_train=labels, X=queries, n_neighbors=k, **given).tolist() == expected
+    metric = {"components": factors[0]} if n_metrics == 1 else {"components": factors, "regions": regions}
+    assert (
+        classification.knn_predict(X_train=X, y_train=labels, X=queries, n_neighbors=k, **metric).tolist() == expected
+    )
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("algorithm", "d"), [("auto", 2), ("auto", 20), ("ball_tree", 20), ("brute", 2), ("faiss", 2)])
 def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
     draw = np.random.default_rng(d)
-    train, asked, factor = draw.normal(size=(80, d)), draw.normal(size=(30, d)), draw.normal(size=(d, d))
-    found = classification.nearest_neighbors(factor, train, asked, 4, algorithm=algorithm)
+    train, queries, factor = draw.normal(size=(80, d)), draw.normal(size=(30, d)), draw.normal(size=(d, d))
+    neighbors = classification.nearest_neighbors(factor, train, queries, 4, algorithm=algorithm)
     for unit, offset in ((1.0, 2.0**27), (2.0**-600, 0.0), (2.0**400, 0.0)):
         D, rows = classification.nearest_neighbors(
-            factor, unit * train + offset, unit * asked + offset, 4, algorithm=algorithm
+            factor, unit * train + offset, unit * queries + offset, 4, algorithm=algorithm
         )
-        assert (rows == found[1]).mean() > 0.99
+        assert (rows == neighbors[1]).mean() > 0.99
         if unit**2 > 1e-300:
-            np.testing.assert_allclose(D, unit**2 * found[0], rtol=1e-4)
+            np.testing.assert_allclose(D, unit**2 * neighbors[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -126,15 +128,15 @@ def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
 )
 @pytest.mark.filterwarnings("error")
 def test_bad_input_is_refused_with_a_sentence(changes, words):
-    given = {"components": L, "X_train": X, "y_train": np.arange(60) % 3, "X": Q}
+    arguments = {"components": L, "X_train": X, "y_train": np.arange(60) % 3, "X": Q}
     with pytest.raises(ValueError, match=words):
-        classification.knn_predict(**(given | changes))
+        classification.knn_predict(**(arguments | changes))
 
 
 def test_labels_in_a_column_and_metrics_of_rank_0():
     labels = np.arange(60) % 3
-    plain = classification.knn_predict(L, X, labels, Q)
-    assert np.array_equal(classification.knn_predict(L, X, labels[:, None], Q), plain)
+    predicted = classification.knn_predict(L, X, labels, Q)
+    assert np.array_equal(classification.knn_predict(L, X, labels[:, None], Q), predicted)
     assert (classification.knn_predict(L[:0], X, labels, Q, 1) == 0).all()
     assert (classification.knn_predict(L, X, np.full(60, "one"), Q) == "one").all()
 

@@ -17,17 +17,17 @@ def written_out(components, regions, X, label, targets, mu, query, tried, k, euc
     metric_of = {int(c): int(regions[label == c][0]) for c in np.unique(label)}
     to = [distance(query, X[i], regions[i]) for i in range(len(X))]
     by = [float(np.sum((query - x) ** 2)) for x in X] if euclidean else to
-    own = [to[i] for i in sorted((i for i in range(len(X)) if label[i] == tried), key=by.__getitem__)[:k]]
-    cost = (1 - mu) * sum(own)
-    for near in own:
-        cost += mu * sum(max(0.0, 1 + near - to[i]) for i in range(len(X)) if label[i] != tried)
+    nearest_targets = [to[i] for i in sorted((i for i in range(len(X)) if label[i] == tried), key=by.__getitem__)[:k]]
+    cost = (1 - mu) * sum(nearest_targets)
+    for target in nearest_targets:
+        cost += mu * sum(max(0.0, 1 + target - to[i]) for i in range(len(X)) if label[i] != tried)
     for i in range(len(X)):
         if label[i] == tried:
             continue
-        back = distance(X[i], query, metric_of[tried])
+        squared = distance(X[i], query, metric_of[tried])
         for j in targets[i]:
             if j >= 0:
-                cost += mu * max(0.0, 1 + distance(X[i], X[j], regions[j]) - back)
+                cost += mu * max(0.0, 1 + distance(X[i], X[j], regions[j]) - squared)
     return cost
 
 
@@ -39,8 +39,8 @@ def unequal():
     X[label == 1, 0] += 1.0
     targets = np.full((19, 3), -1)
     for i in range(19):
-        others = [j for j in np.flatnonzero(label == label[i]) if j != i][: rng.integers(1, 4)]
-        targets[i, : len(others)] = others
+        mates = [j for j in np.flatnonzero(label == label[i]) if j != i][: rng.integers(1, 4)]
+        targets[i, : len(mates)] = mates
     return X, label, targets, rng.normal(size=(7, 3))
 
 
@@ -61,17 +61,17 @@ def test_energies_are_equation_15(unequal, several, dtype, query_neighbors):
     X, queries = X.astype(dtype), queries.astype(dtype)
     names = np.array(["b", "a", "c"])[label]
     options = {"push_weight": 0.3, "regions": regions if several else None, "query_neighbors": query_neighbors}
-    seen = classification.energies(components, X, names, queries, target_neighbors=targets, **options)
+    energies = classification.energies(components, X, names, queries, target_neighbors=targets, **options)
     assert np.array_equal(
         classification.energy_predict(components, X, names, queries, target_neighbors=targets, **options),
-        np.array(["a", "b", "c"])[seen.argmin(axis=1)],
+        np.array(["a", "b", "c"])[energies.argmin(axis=1)],
     )
     for column, name in enumerate("abc"):
         tried = "bac".index(name)
         for t, query in enumerate(queries):
-            about = (0.3, query, tried, 3, query_neighbors == "euclidean")
-            expected = written_out(components, regions, X, label, targets, *about)
-            assert seen[t, column] == pytest.approx(expected, rel=1e-9 if dtype is np.float64 else 2e-5, abs=1e-5)
+            setting = (0.3, query, tried, 3, query_neighbors == "euclidean")
+            expected = written_out(components, regions, X, label, targets, *setting)
+            assert energies[t, column] == pytest.approx(expected, rel=1e-9 if dtype is np.float64 else 2e-5, abs=1e-5)
 
 
 def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
@@ -89,16 +89,16 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     reach = 1 + ((X[:, None] @ L.T - X[targets] @ L.T) ** 2).sum(axis=2)
     expected = np.empty((11, 4))
     for c in range(4):
-        near = np.sort(D[:, label == c], axis=1)[:, :k]
+        nearest = np.sort(D[:, label == c], axis=1)[:, :k]
         away = D[:, label != c]
-        push = np.maximum(0.0, 1 + near[:, :, None] - away[:, None]).sum(axis=(1, 2))
+        push = np.maximum(0.0, 1 + nearest[:, :, None] - away[:, None]).sum(axis=(1, 2))
         invaded = np.maximum(0.0, reach[label != c] - away[:, :, None]).sum(axis=(1, 2))
-        expected[:, c] = (1 - mu) * near.sum(axis=1) + mu * (push + invaded)
+        expected[:, c] = (1 - mu) * nearest.sum(axis=1) + mu * (push + invaded)
     monkeypatch.setattr(energy, "BLOCK", 3 * len(X))
-    given = {"target_neighbors": targets, "push_weight": mu}
-    np.testing.assert_allclose(classification.energies(L, X, label, queries, **given), expected, rtol=1e-10)
-    assert (classification.energy_predict(L, X, label, queries, **given) == expected.argmin(axis=1)).all()
-    single = classification.energies(L, X.astype(np.float32), label, queries.astype(np.float32), **given)
+    options = {"target_neighbors": targets, "push_weight": mu}
+    np.testing.assert_allclose(classification.energies(L, X, label, queries, **options), expected, rtol=1e-10)
+    assert (classification.energy_predict(L, X, label, queries, **options) == expected.argmin(axis=1)).all()
+    single = classification.energies(L, X.astype(np.float32), label, queries.astype(np.float32), **options)
     np.testing.assert_allclose(single, expected, rtol=1e-4)
 
 
@@ -128,16 +128,16 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
 @pytest.mark.filterwarnings("error")
 def test_bad_input_is_refused(unequal, changes, words):
     X, label, targets, queries = unequal
-    given = {"components": np.eye(3), "X_train": X, "y_train": label, "X": queries, "target_neighbors": targets}
+    arguments = {"components": np.eye(3), "X_train": X, "y_train": label, "X": queries, "target_neighbors": targets}
     with pytest.raises(ValueError, match=words):
-        classification.energies(**(given | changes))
+        classification.energies(**(arguments | changes))
 
 
 def test_target_neighbors_as_a_graph(unequal):
     X, label, targets, queries = unequal
     row, slot = np.nonzero(targets >= 0)
     graph = sp.csr_array((np.ones(len(row)), (row, targets[row, slot])), shape=(19, 19))
-    seen, expected = (
+    energies, expected = (
         classification.energies(np.eye(3), X, label, queries, target_neighbors=t) for t in (graph, targets)
     )
-    np.testing.assert_allclose(seen, expected, rtol=1e-12)
+    np.testing.assert_allclose(energies, expected, rtol=1e-12)

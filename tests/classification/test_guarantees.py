@@ -24,19 +24,19 @@ def fewer_than(k: int, n: int, p: Fraction) -> Fraction:
 @pytest.mark.parametrize(("n", "alpha", "delta"), CASES)
 def test_the_number_of_errors_is_the_largest_whose_exact_probability_is_allowed(n, alpha, delta):
     share, risk = Fraction(str(alpha)), Fraction(str(delta))
-    found = sm.guaranteed_threshold(np.arange(n), np.zeros(n), alpha=alpha, delta=delta)
-    k = found.n_errors + 1 if found.threshold is not None else 0
+    threshold = sm.guaranteed_threshold(np.arange(n), np.zeros(n), alpha=alpha, delta=delta)
+    k = threshold.n_errors + 1 if threshold.threshold is not None else 0
     assert fewer_than(k, n, share) <= risk < fewer_than(k + 1, n, share)
     if k == 0:
-        needed = n + found.n_missing
+        needed = n + threshold.n_missing
         assert (1 - share) ** needed <= risk < (1 - share) ** (needed - 1)
-        assert f"label at least {found.n_missing} more" in str(found)
+        assert f"label at least {threshold.n_missing} more" in str(threshold)
     else:
-        assert found.threshold == np.nextafter(k - 1.0, -np.inf)
-        assert found.n_of == n
-        assert found.interval[0] <= found.n_errors / n <= found.interval[1] <= alpha
+        assert threshold.threshold == np.nextafter(k - 1.0, -np.inf)
+        assert threshold.n_of == n
+        assert threshold.interval[0] <= threshold.n_errors / n <= threshold.interval[1] <= alpha
     mirror = sm.guaranteed_threshold(-np.arange(n), np.ones(n), alpha=alpha, delta=delta, control="false_non_matches")
-    assert (mirror.n_errors, mirror.n_missing) == (found.n_errors, found.n_missing)
+    assert (mirror.n_errors, mirror.n_missing) == (threshold.n_errors, threshold.n_missing)
 
 
 def chance_of_violation(control: str, n: int, support: np.ndarray, chances: np.ndarray, alpha: float) -> float:
@@ -47,10 +47,10 @@ def chance_of_violation(control: str, n: int, support: np.ndarray, chances: np.n
             drawn = np.repeat(support, counts)
             limit = sm.guaranteed_threshold(drawn, np.full(n, same), alpha=alpha, delta=0.2, control=control).threshold
             wrong = 0.0 if limit is None else float(chances[(support > limit) if same else (support <= limit)].sum())
-            ways, left = 1, n
+            count_of_orders, remaining = 1, n
             for count in counts:
-                ways, left = ways * comb(left, count), left - count
-            total += (wrong > alpha) * ways * float(np.prod(chances ** np.array(counts)))
+                count_of_orders, remaining = count_of_orders * comb(remaining, count), remaining - count
+            total += (wrong > alpha) * count_of_orders * float(np.prod(chances ** np.array(counts)))
     return total
 
 
@@ -62,41 +62,41 @@ def test_the_guarantee_holds_exactly_where_distances_tie(control, chances):
 
 def test_a_precision_is_proven_by_exact_tails_at_numbers_chosen_beforehand():
     rng = np.random.default_rng(0)
-    apart = rng.random(4000)
-    same = rng.random(4000) > apart**2
-    found = sm.guaranteed_threshold(apart, same, alpha=0.1, control="precision")
-    matches = apart <= found.threshold
-    assert (found.n_errors, found.n_of) == (int((matches & ~same).sum()), int(matches.sum()))
+    distances = rng.random(4000)
+    same = rng.random(4000) > distances**2
+    threshold = sm.guaranteed_threshold(distances, same, alpha=0.1, control="precision")
+    matches = distances <= threshold.threshold
+    assert (threshold.n_errors, threshold.n_of) == (int((matches & ~same).sum()), int(matches.sum()))
     allowed = Fraction("0.05") / guarantees.N_CANDIDATES
-    assert fewer_than(found.n_errors + 1, found.n_of, Fraction("0.1")) <= allowed
-    assert found.interval[1] <= 0.1
+    assert fewer_than(threshold.n_errors + 1, threshold.n_of, Fraction("0.1")) <= allowed
+    assert threshold.interval[1] <= 0.1
     labels = rng.random(4000) > 0.5
-    same_numbers = sm.guaranteed_threshold(apart, labels, alpha=0.9, control="precision").n_of
+    same_numbers = sm.guaranteed_threshold(distances, labels, alpha=0.9, control="precision").n_of
     numbers = np.geomspace(guarantees._fewest(0.9, 0.05 / 64), 3999, 64).round()
     assert same_numbers in numbers  # which no label has moved
-    hopeless = sm.guaranteed_threshold(apart, ~same, alpha=0.1, control="precision")
+    hopeless = sm.guaranteed_threshold(distances, ~same, alpha=0.1, control="precision")
     assert hopeless.threshold is None
     assert hopeless.n_missing is None
     assert "too many of the nearest" in str(hopeless)
-    few = sm.guaranteed_threshold(apart[:40], np.ones(40), alpha=0.1, control="precision")
-    assert few.n_missing == guarantees._fewest(0.1, 0.05 / 64) + 1 - 40
-    assert "No threshold: 40 pairs do not suffice" in str(few)
+    short_list = sm.guaranteed_threshold(distances[:40], np.ones(40), alpha=0.1, control="precision")
+    assert short_list.n_missing == guarantees._fewest(0.1, 0.05 / 64) + 1 - 40
+    assert "No threshold: 40 pairs do not suffice" in str(short_list)
 
 
 def test_a_precision_counts_the_pairs_strictly_nearer_than_the_next():
-    apart = np.repeat(np.arange(4.0), 500)
-    found = sm.guaranteed_threshold(apart, apart < 2, alpha=0.1, control="precision")
-    assert (found.n_errors, found.n_of, found.threshold) == (0, 1000, np.nextafter(2.0, 0.0))
-    assert found.interval == guarantees._ends(0, 1000, 0.05 / guarantees.N_CANDIDATES)
+    distances = np.repeat(np.arange(4.0), 500)
+    threshold = sm.guaranteed_threshold(distances, distances < 2, alpha=0.1, control="precision")
+    assert (threshold.n_errors, threshold.n_of, threshold.threshold) == (0, 1000, np.nextafter(2.0, 0.0))
+    assert threshold.interval == guarantees._ends(0, 1000, 0.05 / guarantees.N_CANDIDATES)
 
 
 def test_similarities_and_single_precision():
     rng = np.random.default_rng(1)
-    apart, same = rng.normal(size=600).astype(np.float32), rng.random(600) < 0.5
-    by_distance = sm.guaranteed_threshold(apart, same, alpha=0.1)
-    by_score = sm.guaranteed_threshold(-apart, np.where(same, 1, -1), alpha=0.1, similarity=True)
+    distances, same = rng.normal(size=600).astype(np.float32), rng.random(600) < 0.5
+    by_distance = sm.guaranteed_threshold(distances, same, alpha=0.1)
+    by_score = sm.guaranteed_threshold(-distances, np.where(same, 1, -1), alpha=0.1, similarity=True)
     assert by_score.threshold == -by_distance.threshold
-    for matches in (apart <= by_distance.threshold, -apart >= by_score.threshold):  # NumPy compares in float32
+    for matches in (distances <= by_distance.threshold, -distances >= by_score.threshold):  # NumPy compares in float32
         assert int((matches & ~same).sum()) == by_distance.n_errors
 
 
@@ -115,8 +115,8 @@ DRAWS, DELTA = 200, 0.1
 def hub(rng, n):
     """Pairs of a million items, and item 0 in 30 % of the dissimilar ones, as similar as the similar pairs."""
     similar = rng.random(n) < 0.5
-    near = similar | (rng.random(n) < 0.3)
-    return np.where(near, rng.uniform(0, 1, n), rng.uniform(1, 2, n)), similar
+    accepted = similar | (rng.random(n) < 0.3)
+    return np.where(accepted, rng.uniform(0, 1, n), rng.uniform(1, 2, n)), similar
 
 
 def share_of_hub(limit, control):
@@ -145,15 +145,17 @@ def test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_f
     same = y[every[:, 0]] == y[every[:, 1]]
     for seed in range(60):
         rows = rng.integers(len(every), size=300)
-        one = PairClassifier(RCA(), examples=X, guarantee="false_matches", alpha=0.1, delta=DELTA, random_state=seed)
+        classifier = PairClassifier(
+            RCA(), examples=X, guarantee="false_matches", alpha=0.1, delta=DELTA, random_state=seed
+        )
         with pytest.warns(UserWarning, match="300 of 300 pairs share an example"):
-            one.fit(every[rows], same[rows])
-        failures += np.mean(one.predict(every[~same])) > 0.1
+            classifier.fit(every[rows], same[rows])
+        failures += np.mean(classifier.predict(every[~same])) > 0.1
     assert failures <= binom.ppf(0.99, 60, DELTA)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reason"),
     [
         ({"alpha": 0.0}, "alpha must be"),
         ({"delta": 1.0}, "delta must be"),
@@ -163,7 +165,7 @@ def test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_f
         ({"similar": [0]}, "1 labels for 2 pairs"),
     ],
 )
-def test_bad_arguments_are_sentences(change, said):
-    given = {"distances": [1.0, 2.0], "similar": [0, 1], "alpha": 0.1} | change
-    with pytest.raises(ValueError, match=said):
-        sm.guaranteed_threshold(given.pop("distances"), given.pop("similar"), **given)
+def test_bad_arguments_are_sentences(change, reason):
+    arguments = {"distances": [1.0, 2.0], "similar": [0, 1], "alpha": 0.1} | change
+    with pytest.raises(ValueError, match=reason):
+        sm.guaranteed_threshold(arguments.pop("distances"), arguments.pop("similar"), **arguments)

@@ -20,8 +20,8 @@ from sdpmetric.report.contents import sentences
 INF, NAN = math.inf, math.nan
 
 
-def made(objective, lower_bound, **rest):
-    return sm.DualityCertificate(objective=objective, lower_bound=lower_bound, program="LMNN", **rest)
+def made(objective, lower_bound, **options):
+    return sm.DualityCertificate(objective=objective, lower_bound=lower_bound, program="LMNN", **options)
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_only_lower_bounds_prove_optimality_and_unknown_residuals_are_infinite()
 )
 def test_the_grade_is_said_wherever_a_bound_is(small, grade, words):
     """A certificate of a foreign statement is of grade "rounding" unless it says otherwise."""
-    found = sm.solve(small.problem, tol=1e-3)
+    solved = sm.solve(small.problem, tol=1e-3)
     certificate = made(4.0, 4.0 - 1e-4, **grade)
-    solution = replace(found, certificate=certificate)
-    better = replace(found, certificate=made(4.0, 4.0 - 1e-4, rigor="float"))
-    said = [
+    solution = replace(solved, certificate=certificate)
+    better = replace(solved, certificate=made(4.0, 4.0 - 1e-4, rigor="float"))
+    texts = [
         str(solution),
         sm.compare(better, solution).verdict,
         results.sentence(certificate, 1e-3),
         " ".join(sentences(certificate)),
     ]
-    for text in said:
+    for text in texts:
         assert ("proven" in text.lower()) is (not words)
         assert words in text
     assert words in results.sentence(certificate, 1e-9)
@@ -280,12 +280,12 @@ def test_impostors_at_the_place_of_their_anchors_do_not_loosen_the_bound(solver:
     X = rng.normal(size=(36, 3)) + 0.5 * y[:, None]
     X[y < 2] = 1.0
     problem = sm.LMNNProblem.from_labels(X, y, 2, 0.3)
-    settled = 0.3 * 2 * (12 * 9 + 9 * 12)
-    assert problem.certify(np.eye(3)).lower_bound >= settled
-    assert problem.certify(0.01 * np.eye(3)).lower_bound >= settled
+    constant_hinges = 0.3 * 2 * (12 * 9 + 9 * 12)
+    assert problem.certify(np.eye(3)).lower_bound >= constant_hinges
+    assert problem.certify(0.01 * np.eye(3)).lower_bound >= constant_hinges
     solution = sm.solve(problem, solver=solver, tol=1e-3)
     assert solution.status is sm.Status.OPTIMAL
-    assert solution.objective > settled
+    assert solution.objective > constant_hinges
     several = sm.MultiMetricLMNNProblem(problem, (y == 2).astype(np.int32), np.array([0, 1]))
-    assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound >= settled
+    assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound >= constant_hinges
     assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound <= solution.objective * (1 + 1e-9)

@@ -147,14 +147,14 @@ def test_terminal_of_80_columns_breaks_lines_between_words_only(monkeypatch, run
     assert piped.exit_code == code
     assert not {"✓", "✗", "\x1b"} & set(piped.stdout)
     if arguments[0] == "demo":
-        said = " ".join(piped.stdout.split())
-        assert "Proven on iris in " in said
+        printed = " ".join(piped.stdout.split())
+        assert "Proven on iris in " in printed
         assert max(map(len, piped.stdout.splitlines())) <= 80
-        assert re.search(r"iris \S+% before, \S+% after \(exact 95 % interval \S+% to \S+%\)", said)
-        assert "sdpmetric report mine.csv mine.html --label COLUMN" in said
+        assert re.search(r"iris \S+% before, \S+% after \(exact 95 % interval \S+% to \S+%\)", printed)
+        assert "sdpmetric report mine.csv mine.html --label COLUMN" in printed
 
-    def words(said):  # without times
-        return [word for word in said.split() if not re.fullmatch(r"\d+(\.\d\d)?|[─━╸]+", word)]
+    def words(text):  # without times
+        return [word for word in text.split() if not re.fullmatch(r"\d+(\.\d\d)?|[─━╸]+", word)]
 
     results = " ".join(line for line in lines if not re.match("[\u2800-\u28ff]|.*━", line))  # no bars
     assert [word for word in words(results) if word not in ("✓", "✗")] == words(piped.stdout)
@@ -315,8 +315,8 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, iris_csv, tmp_pa
     names = ["z.csv", "z.npz", *(["z.parquet"] if find_spec("pyarrow") else [])]
     for name in names:
         assert run("transform", model, new, "--output", tmp_path / name).exit_code == 0
-        again = datasets.load_table(tmp_path / name, datasets.Columns(labeled=False))
-        np.testing.assert_array_equal(again.X, Z)
+        loaded = datasets.load_table(tmp_path / name, datasets.Columns(labeled=False))
+        np.testing.assert_array_equal(loaded.X, Z)
     header, first, *_ = run("transform", model, iris_csv).stdout.splitlines()
     assert header.endswith(",kind")
     assert first.endswith(",class 0")
@@ -338,22 +338,22 @@ def test_a_model_is_scored_beside_the_prepared_features(run, model, iris_csv):
 @pytest.mark.parametrize("options", [(), ("--pca", 3), ("--statement", "itml")])
 def test_no_praise_on_the_data_that_a_metric_was_learned_from(run, iris_csv, tmp_path, options):
     header, *rows = iris_csv.read_text().splitlines()
-    for name, part in (("train.csv", rows[::2]), ("test.csv", rows[1::2])):
-        (tmp_path / name).write_text("\n".join([header, *part]))
-    train, test, kept = (tmp_path / name for name in ("train.csv", "test.csv", "kept.npz"))
-    assert run("solve", train, "--label", "kind", "--tol", 0.1, *options, "--output", kept).exit_code == 0
-    assert np.load(kept)["components"].shape[1] == (3 if "--pca" in options else 4)
-    said = run("evaluate", kept, train).stdout
-    assert "says little about others" in said
-    assert "accuracy 0" not in said
-    assert "accuracy 1" not in said
-    assert json.loads(run("evaluate", kept, train, "--json").stdout)["training_data"]
-    said = run("evaluate", kept, test, "--train", train).stdout
-    facts = json.loads(run("evaluate", kept, test, "--train", train, "--json").stdout)
+    for name, lines in (("train.csv", rows[::2]), ("test.csv", rows[1::2])):
+        (tmp_path / name).write_text("\n".join([header, *lines]))
+    train, test, model = (tmp_path / name for name in ("train.csv", "test.csv", "kept.npz"))
+    assert run("solve", train, "--label", "kind", "--tol", 0.1, *options, "--output", model).exit_code == 0
+    assert np.load(model)["components"].shape[1] == (3 if "--pca" in options else 4)
+    printed = run("evaluate", model, train).stdout
+    assert "says little about others" in printed
+    assert "accuracy 0" not in printed
+    assert "accuracy 1" not in printed
+    assert json.loads(run("evaluate", model, train, "--json").stdout)["training_data"]
+    printed = run("evaluate", model, test, "--train", train).stdout
+    facts = json.loads(run("evaluate", model, test, "--train", train, "--json").stdout)
     assert not facts["training_data"]
     low, high = binomtest(facts["metric"]["right"], 75).proportion_ci(method="exact")
-    assert f"({facts['metric']['right']} of 75, exact 95 % interval {low:.4f} to {high:.4f})" in said
-    assert "interval" not in run("evaluate", kept, test).stdout  # leave-one-out predictions depend on each other
+    assert f"({facts['metric']['right']} of 75, exact 95 % interval {low:.4f} to {high:.4f})" in printed
+    assert "interval" not in run("evaluate", model, test).stdout  # leave-one-out predictions depend on each other
 
 
 def test_a_model_brings_its_options_to_verify(run, model, iris_csv, iris):
@@ -362,9 +362,9 @@ def test_a_model_brings_its_options_to_verify(run, model, iris_csv, iris):
     assert "300 target pairs" in result.stdout
     assert "push weight 0.3" in result.stdout
     assert "Note" not in result.stderr
-    other = run("verify", iris_csv, model, "--push-weight", 0.9, "--json")
-    assert "push weight 0.9" in json.loads(other.stdout)["problem"]
-    assert "was solved for other data or options" in other.stderr
+    reweighted = run("verify", iris_csv, model, "--push-weight", 0.9, "--json")
+    assert "push weight 0.9" in json.loads(reweighted.stdout)["problem"]
+    assert "was solved for other data or options" in reweighted.stderr
 
 
 def test_json_of_solve_and_compare(run):
@@ -377,7 +377,7 @@ def test_json_of_solve_and_compare(run):
     assert facts["status"] == "infeasible"
     assert facts["certificate"]["objective"] is None  # JSON has no infinity
     facts = json.loads(run("compare", "iris", "--solvers", "factored,subgradient", "--json").stdout)
-    assert [one["solver"] for one in facts["solutions"]] == ["factored", "subgradient"]
+    assert [solution["solver"] for solution in facts["solutions"]] == ["factored", "subgradient"]
     assert facts["consistent"]
 
 

@@ -21,16 +21,16 @@ def data(rng):
 def check(problem, solver="auto", **options):
     """A solve ends with a status and numbers that do not contradict each other, or a sentence of this package."""
     try:
-        found = sm.solve(problem, solver, max_time=0.3, **options)
+        solution = sm.solve(problem, solver, max_time=0.3, **options)
     except ValueError as error:
         if type(error) is not ValueError or not str(error).endswith("."):  # LinAlgError is one, too
             raise
         return None
-    certificate = found.certificate
-    assert np.isfinite(found.components).all()
+    certificate = solution.certificate
+    assert np.isfinite(solution.components).all()
     assert not math.isnan(certificate.objective)
     assert certificate.lower_bound <= certificate.objective
-    return found
+    return solution
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e100])
@@ -71,9 +71,9 @@ def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement,
     with monkeypatch.context() as patched:
         patched.setattr(cp.Problem, "solve", panic)
         with pytest.warns(RuntimeWarning, match="CLARABEL failed: Eigval error"):
-            found = sm.solve(problem, "conic")
-    assert found.status is sm.Status.SOLVER_ERROR
-    assert found.lower_bound <= sm.solve(problem, "conic").objective
+            solution = sm.solve(problem, "conic")
+    assert solution.status is sm.Status.SOLVER_ERROR
+    assert solution.lower_bound <= sm.solve(problem, "conic").objective
 
 
 def test_another_base_exception_of_a_backend_passes(data, monkeypatch):

@@ -60,8 +60,8 @@ def edited(path, **changes):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork")
 @pytest.mark.parametrize("name", ["solution", "report", "table, csv"])
 def test_a_killed_writer_leaves_the_old_or_the_new_file(name):
-    found = sabotage.kill(name, 4, 0)
-    assert found["whole"] == 4
+    outcomes = sabotage.kill(name, 4, 0)
+    assert outcomes["whole"] == 4
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
@@ -93,10 +93,12 @@ def test_nobody_else_can_read_a_private_file_while_it_is_written(tmp_path):
     hidden = []
     with contextlib.suppress(ZeroDivisionError), replacing(path) as file:
         file.write(b"secret")
-        hidden += [other.stat() for other in tmp_path.iterdir() if other != path]
+        hidden += [path_of_temporary.stat() for path_of_temporary in tmp_path.iterdir() if path_of_temporary != path]
         file.write(b"%d" % (1 // 0))
     old = path.stat()
-    assert [(one.st_mode, one.st_uid, one.st_gid) for one in hidden] == [(old.st_mode, old.st_uid, old.st_gid)]
+    assert [(status.st_mode, status.st_uid, status.st_gid) for status in hidden] == [
+        (old.st_mode, old.st_uid, old.st_gid)
+    ]
     assert [*tmp_path.iterdir()] == [path]
     with replacing(path) as file:
         file.write(b"new")
@@ -107,16 +109,16 @@ def test_nobody_else_can_read_a_private_file_while_it_is_written(tmp_path):
 ESCAPE = "a\x1b]0;owned\x07\u202e"
 
 
-@pytest.mark.parametrize("where", ["header", "label", "name", "member", "program"])
-def test_escape_sequences_of_a_file_do_not_reach_the_terminal(folder, where):
+@pytest.mark.parametrize("place", ["header", "label", "name", "member", "program"])
+def test_escape_sequences_of_a_file_do_not_reach_the_terminal(folder, place):
     text = (folder / "data.csv").read_text()
-    if where in ("header", "label"):
-        old, new = ("kind", ESCAPE) if where == "header" else ("class 0", ESCAPE)
+    if place in ("header", "label"):
+        old, new = ("kind", ESCAPE) if place == "header" else ("class 0", ESCAPE)
         (folder / "data.csv").write_text(text.replace(old, new))
-        result = run("solve", folder / "data.csv", *(["--label", "none"] if where == "header" else []))
-    elif where == "name":
+        result = run("solve", folder / "data.csv", *(["--label", "none"] if place == "header" else []))
+    elif place == "name":
         result = run("solve", folder / f"{ESCAPE}.csv")
-    elif where == "member":
+    elif place == "member":
         with zipfile.ZipFile(folder / "model.npz", "a") as file:
             file.writestr(f"{ESCAPE}.npy", b"raw")
         result = run("evaluate", folder / "model.npz", folder / "data.csv")
@@ -125,13 +127,13 @@ def test_escape_sequences_of_a_file_do_not_reach_the_terminal(folder, where):
         assert "\x1b" not in str(error.value)
     else:
         named = {"program": ESCAPE, "info": {ESCAPE: ESCAPE}}
-        edited(folder / "model.npz", about=lambda about: about | {"certificate": about["certificate"] | named})
+        edited(folder / "model.npz", about=lambda header: header | {"certificate": header["certificate"] | named})
         assert str(sm.Solution.load(folder / "model.npz")).isprintable()
         return
     printed = result.stdout + result.stderr
     assert printed
     assert all(line.isprintable() for line in printed.split("\n"))
-    assert where == "label" or "x1b" in printed
+    assert place == "label" or "x1b" in printed
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -162,22 +164,22 @@ def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="reads in a fork")
 @pytest.mark.parametrize("kind", [kind for kind in sabotage.KINDS if kind != "proof"])
 def test_a_damaged_file_is_refused_in_a_sentence_or_works(kind):
-    found, bad = sabotage.apart(kind, 40, 1000)
+    outcomes, bad = sabotage.apart(kind, 40, 1000)
     assert bad == []
-    assert found["refused"] > 10
+    assert outcomes["refused"] > 10
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("shape", "sentence"),
     [
         (b"(9999999999, 3)", "says 239,999,999,976 bytes"),
         (b"(3, -1)", "is not that of an array"),
         (b"(3, ", "is not that of an array"),
     ],
 )
-def test_a_header_that_lies_is_refused_before_anything_is_allocated(tmp_path, said, sentence):
+def test_a_header_that_lies_is_refused_before_anything_is_allocated(tmp_path, shape, sentence):
     np.save(tmp_path / "x.npy", np.zeros(3))
-    data = (tmp_path / "x.npy").read_bytes().replace(b"(3,)", said, 1)
+    data = (tmp_path / "x.npy").read_bytes().replace(b"(3,)", shape, 1)
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("x.npy", data)
     with pytest.raises(ValueError, match=sentence):
@@ -213,17 +215,17 @@ def test_arrays_of_every_kind_come_back(tmp_path):
 # -- what a file claims ------------------------------------------------------------------------------------------------
 
 
-def claims(about):
-    return about | {"certificate": about["certificate"] | {"objective": 1.0, "lower_bound": 1.0}}
+def claims(header):
+    return header | {"certificate": header["certificate"] | {"objective": 1.0, "lower_bound": 1.0}}
 
 
 def test_a_solution_is_certified_again_whatever_its_file_claims(tmp_path):
-    own = sabotage.solved()[0].solution
-    own.save(tmp_path / "s.npz")
+    solution = sabotage.solved()[0].solution
+    solution.save(tmp_path / "s.npz")
     edited(tmp_path / "s.npz", about=claims)
-    again = sm.Solution.load(tmp_path / "s.npz", own.problem)
-    assert (again.objective, again.lower_bound) == (own.objective, own.lower_bound)
-    assert not again.certificate.as_saved
+    loaded = sm.Solution.load(tmp_path / "s.npz", solution.problem)
+    assert (loaded.objective, loaded.lower_bound) == (solution.objective, solution.lower_bound)
+    assert not loaded.certificate.as_saved
     believed = sm.Solution.load(tmp_path / "s.npz")
     assert believed.objective == 1.0
     assert "optimal (as saved, not verified) after" in str(believed)
@@ -245,44 +247,49 @@ def assert_claims_nothing(solution):
 @pytest.mark.parametrize(("tol", "status"), [(None, "stalled"), (1e-3, "stalled"), (2.0, "optimal")])
 def test_the_status_is_that_of_the_new_certificate(tmp_path, program, tol, status):
     """The file says which gap it was optimal for, another point, or another program: neither is believed."""
-    own = sabotage.solved()[0].solution
-    own.save(tmp_path / "s.npz")
+    solution = sabotage.solved()[0].solution
+    solution.save(tmp_path / "s.npz")
 
-    def forged(about):
-        certificate = about["certificate"] | {"objective": 1e6, "lower_bound": 0.0, "resolution": 1e9}
-        return about | {"certificate": certificate | ({} if program is None else {"program": program})}
+    def forged(header):
+        certificate = header["certificate"] | {"objective": 1e6, "lower_bound": 0.0, "resolution": 1e9}
+        return header | {"certificate": certificate | ({} if program is None else {"program": program})}
 
-    edited(tmp_path / "s.npz", about=forged, components=np.asarray(50.0 * np.eye(3)), dual_values=0.0 * own.dual.values)
-    again = sm.Solution.load(tmp_path / "s.npz", own.problem, tol=tol)
-    assert again.status.word == status
-    assert again.certificate.program == own.certificate.program
-    assert not again.certificate.as_saved
-    assert again.certificate == own.problem.certify(again.components, dual=again.dual)
+    edited(
+        tmp_path / "s.npz",
+        about=forged,
+        components=np.asarray(50.0 * np.eye(3)),
+        dual_values=0.0 * solution.dual.values,
+    )
+    loaded = sm.Solution.load(tmp_path / "s.npz", solution.problem, tol=tol)
+    assert loaded.status.word == status
+    assert loaded.certificate.program == solution.certificate.program
+    assert not loaded.certificate.as_saved
+    assert loaded.certificate == solution.problem.certify(loaded.components, dual=loaded.dual)
     with pytest.raises(ValueError, match="tol must be a positive"):
-        sm.Solution.load(tmp_path / "s.npz", own.problem, tol=0.0)
+        sm.Solution.load(tmp_path / "s.npz", solution.problem, tol=0.0)
 
 
 def test_a_contradiction_of_a_file_is_not_believed(tmp_path):
-    own = sabotage.solved()[0].solution
-    own.save(tmp_path / "s.npz")
+    solution = sabotage.solved()[0].solution
+    solution.save(tmp_path / "s.npz")
     kind = {"kind": "infeasibility", "objective": float("inf"), "lower_bound": float("inf"), "contradiction": [0, 1]}
 
-    def forged(about):
-        kept = {name: about["certificate"][name] for name in ("program", "constraints")}
-        return about | {"status": "infeasible", "certificate": kind | kept}
+    def forged(header):
+        facts = {name: header["certificate"][name] for name in ("program", "constraints")}
+        return header | {"status": "infeasible", "certificate": kind | facts}
 
     edited(tmp_path / "s.npz", about=forged)
-    assert sm.Solution.load(tmp_path / "s.npz", own.problem).certificate == own.certificate
-    assert sm.Solution.load(tmp_path / "s.npz", own.problem).status.word in ("optimal", "optimal_inaccurate")
+    assert sm.Solution.load(tmp_path / "s.npz", solution.problem).certificate == solution.certificate
+    assert sm.Solution.load(tmp_path / "s.npz", solution.problem).status.word in ("optimal", "optimal_inaccurate")
     assert not sm.Solution.load(tmp_path / "s.npz").certificate.settles(1e9)
 
 
 def test_what_a_pickle_restores_claims_nothing():
-    own = sabotage.solved()[0].solution
-    restored = pickle.loads(pickle.dumps(own))
+    solution = sabotage.solved()[0].solution
+    restored = pickle.loads(pickle.dumps(solution))
     assert_claims_nothing(restored)
-    assert sm.certify(own.problem, restored.components, dual=restored.dual) == own.certificate
-    for alike in (copy.copy(own), copy.deepcopy(own)):
+    assert sm.certify(solution.problem, restored.components, dual=restored.dual) == solution.certificate
+    for alike in (copy.copy(solution), copy.deepcopy(solution)):
         assert not alike.certificate.as_saved
 
 
@@ -358,19 +365,19 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize(
-    ("which", "by"), [("model.npz", "name"), ("data.csv", "name"), ("data.csv", "link"), ("model.npz", "hard link")]
+    ("name", "by"), [("model.npz", "name"), ("data.csv", "name"), ("data.csv", "link"), ("model.npz", "hard link")]
 )
-def test_no_output_is_an_input(folder, which, by):
-    output = folder / which if by == "name" else folder / f"output{Path(which).suffix}"
+def test_no_output_is_an_input(folder, name, by):
+    output = folder / name if by == "name" else folder / f"output{Path(name).suffix}"
     if by == "link":
-        output.symlink_to(folder / which)
+        output.symlink_to(folder / name)
     elif by == "hard link":
-        output.hardlink_to(folder / which)
-    before = (folder / which).read_bytes()
+        output.hardlink_to(folder / name)
+    before = (folder / name).read_bytes()
     result = run("transform", folder / "model.npz", folder / "data.csv", "--output", output)
     assert result.exit_code == 2
     assert "would overwrite the input" in result.stderr
-    assert (folder / which).read_bytes() == before
+    assert (folder / name).read_bytes() == before
 
 
 def test_a_data_set_of_the_folder_is_an_input_by_its_name(folder, monkeypatch):
@@ -408,9 +415,9 @@ def test_a_standard_output_that_cannot_be_written(folder, monkeypatch, capfd, st
         main()
     monkeypatch.undo()
     assert ended.value.code == code
-    said = capfd.readouterr().err
-    assert said.count("\n") == (0 if stream == "pipe" else 1)
-    assert stream == "pipe" or "standard output" in said
+    printed = capfd.readouterr().err
+    assert printed.count("\n") == (0 if stream == "pipe" else 1)
+    assert stream == "pipe" or "standard output" in printed
 
 
 def test_labels_that_a_spreadsheet_would_run_are_text(folder):
@@ -433,7 +440,7 @@ def test_check_says_on_standard_error_that_its_input_is_bad(folder):
 
 def test_no_color_is_honored(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm-256color")
-    for asked in (False, True):
-        monkeypatch.setenv("NO_COLOR", "1") if asked else monkeypatch.delenv("NO_COLOR", raising=False)
+    for honored in (False, True):
+        monkeypatch.setenv("NO_COLOR", "1") if honored else monkeypatch.delenv("NO_COLOR", raising=False)
         Lines(force_terminal=True).print("text", style="red")
-        assert ("31m" in capsys.readouterr().out) is not asked
+        assert ("31m" in capsys.readouterr().out) is not honored

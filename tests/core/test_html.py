@@ -20,7 +20,7 @@ def solution():
 def cells(shown):
     """The text of each row of a table, by its first cell."""
     table = ElementTree.fromstring(shown._repr_html_())
-    return {row[0].text: [one.text for one in row[1:]] for row in table.iter("tr") if len(row)}, table[0].text
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.iter("tr") if len(row)}, table[0].text
 
 
 def test_everything_shown_is_a_table_with_its_sentence(solution):
@@ -49,11 +49,11 @@ def test_a_trace_shows_its_ends_and_no_empty_columns(solution):
     assert "mistakes" not in rows["iteration"]
     assert "score" not in rows["iteration"]
     assert cells(sm.Trace())[1] == "0 steps"
-    many = sm.Trace([sm.TraceRow(i, i, 2.0, 1.0) for i in range(1, 31)])
-    assert cells(many)[1] == "30 steps, 18 in the middle left out"
+    trace = sm.Trace([sm.TraceRow(i, i, 2.0, 1.0) for i in range(1, 31)])
+    assert cells(trace)[1] == "30 steps, 18 in the middle left out"
 
 
 def test_unknown_values_are_left_out_and_text_is_escaped():
     table = ElementTree.fromstring(html.facts("a < b & c", {"x": math.inf, "y": None, "z": "<script>"}))
     assert table.find("caption").text == "a < b & c"
-    assert [[one.text for one in row] for row in table.iter("tr")] == [["z", "<script>"]]
+    assert [[cell.text for cell in row] for row in table.iter("tr")] == [["z", "<script>"]]

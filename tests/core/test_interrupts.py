@@ -28,8 +28,8 @@ SHARES = (0.03, 0.5, 0.97)
 class Interrupt:
     """Ctrl-C at the n-th call in this package, once; `inside` says whether `Run.over` guarded its work."""
 
-    def __init__(self, at: float) -> None:
-        self.calls, self.at, self.inside = 0, at, False
+    def __init__(self, seconds: float) -> None:
+        self.calls, self.at, self.inside = 0, seconds, False
 
     def __call__(self, frame, event, argument):
         if event == "call" and frame.f_globals.get("__name__", "").startswith("sdpmetric"):
@@ -64,8 +64,8 @@ def check(name, solver, share):
     assert not np.isnan(solution.objective)
     assert np.isfinite(solution.components).all()
     if solution.certificate.kind not in ("regret", "infeasibility"):
-        again = sm.certify(make(name), solution.components)
-        assert again.objective == pytest.approx(solution.objective, rel=1e-9, abs=1e-9)
+        certificate = sm.certify(make(name), solution.components)
+        assert certificate.objective == pytest.approx(solution.objective, rel=1e-9, abs=1e-9)
     ended = solution.status is Status.INTERRUPTED or solution.certificate.settles(tol)
     assert ended or not interrupt.inside
 
@@ -88,11 +88,11 @@ def test_an_interruption_of_the_certificate_begins_it_again_and_a_second_one_end
     problem, begun = make("frml"), []
     certify = type(problem).certify
 
-    def slow(self, *given, **options):
+    def slow(self, *arguments, **options):
         begun.append(1)
         if len(begun) <= times:
             raise KeyboardInterrupt
-        return certify(self, *given, **options)
+        return certify(self, *arguments, **options)
 
     monkeypatch.setattr(type(problem), "certify", slow)
     steps = iter([Step(0.1 * np.eye(3)[:2])])
@@ -180,10 +180,10 @@ def test_bar_moves_once_for_each_loop_of_the_package(module, moves, monkeypatch)
     with compilation_bar("compiling", Console(file=screen, force_terminal=True)):
         loop(1)
         loop(2)
-    plain = io.StringIO()
-    with compilation_bar("compiling", Console(file=plain)):
+    stream = io.StringIO()
+    with compilation_bar("compiling", Console(file=stream)):
         pass
-    assert plain.getvalue() == "compiling ...\n"  # without a terminal
+    assert stream.getvalue() == "compiling ...\n"  # without a terminal
     loop(1.5)  # compiled again, but no longer watched
     assert len(advanced) == moves
     assert "compiling" in screen.getvalue()
@@ -212,8 +212,8 @@ def test_lines_have_columns_for_what_is_known():
 def test_the_time_left_is_extrapolated_from_the_rate_of_the_gap():
     rows = [TraceRow(k, 10.0 * k, 1.0, 1.0 - 10.0**-k) for k in range(5)]
     written = lines(*rows, TraceRow(5, 42.0, 1.0, 0.0), TraceRow(6, 99.0, 1.0, 0.0), tol=1e-5)[1:]
-    left = [re.findall(r"(\d+) s left$", line) for line in written[1:]]
-    assert left == [[str(s)] for s in (40, 30, 20, 10, 8)] + [[]]
+    estimates = [re.findall(r"(\d+) s left$", line) for line in written[1:]]
+    assert estimates == [[str(s)] for s in (40, 30, 20, 10, 8)] + [[]]
     assert max(map(len, written)) <= 80
     assert "left" not in "".join([written[0], *lines(*rows)])
 

@@ -57,7 +57,7 @@ def test_a_certificate_that_cannot_be_made_in_time_is_not_begun(monkeypatch: pyt
     begun: list[int] = []
     certify = sm.LMNNProblem.certify
     monkeypatch.setattr(
-        sm.LMNNProblem, "certify", lambda self, L, **rest: begun.append(len(L)) or certify(self, L, **rest)
+        sm.LMNNProblem, "certify", lambda self, L, **options: begun.append(len(L)) or certify(self, L, **options)
     )
 
     def steps() -> Iterator[Step]:
@@ -80,12 +80,14 @@ class Clock:
 
     def let_take(self, owner: type | ModuleType, name: str, *seconds: float) -> None:
         """Let a call take so long, the last of several numbers for all later ones, or up to the deadline."""
-        method, left = getattr(owner, name), list(seconds)
+        method, durations = getattr(owner, name), list(seconds)
 
-        def timed(*given: object, **options: object) -> object:
-            self.now += min(left.pop(0) if len(left) > 1 else left[0], max(interface.remaining() + 1e-6, 0.0))
+        def timed(*arguments: object, **options: object) -> object:
+            self.now += min(
+                durations.pop(0) if len(durations) > 1 else durations[0], max(interface.remaining() + 1e-6, 0.0)
+            )
             interface.check_deadline()
-            return method(*given, **options)
+            return method(*arguments, **options)
 
         self.monkeypatch.setattr(owner, name, timed)
 
@@ -99,11 +101,11 @@ def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeyp
     clock.let_take(Budget, "spend", 0.1)
     solution = sm.solve(problem, solver="factored", tol=1e-6, max_time=max_time)
     searched = solution.trace["objective"][:-1]
-    known = searched[np.isfinite(searched)].min(initial=problem.push_weight * problem.source.size / 100)
+    bound = searched[np.isfinite(searched)].min(initial=problem.push_weight * problem.source.size / 100)
     assert solution.status is Status.USER_LIMIT
     assert clock.now <= 1.1 * max_time + 0.51
-    assert solution.objective <= known * (1 + 1e-9)
-    assert solution.objective < known or max_time != 76  # what the first round gained, whose search did not fit
+    assert solution.objective <= bound * (1 + 1e-9)
+    assert solution.objective < bound or max_time != 76  # what the first round gained, whose search did not fit
     assert solution.relative_gap < 0.5
 
 
@@ -133,11 +135,11 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
     reference = sm.solve(problem, tol=1e-4)
     monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 50)
     monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)
-    listed: list[int] = []
+    sizes: list[int] = []
     active = frobenius.Active
-    monkeypatch.setattr(frobenius, "Active", lambda *rest: listed.append(len(rest[1])) or active(*rest))
+    monkeypatch.setattr(frobenius, "Active", lambda *arguments: sizes.append(len(arguments[1])) or active(*arguments))
     solution = sm.solve(problem, solver="dual", tol=1e-4)
-    assert max(listed) <= 50 + 25
+    assert max(sizes) <= 50 + 25
     assert solution.lower_bound <= reference.objective * (1 + 1e-9)
     assert solution.objective >= reference.lower_bound * (1 - 1e-9)
 

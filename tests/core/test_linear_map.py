@@ -44,8 +44,8 @@ def test_pipelines_fitted_to_frames_find_their_columns(recwarn):
     pytest.importorskip("pandas")
     frame = load_wine(as_frame=True).data
     fitted = make_pipeline(StandardScaler(), LMNN()).set_output(transform="pandas").fit(frame, y)
-    again = make_pipeline(StandardScaler(), LMNN()).fit(X, y)
-    np.testing.assert_allclose(linear_map(fitted, X), linear_map(again, X))
+    pipeline = make_pipeline(StandardScaler(), LMNN()).fit(X, y)
+    np.testing.assert_allclose(linear_map(fitted, X), linear_map(pipeline, X))
     assert not [w for w in recwarn if "feature names" in str(w.message)]
 
 

@@ -19,10 +19,10 @@ def arrays_of(value, name=""):
     if isinstance(value, np.ndarray):
         yield name, value
     elif sp.issparse(value):
-        yield from ((f"{name}.{part}", getattr(value, part)) for part in ("data", "indices", "indptr"))
+        yield from ((f"{name}.{item}", getattr(value, item)) for item in ("data", "indices", "indptr"))
     elif isinstance(value, tuple | list):
-        for k, part in enumerate(value):
-            yield from arrays_of(part, f"{name}[{k}]")
+        for k, item in enumerate(value):
+            yield from arrays_of(item, f"{name}[{k}]")
     elif is_dataclass(value):
         for f in fields(value):
             yield from arrays_of(getattr(value, f.name), f"{name}.{f.name}")
@@ -33,15 +33,15 @@ def claim(problem):
     return problem.fingerprint(), problem.objective(point(problem)), certificate.objective, certificate.lower_bound
 
 
-def unchanged(state, *given):
+def unchanged(state, *arrays):
     """What a problem says before its arguments are overwritten, as what it says after that; caches are filled late."""
-    problem, fresh = state(*given), state(*(np.array(one) for one in given))
-    for one in given:
-        one[...] = one[::-1].copy() if one.dtype.kind in "biu" else -3 * one[::-1] + 1
+    problem, fresh = state(*arrays), state(*(np.array(array) for array in arrays))
+    for rows in arrays:
+        rows[...] = rows[::-1].copy() if rows.dtype.kind in "biu" else -3 * rows[::-1] + 1
     assert claim(problem) == claim(fresh)
-    for where, array in arrays_of(problem):
-        assert not array.flags.writeable, where
-        assert read_only(array) is array, where
+    for place, array in arrays_of(problem):
+        assert not array.flags.writeable, place
+        assert read_only(array) is array, place
         with pytest.raises(ValueError, match="WRITEABLE"):
             array.setflags(write=True)
     return problem
@@ -94,7 +94,7 @@ def test_a_read_only_array_is_copied_because_others_may_write_to_it(tmp_path):
     X.setflags(write=False)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    problems = [sm.LMNNProblem.from_labels(given, y, 2, ridge=0.1) for given in (X, mapped)]
+    problems = [sm.LMNNProblem.from_labels(rows, y, 2, ridge=0.1) for rows in (X, mapped)]
     before = [claim(problem) for problem in problems]
     older[:] = 7.0
     np.load(tmp_path / "X.npy", mmap_mode="r+")[:] = 7.0

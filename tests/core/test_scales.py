@@ -17,31 +17,31 @@ def labeled(seed=0, sizes=(15, 25), d=4):
 
 
 @pytest.mark.parametrize("exponent", [-498, -265, 265, 498])
-@pytest.mark.parametrize("apart", [False, True])
-def test_frml_takes_the_same_steps_in_any_unit(exponent, apart):
+@pytest.mark.parametrize("with_queries", [False, True])
+def test_frml_takes_the_same_steps_in_any_unit(exponent, with_queries):
     X, y = labeled()
-    Q, relevance = (X[:9] + 0.1, sm.Relevance.from_labels(y, y[:9])) if apart else (None, y)
+    Q, relevance = (X[:9] + 0.1, sm.Relevance.from_labels(y, y[:9])) if with_queries else (None, y)
     start = np.array([[0.5, 0.1, -0.2, 0.3], [0.0, 0.4, 0.3, -0.1]])
     unit = 2.0**exponent
     for chosen in (None, start):
-        one = sm.solve(sm.FRMLProblem(X, relevance, 2, queries=Q), passes=4, init=chosen)
-        moved = None if Q is None else unit * Q
-        other = sm.solve(
-            sm.FRMLProblem(unit * X, relevance, 2, queries=moved),
+        reference = sm.solve(sm.FRMLProblem(X, relevance, 2, queries=Q), passes=4, init=chosen)
+        scaled_queries = None if Q is None else unit * Q
+        scaled = sm.solve(
+            sm.FRMLProblem(unit * X, relevance, 2, queries=scaled_queries),
             passes=4,
             init=None if chosen is None else chosen / unit,
         )
-        np.testing.assert_allclose(other.components * unit, one.components, rtol=1e-9)
-        assert other.objective == pytest.approx(one.objective, rel=1e-9)
-        assert other.certificate.stationarity == pytest.approx(one.certificate.stationarity, rel=1e-9)
+        np.testing.assert_allclose(scaled.components * unit, reference.components, rtol=1e-9)
+        assert scaled.objective == pytest.approx(reference.objective, rel=1e-9)
+        assert scaled.certificate.stationarity == pytest.approx(reference.certificate.stationarity, rel=1e-9)
 
 
 def test_nca_takes_large_and_small_data():
     X, y = labeled()
     for size in (1e-150, 1e150):
-        found = sm.solve(sm.NCAProblem(size * X, y, 1), max_iter=20)
-        assert np.isfinite(found.components).all()
-        assert found.objective < -15.0
+        solution = sm.solve(sm.NCAProblem(size * X, y, 1), max_iter=20)
+        assert np.isfinite(solution.components).all()
+        assert solution.objective < -15.0
 
 
 def unit(X):
@@ -90,12 +90,12 @@ def test_what_some_methods_refuse(fit, size, dtype, words):
 def test_streams_of_triplets_refuse_what_overflows_and_stay_as_they_were():
     X, y = labeled()
     stream = sm.FRMLStream(4, 2).partial_fit(X, y)
-    before, queries, near, far = pickle.dumps(stream), 1e160 * X[:3], X[:2], 1e160 * X[:2]
+    before, queries, relevant, far = pickle.dumps(stream), 1e160 * X[:3], X[:2], 1e160 * X[:2]
     for call in (
         lambda: stream.partial_fit(1e160 * X, y),
         lambda: stream.partial_fit(X, sm.Relevance.from_labels(y, y[:3]), queries),
-        lambda: stream.update(1e160 * X[0], X[1], near),
-        lambda: stream.update(X[0], 1e160 * X[1], near),
+        lambda: stream.update(1e160 * X[0], X[1], relevant),
+        lambda: stream.update(X[0], 1e160 * X[1], relevant),
         lambda: stream.update(X[0], X[1], far),
     ):
         with pytest.raises(ValueError, match="fourth powers of distances would overflow; scale the features"):
@@ -118,8 +118,8 @@ def test_methods_of_squared_distances_learn_in_any_unit(name, size):
     X, y = labeled()
     fits = [getattr(estimators, name)().fit(unit * X, y) for unit in (1.0, size)]
     if name == "RCA":  # a closed form, of any unit
-        one, other = fits[0].components_, size * fits[1].components_
-        np.testing.assert_allclose(other.T @ other, one.T @ one, rtol=1e-9)
+        reference, scaled = fits[0].components_, size * fits[1].components_
+        np.testing.assert_allclose(scaled.T @ scaled, reference.T @ reference, rtol=1e-9)
         return
     assert fits[1].relative_gap_ <= 1e-3
     objectives = [fitted.solution_.objective for fitted in fits]
@@ -128,8 +128,8 @@ def test_methods_of_squared_distances_learn_in_any_unit(name, size):
 
 def test_kernels_of_differences_know_no_origin():
     X, y = labeled()
-    near, far = (estimators.KernelLMNN(gamma=0.3).fit(X + offset, y) for offset in (0.0, 2.0**25))
-    assert near.solution_.objective == pytest.approx(far.solution_.objective, rel=2e-3)
+    centered, far = (estimators.KernelLMNN(gamma=0.3).fit(X + offset, y) for offset in (0.0, 2.0**25))
+    assert centered.solution_.objective == pytest.approx(far.solution_.objective, rel=2e-3)
     K = sm.KernelLMNNProblem.from_labels(np.arange(5.0)[:, None], [0, 0, 1, 1, 1], 1, kernel="rbf", gamma=0.5).space
     np.testing.assert_allclose(K.rows([[1.5]])[0], np.exp(-0.5 * (1.5 - np.arange(5.0)) ** 2))
     with pytest.raises(ValueError, match="values of the poly kernel overflow or are NaN; scale the features"):

@@ -47,8 +47,8 @@ def test_round_trip(solution, small, tmp_path):
     assert str(loaded.trace.rows) == str(solution.trace.rows)  # as text, NaN equals itself
     assert isinstance(loaded.trace.rows[1].iteration, int)
     # What was loaded proves the same again.
-    again = small.problem.certify(loaded.components, dual=loaded.dual)
-    assert again == solution.certificate
+    certificate = small.problem.certify(loaded.components, dual=loaded.dual)
+    assert certificate == solution.certificate
     loaded.save(tmp_path / "again")
     assert str(Solution.load(tmp_path / "again", small.problem)) == str(solution)
 
@@ -67,15 +67,15 @@ def test_the_parametric_program_is_the_plain_one_at_every_weight(loss, several):
     assert {name: p.value for name, p in program.param_dict.items()} == {"push_weight": 0.3, "ridge": 0.0}
     for mu, ridge in zip(PUSH_WEIGHTS[:2], RIDGES[:2], strict=True):
         program.param_dict["push_weight"].value, program.param_dict["ridge"].value = mu, ridge
-        here = problem.with_weights(push_weight=mu, ridge=ridge)
-        plain = sm.to_cvxpy(here)
-        for stated in (program, plain):
+        weighted = problem.with_weights(push_weight=mu, ridge=ridge)
+        fixed_program = sm.to_cvxpy(weighted)
+        for stated in (program, fixed_program):
             for k, name in enumerate(["M0", "M1"] if several else ["M"]):
                 named(stated)[name].value = np.eye(3) + 0.2 + k
-            named(stated)["xi"].value = np.linspace(0, 2, named(plain)["xi"].size)
-        assert program.objective.value == pytest.approx(plain.objective.value, rel=1e-12)
-        assert program.solve(solver="CLARABEL") == pytest.approx(plain.solve(solver="CLARABEL"), rel=1e-6)
-        proven = sm.solve(here, solver="conic")
+            named(stated)["xi"].value = np.linspace(0, 2, named(fixed_program)["xi"].size)
+        assert program.objective.value == pytest.approx(fixed_program.objective.value, rel=1e-12)
+        assert program.solve(solver="CLARABEL") == pytest.approx(fixed_program.solve(solver="CLARABEL"), rel=1e-6)
+        proven = sm.solve(weighted, solver="conic")
         assert proven.lower_bound - 1e-5 <= program.value <= proven.objective + 1e-5
 
 

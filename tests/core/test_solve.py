@@ -45,11 +45,11 @@ def test_errors_are_sentences_before_any_work(problem, options, error, sentence,
         sm.solve(problem, **options)
 
 
-@pytest.mark.parametrize("given", [None, np.eye(3), sm.LMNNProblem])
-def test_what_is_no_problem_is_refused_by_every_verb(given):
+@pytest.mark.parametrize("value", [None, np.eye(3), sm.LMNNProblem])
+def test_what_is_no_problem_is_refused_by_every_verb(value):
     for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy):
-        with pytest.raises(TypeError, match=f"{verb.__name__} takes a problem.*got {type(given).__name__}"):
-            verb(given)
+        with pytest.raises(TypeError, match=f"{verb.__name__} takes a problem.*got {type(value).__name__}"):
+            verb(value)
 
 
 def test_progress_is_logged_only_when_asked(problem, caplog):
@@ -67,21 +67,21 @@ def test_verify_judges_any_metric(problem, exact):
     assert poor.objective == pytest.approx(problem.objective(eye))
     assert exact.objective * (1 - 2 * tol) <= poor.lower_bound <= exact.objective + rounding(exact.objective)
     fitted = SimpleNamespace(components_=eye)
-    for given in ({"metric": eye}, {"estimator": fitted}):
-        assert sm.verify(problem, **given, tol=tol).objective == pytest.approx(poor.objective)
+    for point in ({"metric": eye}, {"estimator": fitted}):
+        assert sm.verify(problem, **point, tol=tol).objective == pytest.approx(poor.objective)
     assert sm.verify(problem, components=exact.components, tol=tol).proves_optimal(tol)
     rescaled = sm.verify(problem, components=1e-3 * eye, rescale=True)
     assert "multiplied by" in rescaled.program
     best = min(problem.objective(s * eye) for s in np.geomspace(0.05, 2, 60))
     assert rescaled.objective <= best * (1 + 1e-3)
-    for given in ({}, {"components": eye, "estimator": fitted}):
+    for point in ({}, {"components": eye, "estimator": fitted}):
         with pytest.raises(ValueError, match="exactly one"):
-            sm.verify(problem, **given)
+            sm.verify(problem, **point)
     with pytest.raises(TypeError, match="estimator must be fitted, with components_ or an affine transform, got str"):
         sm.verify(problem, estimator="LMNN")
 
 
 def test_a_callback_may_end_a_solve(problem):
-    told = sm.solve(problem, tol=1e-14, callback=lambda row: True)
-    assert told.status is sm.Status.USER_LIMIT
-    assert len(told.trace) == 1
+    ended_early = sm.solve(problem, tol=1e-14, callback=lambda row: True)
+    assert ended_early.status is sm.Status.USER_LIMIT
+    assert len(ended_early.trace) == 1

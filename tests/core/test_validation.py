@@ -48,12 +48,15 @@ REFUSED = [
     ("X contains NaN", {"X": with_entry(X, (2, 1), np.nan)}),
     ("X contains infinity", {"X": with_entry(X, (2, 1), np.inf).astype(np.float32)}),
     *[
-        (r"X contains text.*encode it as numbers, or drop it\.", {"X": np.array([given] * N, dtype=kind)})
-        for given, kind in ((["a", "b"], None), (["1", "2"], None), ([1.0, "2"], object))
+        (r"X contains text.*encode it as numbers, or drop it\.", {"X": np.array([bad_value] * N, dtype=kind)})
+        for bad_value, kind in ((["a", "b"], None), (["1", "2"], None), ([1.0, "2"], object))
     ],
     *[
-        (f"(column 'a' of )?X contains {said}, which float64 would round: subtract an offset.*power of 2", {"X": given})
-        for said, given in [
+        (
+            f"(column 'a' of )?X contains {number}, which float64 would round: subtract an offset.*power of 2",
+            {"X": bad_value},
+        )
+        for number, bad_value in [
             ("9007199254740993", np.full((N, 1), 2**53 + 1)),
             ("-9007199254740993", [[-(2**53) - 1, 0.5]] * N),
             ("18446744073709551615", np.full((N, 1), 2**64 - 1, dtype=np.uint64)),
@@ -64,7 +67,7 @@ REFUSED = [
             ("1/3", [[Fraction(1, 3)]] * N),
             (r"0\.1", [[Decimal("0.1")]] * N),
         ]
-        if said != r"1\.0+9" or np.finfo(np.longdouble).nmant > 52
+        if number != r"1\.0+9" or np.finfo(np.longdouble).nmant > 52
     ],
     (r"X contains text.*encode", {"X": np.array([[1.0, "b"]] * N, dtype=object)}),
     ("column 'a' of X: could not convert .*'u'; encode text", {"X": pd.DataFrame({"a": ["u"] * N})}),
@@ -114,10 +117,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "given"), REFUSED)
-def test_bad_input_is_refused_in_one_sentence(words, given):
+@pytest.mark.parametrize(("words", "arguments"), REFUSED)
+def test_bad_input_is_refused_in_one_sentence(words, arguments):
     with pytest.raises((ValueError, TypeError), match=words) as caught:
-        state(**given)
+        state(**arguments)
     assert "\n" not in str(caught.value).strip() or "array" in str(caught.value)
 
 
@@ -180,9 +183,9 @@ def test_small_flat_and_repeated_data_are_fine():
     assert twins.certify(np.zeros((0, 2))).lower_bound >= 0.3 * 2 * (1 - 1e-12)
     # constant features, also with an offset that rounding smears over, change nothing
     flat = np.column_stack([X, np.full(6, 1e6), np.full(6, 0.1)])
-    more = LMNNProblem.from_labels(flat, [0, 0, 0, 1, 1, 1], 1, 0.3)
+    with_constants = LMNNProblem.from_labels(flat, [0, 0, 0, 1, 1, 1], 1, 0.3)
     K = np.array([[0.4, -0.3], [0.1, 0.8]])
-    judged, expected = more.certify(np.column_stack([K, np.ones((2, 2))])), twins.certify(K)
+    judged, expected = with_constants.certify(np.column_stack([K, np.ones((2, 2))])), twins.certify(K)
     assert_same(judged.objective, expected.objective)
     assert_same(judged.lower_bound, expected.lower_bound)
     assert judged.info["null_dimension"] == 0
@@ -216,7 +219,7 @@ def test_given_target_neighbors_in_every_dress():
     # given neighbors need no class to be large
     problem = state(y=np.array([0] * 6 + [1] * 7), k=50, **neighbors((0, 1)))
     assert problem.source.size == 7
-    assert [part.tolist() for part in problem.target_pairs] == [[0], [1]]
+    assert [rows.tolist() for rows in problem.target_pairs] == [[0], [1]]
     nothing = state(target_neighbors=sp.csr_array((N, N))).certify(np.eye(3))
     assert (nothing.objective, nothing.lower_bound, nothing.n_active) == (0.0, 0.0, 0)
     assert state(mu=1.0, ridge=0.1).push_weight == 1.0
@@ -227,11 +230,11 @@ def test_a_graph_is_left_as_it_was():
     graph = sp.csr_array(
         (np.array([0.0, 1.0, 1.0]), np.array([2, 1, 0]), np.array([0, 2] + [3] * (N - 1))), shape=(N, N)
     )
-    before = [part.copy() for part in (graph.data, graph.indices, graph.indptr)]
+    before = [array.copy() for array in (graph.data, graph.indices, graph.indptr)]
     problem = state(target_neighbors=graph)
-    for part, copy in zip((graph.data, graph.indices, graph.indptr), before, strict=True):
-        assert np.array_equal(part, copy)
-    assert [part.tolist() for part in problem.target_pairs] == [[0, 1], [1, 0]]
+    for array, copy in zip((graph.data, graph.indices, graph.indptr), before, strict=True):
+        assert np.array_equal(array, copy)
+    assert [array.tolist() for array in problem.target_pairs] == [[0, 1], [1, 0]]
 
 
 # -- other statements and verbs ---------------------------------------------------------------------------------------
@@ -246,12 +249,12 @@ def test_huge_points_have_an_infinite_objective_or_are_refused(name):
         with np.errstate(over="ignore"):
             M = np.swapaxes(L, -1, -2) @ L
         metric = np.isfinite(M).all() and name not in QUERIES
-        for given in ({"components": L}, {"metric": M}) if metric else ({"components": L},):
+        for point_argument in ({"components": L}, {"metric": M}) if metric else ({"components": L},):
             if size > 1e150:
                 with pytest.raises(ValueError, match="too large"):
-                    sm.certify(problem, **given)
+                    sm.certify(problem, **point_argument)
                 continue
-            certificate = sm.certify(problem, **given)
+            certificate = sm.certify(problem, **point_argument)
             assert certificate.objective == math.inf or np.isfinite(certificate.objective)
             assert certificate.lower_bound < math.inf
             assert certificate.gap >= 0.0
@@ -361,9 +364,9 @@ def test_polars_frames_too(values, sentence):
 
 def itself():
     """A list that contains itself: NumPy's generators would recurse until the process dies."""
-    found = []
-    found.append(found)
-    return found
+    recursive = []
+    recursive.append(recursive)
+    return recursive
 
 
 @pytest.mark.parametrize("seed", [itself(), [1, 2], "abc", -1, 1.5, True, np.matrix([[1]])], ids=repr)

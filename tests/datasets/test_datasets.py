@@ -199,11 +199,11 @@ def test_a_bad_split_is_explained(folder, name, options, sentence):
 
 
 def test_openml_is_asked_by_name_version_number_and_label_and_mnist_has_its_split(monkeypatch):
-    asked = []
+    requests = []
 
-    def fetched(**given):
-        asked.append(given)
-        target = None if given["target_column"] == "none" else np.arange(60002)
+    def fetched(**request):
+        requests.append(request)
+        target = None if request["target_column"] == "none" else np.arange(60002)
         return Bunch(data=sp.csr_array((60002, 1)), target=target, feature_names=["a"], target_names=["b"])
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
@@ -211,9 +211,9 @@ def test_openml_is_asked_by_name_version_number_and_label_and_mnist_has_its_spli
     X, y = datasets.load("openml:61", label="color")
     assert X.shape == (60002, 1)
     assert y[-1] == 60001
-    assert (asked[0]["name"], asked[0]["version"]) == ("mnist_784", 3)
-    assert (asked[1]["data_id"], asked[1]["target_column"]) == (61, "color")
-    assert "version" not in asked[1]
+    assert (requests[0]["name"], requests[0]["version"]) == ("mnist_784", 3)
+    assert (requests[1]["data_id"], requests[1]["target_column"]) == (61, "color")
+    assert "version" not in requests[1]
     with pytest.raises(ValueError, match="openml:tiny has no customary split"):
         datasets.load_split("openml:tiny")
     with pytest.raises(ValueError, match="openml:tiny has no single column of labels; name one of a, b"):
@@ -231,19 +231,19 @@ def test_without_a_network_the_sentence_says_what_to_do(home):
 def test_newsgroups_are_counts_of_words_in_random_splits_or_by_date(home):
     groups = ["rec.autos", "sci.space"]
     texts = ["Engine wheel brake, wheel 42!", "orbit rocket moon", "wheel engine road", "moon launch orbit"]
-    parts = {"train": (texts, [0, 1, 0, 1]), "test": (["engine road", "rocket unseen", "orbit moon"], [0, 1, 1])}
-    kept = {
-        part: Bunch(data=data, target=np.array(target), target_names=groups, filenames=np.array(data))
-        for part, (data, target) in parts.items()
+    subsets = {"train": (texts, [0, 1, 0, 1]), "test": (["engine road", "rocket unseen", "orbit moon"], [0, 1, 1])}
+    bunches = {
+        subset: Bunch(data=data, target=np.array(target), target_names=groups, filenames=np.array(data))
+        for subset, (data, target) in subsets.items()
     }
     home.mkdir()
-    (home / "20news-bydate_py3.pkz").write_bytes(codecs.encode(pickle.dumps(kept), "zlib_codec"))
+    (home / "20news-bydate_py3.pkz").write_bytes(codecs.encode(pickle.dumps(bunches), "zlib_codec"))
     X, y = datasets.load("20newsgroups")
     words = ["brake", "engine", "launch", "moon", "orbit", "road", "rocket", "unseen", "wheel"]
     assert X.shape == (7, len(words))
     assert X.dtype == np.uint16
     # scikit-learn shuffles each part; the counts are those of the texts all the same.
-    everything = [*texts, *parts["test"][0]]
+    everything = [*texts, *subsets["test"][0]]
     expected = [[text.lower().count(word) for word in words] for text in everything]
     assert sorted(X.tolist()) == sorted(expected)
     by_text = dict(zip(map(tuple, expected), [0, 1, 0, 1, 0, 1, 1], strict=True))
@@ -272,8 +272,8 @@ def test_the_commonest_words_are_counted():
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_recognized_or_given(write, delimiter):
     path = write(TABLE.replace(",", delimiter))
-    for given in (None, delimiter):
-        table = datasets.load_table(path, datasets.Columns("species", delimiter=given))
+    for argument in (None, delimiter):
+        table = datasets.load_table(path, datasets.Columns("species", delimiter=argument))
         np.testing.assert_array_equal(table.X, [[1.5, 2.0], [-300.0, 0.25]])
         assert table.features == ("width", "height")
         assert table.label == "species"
@@ -290,10 +290,10 @@ def test_decimal_commas_and_words_for_delimiters(write):
 
 def test_columns_are_taken_in_order_or_dropped(write):
     path = write("id,a,b,kind\nx1,1,2,u\nx2,3,4,v\n")
-    kept = datasets.load_table(path, datasets.Columns("kind", drop=["id"]))
-    assert kept.features == ("a", "b")
-    taken = datasets.load_table(path, datasets.Columns("kind", features=["b", "a"]))
-    np.testing.assert_array_equal(taken.X, kept.X[:, ::-1])
+    dropped = datasets.load_table(path, datasets.Columns("kind", drop=["id"]))
+    assert dropped.features == ("a", "b")
+    reordered = datasets.load_table(path, datasets.Columns("kind", features=["b", "a"]))
+    np.testing.assert_array_equal(reordered.X, dropped.X[:, ::-1])
     unlabeled = datasets.load_table(write("b,a\n1,2\n"), datasets.Columns("kind", features=["a", "b"], labeled=False))
     assert unlabeled.y is None
     np.testing.assert_array_equal(unlabeled.X, [[2, 1]])

@@ -40,13 +40,13 @@ def test_noisy_digits_cover_some_pixels_in_all_images():
 
 def moments(images):
     """Mass, center and second central moments of images, pixel by pixel."""
-    found = []
+    values = []
     for image in np.asarray(images, dtype=float):
         mass = image.sum()
         down, across = np.mgrid[: image.shape[0], : image.shape[1]]
         a, b = (image * down).sum() / mass, (image * across).sum() / mass
-        found.append((mass, a, b, (image * (down - a) ** 2).sum(), (image * (down - a) * (across - b)).sum()))
-    return np.array(found).T
+        values.append((mass, a, b, (image * (down - a) ** 2).sum(), (image * (down - a) * (across - b)).sum()))
+    return np.array(values).T
 
 
 def test_deskew_brings_the_mixed_moment_to_zero_and_keeps_mass_and_center(rng):
@@ -69,19 +69,19 @@ def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
     images[2] = 0
     images[2, 4, 5:8] = 2.0  # without extent along its columns
     images[3] = 0
-    moved = datasets.deskew(images, center=True)
-    before, after = moments(images[:3]), moments(moved[:3])
+    deskewed = datasets.deskew(images, center=True)
+    before, after = moments(images[:3]), moments(deskewed[:3])
     np.testing.assert_allclose(after[0], before[0])
     np.testing.assert_allclose(after[1], 5.5)
     np.testing.assert_allclose(after[2], 10.0)
     assert (np.abs(after[4]) <= 0.15 * np.abs(before[4]) + 1e-9).all()
-    np.testing.assert_array_equal(moved[3], 0)
+    np.testing.assert_array_equal(deskewed[3], 0)
     # The same affine map in one bilinear interpolation, away from the edges.
     _, down, across, spread, mixed = before[:, 0]
-    shear, middle = np.array([[1.0, 0.0], [mixed / spread, 1.0]]), np.array([5.5, 10.0])
-    expected = affine_transform(images[0], shear, [down, across] - shear @ middle, order=1)
-    np.testing.assert_allclose(moved[0], expected, atol=1e-9)
-    assert (datasets.deskew(images) != moved).any()
+    shear, center = np.array([[1.0, 0.0], [mixed / spread, 1.0]]), np.array([5.5, 10.0])
+    expected = affine_transform(images[0], shear, [down, across] - shear @ center, order=1)
+    np.testing.assert_allclose(deskewed[0], expected, atol=1e-9)
+    assert (datasets.deskew(images) != deskewed).any()
 
 
 @pytest.mark.parametrize(

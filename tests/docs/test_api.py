@@ -29,8 +29,8 @@ def given():
 
 
 def docstring(name):
-    module, _, what = name.rpartition(".")
-    return getattr(importlib.import_module(module), what).__doc__ or ""
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute).__doc__ or ""
 
 
 def run(code, name, namespace):
@@ -54,8 +54,8 @@ def test_stored_example_runs(code, given, monkeypatch):
 
 @pytest.mark.parametrize("name", sorted(name for name in NAMES if ">>>" in docstring(name)))
 def test_example_of_a_docstring_runs(name):
-    module, _, what = name.rpartition(".")
-    run(docstring(name), name, vars(inspect.getmodule(getattr(importlib.import_module(module), what))))
+    module, _, attribute = name.rpartition(".")
+    run(docstring(name), name, vars(inspect.getmodule(getattr(importlib.import_module(module), attribute))))
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
@@ -67,7 +67,9 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
     exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1], {})
     sessions = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
     commands = [
-        part.split("\n", 1) for session in sessions for part in re.split(r"^\$ sdpmetric ", session, flags=re.M)[1:]
+        command_and_output.split("\n", 1)
+        for session in sessions
+        for command_and_output in re.split(r"^\$ sdpmetric ", session, flags=re.M)[1:]
     ]
     assert len(commands) >= 4
     for command, output in commands:

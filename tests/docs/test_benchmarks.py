@@ -40,15 +40,15 @@ def test_command_writes_table_figure_and_record(run, tmp_path, capsys):
     assert "cores" in table
     assert (tmp_path / "benchmarks.png").read_bytes()[:4] == b"\x89PNG"
     runs = json.loads((tmp_path / "benchmarks.json").read_text())["runs"]
-    for one in runs:
-        assert one["status"] == "optimal"
-        assert 0 <= one["above"] <= 1.1e-2
-        seconds, objectives = np.array(one["trace"]).T
+    for run_of in runs:
+        assert run_of["status"] == "optimal"
+        assert 0 <= run_of["above"] <= 1.1e-2
+        seconds, objectives = np.array(run_of["trace"]).T
         assert (np.diff(seconds) >= 0).all()
         assert (np.diff(objectives) < 0).all()
         # The objectives of rounds are in the precision of the solver, which is single for such tolerances.
-        assert objectives[-1] == pytest.approx(one["objective"], rel=1e-6)
-        assert 0 < one["stating"] < one["seconds"]
+        assert objectives[-1] == pytest.approx(run_of["objective"], rel=1e-6)
+        assert 0 < run_of["stating"] < run_of["seconds"]
 
 
 def test_objective_is_the_problems_at_the_best_multiple(run):
@@ -83,9 +83,9 @@ def test_a_peers_path_of_exchange(run, tmp_path, monkeypatch):
 
     args = Namespace(n_neighbors=2, push_weight=0.3, max_time=60.0, peers=tmp_path)
     X, y = np.eye(6, 3), np.arange(6) % 2
-    found = run.peer(args, "stand_in:scale=2.5", X, y)
-    np.testing.assert_array_equal(found["components"], 2.5 * np.eye(3)[:2])
-    assert str(found["version"]) == f"numpy {np.__version__}"
-    assert float(found["seconds"]) >= 0
+    record = run.peer(args, "stand_in:scale=2.5", X, y)
+    np.testing.assert_array_equal(record["components"], 2.5 * np.eye(3)[:2])
+    assert str(record["version"]) == f"numpy {np.__version__}"
+    assert float(record["seconds"]) >= 0
     args.push_weight = 0.4
     assert run.peer(args, "stand_in", X, y) == "failed: AssertionError"

@@ -88,9 +88,9 @@ def test_lmnn_sizes(paper):
     assert paper.SIZES["yale faces"].train != 45 * paper.SIZES["yale faces"].classes
     assert paper.SIZES["isolet"].train == 6238 < paper.SIZES["isolet"].inputs
     # Wine, iris and balance are six sevenths of the data of these names.
-    for name, known in (("wine", 178), ("iris", 150), ("balance", 625)):
-        assert abs(paper.SIZES[name].inputs - 6 * known / 7) < 1
-        assert abs(paper.SIZES[name].train - 0.6 * known) < 1
+    for name, size in (("wine", 178), ("iris", 150), ("balance", 625)):
+        assert abs(paper.SIZES[name].inputs - 6 * size / 7) < 1
+        assert abs(paper.SIZES[name].train - 0.6 * size) < 1
 
 
 def test_lmnn_baselines_of_mnist(paper):
@@ -134,15 +134,17 @@ def test_lmnn_two_metrics_on_circles():
     angle = 2 * np.pi * (np.arange(60) + 0.5) / 60
     X = np.concatenate([r * np.stack([np.cos(angle), np.sin(angle)], axis=1) for r in (10, 11)])
     y, halves = np.repeat([0, 1], 60), (X[:, 1] > 0).astype(int)
-    one = sm.solve(sm.LMNNProblem.from_labels(X, y, 1, push_weight), tol=1e-4)
-    two = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight, regions=halves), tol=1e-4)
-    assert one.lower_bound <= two.objective * (1 + 1e-9)
-    assert two.lower_bound <= one.objective * (1 + 1e-9)
-    assert abs(one.objective - two.objective) <= 2e-4 * one.objective
+    single = sm.solve(sm.LMNNProblem.from_labels(X, y, 1, push_weight), tol=1e-4)
+    halved = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight, regions=halves), tol=1e-4)
+    assert single.lower_bound <= halved.objective * (1 + 1e-9)
+    assert halved.lower_bound <= single.objective * (1 + 1e-9)
+    assert abs(single.objective - halved.objective) <= 2e-4 * single.objective
     # Sectors that are no halves do gain: the test can fail.
     four = (2 * angle / np.pi).astype(int)
-    more = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight, regions=np.tile(four, 2)), tol=1e-3)
-    assert more.objective < one.lower_bound
+    quartered = sm.solve(
+        sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight, regions=np.tile(four, 2)), tol=1e-3
+    )
+    assert quartered.objective < single.lower_bound
 
 
 # -- NCA --------------------------------------------------------------------------------------------------------------
@@ -153,8 +155,8 @@ def test_nca_square_root(rng):
     Q = B @ B.T + np.eye(4)
     root = scipy.linalg.sqrtm(Q)
     np.testing.assert_allclose(root.T @ root, Q)
-    other = np.linalg.inv(root)
-    np.testing.assert_allclose(other.T @ other, np.linalg.inv(Q), atol=1e-12)
+    inverse = np.linalg.inv(root)
+    np.testing.assert_allclose(inverse.T @ inverse, np.linalg.inv(Q), atol=1e-12)
 
 
 def test_nca_digits():
@@ -185,10 +187,10 @@ def test_lego_theorem_2_2():
 
 
 def test_lego_corollary():
-    both = 1 + q_squared(2, 1.0)
-    assert both == pytest.approx(4 + 2 * math.sqrt(2))
-    assert abs(both - (4 + math.sqrt(2))) > 1
-    assert abs(both - 2 * (4 + math.sqrt(2))) > 1
+    sum_of_squares = 1 + q_squared(2, 1.0)
+    assert sum_of_squares == pytest.approx(4 + 2 * math.sqrt(2))
+    assert abs(sum_of_squares - (4 + math.sqrt(2))) > 1
+    assert abs(sum_of_squares - 2 * (4 + math.sqrt(2))) > 1
     # With a large rate the second constant tends to R^2, half of what is printed.
     assert 1e-9 + q_squared(2, 1e9) == pytest.approx(2**2)
 
@@ -203,8 +205,8 @@ def test_lego_squared_hinge(p, y, side):
         def cost(s, factor=factor):
             return math.exp(s) / p - s + eta * factor * max(0.0, side * (math.exp(s) - y)) ** 2
 
-        least = math.exp(minimize_scalar(cost).x)
-        assert (abs(least - stream.metric[0, 0]) < 1e-5) == (factor == 0.5)
+        minimizer = math.exp(minimize_scalar(cost).x)
+        assert (abs(minimizer - stream.metric[0, 0]) < 1e-5) == (factor == 0.5)
 
 
 def test_lego_query_of_the_second_hash(rng):
@@ -218,9 +220,9 @@ def test_lego_query_of_the_second_hash(rng):
         alpha = math.copysign(factor, 1.0 - z @ A @ z)  # toward the target
         meant += alpha * r @ G @ np.outer(z, z) @ A
         printed += alpha * r @ A @ np.outer(z, z) @ G
-    moved = r @ (stream.components - first)
-    np.testing.assert_allclose(moved, meant, atol=1e-10)
-    assert np.abs(moved - printed).max() > 1e-2 * np.abs(moved).max()
+    shifted = r @ (stream.components - first)
+    np.testing.assert_allclose(shifted, meant, atol=1e-10)
+    assert np.abs(shifted - printed).max() > 1e-2 * np.abs(shifted).max()
 
 
 def test_lego_hash_bits(rng):
@@ -241,8 +243,8 @@ def separable_stream(rng, d=3, n=60):
     X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-0.5, 0.5)
     pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(10 * n)])
     margin = np.einsum("ij,jk,ik->i", X[pairs[:, 0]] - X[pairs[:, 1]], A, X[pairs[:, 0]] - X[pairs[:, 1]]) - b
-    kept = np.abs(margin) >= 1
-    return X, pairs[kept], margin[kept] < 0, A, b
+    separated = np.abs(margin) >= 1
+    return X, pairs[separated], margin[separated] < 0, A, b
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -276,9 +278,9 @@ def test_pola_lemma_3(seed):
 def test_pola_triangle_inequality(rng):
     for _ in range(20):
         L, (a, b, c) = rng.normal(size=(2, 3)), rng.normal(size=(3, 3))
-        there, back, straight = (np.linalg.norm(L @ v) for v in (a - b, b - c, a - c))
-        assert straight <= there + back
-        assert there + back > straight
+        first, second, straight = (np.linalg.norm(L @ v) for v in (a - b, b - c, a - c))
+        assert straight <= first + second
+        assert first + second > straight
 
 
 def test_pola_threshold_after_a_similar_pair():
@@ -311,20 +313,20 @@ def test_pola_predictions_at_the_threshold(monkeypatch):
 
 def test_frml_violators():
     rng = np.random.default_rng(1)
-    near, far = rng.exponential(2.0, (2, 1000))
-    hinge = 1 + near - far > 0
-    assert not np.any(hinge & (far - near > 1))  # f(x+) - f(x-) > 1: not one of them is a violator
-    algorithm_2 = near - far > 1
+    relevant, irrelevant = rng.exponential(2.0, (2, 1000))
+    hinge = 1 + relevant - irrelevant > 0
+    assert not np.any(hinge & (irrelevant - relevant > 1))  # f(x+) - f(x-) > 1: not one of them is a violator
+    algorithm_2 = relevant - irrelevant > 1
     assert np.all(hinge[algorithm_2])
-    assert np.any(hinge & ~algorithm_2 & (far > near))
+    assert np.any(hinge & ~algorithm_2 & (irrelevant > relevant))
 
 
 def test_frml_eq_6():
-    def printed(near, far):
-        return max(0.0, 1 - near + far) - 0.1 * near
+    def printed(relevant, far):
+        return max(0.0, 1 - relevant + far) - 0.1 * relevant
 
-    def eq_5(near, far):
-        return max(0.0, 1 + near - far) + 0.1 * near
+    def eq_5(relevant, far):
+        return max(0.0, 1 + relevant - far) + 0.1 * relevant
 
     assert printed(100.0, 1.0) < printed(1.0, 100.0)
     assert eq_5(100.0, 1.0) > eq_5(1.0, 100.0)
@@ -346,8 +348,8 @@ def test_frml_lemma_3_2(rng):
         """The retraction less W and the step, over t^2: its part in the tangent space, to be of order t."""
         V, inverse, tangent = lemma_3_2(L, t * Z)
         R = V @ inverse @ (V.T if transposed else V)
-        left = (R - W - tangent) / t**2
-        return np.abs(left - (np.eye(6) - P) @ left @ (np.eye(6) - P)).max(), np.abs(R - R.T).max() / t**2
+        remainder = (R - W - tangent) / t**2
+        return np.abs(remainder - (np.eye(6) - P) @ remainder @ (np.eye(6) - P)).max(), np.abs(R - R.T).max() / t**2
 
     meant, printed = ([beyond(t, transposed) for t in (1e-2, 1e-3)] for transposed in (True, False))
     assert meant[1][0] < meant[0][0] / 5  # of second order
@@ -376,11 +378,11 @@ def test_frml_retraction_of_nothing(rng):
 
 
 def test_frml_eq_4():
-    near, far = 1.0, np.r_[0.999, np.full(9, 1.999)]
-    hinges = np.maximum(0.0, 1 + near - far)
+    relevant, far = 1.0, np.r_[0.999, np.full(9, 1.999)]
+    hinges = np.maximum(0.0, 1 + relevant - far)
     L = rank_weights("warp", 10)
     surrogate = L[np.sum(hinges > 0)] * hinges.mean()
-    assert surrogate < 0.3 < 1 == L[np.sum(far < near)]
+    assert surrogate < 0.3 < 1 == L[np.sum(far < relevant)]
 
 
 def test_frml_last_draw():

@@ -56,19 +56,19 @@ def test_snippets_print_what_the_pages_say(code, output, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "other", ["bound 208.9 after 0.30 s, gap 0.05", "limit 210 after 3 s, gap 1e-4", "bound 210 after 3 s"]
+    "page", ["bound 208.9 after 0.30 s, gap 0.05", "limit 210 after 3 s, gap 1e-4", "bound 210 after 3 s"]
 )
-def test_other_numbers_words_and_lengths_do_not_agree(other):
+def test_other_numbers_words_and_lengths_do_not_agree(page):
     assert_agree("bound 210.9 after 9.1 s, gap 4e-4", "bound 210 after 3 s, gap 1e-4")
     with pytest.raises(AssertionError):
-        assert_agree("bound 210.9 after 0.2 s, gap 4e-4", other)
+        assert_agree("bound 210.9 after 0.2 s, gap 4e-4", page)
 
 
 def anchors(page):
     """The anchors of a page's headings, as GitHub and MyST make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
-    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+    slugs = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in slugs}
 
 
 @pytest.mark.parametrize(
@@ -79,41 +79,41 @@ def anchors(page):
 def test_links_lead_somewhere(page):
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
         if not target.startswith(("http://", "https://")):
-            found = page.parent / target if target else page
-            assert os.path.exists(found), f"{page.name} links to {target}, which does not exist"
-            assert not anchor or anchor in anchors(found), f"{page.name}: {target} has no heading #{anchor}"
+            destination = page.parent / target if target else page
+            assert os.path.exists(destination), f"{page.name} links to {target}, which does not exist"
+            assert not anchor or anchor in anchors(destination), f"{page.name}: {target} has no heading #{anchor}"
 
 
 def test_every_page_is_in_one_track():
     """The site's navigation is made of these lists; a page that is in none of them would not be found."""
     docs = ROOT / "docs"
     tracks = ["start", "theory", "reference", "evidence"]
-    listed = [
+    listed_pages = [
         page
         for track in tracks
         for line in (docs / f"{track}.md").read_text(encoding="utf-8").splitlines()
         if line.startswith("- [")
         for page in re.findall(r"\]\(([\w/]+)\.md\)", line.split(": ")[0])
     ]
-    assert sorted(listed) == sorted(set(listed))
+    assert sorted(listed_pages) == sorted(set(listed_pages))
     pages = {
         path.relative_to(docs).with_suffix("").as_posix() for path in (*docs.glob("*.md"), *docs.glob("measured/*.md"))
     }
-    assert pages == {"index", *tracks, *listed}
+    assert pages == {"index", *tracks, *listed_pages}
 
 
 def test_the_readme_has_two_set_up_commands():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    found = [line for line in lines if "pip install" in line]
-    assert found == ["pip install . && sdpmetric demo", 'pip install ".[test]" && pytest']
+    commands = [line for line in lines if "pip install" in line]
+    assert commands == ["pip install . && sdpmetric demo", 'pip install ".[test]" && pytest']
 
 
 def test_pages_for_users_are_short():
-    docs, listed = ROOT / "docs", {}
+    docs, tracks = ROOT / "docs", {}
     for track in ("start", "reference"):
         text = (docs / f"{track}.md").read_text(encoding="utf-8")
-        listed |= dict.fromkeys(re.findall(r"^- \[[^\]]*\]\((\w+)\.md\)", text, re.MULTILINE), track)
-    lengths = {page: len((docs / f"{page}.md").read_text(encoding="utf-8").split()) for page in listed}
+        tracks |= dict.fromkeys(re.findall(r"^- \[[^\]]*\]\((\w+)\.md\)", text, re.MULTILINE), track)
+    lengths = {page: len((docs / f"{page}.md").read_text(encoding="utf-8").split()) for page in tracks}
     assert len(lengths) > 10
     assert {page: n for page, n in lengths.items() if n > 1500} == {}
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 850
@@ -140,8 +140,8 @@ TITLES = r"Neighbourhood components analysis|generalised distance"
 def test_pages_are_in_plain_american_english(page):
     text = re.sub(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for pattern, instead in PATTERNS.items() if page.stem != "bibliography" else ():
-        found = re.search(pattern, " ".join(text.split()), re.IGNORECASE)
-        assert not found, f"{page.name}: write {instead!r}, not {found[0]!r}"
+        phrase = re.search(pattern, " ".join(text.split()), re.IGNORECASE)
+        assert not phrase, f"{page.name}: write {instead!r}, not {phrase[0]!r}"
 
 
 def test_docstrings_and_errors_are_in_plain_american_english():
@@ -149,8 +149,8 @@ def test_docstrings_and_errors_are_in_plain_american_english():
     for module in sorted((ROOT / "sdpmetric").glob("**/*.py")):
         text = " ".join(re.sub(TITLES, "", module.read_text(encoding="utf-8")).split())
         for pattern in patterns:
-            found = re.search(pattern, text, re.IGNORECASE)
-            assert not found, f"{module.relative_to(ROOT)}: {found[0]!r}"
+            phrase = re.search(pattern, text, re.IGNORECASE)
+            assert not phrase, f"{module.relative_to(ROOT)}: {phrase[0]!r}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
@@ -169,11 +169,11 @@ def test_so_that_states_a_purpose():
 
 
 def test_every_key_that_is_cited_is_in_the_bibliography():
-    known = set(re.findall(r"\*\*\[(\w+\d{4})\]\*\*", (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")))
-    assert "WS2009" in known
+    keys = set(re.findall(r"\*\*\[(\w+\d{4})\]\*\*", (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")))
+    assert "WS2009" in keys
     for path in [*ROOT.glob("sdpmetric/**/*.py"), *ROOT.glob("examples/*.py"), *PAGES]:
         cited = set(re.findall(r"\[([A-Z]\w*(?:19|20)\d{2})\b", path.read_text(encoding="utf-8")))
-        assert cited <= known, f"{path.name} cites {sorted(cited - known)}"
+        assert cited <= keys, f"{path.name} cites {sorted(cited - keys)}"
 
 
 @pytest.mark.parametrize(

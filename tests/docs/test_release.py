@@ -22,10 +22,10 @@ def test_the_version_has_one_source():
 
 def test_the_conda_recipe_requires_what_the_package_requires():
     run = RECIPE.split("  run:\n")[1].split("\ntest:")[0]
-    found = dict(re.findall(r"- ([\w-]+) (>=[\d.]+)", run))
-    wanted = dict(re.fullmatch(r"([\w-]+)(>=[\d.]+)", each).groups() for each in PROJECT["dependencies"])
+    requirements = dict(re.findall(r"- ([\w-]+) (>=[\d.]+)", run))
+    wanted = dict(re.fullmatch(r"([\w-]+)(>=[\d.]+)", requirement).groups() for requirement in PROJECT["dependencies"])
     expected = {NAMES.get(name, name): bound for name, bound in wanted.items()}
-    assert found == {"python": PROJECT["requires-python"], **expected}
+    assert requirements == {"python": PROJECT["requires-python"], **expected}
 
 
 def test_licence_and_keywords_agree_with_the_citation():

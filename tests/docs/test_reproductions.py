@@ -53,15 +53,15 @@ def test_table1_is_written_and_nothing_is_measured_twice(run, tmp_path):
     assert "(574)" in text  # the paper's active constraints
     assert "kNN after PCA" not in text  # iris is not reduced
     assert "150" in text  # the difference of the protocols is said
-    kept = tmp_path / "cells" / "iris"
-    cell, other, stopped, by_energy = (
-        json.loads((kept / f"{name}.json").read_text())
+    folder_of_cells = tmp_path / "cells" / "iris"
+    cell, second, stopped, by_energy = (
+        json.loads((folder_of_cells / f"{name}.json").read_text())
         for name in ("lmnn-1", "lmnn-0", "lmnn-stopped-1", "lmnn-stopped-energy-1")
     )
     assert by_energy["n_active"] == stopped["n_active"]  # the same metric
     assert cell["gap"] <= 1e-3
-    (kept / "lmnn-1.json").write_text(json.dumps(cell | {"test": 77.0}))
-    assert f"{(77.0 + other['test']) / 2:.2f}" in run("lmnn_table1", *arguments)
+    (folder_of_cells / "lmnn-1.json").write_text(json.dumps(cell | {"test": 77.0}))
+    assert f"{(77.0 + second['test']) / 2:.2f}" in run("lmnn_table1", *arguments)
 
 
 def test_training_and_test_part_are_reduced_by_the_training_part_alone(script):
@@ -69,12 +69,12 @@ def test_training_and_test_part_are_reduced_by_the_training_part_alone(script):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(40, 6)) * np.arange(1, 7) + 3.0, np.repeat([0, 1], 20)
     split = column("made", lambda: (X, y, 30), 1, "", n_components=2).split(0)
-    moved = column("made", lambda: (np.concatenate([X[:30], X[30:] * 9]), y, 30), 1, "", n_components=2).split(0)
-    np.testing.assert_allclose(moved.X, split.X)
+    reduced = column("made", lambda: (np.concatenate([X[:30], X[30:] * 9]), y, 30), 1, "", n_components=2).split(0)
+    np.testing.assert_allclose(reduced.X, split.X)
     np.testing.assert_allclose(split.X.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(split.X, axis=1).mean(), 4.0)
     assert split.reduced
-    assert not np.allclose(moved.X_test, split.X_test)
+    assert not np.allclose(reduced.X_test, split.X_test)
 
 
 def made_faces(folder):
@@ -103,8 +103,8 @@ FIGURES = [
 ]
 
 
-@pytest.mark.parametrize(("number", "arguments", "settings", "said"), FIGURES)
-def test_figures_of_lmnn(run, script, tmp_path, monkeypatch, number, arguments, settings, said):
+@pytest.mark.parametrize(("number", "arguments", "settings", "printed"), FIGURES)
+def test_figures_of_lmnn(run, script, tmp_path, monkeypatch, number, arguments, settings, printed):
     made_faces(tmp_path)
     for name, value in settings.items():
         monkeypatch.setattr(script(f"lmnn_figs.{name.split('.')[0]}"), name.split(".")[1], value)
@@ -113,7 +113,7 @@ def test_figures_of_lmnn(run, script, tmp_path, monkeypatch, number, arguments, 
         drawn = stripes.striped(600)
         monkeypatch.setattr(stripes, "striped", lambda: drawn)
     text = run("lmnn_figures", "--figures", number, *arguments.split(), written=f"lmnn_figure{number.split(',')[-1]}")
-    assert re.search(said, text), text
+    assert re.search(printed, text), text
 
 
 PAIRS = """| digits | test rows | {} |
@@ -143,15 +143,15 @@ def made_inputs(folder):
 def test_rivals_step_as_their_papers_say(script):
     rivals, rng = script("rivals"), np.random.default_rng(0)
     K, v = rng.normal(size=(3, 7)) + 2 * np.eye(3, 7), 0.4 * rng.normal(size=7)
-    moved = rivals.retracted(K, v, -0.05)
+    retracted = rivals.retracted(K, v, -0.05)
     W = oracles.retraction(K.T @ K, -0.05 * np.outer(v, v))
-    np.testing.assert_allclose(moved.T @ moved, W, atol=1e-12)
+    np.testing.assert_allclose(retracted.T @ retracted, W, atol=1e-12)
     X, y = rng.normal(size=(4, 3)), np.array([0, 0, 1, 1])
-    q, near, far = (int(rows[0]) for rows in rivals.triplets(y, 1))
-    assert q != near
-    assert y[q] == y[near] != y[far]
+    q, target, far = (int(rows[0]) for rows in rivals.triplets(y, 1))
+    assert q != target
+    assert y[q] == y[target] != y[far]
     S = rivals.oasis(X, y, 1e9, 1)  # the loss is gone, by the smallest change
-    assert X[q] @ S @ (X[near] - X[far]) == pytest.approx(max(1.0, X[q] @ (X[near] - X[far])))
+    assert X[q] @ S @ (X[target] - X[far]) == pytest.approx(max(1.0, X[q] @ (X[target] - X[far])))
     L, loss = rivals.online_itml(X, np.array([[0, 2]]), np.array([0.1]), np.array([1]), 0.05)
     z = X[0] - X[2]
     assert loss == pytest.approx(0.5 * (z @ z - 0.1) ** 2)
@@ -177,12 +177,12 @@ MINIATURES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments", "said"), MINIATURES)
-def test_scripts_of_other_papers(run, tmp_path, name, arguments, said):
+@pytest.mark.parametrize(("name", "arguments", "printed"), MINIATURES)
+def test_scripts_of_other_papers(run, tmp_path, name, arguments, printed):
     made_inputs(tmp_path)
     words = [str(tmp_path / word) if word.endswith(".txt") else word for word in arguments.split()]
     text = run(name, *words)
-    assert re.search(said, text, re.MULTILINE), text
+    assert re.search(printed, text, re.MULTILINE), text
 
 
 def test_lego_fig1(run, tmp_path):

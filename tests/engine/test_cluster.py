@@ -25,14 +25,14 @@ da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 def workers():
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None
-    ) as found:
-        yield found
+    ) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def client(workers):
-    with distributed.Client(workers) as found:
-        yield found
+    with distributed.Client(workers) as connection:
+        yield connection
 
 
 def blobs(n=250, **options):
@@ -42,12 +42,12 @@ def blobs(n=250, **options):
 
 def test_a_solve_on_workers_is_certified_as_here(client):
     problem = blobs()
-    local, there = sm.solve(problem), sm.solve(problem, engine=client)
-    assert there.status is sm.Status.OPTIMAL
-    assert_sandwich(there, local)
-    again = problem.certify(there.components, dual=there.dual)
-    assert abs(again.objective - there.objective) <= rounding(again.objective)
-    assert abs(again.lower_bound - there.lower_bound) <= rounding(again.lower_bound)
+    local, distributed_solution = sm.solve(problem), sm.solve(problem, engine=client)
+    assert distributed_solution.status is sm.Status.OPTIMAL
+    assert_sandwich(distributed_solution, local)
+    certificate = problem.certify(distributed_solution.components, dual=distributed_solution.dual)
+    assert abs(certificate.objective - distributed_solution.objective) <= rounding(certificate.objective)
+    assert abs(certificate.lower_bound - distributed_solution.lower_bound) <= rounding(certificate.lower_bound)
 
 
 def test_problems_larger_than_the_memory_of_a_worker_are_refused(client, monkeypatch):
@@ -83,15 +83,15 @@ def test_rows_of_a_dask_array_never_come_to_the_client(client, monkeypatch):
 
     monkeypatch.setattr(distributed.Client, "_gather", watched)
     made = [dask.delayed(chunk)(number, os.getpid()) for number in range(8)]
-    rows, labels = da.concatenate([da.from_delayed(part, (100, 60), float) for part in made]), np.arange(800) % 4
+    rows, labels = da.concatenate([da.from_delayed(block, (100, 60), float) for block in made]), np.arange(800) % 4
     solution = adapter.solve(client, sm.LMNNProblem.from_labels, rows, da.from_array(labels), tol=0.1)
     assert len(came) == 1
     assert came[0][0] is solution  # and nothing else was gathered
     assert solution.problem is None
     problem = sm.LMNNProblem.from_labels(np.concatenate([chunk(number, 0) for number in range(8)]), labels)
-    again = problem.certify(solution.components, dual=solution.dual)
-    assert again.proves_optimal(0.1)
-    assert abs(again.objective - solution.objective) <= rounding(again.objective)
+    certificate = problem.certify(solution.components, dual=solution.dual)
+    assert certificate.proves_optimal(0.1)
+    assert abs(certificate.objective - solution.objective) <= rounding(certificate.objective)
 
 
 def test_rows_larger_than_the_memory_of_a_worker_are_refused_before_they_are_made(client):
@@ -108,10 +108,10 @@ def test_a_limit_on_time_counts_from_the_call_on(client, monkeypatch):
         time.sleep(0.2)
         return sm.LMNNProblem.from_labels(X, y)
 
-    def told(problem, engine, max_time):
+    def record_limit(problem, engine, max_time):
         return replace(sm.solve(problem, max_iter=1), seconds=max_time)
 
-    monkeypatch.setattr(adapter.verbs, "solve", told)
+    monkeypatch.setattr(adapter.verbs, "solve", record_limit)
     X, y = make_blobs(60, 3, random_state=0)[:2]
     assert adapter.solve(client, slow, X, y, max_time=1e4).seconds < 1e4 - 0.1
     assert adapter.solve(client, slow, X, y).seconds is None
@@ -125,16 +125,16 @@ def test_what_a_worker_refuses_reaches_the_client(client):
 @pytest.mark.filterwarnings("ignore")
 def test_a_solve_goes_on_after_a_worker_was_killed(client, monkeypatch):
     monkeypatch.setattr(cluster, "LOOK", 0.2)
-    seen = []
+    rows_seen = []
 
     def watch(row):
-        seen.append(row.iteration)
-        if len(seen) == 3:
+        rows_seen.append(row.iteration)
+        if len(rows_seen) == 3:
             pid = next(iter(client.run(os.getpid).values()))
             os.kill(pid, signal.SIGKILL)
 
     solution = sm.solve(blobs(), tol=1e-3, engine=client, callback=watch)
-    assert len(seen) > 3
+    assert len(rows_seen) > 3
     assert solution.status is sm.Status.OPTIMAL
 
 
@@ -149,7 +149,7 @@ def test_every_wait_ends_with_the_deadline(client):
     assert never.cancel()
 
 
-def make_nothing(shared, part):
+def make_nothing(shared, share):
     """A shard that is never made."""
 
 
@@ -159,11 +159,11 @@ def test_a_solve_goes_on_after_a_worker_was_killed_while_data_are_scattered(work
     client.wait_for_workers(2, timeout=60)
     scatter, killed = client.scatter, []
 
-    def killing(*given, **options):
+    def killing(*arguments, **options):
         if not killed:
             killed.extend([nanny.pid for nanny in workers.workers.values() if nanny.pid][:1])
             os.kill(killed[0], signal.SIGKILL)
-        return scatter(*given, **options)
+        return scatter(*arguments, **options)
 
     monkeypatch.setattr(client, "scatter", killing)
     solution = sm.solve(blobs(), tol=1e-3, engine=client, max_time=60)

@@ -17,7 +17,7 @@ from sdpmetric.engine.interface import Here, ShardLost, parts_of
 class Unreliable(Here):
     engine: object = None
 
-    def each(self, method, *args, **kwargs):
+    def call_each(self, method, *args, **kwargs):
         self.engine.calls += 1
         if self.engine.calls in self.engine.fails_at:
             raise ShardLost("a test")
@@ -37,7 +37,7 @@ class Pieces(interface.Threads):
     def place(self, make, shared, size):
         sent = pickle.dumps(shared)
         self.placed.append((len(sent), size))
-        return Unreliable([make(pickle.loads(sent), part) for part in parts_of(self.shares)], self)
+        return Unreliable([make(pickle.loads(sent), share) for share in parts_of(self.shares)], self)
 
 
 def blobs(n=300, loss="hinge", **options):
@@ -59,14 +59,14 @@ def test_certificates_over_shards_agree_with_those_over_the_whole(kind, fails_at
         problem = sm.LMNNProblem.from_labels(np.column_stack([problem.X, y == 0]), y, 3, 0.5)
     L = problem.lift(2.0 * np.eye(problem.coordinates.rank))
     dual = sm.solve(problem, tol=1e-2).dual
-    for given in (None, dual):
-        here = problem.certify(L, dual=given)
+    for multipliers in (None, dual):
+        local = problem.certify(L, dual=multipliers)
         with interface.using(Pieces(fails_at=fails_at)):
-            there = problem.certify(L, dual=given)
-        assert abs(here.objective - there.objective) <= rounding(here.objective)
-        assert abs(here.lower_bound - there.lower_bound) <= rounding(here.lower_bound)
-        assert here.n_active == there.n_active
-        assert here.lower_bound > 0.0
+            over_shards = problem.certify(L, dual=multipliers)
+        assert abs(local.objective - over_shards.objective) <= rounding(local.objective)
+        assert abs(local.lower_bound - over_shards.lower_bound) <= rounding(local.lower_bound)
+        assert local.n_active == over_shards.n_active
+        assert local.lower_bound > 0.0
 
 
 def test_a_solve_over_shards_is_certified():
@@ -74,17 +74,17 @@ def test_a_solve_over_shards_is_certified():
     local, shared = sm.solve(problem, tol=1e-4), sm.solve(problem, tol=1e-4, engine=engine)
     assert shared.status is sm.Status.OPTIMAL
     assert_sandwich(shared, local)
-    again = problem.certify(shared.components, dual=shared.dual)
-    assert abs(again.lower_bound - shared.lower_bound) <= rounding(again.lower_bound)
+    certificate = problem.certify(shared.components, dual=shared.dual)
+    assert abs(certificate.lower_bound - shared.lower_bound) <= rounding(certificate.lower_bound)
     sent, needed = engine.placed[0]
     assert sent < needed  # the data and the coordinates travel, and not what is made of them
 
 
-@pytest.mark.parametrize("parts", [(0.02,), (0.2, 0.21, 0.5, 0.95)])
-def test_a_solve_goes_on_after_shards_were_lost(parts):
-    whole = Pieces()
-    sm.solve(blobs(), tol=1e-4, engine=whole)
-    fails_at = tuple(int(part * whole.calls) for part in parts)
+@pytest.mark.parametrize("fractions", [(0.02,), (0.2, 0.21, 0.5, 0.95)])
+def test_a_solve_goes_on_after_shards_were_lost(fractions):
+    reference = Pieces()
+    sm.solve(blobs(), tol=1e-4, engine=reference)
+    fails_at = tuple(int(fraction * reference.calls) for fraction in fractions)
     engine = Pieces(fails_at=fails_at)
     solution = sm.solve(blobs(), tol=1e-4, engine=engine)
     assert engine.calls > max(fails_at)

@@ -29,11 +29,11 @@ def test_several_threads_take_part_and_no_more_than_allowed():
         used.add(threading.get_ident())
         time.sleep(0.02)
 
-    for limit, worth, most in [(2, None, 2), (2, 1, 1), (1, None, 1)]:
+    for limit, worth, expected in [(2, None, 2), (2, 1, 1), (1, None, 1)]:
         used: set[int] = set()
         with threads.limited(limit):
             threads.run(lambda task, used=used: sleep(task, used), 10, worth)
-        assert 1 <= len(used) <= most
+        assert 1 <= len(used) <= expected
         assert threading.get_ident() in used
     with pytest.raises(ValueError, match="n_threads"), threads.limited(0):
         pass
@@ -41,16 +41,16 @@ def test_several_threads_take_part_and_no_more_than_allowed():
 
 def test_a_thread_that_is_late_is_not_waited_for():
     """All of the pool's threads are busy with something else: the caller does everything by itself."""
-    end = threading.Event()
+    finished = threading.Event()
     size = threads._pool(os.getpid())._max_workers
-    busy = [threads._pool(os.getpid()).submit(end.wait, 10) for _ in range(size)]
+    busy = [threads._pool(os.getpid()).submit(finished.wait, 10) for _ in range(size)]
     calls = []
     try:
         with threads.limited(4):
             threads.run(calls.append, 10)
         waited = any(future.done() for future in busy)
     finally:
-        end.set()
+        finished.set()
     assert calls == list(range(10))
     assert not waited
     assert all(future.result() for future in busy)
@@ -79,9 +79,9 @@ def test_tasks_may_have_tasks():
 
 def _meet(pipe):
     """Two tasks that wait for each other: one thread alone cannot do both."""
-    both = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=10)
     with threads.limited(2):
-        threads.run(lambda task: both.wait(), 2)
+        threads.run(lambda task: barrier.wait(), 2)
     pipe.send("met")
 
 
@@ -91,11 +91,11 @@ def test_a_forked_child_has_threads_of_its_own():
     with threads.limited(2):
         threads.run(lambda task: time.sleep(0.01), 4)
     fork = multiprocessing.get_context("fork")
-    here, there = fork.Pipe()
-    child = fork.Process(target=_meet, args=(there,), daemon=True)
+    receiver, sender = fork.Pipe()
+    child = fork.Process(target=_meet, args=(sender,), daemon=True)
     child.start()
-    assert here.poll(20), "the child got nothing done"
-    assert here.recv() == "met"
+    assert receiver.poll(20), "the child got nothing done"
+    assert receiver.recv() == "met"
     child.join()
 
 
@@ -142,24 +142,24 @@ def test_results_are_the_same_bits_with_any_number_of_threads(name, monkeypatch)
     monkeypatch.setattr(threads, "LOOP_WORK", 2_000)
     monkeypatch.setattr(threads, "PRODUCT_WORK", 20_000)
     X, y = data()
-    found = []
+    results = []
     for n_threads, blas in ((1, 1), (2, 2), (3, 1)):
         with threads.limited(n_threads), threadpool_limits(limits=blas, user_api="blas"):
             solution = sm.solve(STATEMENTS[name](X, y), tol=1e-2, max_iter=150)
         certificate = solution.certificate
-        found.append((solution.components.tobytes(), certificate.objective, certificate.lower_bound, solution.n_iter))
-    assert found[0] == found[1] == found[2]
+        results.append((solution.components.tobytes(), certificate.objective, certificate.lower_bound, solution.n_iter))
+    assert results[0] == results[1] == results[2]
 
 
 def test_the_subgradient_solver_and_energies_are_the_same_bits_too(monkeypatch):
     monkeypatch.setattr(threads, "LOOP_WORK", 2_000)
     monkeypatch.setattr(threads, "PRODUCT_WORK", 20_000)
     X, y = data(400)
-    found = []
+    results = []
     for n_threads in (1, 3):
         with threads.limited(n_threads):
             problem = sm.LMNNProblem.from_labels(X, y, 3, 0.5)
             solution = sm.solve(problem, "subgradient", tol=1e-2, max_iter=20)
             energy = energies(solution.components, X, y, X + 0.1, target_neighbors=problem.source.targets)
-        found.append((solution.objective, solution.lower_bound, solution.components.tobytes(), energy.tobytes()))
-    assert found[0] == found[1]
+        results.append((solution.objective, solution.lower_bound, solution.components.tobytes(), energy.tobytes()))
+    assert results[0] == results[1]

@@ -24,40 +24,40 @@ def mean_square(data):
 
 def test_candidates_are_the_nearest_of_the_class_and_of_the_others():
     for m in (1, 4, 10, 30, 42):
-        for i, found in enumerate(candidates(X, Y, m)):
+        for i, chosen in enumerate(candidates(X, Y, m)):
             away = np.sum((X - X[i]) ** 2, axis=1)
             mates = [j for j in np.argsort(away) if Y[j] == Y[i] and j != i]
-            others = [j for j in np.argsort(away) if Y[j] != Y[i]]
-            own = max(min(len(mates), max(1, m // 4)), m - len(others))
-            assert sorted(found.tolist()) == sorted(mates[:own] + others[: m - own])
+            strangers = [j for j in np.argsort(away) if Y[j] != Y[i]]
+            quota = max(min(len(mates), max(1, m // 4)), m - len(strangers))
+            assert sorted(chosen.tolist()) == sorted(mates[:quota] + strangers[: m - quota])
 
 
 def test_the_statement_is_that_of_its_help():
     d, scale = 6, 10.0 / mean_square(X)
-    near = terms.Frobenius(to=scale * np.eye(d))
+    regularizer = terms.Frobenius(to=scale * np.eye(d))
     adapter = Adapter(strength=2.0, n_candidates=9).fit(X, Y)
     loss = terms.Collapse(Y, candidates(X, Y, 9), weight=1 / 43)
-    stated = sm.MetricProblem(X, loss + 2.0 / (np.sqrt(43 * d) * scale**2) * near)
+    stated = sm.MetricProblem(X, loss + 2.0 / (np.sqrt(43 * d) * scale**2) * regularizer)
     L = RNG.normal(size=(d, d))
     assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
     t = len(TRIPLETS)
     adapter = Adapter().fit_triplets(X, TRIPLETS)
     loss = terms.TripletHinge(TRIPLETS, margin=0.0, loss="logistic", weight=1 / t)
-    stated = sm.MetricProblem(X, loss + 1.0 / (np.sqrt(t * d) * scale**2) * near)
+    stated = sm.MetricProblem(X, loss + 1.0 / (np.sqrt(t * d) * scale**2) * regularizer)
     assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
     four = Adapter().fit_quadruplets(X, TRIPLETS[:, [0, 1, 0, 2]])
     assert four.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
     away = scale * np.sum((X[PAIRS[:, 0]] - X[PAIRS[:, 1]]) ** 2, axis=1)
     threshold = 0.5 * (away[SIMILAR].mean() + away[~SIMILAR].mean())
     loss = terms.PairHinge(PAIRS, SIMILAR, threshold, margin=0.0, loss="logistic", weight=1 / len(PAIRS))
-    stated = sm.MetricProblem(X, loss + 1.0 / (np.sqrt(len(PAIRS) * d) * scale**2) * near)
+    stated = sm.MetricProblem(X, loss + 1.0 / (np.sqrt(len(PAIRS) * d) * scale**2) * regularizer)
     adapter = Adapter().fit_pairs(X, PAIRS, SIMILAR)
     assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
 
 
 def test_the_strength_means_nearness():
     fits = [Adapter(strength=strength).fit(X, Y) for strength in (0.1, 10.0, 1e6)]
-    away = [np.linalg.norm(found.metric_ * mean_square(X) / 10.0 - np.eye(6)) for found in fits]
+    away = [np.linalg.norm(adapter.metric_ * mean_square(X) / 10.0 - np.eye(6)) for adapter in fits]
     assert away[0] > away[1] > away[2]
     assert away[2] < 1e-2
 
@@ -65,15 +65,15 @@ def test_the_strength_means_nearness():
 def test_a_prior_takes_the_place_of_the_identity():
     A = RNG.normal(size=(6, 6))
     M0 = A @ A.T
-    found = Adapter(strength=1e8, prior=M0).fit(X, Y)
-    np.testing.assert_allclose(found.metric_, M0, atol=1e-3 * np.abs(M0).max())
+    adapter = Adapter(strength=1e8, prior=M0).fit(X, Y)
+    np.testing.assert_allclose(adapter.metric_, M0, atol=1e-3 * np.abs(M0).max())
 
 
 def test_cosine_is_of_rows_divided_by_their_lengths():
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    found, plain = Adapter(metric="cosine").fit(X, Y), Adapter().fit(unit, Y)
-    np.testing.assert_allclose(found.transform(5.0 * X), found.transform(unit), atol=1e-12)
-    np.testing.assert_allclose(found.pair_distance(3.0 * X, PAIRS), plain.pair_distance(unit, PAIRS), rtol=1e-6)
+    cosine, euclidean = Adapter(metric="cosine").fit(X, Y), Adapter().fit(unit, Y)
+    np.testing.assert_allclose(cosine.transform(5.0 * X), cosine.transform(unit), atol=1e-12)
+    np.testing.assert_allclose(cosine.pair_distance(3.0 * X, PAIRS), euclidean.pair_distance(unit, PAIRS), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["labels", "pairs", "triplets"])
@@ -88,17 +88,17 @@ def test_the_strength_is_chosen_by_held_out_scores(kind):
     assert adapter.strength_ == adapter.strengths_[np.argmax(adapter.scores_)]
     assert np.all(np.diff(adapter.strengths_) < 0.0)
     assert np.all((adapter.scores_ > 0.3) & (adapter.scores_ <= 1.0))
-    given = Adapter(strength=adapter.strength_)
-    assert given.fit(X, Y).strengths_.size == 0
+    fixed = Adapter(strength=adapter.strength_)
+    assert fixed.fit(X, Y).strengths_.size == 0
     if kind == "labels":
-        assert given.solution_.problem.fingerprint() == adapter.solution_.problem.fingerprint()
+        assert fixed.solution_.problem.fingerprint() == adapter.solution_.problem.fingerprint()
 
 
 def test_queries_alone_have_a_map_and_no_metric():
     scale, d, t = 10.0 / mean_square(X), 6, len(TRIPLETS)
     adapter = Adapter(side="query", strength=2.0).fit_triplets(X, TRIPLETS)
-    near = {"frobenius": 50.0 / (np.sqrt(t * d) * scale**2), "to": 2.0 * scale * np.eye(d)}
-    stated, W = sm.QueryProblem(X, TRIPLETS, **near), RNG.normal(size=(d, d))
+    options = {"frobenius": 50.0 / (np.sqrt(t * d) * scale**2), "to": 2.0 * scale * np.eye(d)}
+    stated, W = sm.QueryProblem(X, TRIPLETS, **options), RNG.normal(size=(d, d))
     assert adapter.solution_.problem.objective(W.T) == pytest.approx(stated.objective(W.T), rel=1e-9)
     assert adapter.relative_gap_ <= 1e-3
     similar = adapter.transform(X) @ X.T
@@ -110,17 +110,20 @@ def test_queries_alone_have_a_map_and_no_metric():
         with pytest.raises(TypeError, match="inner products"):
             wrong()
     assert not hasattr(adapter, "metric_")
-    for fit, given in ((Adapter.fit_pairs, (PAIRS, SIMILAR)), (Adapter.fit_quadruplets, (TRIPLETS[:, [0, 1, 0, 2]],))):
+    for fit, arguments in (
+        (Adapter.fit_pairs, (PAIRS, SIMILAR)),
+        (Adapter.fit_quadruplets, (TRIPLETS[:, [0, 1, 0, 2]],)),
+    ):
         with pytest.raises(ValueError, match="side='query'"):
-            fit(Adapter(side="query"), X, *given)
+            fit(Adapter(side="query"), X, *arguments)
 
 
 def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
     rotation = np.linalg.qr(RNG.normal(size=(6, 6)))[0]
-    both, triplets = np.vstack([X, X @ rotation]), TRIPLETS + np.array([43, 0, 0])
-    adapter = Adapter(side="query", strength="cv", early_stopping=True, random_state=0).fit_triplets(both, triplets)
+    stacked, triplets = np.vstack([X, X @ rotation]), TRIPLETS + np.array([43, 0, 0])
+    adapter = Adapter(side="query", strength="cv", early_stopping=True, random_state=0).fit_triplets(stacked, triplets)
     assert adapter.strength_ == adapter.strengths_[np.argmax(adapter.scores_)]
-    q, x, z = (both[rows] for rows in triplets.T)
+    q, x, z = (stacked[rows] for rows in triplets.T)
     assert adapter.scores_.max() > np.mean(np.einsum("ij,ij->i", q, x - z) > 0.0)
     labeled = Adapter(side="query", metric="cosine").fit(X, Y)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -131,22 +134,22 @@ def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
 
 
 def test_time_counts_from_the_call(monkeypatch):
-    state, found = Adapter._problem, []
+    state, limits = Adapter._problem, []
 
     def slow(self, *arguments):
         time.sleep(0.2)
         return state(self, *arguments)
 
     def solve(problem, **options):
-        found.append(options["max_time"])
+        limits.append(options["max_time"])
         return sm.solve(problem)
 
     monkeypatch.setattr(Adapter, "_problem", slow)
     monkeypatch.setattr("sdpmetric.estimators.base.solve", solve)
-    for most in (0.1, 1e3):
-        Adapter(max_time=most).fit(X, Y)
-    assert found[0] <= 1e-3
-    assert found[1] <= 1e3 - 0.2
+    for max_time in (0.1, 1e3):
+        Adapter(max_time=max_time).fit(X, Y)
+    assert limits[0] <= 1e-3
+    assert limits[1] <= 1e3 - 0.2
 
 
 def test_what_is_wrong_is_said():

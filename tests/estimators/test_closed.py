@@ -48,8 +48,11 @@ def test_rca_is_the_inverse_of_the_paper_s_covariance(ridge):
     fitted = RCA(ridge=ridge).fit_chunks(X, CHUNKS)
     np.testing.assert_allclose(fitted.metric_, np.linalg.inv(covariance(X, CHUNKS) + ridge * np.eye(3)), rtol=1e-9)
     copies = np.repeat(np.arange(N), WEIGHTS)
-    one, two = RCA(ridge=ridge).fit_chunks(X, CHUNKS, WEIGHTS), RCA(ridge=ridge).fit_chunks(X[copies], CHUNKS[copies])
-    np.testing.assert_allclose(one.metric_, two.metric_, rtol=1e-9)
+    weighted, repeated = (
+        RCA(ridge=ridge).fit_chunks(X, CHUNKS, WEIGHTS),
+        RCA(ridge=ridge).fit_chunks(X[copies], CHUNKS[copies]),
+    )
+    np.testing.assert_allclose(weighted.metric_, repeated.metric_, rtol=1e-9)
     members = [np.flatnonzero(c == CHUNKS) for c in range(3)]
     pairs = [pair for rows in members for pair in pairwise(rows.tolist())] + [[int(members[0][0]), int(members[1][0])]]
     paired = RCA(ridge=ridge).fit_pairs(X, pairs, [True] * (len(pairs) - 1) + [False])
@@ -66,30 +69,30 @@ def test_lfda_is_the_eigenproblem_of_the_paper(k, r, ridge, block, monkeypatch):
     monkeypatch.setattr(closed, "BLOCK", block)
     B, W = scatters(X, Y, k)
     W += ridge * np.eye(3)
-    values, vectors = (part[..., ::-1][..., :r] for part in scipy.linalg.eigh(B, W))
+    values, vectors = (array[..., ::-1][..., :r] for array in scipy.linalg.eigh(B, W))
     values = np.maximum(values, 0.0)
-    weighted, plain, basis = (
+    weighted, unscaled, basis = (
         LFDA(r, n_neighbors=k, ridge=ridge, embedding=name).fit(X, Y)
         for name in ("weighted", "plain", "orthonormalized")
     )
     assert_close(weighted.metric_, (vectors * values) @ vectors.T)
-    L = plain.components_[values > 0.0]
+    L = unscaled.components_[values > 0.0]
     assert_close(L @ W @ L.T, np.eye(len(L)))
     assert_close(basis.components_ @ basis.components_.T, np.diag((values > 0.0).astype(float)))
     assert np.linalg.matrix_rank(np.concatenate([L, basis.components_]), tol=1e-8) == len(L)
     copies = np.repeat(np.arange(N), WEIGHTS)  # scales of at least as many neighbors as there are members
-    one = LFDA(n_neighbors=100, ridge=ridge).fit(X, Y, WEIGHTS)
-    two = LFDA(n_neighbors=100, ridge=ridge).fit(X[copies], Y[copies])
-    assert_close(one.metric_, two.metric_)
+    weighted_fit = LFDA(n_neighbors=100, ridge=ridge).fit(X, Y, WEIGHTS)
+    repeated_fit = LFDA(n_neighbors=100, ridge=ridge).fit(X[copies], Y[copies])
+    assert_close(weighted_fit.metric_, repeated_fit.metric_)
 
 
 @pytest.mark.parametrize("estimator", [LFDA(), RCA(), Covariance(ridge="auto")], ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("few", [False, True])
-def test_features_of_a_tiny_spread_count_for_as_little_as_they_vary(estimator, few):
+@pytest.mark.parametrize("n_rows", [False, True])
+def test_features_of_a_tiny_spread_count_for_as_little_as_they_vary(estimator, n_rows):
     """Real embeddings have a feature of spread 1e-8 beside others of 0.1, and a feature of a single nonzero entry."""
     X, y = np.random.default_rng(1).normal(size=(60, 20)), np.arange(60) % 3
     X[:, 0] += y
-    rows = slice(12 if few else 60)
+    rows = slice(12 if n_rows else 60)
     X, y = X[rows], y[rows]
     narrow = X.copy()
     narrow[:, 7] *= 1e-8
@@ -99,17 +102,21 @@ def test_features_of_a_tiny_spread_count_for_as_little_as_they_vary(estimator, f
     constant[:, 7] = 0.1
     for ridge in (clone(estimator).fit(narrow, y).ridge_, 0.1, 1e-7):
         learned = [clone(estimator).set_params(ridge=ridge).fit(Z, y) for Z in (constant, narrow, spike)]
-        expected, *others = (pdist(e.transform(Z)) for e, Z in zip(learned, (constant, narrow, spike), strict=True))
+        expected, *distances_beside = (
+            pdist(e.transform(Z)) for e, Z in zip(learned, (constant, narrow, spike), strict=True)
+        )
         assert not learned[0].metric_[7].any()
-        for distances in others:
+        for distances in distances_beside:
             np.testing.assert_allclose(distances, expected, rtol=1e-5, atol=1e-7 * expected.max())
-    if not few:
+    if not n_rows:
         single = clone(estimator).fit(narrow.astype(np.float32), y)
         assert single.components_.dtype == single.transform(narrow.astype(np.float32)).dtype == np.float32
-    if not (few or isinstance(estimator, LFDA)):  # without a ridge units do not matter, but for LFDA's affinities
-        plain = clone(estimator).set_params(ridge=0.0)
+    if not (n_rows or isinstance(estimator, LFDA)):  # without a ridge units do not matter, but for LFDA's affinities
+        unregularized = clone(estimator).set_params(ridge=0.0)
         np.testing.assert_allclose(
-            pdist(clone(plain).fit(narrow, y).transform(narrow)), pdist(plain.fit(X, y).transform(X)), rtol=1e-9
+            pdist(clone(unregularized).fit(narrow, y).transform(narrow)),
+            pdist(unregularized.fit(X, y).transform(X)),
+            rtol=1e-9,
         )
 
 

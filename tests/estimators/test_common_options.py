@@ -136,9 +136,9 @@ def test_early_stopping_holds_examples_back(estimator):
     assert len(fitted.solution_.problem.X) == 36
     assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
     assert np.isfinite(fitted.transform(X)).all()
-    plain = quiet(clone(fitted).set_params(early_stopping=False), X, y)
-    assert len(plain.solution_.problem.X) == 48
-    assert not hasattr(plain, "validation_score_")
+    unstopped = quiet(clone(fitted).set_params(early_stopping=False), X, y)
+    assert len(unstopped.solution_.problem.X) == 48
+    assert not hasattr(unstopped, "validation_score_")
     for wrong, value in (("validation_fraction", 0.0), ("n_iter_no_change", 0)):
         with pytest.raises(ValueError, match=wrong):
             quiet(clone(fitted).set_params(**{wrong: value}), X, y)
@@ -190,7 +190,7 @@ def test_early_stopping_holds_pairs_back(estimator):
         (estimators.Adapter(), TRIPLETS),
         (estimators.SCML(bases=BASES), QUADRUPLETS),
     ],
-    ids=lambda one: name_of(one) if hasattr(one, "fit") else f"{one.shape[1]}",
+    ids=lambda learner: name_of(learner) if hasattr(learner, "fit") else f"{learner.shape[1]}",
 )
 def test_early_stopping_holds_comparisons_back(estimator, tuples):
     data = X @ X.T if name_of(estimator) == "KernelLMNN" else X
@@ -201,22 +201,24 @@ def test_early_stopping_holds_comparisons_back(estimator, tuples):
         method(data, tuples)
     assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
     held = tuples[divide(len(tuples), 0.25, 0)[1]]
-    near, far = (fitted.pair_distance(data, held[:, list(ends)]) for ends in ENDPOINTS[tuples.shape[1]])
-    assert np.mean(near < far) == pytest.approx(fitted.validation_score_)
+    first, second = (fitted.pair_distance(data, held[:, list(columns)]) for columns in ENDPOINTS[tuples.shape[1]])
+    assert np.mean(first < second) == pytest.approx(fitted.validation_score_)
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_early_stopping_holds_queries_back(apart):
-    relevant = [np.flatnonzero(y == Y) for y in (Y[:12] if apart else Y)]
-    queries = X[:12] + 0.1 if apart else None
+@pytest.mark.parametrize("separate_queries", [False, True])
+def test_early_stopping_holds_queries_back(separate_queries):
+    relevant = [np.flatnonzero(y == Y) for y in (Y[:12] if separate_queries else Y)]
+    queries = X[:12] + 0.1 if separate_queries else None
     fitted = estimators.MLR(early_stopping=True, validation_fraction=0.25).fit_relevance(X, relevant, queries)
     problem = fitted.solution_.problem
-    assert (len(problem.X), problem.relevance.n_queries) == ((48, 9) if apart else (36, 36))
+    assert (len(problem.X), problem.relevance.n_queries) == ((48, 9) if separate_queries else (36, 36))
     assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
-    learned, held = divide(12 if apart else 48, 0.25, 0)
-    items = np.arange(48) if apart else learned
-    rest = sm.Relevance.from_matrix(sp.csr_array(Y[held][:, None] == Y[items]))
-    score = sm.ranking.evaluate(X[items], rest, (X if queries is None else queries)[held], metric=fitted.metric_).map
+    learned, held = divide(12 if separate_queries else 48, 0.25, 0)
+    items = np.arange(48) if separate_queries else learned
+    held_relevance = sm.Relevance.from_matrix(sp.csr_array(Y[held][:, None] == Y[items]))
+    score = sm.ranking.evaluate(
+        X[items], held_relevance, (X if queries is None else queries)[held], metric=fitted.metric_
+    ).map
     assert score == pytest.approx(fitted.validation_score_)
 
 
@@ -230,12 +232,12 @@ def test_weights_of_comparisons_reach_the_statement(estimator):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            weighed, plain = (getattr(clone(estimator), name)(X, tuples, w) for w in (weights, None))
+            weighed, unweighted = (getattr(clone(estimator), name)(X, tuples, w) for w in (weights, None))
             twice = getattr(clone(estimator), name)(X, np.repeat(tuples, 2, axis=0))
-            both = getattr(clone(estimator), name)(X, tuples, np.full(len(tuples), 2.0))
-        assert weighed.solution_.problem.fingerprint() != plain.solution_.problem.fingerprint()
-        L = plain.components_
-        objectives = [fitted.solution_.problem.objective(L) for fitted in (twice, both)]
+            doubled = getattr(clone(estimator), name)(X, tuples, np.full(len(tuples), 2.0))
+        assert weighed.solution_.problem.fingerprint() != unweighted.solution_.problem.fingerprint()
+        L = unweighted.components_
+        objectives = [fitted.solution_.problem.objective(L) for fitted in (twice, doubled)]
         if name_of(estimator) != "LMNN":  # whose "auto" ridge depends on the number of examples only
             assert objectives[0] == pytest.approx(objectives[1])
 
@@ -266,23 +268,23 @@ FLOAT32 = pytest.param(sp.csc_matrix, np.float32, marks=pytest.mark.slow)
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_sparse_data_are_learned_from_as_dense_ones_are(estimator, kind, dtype):
     dense = np.where(np.abs(X) < 0.5, 0.0, X).astype(dtype)
-    one, two = quiet(clone(estimator), dense, Y), quiet(clone(estimator), kind(dense), Y)
-    if hasattr(one, "solution_"):
-        assert str(one.solution_.certificate) == str(two.solution_.certificate)
-    np.testing.assert_array_equal(one.components_, two.components_)
-    Z = two.transform(kind(dense))
+    from_dense, from_sparse = quiet(clone(estimator), dense, Y), quiet(clone(estimator), kind(dense), Y)
+    if hasattr(from_dense, "solution_"):
+        assert str(from_dense.solution_.certificate) == str(from_sparse.solution_.certificate)
+    np.testing.assert_array_equal(from_dense.components_, from_sparse.components_)
+    Z = from_sparse.transform(kind(dense))
     assert Z.dtype == dtype
     assert isinstance(Z, np.ndarray)
-    np.testing.assert_allclose(Z, one.transform(dense), rtol=1e-4, atol=1e-4 * np.abs(Z).max())
+    np.testing.assert_allclose(Z, from_dense.transform(dense), rtol=1e-4, atol=1e-4 * np.abs(Z).max())
     if name_of(estimator) != "MultiMetricLMNN":
-        found = two.pair_distance(kind(dense), [[0, 5]])
-        np.testing.assert_allclose(found, one.pair_distance(dense, [[0, 5]]), rtol=1e-3)
+        distances = from_sparse.pair_distance(kind(dense), [[0, 5]])
+        np.testing.assert_allclose(distances, from_dense.pair_distance(dense, [[0, 5]]), rtol=1e-3)
 
 
 def test_streams_queries_predictions_and_pairs_take_sparse_data():
     S = sp.csr_array(X)
-    stream, other = estimators.POLA().partial_fit(S, Y), estimators.POLA().partial_fit(X, Y)
-    np.testing.assert_array_equal(stream.components_, other.components_)
+    stream, dense_stream = estimators.POLA().partial_fit(S, Y), estimators.POLA().partial_fit(X, Y)
+    np.testing.assert_array_equal(stream.components_, dense_stream.components_)
     relevant = [np.flatnonzero(y == Y) for y in (0, 1)]
     ranked = [estimators.MLR().fit_relevance(data, relevant, queries=data[:2]) for data in (S, X)]
     np.testing.assert_array_equal(ranked[0].components_, ranked[1].components_)
@@ -290,8 +292,8 @@ def test_streams_queries_predictions_and_pairs_take_sparse_data():
         classifier.fit(S, Y)
         np.testing.assert_array_equal(classifier.predict(S), classifier.predict(X))
     pairs, similar = [[0, 1], [2, 3], [0, 40], [1, 30]], [1, 1, -1, -1]
-    one, two = (estimators.PairClassifier(ITML(), examples=data).fit(pairs, similar) for data in (S, X))
-    np.testing.assert_allclose(one.decision_function(pairs), two.decision_function(pairs), rtol=1e-12)
+    from_sparse, from_dense = (estimators.PairClassifier(ITML(), examples=data).fit(pairs, similar) for data in (S, X))
+    np.testing.assert_allclose(from_sparse.decision_function(pairs), from_dense.decision_function(pairs), rtol=1e-12)
 
 
 def test_sparse_data_that_are_too_large_are_refused_with_advice():
@@ -333,13 +335,13 @@ def test_every_labeled_estimator_but_streams_takes_weights(estimator):
             clone(estimator).fit(X, y, sample_weight=weights)
         return
     used = weights > 0.0
-    one = quiet(clone(estimator), X, y, sample_weight=weights)
-    two = quiet(clone(estimator), X[used], y[used], sample_weight=weights[used])
-    three, plain = quiet(clone(estimator), X, y, sample_weight=1.0), quiet(clone(estimator), X, y)
-    np.testing.assert_array_equal(one.components_, two.components_)
-    np.testing.assert_array_equal(three.components_, plain.components_)
-    if hasattr(one, "solution_"):
+    weighted = quiet(clone(estimator), X, y, sample_weight=weights)
+    subset = quiet(clone(estimator), X[used], y[used], sample_weight=weights[used])
+    three, unweighted = quiet(clone(estimator), X, y, sample_weight=1.0), quiet(clone(estimator), X, y)
+    np.testing.assert_array_equal(weighted.components_, subset.components_)
+    np.testing.assert_array_equal(three.components_, unweighted.components_)
+    if hasattr(weighted, "solution_"):
         without = quiet(clone(estimator), X[used], y[used])
-        assert one.solution_.problem.fingerprint() != without.solution_.problem.fingerprint()
+        assert weighted.solution_.problem.fingerprint() != without.solution_.problem.fingerprint()
     with pytest.raises(ValueError, match="sample_weight"):
         clone(estimator).fit(X, y, sample_weight=np.ones(47))

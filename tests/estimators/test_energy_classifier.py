@@ -49,17 +49,17 @@ def test_a_pickle_classifies_alike_and_the_metric_given_is_left_alone(wine):
     learner = LMNN()
     classifier = EnergyClassifier(learner).fit(X, y)
     assert not hasattr(learner, "components_")
-    again = pickle.loads(pickle.dumps(classifier))
-    assert again.estimator_.solution_.problem is None
-    np.testing.assert_array_equal(again.energies(X_test), classifier.energies(X_test))
+    restored = pickle.loads(pickle.dumps(classifier))
+    assert restored.estimator_.solution_.problem is None
+    np.testing.assert_array_equal(restored.energies(X_test), classifier.energies(X_test))
 
 
 def test_examples_held_back_are_left_out(wine):
     X, X_test, y, y_test = wine
     classifier = EnergyClassifier(LMNN(early_stopping=True, tol=1e-2, random_state=0)).fit(X, y)
     assert 60 < len(classifier.X_fit_) < len(X) == 106
-    kept = {tuple(row): label for row, label in zip(X, y, strict=True)}
-    assert [kept[tuple(row)] for row in classifier.X_fit_] == classifier.y_fit_.tolist()
+    label_of = {tuple(row): label for row, label in zip(X, y, strict=True)}
+    assert [label_of[tuple(row)] for row in classifier.X_fit_] == classifier.y_fit_.tolist()
     assert classifier.score(X_test, y_test) > 0.9
 
 

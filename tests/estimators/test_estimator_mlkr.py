@@ -17,13 +17,13 @@ def test_the_regressor_of_the_docstring_is_kernel_regression():
     X, y = data(30)
     model = MLKR().fit(X, y)
     Z = model.transform(X)
-    left = [
+    predictions = [
         KNeighborsRegressor(len(X) - 1, weights=lambda d: np.exp(-(d**2)))
         .fit(np.delete(Z, i, 0), np.delete(y, i))
         .predict(Z[i : i + 1])[0]
         for i in range(len(X))
     ]
-    assert np.sum((left - y) ** 2) == pytest.approx(model.solution_.objective, rel=1e-6)
+    assert np.sum((predictions - y) ** 2) == pytest.approx(model.solution_.objective, rel=1e-6)
 
 
 @pytest.mark.parametrize("init", ["auto", "pca", "identity", "random", np.eye(2, 4)], ids=str)

@@ -22,26 +22,26 @@ def test_from_the_same_start_it_ends_where_scikit_learn_ends(init, n_components)
             with pytest.raises(ValueError, match="n_components cannot be larger"):
                 kind(n_components, init=init).fit(X, Y)
         return
-    given = np.random.default_rng(3).normal(size=(n_components or 13, 13)) if init == "array" else init
-    seen, expected = [], []
-    own = NCA(n_components, init=given, max_iter=7, random_state=4, callback=lambda x, i: seen.append((i, x)))
+    start = np.random.default_rng(3).normal(size=(n_components or 13, 13)) if init == "array" else init
+    iterates, expected = [], []
+    ours = NCA(n_components, init=start, max_iter=7, random_state=4, callback=lambda x, i: iterates.append((i, x)))
     theirs = NeighborhoodComponentsAnalysis(
-        n_components, init=given, max_iter=7, random_state=4, callback=lambda x, i: expected.append((i, x))
+        n_components, init=start, max_iter=7, random_state=4, callback=lambda x, i: expected.append((i, x))
     )
-    own.fit(X, Y), theirs.fit(X, Y)
-    assert own.components_ == pytest.approx(theirs.components_, rel=1e-6, abs=1e-8)
-    assert own.n_iter_ == theirs.n_iter_
-    assert [i for i, _ in seen] == [i for i, _ in expected]
-    assert seen[0][1] == pytest.approx(expected[0][1], rel=1e-8, abs=1e-10)
-    assert own.transform(X) == pytest.approx(theirs.transform(X), rel=1e-6, abs=1e-6)
+    ours.fit(X, Y), theirs.fit(X, Y)
+    assert ours.components_ == pytest.approx(theirs.components_, rel=1e-6, abs=1e-8)
+    assert ours.n_iter_ == theirs.n_iter_
+    assert [i for i, _ in iterates] == [i for i, _ in expected]
+    assert iterates[0][1] == pytest.approx(expected[0][1], rel=1e-8, abs=1e-10)
+    assert ours.transform(X) == pytest.approx(theirs.transform(X), rel=1e-6, abs=1e-6)
 
 
 def test_names_and_defaults_are_those_of_scikit_learn():
     theirs = NeighborhoodComponentsAnalysis().get_params()
-    own = NCA().get_params()
-    assert own | theirs == own
+    defaults = NCA().get_params()
+    assert defaults | theirs == defaults
     stopping = {"early_stopping", "validation_fraction", "n_iter_no_change"}
-    assert set(own) - set(theirs) == {"objective", "diagonal", "targets", "max_time", "solver"} | stopping
+    assert set(defaults) - set(theirs) == {"objective", "diagonal", "targets", "max_time", "solver"} | stopping
 
 
 def test_diagonal_and_log(capsys):

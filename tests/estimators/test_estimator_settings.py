@@ -18,7 +18,7 @@ PAIRS = np.array([[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]])
 SIMILAR = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
 ITML_ = {"gamma": 0.3, "prior": PRIOR, "upper": 0.7, "lower": 4.0}
 POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
-BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
+LMNN_SETTINGS = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
         ),
         (MMC(n_pairs=9, random_state=4), lambda: sm.MMCProblem.from_labels(X, Y, 9, random_state=4)),
         (
-            LMNN(n_neighbors=2, search="brute", **BOTH),
+            LMNN(n_neighbors=2, search="brute", **LMNN_SETTINGS),
             lambda: sm.LMNNProblem.from_labels(X, Y, 2, 0.3, ridge=0.02, loss="squared_hinge", search="brute"),
         ),
         (
@@ -38,9 +38,9 @@ BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
             lambda: sm.KernelLMNNProblem.from_labels(X, Y, 2, 0.3, **POLY),
         ),
         (
-            MultiMetricLMNN(regions="kmeans", n_regions=2, n_neighbors=2, random_state=3, **BOTH),
+            MultiMetricLMNN(regions="kmeans", n_regions=2, n_neighbors=2, random_state=3, **LMNN_SETTINGS),
             lambda: sm.MultiMetricLMNNProblem.from_labels(
-                X, Y, 2, regions="kmeans", n_regions=2, random_state=3, **BOTH
+                X, Y, 2, regions="kmeans", n_regions=2, random_state=3, **LMNN_SETTINGS
             ),
         ),
         (NCA(2, objective="log"), lambda: sm.NCAProblem(X, Y, 2, "log")),
@@ -57,8 +57,8 @@ def test_settings_are_those_of_the_statement(estimator, state):
         estimator.set_params(tol=0.5)
     fitted = estimator.fit(X, Y)
     assert fitted.solution_.problem.fingerprint() == state().fingerprint()
-    plain = type(estimator)().set_params(**({"tol": 0.5} if "tol" in estimator.get_params() else {})).fit(X, Y)
-    assert plain.solution_.problem.fingerprint() != state().fingerprint()
+    default = type(estimator)().set_params(**({"tol": 0.5} if "tol" in estimator.get_params() else {})).fit(X, Y)
+    assert default.solution_.problem.fingerprint() != state().fingerprint()
 
 
 def test_lego_s_bounds_are_percentiles_under_its_prior():
@@ -74,17 +74,17 @@ def test_frml_s_start_and_patience_arrive():
     lengths = set()
     for patience in (1, 9):
         fitted = FRML(2, init=start, n_iter_no_change=patience).fit(X, Y)
-        again = sm.solve(problem, init=start, stop_after=patience, random_state=0)
-        np.testing.assert_array_equal(fitted.solution_.components, again.components)
+        solution = sm.solve(problem, init=start, stop_after=patience, random_state=0)
+        np.testing.assert_array_equal(fitted.solution_.components, solution.components)
         lengths.add(len(fitted.solution_.trace))
     assert len(lengths) == 2
 
 
 def test_with_more_neighbors_than_examples_all_of_them_vote():
-    few = np.array([[0.0, 0.1], [0.3, 0.0], [2.0, 0.2], [2.2, 0.0], [2.1, 0.4]])
+    rows = np.array([[0.0, 0.1], [0.3, 0.0], [2.0, 0.2], [2.2, 0.0], [2.1, 0.4]])
     with pytest.warns(UserWarning, match="fewer members"):
-        several = MultiMetricLMNN(n_neighbors=9, ridge=0.1).fit(few, [0, 0, 1, 1, 1])
-    assert several.predict(few).tolist() == [1] * 5
+        several = MultiMetricLMNN(n_neighbors=9, ridge=0.1).fit(rows, [0, 0, 1, 1, 1])
+    assert several.predict(rows).tolist() == [1] * 5
 
 
 def test_the_validation_score_is_that_of_the_metric_that_was_kept():
@@ -112,39 +112,39 @@ def problem() -> sm.LMNNProblem:
 
 def peak_at(index: int):
     """A score that is highest at one step, whatever the metric."""
-    seen: list[np.ndarray] = []
+    points: list[np.ndarray] = []
 
     def score(components: np.ndarray) -> float:
-        seen.append(components)
-        return -abs(len(seen) - 1 - index)
+        points.append(components)
+        return -abs(len(points) - 1 - index)
 
-    return score, seen
+    return score, points
 
 
 @pytest.mark.parametrize("solver", ["factored", "subgradient"])
 def test_the_metric_with_the_best_score_is_kept_with_its_own_certificate(problem, solver):
     exact = sm.solve(problem, "conic")
-    score, seen = peak_at(2)
+    score, points = peak_at(2)
     early = sm.solve(problem, solver, score=score, patience=2, tol=1e-12)
-    np.testing.assert_array_equal(early.components, seen[2])
+    np.testing.assert_array_equal(early.components, points[2])
     assert early.status is sm.Status.STOPPED_EARLY
-    assert len(seen) == 5  # the peak, and two steps that do not better it
+    assert len(points) == 5  # the peak, and two steps that do not better it
     np.testing.assert_array_equal(early.trace["score"], [-2, -1, 0, -1, -2])
-    own = problem.objective(early.components)
-    assert early.objective == pytest.approx(own, abs=rounding(own))
-    assert own > exact.objective + rounding(own)  # not the optimum, and it says so
-    assert early.lower_bound <= exact.objective + rounding(own)
+    objective = problem.objective(early.components)
+    assert early.objective == pytest.approx(objective, abs=rounding(objective))
+    assert objective > exact.objective + rounding(objective)  # not the optimum, and it says so
+    assert early.lower_bound <= exact.objective + rounding(objective)
     assert early.relative_gap > 1e-12
 
 
 def test_bounded_rank_is_stopped_early_too(problem):
-    score, seen = peak_at(0)
+    score, points = peak_at(0)
     full = len(sm.solve(problem, score=score).trace)
-    score, seen = peak_at(full)  # the first step of bounded rank
+    score, points = peak_at(full)  # the first step of bounded rank
     bounded = sm.solve(problem, n_components=1, score=score, patience=1)
     assert bounded.components.shape == (1, 4)
-    np.testing.assert_array_equal(bounded.components, seen[full])
-    assert len(seen) == full + 2
+    np.testing.assert_array_equal(bounded.components, points[full])
+    assert len(points) == full + 2
 
 
 @pytest.mark.parametrize("options", [{"patience": 3}, {"patience": 0, "score": len}, {"patience": True, "score": len}])

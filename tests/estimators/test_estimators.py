@@ -93,37 +93,37 @@ def test_a_fit_is_proven_and_says_so(estimator, dtype, data):
 
 
 def test_a_pickle_transforms_alike_and_leaves_the_data_out(fitted, data):
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
+    restored = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(restored.transform(data[0]), fitted.transform(data[0]))
     if name_of(fitted) in CLOSED:
         return
-    assert again.solution_.problem is None
+    assert restored.solution_.problem is None
     assert fitted.solution_.problem is not None
     proven = isinstance(fitted.solution_.certificate, sm.DualityCertificate)
     assert hasattr(fitted, "relative_gap_") == proven
-    assert vars(again).get("relative_gap_") == vars(fitted).get("relative_gap_")
+    assert vars(restored).get("relative_gap_") == vars(fitted).get("relative_gap_")
 
 
 def test_no_training_row_is_among_the_bytes_of_a_pickle(fitted, data):
     needed = {"X_fit_", "space_"}  # what classifies, or computes kernel values, by its training examples
     for name, value in fitted.__getstate__().items():
-        kept = pickle.dumps(value)
-        rows = [row.tobytes() in kept for row in data[0]]
+        pickled = pickle.dumps(value)
+        rows = [row.tobytes() in pickled for row in data[0]]
         assert all(rows) if name in needed else not any(rows), name
     assert not {"X_fit_", "space_"}.intersection(vars(LMNN(n_passes=2).fit(*data)))
 
 
 def test_skops_keeps_an_estimator_without_pickle(fitted, data):
     skops = pytest.importorskip("skops.io")
-    kept = skops.dumps(fitted)
-    strangers = skops.get_untrusted_types(data=kept)
+    dumped = skops.dumps(fitted)
+    strangers = skops.get_untrusted_types(data=dumped)
     assert {name.rsplit(".", 1)[1] for name in strangers} <= {name_of(fitted), "Solution", "FeatureSpace"}
-    again = skops.loads(kept, trusted=strangers)
-    np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
-    assert clone(again).get_params() == fitted.get_params()
+    restored = skops.loads(dumped, trusted=strangers)
+    np.testing.assert_array_equal(restored.transform(data[0]), fitted.transform(data[0]))
+    assert clone(restored).get_params() == fitted.get_params()
     if name_of(fitted) not in CLOSED:
-        assert again.solution_.certificate == fitted.solution_.certificate
-        assert again.solution_.status is fitted.solution_.status
+        assert restored.solution_.certificate == fitted.solution_.certificate
+        assert restored.solution_.status is fitted.solution_.status
 
 
 @pytest.mark.parametrize("verbose", [False, True])
@@ -183,7 +183,7 @@ def test_asked_components_are_given_whatever_the_rank():
     np.testing.assert_array_equal(default.transform(X), lmnn.transform(X))
 
 
-MORE = "n_components=5 is more than the 4 features of X; ask for fewer"
+TOO_MANY = "n_components=5 is more than the 4 features of X; ask for fewer"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ MORE = "n_components=5 is more than the 4 features of X; ask for fewer"
         ("ITML", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
         ("ITML", {"prior": np.triu(np.ones((4, 4)))}, "prior is not symmetric"),
         ("ITML", {"prior": np.full((4, 4), np.nan)}, "prior contains NaN"),
-        *((name, {"n_components": 5}, MORE) for name in ("LMNN", "NCA", "LFDA", "FRML")),
+        *((name, {"n_components": 5}, TOO_MANY) for name in ("LMNN", "NCA", "LFDA", "FRML")),
         ("LEGO", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
         ("FRML", {"init": np.eye(3)}, r"init must have shape \(r, 4\)"),
         ("NCA", {"init": np.ones((2, 5))}, r"init has shape \(2, 5\); expected at most 4 rows"),

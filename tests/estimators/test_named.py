@@ -56,17 +56,17 @@ def test_priors_by_name_are_what_the_names_say():
 
 @pytest.mark.parametrize("kind", [ITML, LSML, SDML, estimators.LEGO])
 def test_a_covariance_of_few_examples_is_no_prior(kind):
-    few = np.append(X[:11], RNG.normal(size=(11, 9)), axis=1)
+    rows = np.append(X[:11], RNG.normal(size=(11, 9)), axis=1)
     with pytest.raises(ValueError, match="under the inverse of their covariance so few examples are all equally far"):
-        kind(prior="covariance").fit(few, np.arange(11) % 2)
+        kind(prior="covariance").fit(rows, np.arange(11) % 2)
 
 
 @pytest.mark.parametrize(("estimator", "name"), [(e, NAMES[k % 5]) for k, e in enumerate([*STARTED, *STARTED])])
 def test_a_start_by_name_leaves_the_optimum_where_it_is(estimator, name):
     tol, names = estimator.tol, (estimator.init, name)
-    plain, named = (clone(estimator).set_params(init=one, random_state=1).fit(X, Y).solution_ for one in names)
+    reference, named = (clone(estimator).set_params(init=init, random_state=1).fit(X, Y).solution_ for init in names)
     assert named.relative_gap <= tol
-    assert named.objective == pytest.approx(plain.objective, rel=3 * tol)
+    assert named.objective == pytest.approx(reference.objective, rel=3 * tol)
 
 
 @pytest.mark.parametrize("kind", [ITML, LSML, SDML, estimators.LEGO])
@@ -74,8 +74,8 @@ def test_a_prior_by_name_is_the_matrix_of_that_name(kind):
     scaled = kind in (LSML, SDML)
     for name in ("identity", "covariance", "random"):
         matrix = named_prior(name, X, 5, scaled=scaled)
-        named, given = (kind(prior=prior, random_state=5).fit(X, Y).solution_ for prior in (name, matrix))
-        assert named.problem.fingerprint() == given.problem.fingerprint()
+        named, by_matrix = (kind(prior=prior, random_state=5).fit(X, Y).solution_ for prior in (name, matrix))
+        assert named.problem.fingerprint() == by_matrix.problem.fingerprint()
     with pytest.raises(ValueError, match="'prior' parameter"):
         kind(prior="lda").fit(X, Y)
 
@@ -117,8 +117,8 @@ def test_constraints_of_labels_are_those_of_the_estimators():
     i, j, l = constraints.triplets(X, Y, 2, 4).T
     assert len(i) == 36 * 8
     distance = np.linalg.norm(X[:, None] - X, axis=2)
-    others = np.where(Y[:, None] != Y, distance, np.inf)
-    assert (others[i, l] <= np.sort(others, axis=1)[i, 3]).all()
+    distances_to_strangers = np.where(Y[:, None] != Y, distance, np.inf)
+    assert (distances_to_strangers[i, l] <= np.sort(distances_to_strangers, axis=1)[i, 3]).all()
     assert (Y[i] == Y[j]).all()
 
 
@@ -126,8 +126,8 @@ def test_chunklets_are_drawn_within_classes():
     chunks = constraints.chunks(Y, 6, 3, random_state=1)
     assert [np.unique(Y[chunks == k]).size for k in range(6)] == [1] * 6
     assert np.unique(chunks, return_counts=True)[1].tolist() == [18] + [3] * 6
-    drawn, given = RCA(n_chunks=6, chunk_size=3, random_state=1).fit(X, Y), RCA().fit_chunks(X, chunks)
-    np.testing.assert_array_equal(drawn.components_, given.components_)
+    drawn, from_chunks = RCA(n_chunks=6, chunk_size=3, random_state=1).fit(X, Y), RCA().fit_chunks(X, chunks)
+    np.testing.assert_array_equal(drawn.components_, from_chunks.components_)
     with pytest.raises(ValueError, match=r"the classes have 11 chunklets of 3 examples, and n_chunks=12"):
         RCA(n_chunks=12, chunk_size=3).fit(X, Y)
     with pytest.raises(ValueError, match="chunk_size"):
@@ -140,8 +140,8 @@ def test_diagonal_mmc_is_the_program_of_the_paper(tmp_path):
     np.testing.assert_array_equal(metric, np.diag(np.diag(metric)))
     squared = (X[problem.pairs[:, 0]] - X[problem.pairs[:, 1]]) ** 2
     w = cp.Variable(4, nonneg=True)
-    near, far = squared[problem.similar].sum(axis=0), squared[~problem.similar]
-    optimum = cp.Problem(cp.Maximize(cp.sum(cp.sqrt(far @ w))), [near @ w <= 1]).solve(solver="CLARABEL")
+    similar_sum, far = squared[problem.similar].sum(axis=0), squared[~problem.similar]
+    optimum = cp.Problem(cp.Maximize(cp.sum(cp.sqrt(far @ w))), [similar_sum @ w <= 1]).solve(solver="CLARABEL")
     assert fitted.solution_.lower_bound <= -optimum * (1 - 1e-6)
     assert fitted.solution_.objective == pytest.approx(-optimum, rel=1e-3)
     assert fitted.solution_.objective > MMC(n_pairs=40).fit(X, Y).solution_.lower_bound
@@ -149,9 +149,9 @@ def test_diagonal_mmc_is_the_program_of_the_paper(tmp_path):
     assert exact.objective == pytest.approx(-optimum, rel=1e-3)
     np.savez(tmp_path / "data.npz", X=problem.X, pairs=problem.pairs, similar=problem.similar)
     fitted.solution_.save_proof(tmp_path / "proof.json")
-    code, said = check_files([str(tmp_path / "data.npz"), str(tmp_path / "proof.json")])
+    code, text = check_files([str(tmp_path / "data.npz"), str(tmp_path / "proof.json")])
     assert code == 0
-    assert float(re.search(r"no metric has one below (-[\d.]+\d)", said)[1]) == pytest.approx(-optimum, rel=1e-3)
+    assert float(re.search(r"no metric has one below (-[\d.]+\d)", text)[1]) == pytest.approx(-optimum, rel=1e-3)
     by_pairs = MMC(diagonal=True).fit_pairs(X, problem.pairs, problem.similar)
     assert by_pairs.solution_.problem.fingerprint() == problem.fingerprint()
 

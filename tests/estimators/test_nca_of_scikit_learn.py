@@ -41,6 +41,6 @@ def test_scikit_learn_s_own_tests_of_nca_pass(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_adapted.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout[-3000:]
-    found = re.search(r"(\d+) passed", run.stdout)
-    assert found is not None
-    assert int(found[1]) >= 150, run.stdout[-300:]
+    summary = re.search(r"(\d+) passed", run.stdout)
+    assert summary is not None
+    assert int(summary[1]) >= 150, run.stdout[-300:]

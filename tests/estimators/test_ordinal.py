@@ -38,8 +38,8 @@ def fitted(planted):
 
 
 def test_planted_points_are_recovered_up_to_their_order(planted, fitted):
-    Z, seen, fresh = planted
-    assert fitted.score(seen) > 0.97
+    Z, answers, fresh = planted
+    assert fitted.score(answers) > 0.97
     assert fitted.score(fresh) > 0.93
     assert fitted.relative_gap_ <= 1e-3
     upper = np.triu_indices(12, 1)
@@ -67,8 +67,8 @@ def test_path_holds_answers_out_and_the_trace_keeps_the_dimension_low(planted, f
     assert (np.diff(fitted.traces_) < 0.0).all()
     assert fitted.dimensions_[0] < fitted.dimensions_[-1]
     assert fitted.trace_ == fitted.traces_[np.argmin(fitted.errors_)]
-    other = OrdinalEmbedding(n_traces=8).fit(planted[1], validation=planted[2][:, [0, 2, 1]])  # all of them wrong
-    assert other.errors_.min() > 0.5 > fitted.errors_.min()
+    misled = OrdinalEmbedding(n_traces=8).fit(planted[1], validation=planted[2][:, [0, 2, 1]])  # all of them wrong
+    assert misled.errors_.min() > 0.5 > fitted.errors_.min()
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "smooth_hinge"])
@@ -82,22 +82,22 @@ def test_zero_is_optimal_from_a_trace_of_1_on_and_not_below(planted, loss):
 
 
 def test_a_kernel_leaves_fewer_directions(planted):
-    Z, seen, fresh = planted
-    few = seen[:60]
-    known = OrdinalEmbedding(kernel=Z @ Z.T, trace=0.1).fit(few)
-    assert known.embedding_.shape == (12, 2)
-    assert known.score(fresh) > OrdinalEmbedding(trace=0.1).fit(few).score(fresh)
-    wide = np.linalg.pinv(Z - Z.mean(axis=0)) @ known.embedding_
+    Z, answers, fresh = planted
+    first_answers = answers[:60]
+    with_kernel = OrdinalEmbedding(kernel=Z @ Z.T, trace=0.1).fit(first_answers)
+    assert with_kernel.embedding_.shape == (12, 2)
+    assert with_kernel.score(fresh) > OrdinalEmbedding(trace=0.1).fit(first_answers).score(fresh)
+    wide = np.linalg.pinv(Z - Z.mean(axis=0)) @ with_kernel.embedding_
     np.testing.assert_allclose(
-        (Z - Z.mean(axis=0)) @ wide, known.embedding_, atol=1e-8 * np.abs(known.embedding_).max()
+        (Z - Z.mean(axis=0)) @ wide, with_kernel.embedding_, atol=1e-8 * np.abs(with_kernel.embedding_).max()
     )
 
 
 def test_it_is_an_estimator_of_scikit_learn(planted):
-    _, seen, fresh = planted
-    search = GridSearchCV(OrdinalEmbedding(trace=0.5), {"trace": [0.02, 0.2, 0.9]}, cv=3).fit(seen[:200])
+    _, answers, fresh = planted
+    search = GridSearchCV(OrdinalEmbedding(trace=0.5), {"trace": [0.02, 0.2, 0.9]}, cv=3).fit(answers[:200])
     assert search.best_params_["trace"] < 0.9
-    assert cross_val_score(OrdinalEmbedding(trace=0.1), seen, cv=2).min() > 0.85
+    assert cross_val_score(OrdinalEmbedding(trace=0.1), answers, cv=2).min() > 0.85
     loaded = pickle.loads(pickle.dumps(search.best_estimator_))
     np.testing.assert_array_equal(loaded.predict(fresh), search.predict(fresh))
     assert "trace=0.1" in repr(clone(OrdinalEmbedding(trace=0.1)))
@@ -136,48 +136,50 @@ def feasible(rows: np.ndarray, n: int) -> bool:
 
 
 def test_contradicting_answers_are_named_and_each_is_needed(planted):
-    right = planted[1][:40]
+    answers = planted[1][:40]
     circle = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
-    opposite = right[:1, [0, 2, 1]]
-    rows = np.concatenate([right, circle, opposite])
+    opposite = answers[:1, [0, 2, 1]]
+    rows = np.concatenate([answers, circle, opposite])
     assert OrdinalEmbedding().contradictions(planted[1]) == []
     sets = OrdinalEmbedding().contradictions(rows)
     assert sets[0].tolist() == [0, 43]
     named = np.concatenate(sets)
     assert len(set(named.tolist())) == len(named)
     assert feasible(np.delete(rows, named, axis=0), 12)
-    for one in sets:
-        assert not feasible(rows[one], 12)
-        assert all(feasible(rows[np.delete(one, k)], 12) for k in range(len(one)))
+    for contradiction in sets:
+        assert not feasible(rows[contradiction], 12)
+        assert all(feasible(rows[np.delete(contradiction, k)], 12) for k in range(len(contradiction)))
 
 
 def test_a_shortest_circle_is_as_short_as_any(rng):
     """Against circles of a random graph of pairs, found by trying all of few edges."""
     for _ in range(20):
         rows = np.array([rng.permutation(6)[:4] for _ in range(40)])
-        near, far = np.sort(rows[:, :2], axis=1) @ [6, 1], np.sort(rows[:, 2:], axis=1) @ [6, 1]
-        reach = near[:, None] == far[None]  # an answer that goes on where another one ended
+        first_pair, second_pair = np.sort(rows[:, :2], axis=1) @ [6, 1], np.sort(rows[:, 2:], axis=1) @ [6, 1]
+        reach = first_pair[:, None] == second_pair[None]  # an answer that goes on where another one ended
         power, length = np.eye(40, dtype=bool), 0
         while length < 40:
             power, length = power @ reach, length + 1
             if power.diagonal().any():
                 break
-        found = shortest_circle(rows)
-        assert (0 if found is None else len(found)) == (length if power.diagonal().any() else 0)
-        if found is not None:
-            assert sorted(near[found]) == sorted(far[found])
+        circle = shortest_circle(rows)
+        assert (0 if circle is None else len(circle)) == (length if power.diagonal().any() else 0)
+        if circle is not None:
+            assert sorted(first_pair[circle]) == sorted(second_pair[circle])
 
 
 def test_contradictions_that_only_a_kernel_makes():
     line = np.arange(5.0)[:, None]
     rows = np.array([[0, 1, 4], [0, 4, 1], [2, 0, 3]])
-    assert [one.tolist() for one in OrdinalEmbedding().contradictions(rows)] == [[0, 1]]
-    assert [one.tolist() for one in OrdinalEmbedding(kernel=line @ line.T).contradictions(rows[1:])] == [[0], [1]]
+    assert [contradiction.tolist() for contradiction in OrdinalEmbedding().contradictions(rows)] == [[0, 1]]
+    assert [
+        contradiction.tolist() for contradiction in OrdinalEmbedding(kernel=line @ line.T).contradictions(rows[1:])
+    ] == [[0], [1]]
 
 
 def test_the_most_open_question_is_the_one_that_changes_most_easily(planted, fitted):
     first = fitted.ask(planted[2], 5)
-    apart = np.abs(fitted.decision_function(planted[2]))
-    assert apart[first].max() <= np.sort(apart)[4]  # without a kernel all triplets move the metric alike
+    margins = np.abs(fitted.decision_function(planted[2]))
+    assert margins[first].max() <= np.sort(margins)[4]  # without a kernel all triplets move the metric alike
     swapped = fitted.ask(planted[2][:, [0, 2, 1]], 5)
     np.testing.assert_array_equal(first, swapped)

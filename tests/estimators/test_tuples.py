@@ -57,7 +57,7 @@ def name_of(estimator) -> str:
     )
 
 
-def plain(pairs, y) -> PairClassifier:
+def pair_classifier(pairs, y) -> PairClassifier:
     """A classifier of pairs under the Euclidean distance, as metric-learn's tests have one."""
     return PairClassifier(StandardScaler(with_mean=False, with_std=False)).fit(pairs, y)
 
@@ -69,9 +69,9 @@ def plain(pairs, y) -> PairClassifier:
 @pytest.mark.parametrize("learner", LEARNERS, ids=name_of)
 def test_every_learner_classifies_pairs_in_both_forms(learner, by):
     pairs = PAIRS if by == "numbers" else X[PAIRS]
-    given = X if by == "numbers" else None
+    examples = X if by == "numbers" else None
     train, test, y_train, y_test = train_test_split(pairs, SIMILAR, random_state=0)
-    classifier = PairClassifier(clone(learner), examples=given)
+    classifier = PairClassifier(clone(learner), examples=examples)
     assert classifier.fit(train, y_train) is classifier
     predicted, scores = classifier.predict(test), classifier.pair_score(test)
     assert set(predicted) <= {-1, 1}
@@ -79,18 +79,18 @@ def test_every_learner_classifies_pairs_in_both_forms(learner, by):
     assert classifier.n_features_in_ == 4
     np.testing.assert_array_equal(predicted == 1, -scores <= classifier.threshold_)
     np.testing.assert_array_equal(predicted == 1, classifier.decision_function(test) >= 0)
-    embedded = [classifier.estimator_.transform(X[PAIRS[:, end]]) for end in (0, 1)]
-    apart = np.linalg.norm(embedded[0] - embedded[1], axis=1)
-    np.testing.assert_allclose(-classifier.pair_score(pairs), apart, rtol=1e-6, atol=1e-9)
+    embedded = [classifier.estimator_.transform(X[PAIRS[:, column]]) for column in (0, 1)]
+    distances = np.linalg.norm(embedded[0] - embedded[1], axis=1)
+    np.testing.assert_allclose(-classifier.pair_score(pairs), distances, rtol=1e-6, atol=1e-9)
     assert classifier.score(test, y_test) == roc_auc_score(y_test, scores) > 0.6
 
 
 def test_equal_examples_may_be_in_one_pair_and_equal_pairs_may_differ():
-    whole = np.array([[[1.0], [3.0]], [[1.0], [3.0]], [[2.0], [2.0]], [[0.0], [5.0]], [[1.0], [1.2]], [[4.0], [7.0]]])
+    pairs = np.array([[[1.0], [3.0]], [[1.0], [3.0]], [[2.0], [2.0]], [[0.0], [5.0]], [[1.0], [1.2]], [[4.0], [7.0]]])
     similar = np.array([1, -1, 1, -1, 1, -1])
     for learner in (ITML(), MMC(), POLA()):
-        found = PairClassifier(learner).fit(whole, similar)
-        assert found.pair_score(whole)[2] == 0.0
+        classifier = PairClassifier(learner).fit(pairs, similar)
+        assert classifier.pair_score(pairs)[2] == 0.0
     twice = X[np.concatenate([PAIRS, [[4, 4]]])]
     assert np.isfinite(PairClassifier(ITML()).fit(twice, np.append(SIMILAR, 1)).threshold_)
 
@@ -100,8 +100,8 @@ def test_a_callable_looks_names_up():
         return X[[int(name.removeprefix("flower")) for name in names]]
 
     named = np.array([[f"flower{i}", f"flower{j}"] for i, j in PAIRS])
-    one = PairClassifier(MMC(), examples=photograph).fit(named, SIMILAR)
-    np.testing.assert_array_equal(one.predict(named), one.predict(X[PAIRS]))
+    by_name = PairClassifier(MMC(), examples=photograph).fit(named, SIMILAR)
+    np.testing.assert_array_equal(by_name.predict(named), by_name.predict(X[PAIRS]))
 
 
 @pytest.mark.parametrize("coding", [(-1, 1), (0, 1), (False, True)])
@@ -125,8 +125,8 @@ def test_what_learns_from_labels_gets_them_or_says_so():
         lmnn.fit(PAIRS, SIMILAR)
     lmnn.fit(PAIRS, SIMILAR, labels=LABELS)
     used = np.unique(PAIRS)
-    alone = LMNN(push_weight=0.3).fit(X[used], LABELS[used])
-    np.testing.assert_array_equal(lmnn.estimator_.metric_, alone.metric_)
+    learner = LMNN(push_weight=0.3).fit(X[used], LABELS[used])
+    np.testing.assert_array_equal(lmnn.estimator_.metric_, learner.metric_)
     with pytest.raises(ValueError, match="labels has 9 entries"):
         lmnn.fit(PAIRS, SIMILAR, labels=LABELS[:9])
     with pytest.raises(ValueError, match="labels= are those of examples"):
@@ -158,27 +158,29 @@ def test_bad_pairs_and_labels_are_refused(examples, pairs, y, words):
 def test_a_guarantee_holds_out_a_random_part_of_the_pairs(monkeypatch):
     rng = np.random.default_rng(3)
     pairs = rng.permutation(600).reshape(300, 2)
-    many = np.vstack([X + rng.normal(scale=0.1, size=X.shape) for _ in range(4)])
+    copies = np.vstack([X + rng.normal(scale=0.1, size=X.shape) for _ in range(4)])
     similar = LABELS[pairs[:, 0] % 150] == LABELS[pairs[:, 1] % 150]
-    seen: list[np.ndarray] = []
+    training_rows: list[np.ndarray] = []
     fit_pairs = RCA.fit_pairs
-    monkeypatch.setattr(RCA, "fit_pairs", lambda self, Z, *rest: seen.append(Z) or fit_pairs(self, Z, *rest))
-    one = PairClassifier(RCA(), examples=many, guarantee="false_matches", alpha=0.1, validation_fraction=0.4)
-    limit = one.fit(pairs, similar).guarantee_
-    assert len(seen[0]) == 2 * 180  # the examples of the pairs that are learned from, and of no other
-    others = ~np.isin(pairs, [np.flatnonzero((many == row).all(axis=1))[0] for row in seen[0]]).any(axis=1)
-    assert (others.sum(), limit.n_pairs) == (120, np.count_nonzero(others & ~similar))
-    assert np.count_nonzero(one.predict(pairs[others & ~similar])) == limit.n_errors
-    assert (one.threshold_, limit.n_similar) == (limit.threshold, np.count_nonzero(others & similar))
+    monkeypatch.setattr(
+        RCA, "fit_pairs", lambda self, Z, *arguments: training_rows.append(Z) or fit_pairs(self, Z, *arguments)
+    )
+    classifier = PairClassifier(RCA(), examples=copies, guarantee="false_matches", alpha=0.1, validation_fraction=0.4)
+    limit = classifier.fit(pairs, similar).guarantee_
+    assert len(training_rows[0]) == 2 * 180  # the examples of the pairs that are learned from, and of no other
+    held_out = ~np.isin(pairs, [np.flatnonzero((copies == row).all(axis=1))[0] for row in training_rows[0]]).any(axis=1)
+    assert (held_out.sum(), limit.n_pairs) == (120, np.count_nonzero(held_out & ~similar))
+    assert np.count_nonzero(classifier.predict(pairs[held_out & ~similar])) == limit.n_errors
+    assert (classifier.threshold_, limit.n_similar) == (limit.threshold, np.count_nonzero(held_out & similar))
     assert "drawn independently from one distribution" in str(limit)
-    assert clone(one).get_params()["guarantee"] == "false_matches"
-    n_seen = len(seen)
+    assert clone(classifier).get_params()["guarantee"] == "false_matches"
+    n_seen = len(training_rows)
     with pytest.raises(ValueError, match=r"label at least .* the 120 of 300 pairs that fit holds out"):
-        one.set_params(alpha=0.001).fit(pairs, similar)
+        classifier.set_params(alpha=0.001).fit(pairs, similar)
     with pytest.raises(ValueError, match="holds all of 1 pairs out"):
-        one.fit(pairs[:1], similar[:1])
-    assert len(seen) == n_seen  # refused before anything is learned
-    fresh = PairClassifier(RCA(), examples=many).fit(pairs[:100], similar[:100])
+        classifier.fit(pairs[:1], similar[:1])
+    assert len(training_rows) == n_seen  # refused before anything is learned
+    fresh = PairClassifier(RCA(), examples=copies).fit(pairs[:100], similar[:100])
     assert fresh.guarantee_ is None
     fresh.calibrate_threshold(pairs[100:], similar[100:], guarantee="false_matches", alpha=0.1)
     assert fresh.guarantee_.n_pairs == np.count_nonzero(~similar[100:])
@@ -192,8 +194,8 @@ def test_a_guarantee_holds_out_a_random_part_of_the_pairs(monkeypatch):
 def test_the_classes_of_a_guarantee_are_those_of_all_pairs():
     y = np.r_[0, np.ones(59, dtype=int)]  # of which most seeds learn from similar pairs only
     pairs = np.random.default_rng(0).permutation(120).reshape(60, 2)
-    one = PairClassifier(RCA(), examples=X, guarantee="false_non_matches", alpha=0.3, random_state=1)
-    assert one.fit(pairs, y).classes_.tolist() == [0, 1]
+    classifier = PairClassifier(RCA(), examples=X, guarantee="false_non_matches", alpha=0.3, random_state=1)
+    assert classifier.fit(pairs, y).classes_.tolist() == [0, 1]
 
 
 # -- the threshold ----------------------------------------------------------------------------------------------------
@@ -209,8 +211,8 @@ STRATEGIES = [
 
 def rate(y, predicted, kind, low):
     """The share of one kind that is recognized, or -1 where less than `low` of the other kind is."""
-    own, other = (np.mean(predicted[y == k] == k) for k in (kind, -kind))
-    return own if other >= low else -1.0
+    true_rate, false_rate = (np.mean(predicted[y == k] == k) for k in (kind, -kind))
+    return true_rate if false_rate >= low else -1.0
 
 
 @pytest.mark.parametrize(("arguments", "scoring"), STRATEGIES)
@@ -218,15 +220,15 @@ def test_no_threshold_is_better_than_the_calibrated_one(arguments, scoring):
     rng = np.random.default_rng(42)
     pairs, y = rng.normal(size=(50, 2, 5)), rng.choice([-1, 1], size=50)
     pairs[6:10], y[6:9] = pairs[10:14], y[10:13]  # one of them with the other label
-    classifier = plain(pairs, y)
+    classifier = pair_classifier(pairs, y)
     assert classifier.calibrate_threshold(pairs, y, **arguments) is classifier
     best = scoring(y, classifier.predict(pairs))
     scores = classifier.pair_score(pairs)
-    found = set()
+    thresholds = set()
     for threshold in -np.concatenate([[scores.min() - 1], scores, [scores.max() + 1, 1.0]]):
-        found.add(scoring(y, classifier.set_threshold(threshold).predict(pairs)))
-    assert max(found) <= best
-    assert len(found) > 1
+        thresholds.add(scoring(y, classifier.set_threshold(threshold).predict(pairs)))
+    assert max(thresholds) <= best
+    assert len(thresholds) > 1
 
 
 class NeverFitted(PCA):
@@ -245,7 +247,7 @@ class NeverFitted(PCA):
     ],
 )
 def test_arguments_of_the_threshold_are_checked(arguments, words):
-    classifier = plain(X[PAIRS], SIMILAR)
+    classifier = pair_classifier(X[PAIRS], SIMILAR)
     with pytest.raises(ValueError, match=words):
         classifier.calibrate_threshold(X[PAIRS], SIMILAR, **arguments)
     with pytest.raises(ValueError, match=words):
@@ -264,8 +266,8 @@ def test_examples_and_labels_are_metadata():
     with sklearn.config_context(enable_metadata_routing=True):
         classifier = PairClassifier(LMNN(tol=0.1)).set_fit_request(examples=True, labels=True)
         classifier = classifier.set_score_request(examples=True)
-        given = {"examples": X, "labels": LABELS}
-        scores = cross_val_score(classifier, PAIRS, SIMILAR, cv=3, params=given)
+        metadata = {"examples": X, "labels": LABELS}
+        scores = cross_val_score(classifier, PAIRS, SIMILAR, cv=3, params=metadata)
     same = cross_val_score(PairClassifier(LMNN(tol=0.1), examples=X), PAIRS, SIMILAR, cv=3, params={"labels": LABELS})
     np.testing.assert_array_equal(scores, same)
 
@@ -282,13 +284,13 @@ def test_examples_and_labels_are_metadata():
 def test_the_checks_of_estimators_for_tuples_of_examples(classifier, tuples, y):
     """What `check_estimator` asks, for samples that it does not make: arrays of several examples."""
     data = X[tuples]
-    given = data.copy()
+    original = data.copy()
     fitted = clone(classifier)
     with pytest.raises(NotFittedError):
         fitted.predict(data)
     assert fitted.fit(data, y) is fitted
     assert repr(fitted.get_params()) == repr(classifier.get_params())  # no parameter is changed
-    np.testing.assert_array_equal(data, given)
+    np.testing.assert_array_equal(data, original)
     before = {name: repr(value) for name, value in vars(fitted).items()}
     scores = fitted.decision_function(data)
     assert {name: repr(value) for name, value in vars(fitted).items()} == before
@@ -302,10 +304,10 @@ def test_the_checks_of_estimators_for_tuples_of_examples(classifier, tuples, y):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).decision_function(data), scores)
     data.setflags(write=False)
     for same in (data, np.asfortranarray(data), data.tolist(), data.astype(object)):
-        again = clone(classifier).fit(same, None if y is None else y.tolist())
-        np.testing.assert_allclose(again.decision_function(same), scores, rtol=1e-6, atol=1e-9)
+        refitted = clone(classifier).fit(same, None if y is None else y.tolist())
+        np.testing.assert_allclose(refitted.decision_function(same), scores, rtol=1e-6, atol=1e-9)
     for wrong in (np.nan, np.inf):
-        broken = given.copy()
+        broken = original.copy()
         broken[0, 1, 2] = wrong
         for call in (fitted.predict, lambda Z: clone(classifier).fit(Z, y)):
             with pytest.raises(ValueError, match=r"NaN|infinity"):
@@ -328,8 +330,8 @@ def test_triplets_are_learned_from_and_predicted(learner):
     assert classifier.predict(TRIPLETS[:, [0, 1, 1]]).tolist() == [-1] * 6  # equally near
     np.testing.assert_allclose(classifier.decision_function(swapped), -classifier.decision_function(TRIPLETS))
     assert classifier.score(X[TRIPLETS]) == 1.0
-    again = TripletClassifier(clone(learner)).fit(X[TRIPLETS])
-    np.testing.assert_array_equal(again.predict(TRIPLETS, examples=X), [1] * 6)
+    from_arrays = TripletClassifier(clone(learner)).fit(X[TRIPLETS])
+    np.testing.assert_array_equal(from_arrays.predict(TRIPLETS, examples=X), [1] * 6)
 
 
 def test_searches_reach_the_learner_and_the_strategy():
@@ -345,8 +347,8 @@ def test_quadruplets_are_predicted_by_any_metric():
     assert frozen.score(QUADRUPLETS) > 0.9
     np.testing.assert_array_equal(frozen.predict(QUADRUPLETS), -frozen.predict(QUADRUPLETS[:, [2, 3, 0, 1]]))
     Z = frozen.estimator_.transform(X)[QUADRUPLETS]
-    near, far = (np.linalg.norm(Z[:, e] - Z[:, e + 1], axis=1) for e in (0, 2))
-    np.testing.assert_allclose(frozen.decision_function(QUADRUPLETS), far - near, atol=1e-9)
+    first_distance, far = (np.linalg.norm(Z[:, e] - Z[:, e + 1], axis=1) for e in (0, 2))
+    np.testing.assert_allclose(frozen.decision_function(QUADRUPLETS), far - first_distance, atol=1e-9)
     labeled = QuadrupletClassifier(LMNN(n_neighbors=1), examples=X).fit(QUADRUPLETS, labels=LABELS)
     assert labeled.score(QUADRUPLETS) > 0.8
     with pytest.raises(TypeError, match="LMNN does not learn from quadruplets"):
@@ -363,15 +365,15 @@ def test_quadruplets_are_predicted_by_any_metric():
 )
 def test_weights_of_comparisons_reach_the_learner_and_the_score(classifier, tuples):
     weights = np.linspace(0.1, 3.0, len(tuples))
-    one, other = (clone(classifier).fit(X[tuples], sample_weight=w) for w in (weights, weights[::-1]))
+    weighted, reversed_weights = (clone(classifier).fit(X[tuples], sample_weight=w) for w in (weights, weights[::-1]))
     learn = getattr(clone(classifier.estimator), f"fit_{classifier.name}")
     same = learn(X[tuples].reshape(-1, 4), np.arange(tuples.size).reshape(tuples.shape), weights)
-    np.testing.assert_array_equal(one.estimator_.components_, same.components_)
-    problems = (fitted.estimator_.solution_.problem for fitted in (one, other))
+    np.testing.assert_array_equal(weighted.estimator_.components_, same.components_)
+    problems = (fitted.estimator_.solution_.problem for fitted in (weighted, reversed_weights))
     assert len({problem.fingerprint() for problem in problems}) == 2
     swapped = np.concatenate([tuples[:2], tuples[2:, [0, 2, 1, 3][: tuples.shape[1]]]])
-    right = one.predict(swapped) == 1
-    assert one.score(swapped, sample_weight=weights) == pytest.approx(weights[right].sum() / weights.sum())
+    correct = weighted.predict(swapped) == 1
+    assert weighted.score(swapped, sample_weight=weights) == pytest.approx(weights[correct].sum() / weights.sum())
     with pytest.raises(ValueError, match="sample_weight"):
         clone(classifier).set_params(estimator=PCA()).fit(tuples, sample_weight=np.ones(len(tuples)))
 

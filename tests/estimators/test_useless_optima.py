@@ -91,9 +91,9 @@ def test_the_ridge_is_what_the_docs_say(wide):
     anchors, targets = problem.target_pairs
     trace = 0.5 * np.sum((X[anchors] - X[targets]) ** 2)
     assert problem.ridge == pytest.approx((100 / 120) ** 2 * trace / 100, rel=1e-9)
-    many = sm.LMNNProblem.from_labels(X[:, :2], y, ridge="auto")
-    trace = 0.5 * np.sum((X[:, :2][many.target_pairs[0]] - X[:, :2][many.target_pairs[1]]) ** 2)
-    assert many.ridge == pytest.approx((2 / 120) ** 2 * trace / 2, rel=1e-9)
+    problem_of_many = sm.LMNNProblem.from_labels(X[:, :2], y, ridge="auto")
+    trace = 0.5 * np.sum((X[:, :2][problem_of_many.target_pairs[0]] - X[:, :2][problem_of_many.target_pairs[1]]) ** 2)
+    assert problem_of_many.ridge == pytest.approx((2 / 120) ** 2 * trace / 2, rel=1e-9)
     assert sm.LMNNProblem.from_labels(10.0 * X, y, ridge="auto").ridge == pytest.approx(100.0 * problem.ridge)
     padded = np.column_stack([X, np.full(120, 7.0)])
     assert sm.LMNNProblem.from_labels(padded, y, ridge="auto").ridge == pytest.approx(problem.ridge)
@@ -110,10 +110,10 @@ def test_the_ridge_is_chosen_by_examples_held_back():
     chosen, auto = LMNN(ridge="cv").fit(X[:n], y[:n]), LMNN().fit(X[:n], y[:n])
     assert chosen.ridge_ == chosen.ridges_[np.argmax(chosen.scores_)] > auto.ridge_
     assert auto.ridge_ in chosen.ridges_
-    given = LMNN(ridge=chosen.ridge_).fit(X[:n], y[:n])
-    assert given.solution_.problem.fingerprint() == chosen.solution_.problem.fingerprint()
+    fixed = LMNN(ridge=chosen.ridge_).fit(X[:n], y[:n])
+    assert fixed.solution_.problem.fingerprint() == chosen.solution_.problem.fingerprint()
     assert chosen.score(X[n:], y[n:]) > auto.score(X[n:], y[n:])
-    assert given.scores_.size == 0
+    assert fixed.scores_.size == 0
     with pytest.raises(ValueError, match="ridge must be"):
         LMNN(ridge="cv").fit_triplets(X[:n], [[0, 1, 2]])
 
@@ -139,16 +139,16 @@ def test_dependent_features_are_named_and_left_out(name):
     """MMC and MCML end proven, the learned distances are those of the other columns, and statements say what to do."""
     Z, relations = DEPENDENT[name]
     assert dependent_features(Z) == relations
-    others = [j for j in range(Z.shape[1]) if j not in relations]
+    independent = [j for j in range(Z.shape[1]) if j not in relations]
     for learner in (MMC(n_pairs=300), MCML()):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found, alone = learner.fit(Z, KINDS), clone(learner).fit(Z[:, others], KINDS)
-        assert found.relative_gap_ <= 1e-3
-        assert not found.components_[:, list(relations)].any()
-        assert found.solution_.objective == pytest.approx(alone.solution_.objective, rel=2e-3)
-    certificate = sm.MCMLProblem.from_labels(Z, KINDS).certify(found.components_)
-    assert certificate.objective == pytest.approx(found.solution_.objective, rel=1e-9)
+            fitted, fitted_without = learner.fit(Z, KINDS), clone(learner).fit(Z[:, independent], KINDS)
+        assert fitted.relative_gap_ <= 1e-3
+        assert not fitted.components_[:, list(relations)].any()
+        assert fitted.solution_.objective == pytest.approx(fitted_without.solution_.objective, rel=2e-3)
+    certificate = sm.MCMLProblem.from_labels(Z, KINDS).certify(fitted.components_)
+    assert certificate.objective == pytest.approx(fitted.solution_.objective, rel=1e-9)
     words = sm.LMNNProblem.from_labels(Z, KINDS).easier()
     j, sources = next(iter(relations.items()))
     assert f"feature {j} of {', '.join(map(str, sources))}." in words
@@ -163,8 +163,8 @@ def test_features_that_vary_by_themselves_are_kept(offset, rng):
     assert dependent_features(np.c_[rng.normal(size=(60, 3)), numbers]) == {}
     assert dependent_features(rng.normal(size=(5, 9))) == {}  # in the sample only
     assert dependent_features(np.c_[numbers, np.ones(60)]) == {3: []}
-    near = rng.normal(size=(60, 2))
-    assert dependent_features(np.c_[near, near.sum(axis=1) + 1e-9 * rng.normal(size=60)]) == {}
+    rows = rng.normal(size=(60, 2))
+    assert dependent_features(np.c_[rows, rows.sum(axis=1) + 1e-9 * rng.normal(size=60)]) == {}
 
 
 def test_the_warning_names_dependent_features():

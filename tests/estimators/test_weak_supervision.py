@@ -129,10 +129,10 @@ def test_feature_spaces_embed_new_examples(data):
         kernel.transform(X[40:]), kernel.solution_.problem.transform(X[40:], kernel.solution_.components), atol=1e-10
     )
     K = np.exp(-0.05 * cdist(X, X, "sqeuclidean"))
-    given = KernelLMNN(kernel="precomputed", ridge=2.0, tol=1e-6).fit(K[:24, :24], y[:24])
-    D, same = (cdist(Z, Z) for Z in (kernel.transform(X[40:]), given.transform(K[40:, :24])))  # but for signs
+    precomputed = KernelLMNN(kernel="precomputed", ridge=2.0, tol=1e-6).fit(K[:24, :24], y[:24])
+    D, same = (cdist(Z, Z) for Z in (kernel.transform(X[40:]), precomputed.transform(K[40:, :24])))  # but for signs
     np.testing.assert_allclose(same, D, atol=1e-3 * D.max())
-    pipe = make_pipeline(clone(given).set_params(tol=1e-2), KNeighborsClassifier())
+    pipe = make_pipeline(clone(precomputed).set_params(tol=1e-2), KNeighborsClassifier())
     assert np.isfinite(cross_val_score(pipe, K, y, cv=2)).all()  # columns are split along with rows
 
 
@@ -180,8 +180,8 @@ def test_what_was_not_named_is_chosen_by_the_first_batch(wine):
 
 def test_lego_learns_in_any_units_or_says_why_not(wine):
     X, y = wine
-    metric, plain = (LEGO(n_pairs=200).fit(size * X, y).metric_ for size in (1e60, 1.0))
-    np.testing.assert_allclose(metric, plain, rtol=1e-6, atol=1e-6)
+    metric, reference = (LEGO(n_pairs=200).fit(size * X, y).metric_ for size in (1e60, 1.0))
+    np.testing.assert_allclose(metric, reference, rtol=1e-6, atol=1e-6)
     for size in (1e100, 1e160):
         for learn in (LEGO().fit, LEGO().partial_fit):
             with pytest.raises(ValueError, match=r"too large .* scale the features"):

@@ -46,29 +46,29 @@ def test_a_search_of_all_is_brute_force_under_the_metric_of_the_moment(rng, dtyp
     settings = {"center": X.mean(axis=0), "dtype": dtype, "rehash_share": rehash_share, "max_pending": 6}
     index = sm.HashIndex(G, BITS, **settings).add(X)
     for t in range(30):
-        moved = step(rng, parallel=G if like_lego else None)
-        G = moved.apply(G)
-        index.update(moved)
+        metric_step = step(rng, parallel=G if like_lego else None)
+        G = metric_step.apply(G)
+        index.update(metric_step)
         if t % 3 == 0:
             q = rng.normal(size=D)
-            found, distances = index.query(q, 9, share=1.0)
+            ids, distances = index.query(q, 9, share=1.0)
             order, wanted = brute_force(X, G, q, 9)
             assert distances == pytest.approx(wanted, rel=1e-9 if dtype is np.float64 else 2e-4, abs=1e-4)
             if dtype is np.float64:
-                assert (found == order).all()
+                assert (ids == order).all()
     assert np.allclose(index.components, G, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("offset", [1e8, 1.7e9, 1e12])
 def test_a_search_of_all_is_exact_where_features_have_offsets(rng, offset):
     X, G = np.floor(100 * points(rng)), np.eye(D)  # whole numbers, whose differences are exact
-    moved = sm.MetricStep(np.eye(D)[0], np.eye(D)[1])  # a metric of whole numbers again
+    metric_step = sm.MetricStep(np.eye(D)[0], np.eye(D)[1])  # a metric of whole numbers again
     shift = offset * np.eye(D)[1]
-    index = sm.HashIndex(G, BITS, dtype=np.float64).add(X + shift).update(moved)
+    index = sm.HashIndex(G, BITS, dtype=np.float64).add(X + shift).update(metric_step)
     for q in np.floor(100 * points(rng, 20)):
-        found, distances = index.query(q + shift, 9, share=1.0)
-        order, wanted = brute_force(X, moved.apply(G), q, 9)
-        assert (found == order).all()
+        ids, distances = index.query(q + shift, 9, share=1.0)
+        order, wanted = brute_force(X, metric_step.apply(G), q, 9)
+        assert (ids == order).all()
         assert (distances == wanted).all()
 
 
@@ -77,9 +77,9 @@ def test_few_bits_are_stale_where_the_metric_turns_back_and_elsewhere(rng):
     X, G = rng.normal(size=(5000, 16)), np.eye(16)
     index = sm.HashIndex(G, 48, dtype=np.float64, rehash_share=0.6, search_share=0.05).add(X).rehash()
     units = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in rng.normal(size=(2, 2, 16)))
-    first, second = (sm.MetricStep(0.12 * left, right) for left, right in units)
-    back = sm.MetricStep(-first.left, first.right)
-    for steps in ((first,), (back, second)):
+    first, second = (sm.MetricStep(0.12 * u, v) for u, v in units)
+    reverse_step = sm.MetricStep(-first.left, first.right)
+    for steps in ((first,), (reverse_step, second)):
         index.update(*steps)
         index.query(X[0], 1)
     assert index.counters.full_rehashes == 1
@@ -129,25 +129,25 @@ def test_any_interleaving_answers_as_an_index_built_anew(tmp_path_factory, todo,
     rng = np.random.default_rng(seed)
     G, held = rng.normal(size=(R, D)), {}
     index = sm.HashIndex(G, 20, dtype=np.float64, rehash_share=0.3, max_pending=4)
-    for what in ["add", *todo, "query"]:
-        if what == "add":
+    for action in ["add", *todo, "query"]:
+        if action == "add":
             X = points(rng, 15)
             names = rng.choice(10_000, 15, replace=False) + 10_000 * index.counters.updates
             fresh = np.array([i not in held for i in names.tolist()])
             if fresh.any():
                 index.add(X[fresh], names[fresh])
                 held |= dict(zip(names[fresh].tolist(), X[fresh], strict=True))
-        elif what == "remove" and len(held) > 3:
+        elif action == "remove" and len(held) > 3:
             gone = rng.choice(list(held), len(held) // 3, replace=False)
             index.remove(gone)
             held = {i: x for i, x in held.items() if i not in gone}
-        elif what == "update":
-            moved = step(rng)
-            G = moved.apply(G)
-            index.update(moved)
-        elif what == "rehash":
+        elif action == "update":
+            metric_step = step(rng)
+            G = metric_step.apply(G)
+            index.update(metric_step)
+        elif action == "rehash":
             index.rehash()
-        elif what == "save":
+        elif action == "save":
             path = tmp_path_factory.mktemp("index") / "index.npz"
             index.save(path)
             index = sm.HashIndex.load(path)
@@ -156,9 +156,9 @@ def test_any_interleaving_answers_as_an_index_built_anew(tmp_path_factory, todo,
         assert len(index) == len(held)
         assert (index.ids == names).all()
         order, distances = brute_force(X, G, q, 3)
-        found = index.query(q, 3, share=1.0)
-        assert (found[0] == names[order]).all()
-        assert found[1] == pytest.approx(distances, rel=1e-8, abs=1e-9)
+        answer = index.query(q, 3, share=1.0)
+        assert (answer[0] == names[order]).all()
+        assert answer[1] == pytest.approx(distances, rel=1e-8, abs=1e-9)
     anew = sm.HashIndex(G, 20, dtype=np.float64).add(X, names)
     some = index.rehash().query(q, 3, n_candidates=6), anew.query(q, 3, n_candidates=6)
     assert (some[0][0] == some[1][0]).all()
@@ -170,8 +170,8 @@ def test_a_tenth_searched_finds_nearly_all_neighbors(rng):
     index = sm.HashIndex(np.eye(D), 48, center=X.mean(axis=0)).add(X)
     shares = []
     for q in X[:40]:
-        found = index.query(q, 20)[0]
-        shares.append(np.isin(brute_force(X, np.eye(D), q, 20)[0], found).mean())
+        ids = index.query(q, 20)[0]
+        shares.append(np.isin(brute_force(X, np.eye(D), q, 20)[0], ids).mean())
     assert np.mean(shares) > 0.95
     assert index.counters.examples_searched == 40 * 600
 
@@ -215,10 +215,10 @@ def test_bad_input_gives_sentences(do, words):
         do(index)
 
 
-@pytest.mark.parametrize("given", [(np.zeros(2), np.zeros(2)), None, 3])
-def test_what_is_no_step_is_refused(given):
+@pytest.mark.parametrize("value", [(np.zeros(2), np.zeros(2)), None, 3])
+def test_what_is_no_step_is_refused(value):
     with pytest.raises(TypeError, match="update takes steps"):
-        sm.HashIndex(np.eye(2), 8).update(given)
+        sm.HashIndex(np.eye(2), 8).update(value)
 
 
 def test_a_bad_step_leaves_those_before_it_untaken_and_lists_are_vectors():
@@ -235,8 +235,8 @@ def test_many_updates_without_a_query_are_caught_up_with(rng):
     X = points(rng, 50)
     index, G = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64, max_pending=500).add(X[:40]), np.eye(R, D)
     for _ in range(40):  # more than D, past which steps are not remembered
-        moved = step(rng)
-        G = moved.apply(G)
-        index.update(moved)
+        metric_step = step(rng)
+        G = metric_step.apply(G)
+        index.update(metric_step)
     index.add(X[40:])
     assert index.query(X[3], 50, share=1.0)[1] == pytest.approx(brute_force(X, G, X[3], 50)[1], rel=1e-9, abs=1e-9)

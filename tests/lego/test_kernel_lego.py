@@ -9,22 +9,22 @@ import sdpmetric as sm
 
 def test_linear_kernel_is_lego():
     problem = make_stream(7, d=3, p=80)
-    given = (problem.X, problem.pairs, problem.targets, problem.sides)
-    plain = sm.LEGOStream(3, problem.learning_rate, 0.7 * np.eye(3)).partial_fit(*given)
-    kernel = sm.KernelLEGOStream(problem.learning_rate, initial_scale=0.7).partial_fit(*given)
-    one = sm.KernelLEGOStream(problem.learning_rate, lambda X, Y: X @ Y.T, initial_scale=0.7)
+    rows = (problem.X, problem.pairs, problem.targets, problem.sides)
+    linear = sm.LEGOStream(3, problem.learning_rate, 0.7 * np.eye(3)).partial_fit(*rows)
+    kernel = sm.KernelLEGOStream(problem.learning_rate, initial_scale=0.7).partial_fit(*rows)
+    kernelized = sm.KernelLEGOStream(problem.learning_rate, lambda X, Y: X @ Y.T, initial_scale=0.7)
     outcomes = [
-        one.update(problem.X[a], problem.X[b], y, int(side))
+        kernelized.update(problem.X[a], problem.X[b], y, int(side))
         for (a, b), y, side in zip(problem.pairs, problem.targets, problem.sides, strict=True)
     ]
-    assert sum(outcome.loss for outcome in outcomes) == pytest.approx(plain.cumulative_loss, rel=1e-9)
-    Z = problem.differences @ plain.components.T
-    for stream in (kernel, one):
-        assert stream.cumulative_loss == pytest.approx(plain.cumulative_loss, rel=1e-9)
-        assert stream.n_updates == plain.n_updates
+    assert sum(outcome.loss for outcome in outcomes) == pytest.approx(linear.cumulative_loss, rel=1e-9)
+    Z = problem.differences @ linear.components.T
+    for stream in (kernel, kernelized):
+        assert stream.cumulative_loss == pytest.approx(linear.cumulative_loss, rel=1e-9)
+        assert stream.n_updates == linear.n_updates
         np.testing.assert_allclose(stream.distances(problem.X, problem.pairs), np.sum(Z**2, axis=1), rtol=1e-8)
         metric = 0.7 * (np.eye(3) + stream.support.T @ stream.coefficients @ stream.support)
-        np.testing.assert_allclose(metric, plain.metric, atol=1e-9 * np.abs(plain.metric).max())
+        np.testing.assert_allclose(metric, linear.metric, atol=1e-9 * np.abs(linear.metric).max())
     assert len(kernel.support) == len(np.unique(problem.pairs))
 
 
@@ -47,7 +47,7 @@ def crooked(A, B):
 
 PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
 X8 = np.random.default_rng(20090).normal(size=(8, 2))
-TAKEN = sm.KernelLEGOStream(0.1).partial_fit(X8, PAIRS, 1.0)
+STREAM = sm.KernelLEGOStream(0.1).partial_fit(X8, PAIRS, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ TAKEN = sm.KernelLEGOStream(0.1).partial_fit(X8, PAIRS, 1.0)
         (lambda: sm.KernelLEGOStream(0.1, crooked).update([1, 2], [2, 1], 1.0), "not symmetric"),
         (lambda: sm.KernelLEGOStream(0.1, "gauss"), "kernel must be callable or one of"),
         (lambda: sm.KernelLEGOStream(0.1, lambda A, B: A @ B.T * np.inf).update(*X8[:2], 1.0), "overflow or are NaN"),
-        (lambda: TAKEN.partial_fit(X8 @ np.eye(2, 3), PAIRS, 1.0), "began with 2"),
-        (lambda: TAKEN.update([1.0, 2.0, 3.0], [1.0, 0.0, 0.0], 1.0), "2 features"),
+        (lambda: STREAM.partial_fit(X8 @ np.eye(2, 3), PAIRS, 1.0), "began with 2"),
+        (lambda: STREAM.update([1.0, 2.0, 3.0], [1.0, 0.0, 0.0], 1.0), "2 features"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -88,7 +88,7 @@ def test_what_came_before_a_pair_that_overflows_has_been_taken():
         stream.partial_fit(X, [[2, 3], [1, 2], [0, 1]], 2.0)
     twin = sm.KernelLEGOStream(0.3).partial_fit(X[1:], [[1, 2], [0, 1]], 2.0)
     assert stream.n_items == 2
-    for one in (stream, twin):
-        one.update(X[2], [0.5, 0.5], 3.0)
+    for learner in (stream, twin):
+        learner.update(X[2], [0.5, 0.5], 3.0)
     np.testing.assert_array_equal(stream.support, twin.support)
     np.testing.assert_array_equal(stream.coefficients, twin.coefficients)

@@ -37,9 +37,9 @@ def test_step_is_the_minimum_of_divergence_and_loss(d, rate, side, share):
     printed = A0 - rate * (bar - y) / (1 + rate * (bar - y) * p) * A0 @ np.outer(z, z) @ A0
     np.testing.assert_allclose(A, printed, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(outcome.step.apply(before), stream.components, atol=1e-12)
-    moved = divergence(A, A0) + rate * pair_loss(z @ A @ z, y, side)
+    objective = divergence(A, A0) + rate * pair_loss(z @ A @ z, y, side)
     for M in (1.001 * A, 0.999 * A):
-        assert divergence(M, A0) + rate * pair_loss(z @ M @ z, y, side) > moved
+        assert divergence(M, A0) + rate * pair_loss(z @ M @ z, y, side) > objective
 
 
 @pytest.mark.parametrize("d", [1, 3])
@@ -49,16 +49,18 @@ def test_comparison_step_is_the_minimum(d, rate, margin):
     rng = np.random.default_rng([d, int(margin)])
     A0, examples = definite(rng, d), rng.normal(size=(4, d))
     examples[:2] *= 2.0
-    near, far = examples[0] - examples[1], examples[2] - examples[3]
-    if near @ A0 @ near < far @ A0 @ far:
-        near, far, examples = far, near, examples[[2, 3, 0, 1]]
+    first, second = examples[0] - examples[1], examples[2] - examples[3]
+    if first @ A0 @ first < second @ A0 @ second:
+        first, second, examples = second, first, examples[[2, 3, 0, 1]]
     stream = sm.LEGOStream(d, rate, A0)
     before = stream.components
     outcome = stream.update_comparison(*examples, margin=margin)
-    missed = near @ A0 @ near - far @ A0 @ far + margin
+    missed = first @ A0 @ first - second @ A0 @ second + margin
     assert outcome.loss == pytest.approx(0.5 * missed**2, rel=1e-9)
     A = stream.metric
-    gradient = rate * (near @ A @ near - far @ A @ far + margin) * (np.outer(near, near) - np.outer(far, far))
+    gradient = (
+        rate * (first @ A @ first - second @ A @ second + margin) * (np.outer(first, first) - np.outer(second, second))
+    )
     expected = np.linalg.inv(A0) + gradient
     np.testing.assert_allclose(np.linalg.inv(A) / np.abs(expected).max(), expected / np.abs(expected).max(), atol=1e-8)
     for step in outcome.steps:
@@ -88,24 +90,24 @@ def test_targets_that_hold_change_nothing():
 def test_comparisons_in_one_loop():
     rng = np.random.default_rng(2)
     X, rows = rng.normal(size=(12, 3)), np.array([rng.choice(12, 4, replace=False) for _ in range(40)])
-    whole = sm.LEGOStream(3, 0.05).partial_fit_comparisons(X, rows, 0.4)
-    one = sm.LEGOStream(3, 0.05)
+    batch_stream = sm.LEGOStream(3, 0.05).partial_fit_comparisons(X, rows, 0.4)
+    single_stream = sm.LEGOStream(3, 0.05)
     for row in rows:
-        one.update_comparison(*X[row], margin=0.4)
-    np.testing.assert_array_equal(one.components, whole.components)
-    assert 0 < one.n_updates == whole.n_updates < 40
+        single_stream.update_comparison(*X[row], margin=0.4)
+    np.testing.assert_array_equal(single_stream.components, batch_stream.components)
+    assert 0 < single_stream.n_updates == batch_stream.n_updates < 40
 
 
 def test_pretraining_takes_the_rate_with_the_least_loss():
     problem = make_stream(5, d=3, p=80)
-    given = (problem.X, problem.pairs, problem.targets, problem.sides)
+    stream = (problem.X, problem.pairs, problem.targets, problem.sides)
     rates = [1e-5, 1e-3, 1e-1]
-    losses = [sm.LEGOStream(3, rate).partial_fit(*given).cumulative_loss for rate in rates]
-    chosen = sm.LEGOStream.pretrained(*given, rates=rates)
+    losses = [sm.LEGOStream(3, rate).partial_fit(*stream).cumulative_loss for rate in rates]
+    chosen = sm.LEGOStream.pretrained(*stream, rates=rates)
     assert chosen.learning_rate == rates[int(np.argmin(losses))]
     assert chosen.n_items == 0
     # The default rates go with the units of the data.
-    default = sm.LEGOStream.pretrained(*given)
+    default = sm.LEGOStream.pretrained(*stream)
     scaled = sm.LEGOStream.pretrained(10 * problem.X, problem.pairs, 100 * problem.targets, problem.sides)
     assert scaled.learning_rate == pytest.approx(default.learning_rate / 1e4, rel=1e-9)
 
@@ -178,7 +180,7 @@ X3 = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         (([[0, 0]], 1.0), "repeats a row"),
         (([[0, 9]], 1.0), "outside 0..3"),
@@ -194,13 +196,13 @@ X3 = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
         (([[0.5, 1.0]], 1.0), "integer array"),
     ],
 )
-def test_bad_pairs_get_a_sentence(given, words):
+def test_bad_pairs_get_a_sentence(arguments, words):
     with pytest.raises(ValueError, match=words):
-        sm.LEGOStream(2, 0.3).partial_fit(X3, *given)
+        sm.LEGOStream(2, 0.3).partial_fit(X3, *arguments)
     with pytest.raises(ValueError, match=words):
-        sm.LEGOProblem(X3, *given)
+        sm.LEGOProblem(X3, *arguments)
     with pytest.raises(ValueError, match=words):
-        sm.KernelLEGOStream(0.3).partial_fit(X3, *given)
+        sm.KernelLEGOStream(0.3).partial_fit(X3, *arguments)
 
 
 def test_equal_examples_that_are_to_be_near_are_harmless():

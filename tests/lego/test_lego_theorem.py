@@ -101,13 +101,13 @@ def test_solve_takes_the_stream_once():
     assert solution.n_iter == 60
     assert (np.diff(solution.trace["objective"]) >= 0).all()
     assert "regret" in str(solution)
-    part = sm.solve(problem, max_iter=25)
-    assert part.status is sm.Status.USER_LIMIT
-    assert part.n_iter == 25
+    truncated = sm.solve(problem, max_iter=25)
+    assert truncated.status is sm.Status.USER_LIMIT
+    assert truncated.n_iter == 25
     first = run(problem.head(25))
-    np.testing.assert_array_equal(part.components, first.components)
-    assert part.objective == first.cumulative_loss
-    assert part.certificate.regret_bound >= part.objective
+    np.testing.assert_array_equal(truncated.components, first.components)
+    assert truncated.objective == first.cumulative_loss
+    assert truncated.certificate.regret_bound >= truncated.objective
     tiny = sm.solve(problem, max_time=1e-9)
     assert tiny.status is sm.Status.USER_LIMIT
     assert tiny.objective == 0.0

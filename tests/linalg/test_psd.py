@@ -37,8 +37,8 @@ def check_projection(project, seed):
     assert np.linalg.eigvalsh(P)[0] >= -1e-12 * size
     assert abs(np.sum(P * N)) <= 1e-9 * size**2
     # Nearest: no other member of the cone is closer.
-    for other in (random_psd(rng, d, size), P + random_psd(rng, d, 1e-3 * size), 0.99 * P):
-        assert np.linalg.norm(A - P) <= np.linalg.norm(A - other) + 1e-12 * size
+    for candidate in (random_psd(rng, d, size), P + random_psd(rng, d, 1e-3 * size), 0.99 * P):
+        assert np.linalg.norm(A - P) <= np.linalg.norm(A - candidate) + 1e-12 * size
 
 
 @given(SEEDS)

@@ -95,8 +95,8 @@ def test_images_distances_and_forms_enclose_the_exact_ones(family, rng, monkeypa
         for worth in (0.0, np.inf):  # by the Laplacian, and by differences
             monkeypatch.setattr(forms, "WORTH", worth)
             form = images.form(first, second, weights, accuracy=0.0)
-            off = rational(form.matrix) - true
-            assert np.linalg.norm(as_floats(off), 2) <= form.error
+            error = rational(form.matrix) - true
+            assert np.linalg.norm(as_floats(error), 2) <= form.error
             assert is_psd(true - rational(form.least * np.eye(2)))
             assert is_psd(rational(form.largest * np.eye(2)) - true)
             assert abs(np.trace(as_floats(true))) <= 2 * form.size
@@ -106,9 +106,9 @@ def test_congruent_forms_of_indefinite_matrices_are_as_far_off_as_they_say():
     A, V = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([0.1, 0.3])  # |V|^T |A| |V| has trace 0
     form = forms.Form.congruent(A, V)
     true = rational(V).transpose() * rational(A) * rational(V)
-    off = as_floats(rational(form.matrix) - true)
-    assert off.any()
-    assert np.linalg.norm(off, 2) <= form.error
+    error = as_floats(rational(form.matrix) - true)
+    assert error.any()
+    assert np.linalg.norm(error, 2) <= form.error
     assert np.abs(as_floats(true)).max() <= form.size
 
 
@@ -130,9 +130,9 @@ def test_differences_beside_a_large_offset_are_exact(rng, offset):
 def test_null_spaces_are_exact(rng):
     for d, rank in ((5, 3), (7, 6), (4, 4)):
         A = rng.integers(-9, 10, size=(40, rank)) @ rng.integers(-3, 4, size=(rank, d)) / 8.0
-        whole = exact.integers(A)
-        basis = exact.null_space(whole)
-        assert not (whole @ basis).any()
+        integers = exact.integers(A)
+        basis = exact.null_space(integers)
+        assert not (integers @ basis).any()
         assert basis.shape[1] == d - np.linalg.matrix_rank(A)
     X = rng.normal(size=(30, 3))
     basis = exact.null_space(exact.integers(np.column_stack([X, X[:, 1]])))
@@ -176,9 +176,9 @@ def test_log_sum_exp_lies_within_its_bounds(rng):
         high = low + 1e-13 * scale
         low[:20, 2] = high[:20, 2] = -np.inf
         below, above = rigorous.log_sum_exp(low, high)
-        for least, most, first, last in zip(below.tolist(), above.tolist(), low, high, strict=True):
-            assert arb(least) <= sum((arb(v).exp() for v in first.tolist() if v > -np.inf), arb(0)).log()
-            assert sum((arb(v).exp() for v in last.tolist() if v > -np.inf), arb(0)).log() <= arb(most)
+        for exact_low, exact_high, first, last in zip(below.tolist(), above.tolist(), low, high, strict=True):
+            assert arb(exact_low) <= sum((arb(v).exp() for v in first.tolist() if v > -np.inf), arb(0)).log()
+            assert sum((arb(v).exp() for v in last.tolist() if v > -np.inf), arb(0)).log() <= arb(exact_high)
         assert (above - below <= 1e-12 * scale + 1e-13).all()
     assert rigorous.log_sum_exp(*[np.full((1, 2), -np.inf)] * 2)[1].tolist() == [-np.inf]
 
@@ -189,12 +189,12 @@ def test_entropies_of_exact_distributions_lie_within_their_bounds(rng):
     q[:, 0] += 1e-300
     rounded = rigorous.distributions(q)
     low, high = rigorous.entropies(rounded, roundings=2)
-    plain = rigorous.entropies(rounded)
+    entropies = rigorous.entropies(rounded)
     for k, row in enumerate(rounded.tolist()):
         exact = [fmpq(*value.as_integer_ratio()) for value in row]
         total = sum(exact, fmpq(0))
         assert abs(float(ball(total - 1).mid())) <= 2.1 * rigorous.U
-        for p, bounds in (([v / total for v in exact], (low, high)), (exact, plain)):
+        for p, bounds in (([v / total for v in exact], (low, high)), (exact, entropies)):
             entropy = -sum((ball(v) * ball(v).log() for v in p if v > 0), arb(0))
             assert arb(float(bounds[0][k])) <= entropy <= arb(float(bounds[1][k]))
     assert (high - low <= 1e-13 * (1.0 + high)).all()
@@ -229,9 +229,9 @@ def test_log_determinants_lie_within_their_bounds(n, rng):
         if math.isfinite(wide[0]):
             Q = np.linalg.eigh(A)[1]
             for sign in (-0.99, 0.99):  # matrices at the edge of what the form allows
-                moved = rational(A) + rational(sign * error / n * (Q[:, :1] @ Q[:, :1].T))
-                moved = (moved + moved.transpose()) / fmpz(2)
-                assert arb(wide[0]) <= log_det(moved) <= arb(wide[1])
+                perturbed = rational(A) + rational(sign * error / n * (Q[:, :1] @ Q[:, :1].T))
+                perturbed = (perturbed + perturbed.transpose()) / fmpz(2)
+                assert arb(wide[0]) <= log_det(perturbed) <= arb(wide[1])
             assert wide[0] <= low <= high <= wide[1]
     assert rigorous.log_det(np.diag([1.0] * n + [0.0]))[0] == -math.inf
     assert rigorous.log_det(-np.eye(n)) == (-math.inf, math.inf)
@@ -239,14 +239,14 @@ def test_log_determinants_lie_within_their_bounds(n, rng):
     assert Form.identity(n).log_det[0] == pytest.approx(0.0, abs=1e-13)
 
 
-@pytest.mark.parametrize("plain", [True, False])
-def test_divergences_from_a_prior_and_determinants_relative_to_it(plain, rng):
+@pytest.mark.parametrize("identity", [True, False])
+def test_divergences_from_a_prior_and_determinants_relative_to_it(identity, rng):
     d = 3
     for decades in (0, 2, 3):
         G = rng.normal(size=(d + 1, d)) * 10.0 ** (decades * rng.uniform(-1, 1, size=d))
-        A0 = np.eye(d) if plain else G.T @ G
+        A0 = np.eye(d) if identity else G.T @ G
         A0 = 0.5 * (A0 + A0.T)
-        prior = LogDetPrior.of(A0, np.eye(d) if plain else np.linalg.cholesky(A0))
+        prior = LogDetPrior.of(A0, np.eye(d) if identity else np.linalg.cholesky(A0))
         far = rng.normal(size=(d, d)) @ np.linalg.cholesky(A0).T
         for L in (far, np.linalg.cholesky(A0).T):
             value, exact = prior.divergence(L), divergence(metric(L), A0)
@@ -266,6 +266,6 @@ def test_divergences_from_a_prior_and_determinants_relative_to_it(plain, rng):
         V = rational(X[first]) - rational(X[second])
         F = V.transpose() * rational(np.diag(w)) * V
         exact = log_det(rational(np.eye(d)) + rational(A0) * F)
-        found = prior.log_det(P, form)
-        assert arb(found) <= exact
-        assert found >= float(exact.mid()) - 1e-12 * np.linalg.cond(A0)
+        interval = prior.log_det(P, form)
+        assert arb(interval) <= exact
+        assert interval >= float(exact.mid()) - 1e-12 * np.linalg.cond(A0)

@@ -18,8 +18,8 @@ def squares(A: np.ndarray) -> Fraction:
     return sum((Fraction(value) ** 2 for value in np.ravel(A).tolist()), Fraction())
 
 
-def not_below(found: float, exact: Fraction) -> bool:
-    return found == np.inf or Fraction(found) >= exact
+def not_below(value: float, exact: Fraction) -> bool:
+    return value == np.inf or Fraction(value) >= exact
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -32,11 +32,11 @@ def test_norms_and_products(scale: float) -> None:
         norm, rows = rigorous.norm_above(A), rigorous.norms_above(A)
         assert norm == np.inf or Fraction(norm) ** 2 >= squares(A)
         assert rigorous.norm_above(A[1:2]) == 0.0
-        for row, own in zip(rows.tolist(), A, strict=True):
-            assert row == np.inf or Fraction(row) ** 2 >= squares(own)
+        for row, column in zip(rows.tolist(), A, strict=True):
+            assert row == np.inf or Fraction(row) ** 2 >= squares(column)
         assert rows[1] == 0.0
-        found = rigorous.metric_norm_above(A)
-        assert found == np.inf or number(found) ** 2 >= sum((v**2 for v in metric(A).entries()), fmpq(0))
+        metric_norm = rigorous.metric_norm_above(A)
+        assert metric_norm == np.inf or number(metric_norm) ** 2 >= sum((v**2 for v in metric(A).entries()), fmpq(0))
         factors = [abs(float(v)) for v in A[0]] + [1e300, 1e-300]
         exact = Fraction(1)
         for factor in factors:

@@ -27,9 +27,9 @@ def test_few_rows_are_as_good_as_all(kind, monkeypatch):
     problem = make_instance(kind, 2, mu=0.3).problem
     every = solve(problem)
     monkeypatch.setattr(constraint_generation, "SMALL", 8)
-    few = solve(problem)
-    assert few.status is Status.OPTIMAL
-    assert_sandwich(every, few)
+    restricted = solve(problem)
+    assert restricted.status is Status.OPTIMAL
+    assert_sandwich(every, restricted)
 
 
 def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
@@ -111,14 +111,14 @@ def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
 
 def test_polishing_is_an_option_and_is_named(small):
     rough = {"tol_gap_rel": 1e-4, "tol_gap_abs": 1e-4, "tol_feas": 1e-4}
-    own = solve(small.problem, tol=1e-9, backend_options=rough, polish=False)
+    unpolished = solve(small.problem, tol=1e-9, backend_options=rough, polish=False)
     polished = solve(small.problem, tol=1e-9, backend_options=rough)
-    assert not own.certificate.info["polished"]
-    assert own.certificate.info["backend_lower_bound"] == own.lower_bound
+    assert not unpolished.certificate.info["polished"]
+    assert unpolished.certificate.info["backend_lower_bound"] == unpolished.lower_bound
     assert polished.certificate.info["polished"]
     assert polished.certificate.info["backend_lower_bound"] < polished.lower_bound
     assert "polished" in str(polished)
-    assert_sandwich(own, polished, solve(small.problem))
+    assert_sandwich(unpolished, polished, solve(small.problem))
 
 
 # -- programs with further constraints ------------------------------------------------------------------------------
@@ -131,10 +131,10 @@ def linear_program(instance):
     B = np.array([np.diag(statement.margin_matrix(t)) for t in statement.triplets])
     w = statement.mu * np.array(statement.weights)
     t = len(w)
-    found = scipy.optimize.linprog(
+    result = scipy.optimize.linprog(
         np.concatenate([c, w]), A_ub=np.concatenate([-B, -np.eye(t)], axis=1), b_ub=-np.ones(t), method="highs"
     )
-    return float(found.fun)
+    return float(result.fun)
 
 
 @pytest.mark.parametrize(("kind", "backend", "tol"), [("duplicates", "CLARABEL", 1e-6), ("plain", "SCS", 1e-4)])
@@ -178,14 +178,14 @@ def test_constraints_of_a_users_own_in_every_program(name):
     """The bound is above that of the statement without the constraint, and below what a metric within it costs."""
     problem = STATED[name](LABELED.problem.X, LABELED.y)
     program = to_cvxpy(problem)
-    own = program.var_dict
+    variables = program.var_dict
     free = sm.solve(problem, tol=1e-6)
     if name == "diagonal":
-        further = own["w"][0] <= 0.5 * free.metric[0, 0]
+        constraint = variables["w"][0] <= 0.5 * free.metric[0, 0]
     else:
-        M = own.get("M", own.get("A"))
-        further = M[0, 0] <= 0.5 * free.metric[0, 0]
-    edited = cp.Problem(program.objective, [*program.constraints, further])
+        M = variables.get("M", variables.get("A"))
+        constraint = M[0, 0] <= 0.5 * free.metric[0, 0]
+    edited = cp.Problem(program.objective, [*program.constraints, constraint])
     proven = bound(edited)
     edited.solve(solver="CLARABEL")
     assert proven.lower_bound > free.lower_bound

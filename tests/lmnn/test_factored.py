@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instances import KNOWN, standardized
+from instances import OPTIMA, standardized
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
@@ -29,8 +29,8 @@ def test_gaps_at_known_optima(name: str, push_weight: float, solver: str, tol: f
     solution = sm.solve(standardized(name, push_weight), solver, tol=tol)
     assert solution.status is sm.Status.OPTIMAL
     assert solution.relative_gap <= tol
-    assert solution.lower_bound <= KNOWN[name, push_weight] * (1 + 1e-7)
-    assert solution.objective >= KNOWN[name, push_weight] * (1 - 1e-7)
+    assert solution.lower_bound <= OPTIMA[name, push_weight] * (1 + 1e-7)
+    assert solution.objective >= OPTIMA[name, push_weight] * (1 - 1e-7)
 
 
 @pytest.mark.timeout(3600)

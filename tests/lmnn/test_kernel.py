@@ -48,8 +48,8 @@ def test_distances_of_new_examples_from_kernels_alone(rng: np.random.Generator) 
     assert np.abs(by_kernels - by_points).max() <= 1e-7 * scale
     assert_close(points[-5:], problem.embed(solution.components)[:5], scale=100 * scale)
     # Training examples are where the feature space has them: distances of M = identity are the kernel's own.
-    own = pairwise_kernels(X, metric="rbf", gamma=1.5)
-    expected = 2.0 - 2.0 * own[0]
+    gram = pairwise_kernels(X, metric="rbf", gamma=1.5)
+    expected = 2.0 - 2.0 * gram[0]
     assert np.abs(((problem.X - problem.X[0]) ** 2).sum(axis=1) - expected).max() <= 1e-9
     assert np.abs(problem.transform() - problem.X).max() <= 1e-6
 

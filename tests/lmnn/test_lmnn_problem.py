@@ -40,10 +40,10 @@ def judged(problem, L, dual=None):
     return c.objective, c.lower_bound, c.n_active
 
 
-def assert_judged_same(found, expected):
-    assert_same(found[0], expected[0])
-    assert_same(found[1], expected[1])
-    assert found[2] == expected[2]
+def assert_judged_same(certificate, expected):
+    assert_same(certificate[0], expected[0])
+    assert_same(certificate[1], expected[1])
+    assert certificate[2] == expected[2]
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_rows_labels_and_origin_do_not_matter(data, rng):
     assert_judged_same(judged(LMNNProblem.from_labels(X[order], y[order], 2, 0.3), L), expected)
     for names in (["wren", "auk", "owl"], [7, -3, 0], [1.0, 5.0, 2.0]):
         assert_judged_same(judged(LMNNProblem.from_labels(X, np.array(names)[y], 2, 0.3), L), expected)
-    moved = LMNNProblem.from_labels(X + np.array([3.0, -40.0, 0.0, 1e3]), y, 2, 0.3)
-    assert_judged_same(judged(moved, L), expected)
+    translated = LMNNProblem.from_labels(X + np.array([3.0, -40.0, 0.0, 1e3]), y, 2, 0.3)
+    assert_judged_same(judged(translated, L), expected)
     rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
     assert_judged_same(judged(LMNNProblem.from_labels(X @ rotation, y, 2, 0.3), L @ rotation), expected)
     # The twin: one label changed matters.

@@ -32,8 +32,8 @@ def test_concentric_circles_need_a_metric_for_each() -> None:
     X, y, regions = datasets.concentric_circles()
     errors = []
     for count in (1, 2, 3):
-        own = np.minimum(regions, count - 1)
-        problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.9, regions=own)
+        region = np.minimum(regions, count - 1)
+        problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.9, regions=region)
         solution = sm.solve(problem)
         predicted = classification.knn_predict(solution.components, X, y, n_neighbors=1, regions=problem.regions)
         errors.append(float(np.mean(predicted != y)))

@@ -27,10 +27,10 @@ def labeled(seed, *, ties):
 def test_target_neighbors_match_a_loop(seed, ties, k, scale, offset):
     X, y = labeled(seed, ties=ties)
     X = X * scale + offset * scale
-    found = target_neighbors(X, y, k)
+    neighbors = target_neighbors(X, y, k)
     # Among themselves, neighbors at one distance may come in any order.
-    assert np.sort(found).tolist() == [sorted(row) for row in oracles.target_neighbors(X, y, k)]
-    d = np.linalg.norm(X[:, None] - X[found], axis=2)
+    assert np.sort(neighbors).tolist() == [sorted(row) for row in oracles.target_neighbors(X, y, k)]
+    d = np.linalg.norm(X[:, None] - X[neighbors], axis=2)
     assert (np.diff(d, axis=1) >= -1e-9 * d[:, 1:]).all()
 
 
@@ -71,34 +71,34 @@ def embedded(seed, n=70, dtype=np.float64):
     return Z.astype(dtype), y, targets
 
 
-def listed(candidates):
+def pairs_of(candidates):
     """As a set of (anchor, impostor), every row with its own targets."""
-    found = set()
+    result = set()
     for c in candidates:
         for row, (start, stop) in enumerate(zip(c.indptr[:-1], c.indptr[1:], strict=True)):
             pairs = [(int(c.anchors[row]), int(m)) for m in c.impostors[start:stop]]
             assert pairs == sorted(set(pairs)), "each impostor comes once, in increasing order"
-            assert not found.intersection(pairs)
-            found.update(pairs)
-    return found
+            assert not result.intersection(pairs)
+            result.update(pairs)
+    return result
 
 
 def check_search(Z, y, targets, method, widen, slack=1e-6, groups=None):
     """Everything within the limit is listed, and nothing that is clearly beyond it."""
     source = LabeledTriplets(targets, y)
     everywhere = np.zeros(len(Z), dtype=np.int32) if groups is None else groups
-    found = listed(source.near(Z, everywhere, widen=widen, method=method))
+    candidates = pairs_of(source.near(Z, everywhere, widen=widen, method=method))
     exact = np.asarray(Z, dtype=float)
     eye = np.eye(Z.shape[1])
 
-    def within(w):
+    def radius(w):
         lists = oracles.impostors(exact, eye, targets, y, w)
         return {(i, m) for i in lists for m in lists[i] if groups is None or groups[i] == groups[m]}
 
-    must, may = within(widen - slack * (1 + widen) * 1e-3), within((1 + widen) * (1 + slack) - 1)
-    assert must <= found
-    assert found <= may
-    return found
+    must, may = radius(widen - slack * (1 + widen) * 1e-3), radius((1 + widen) * (1 + slack) - 1)
+    assert must <= candidates
+    assert candidates <= may
+    return candidates
 
 
 @given(SEEDS, st.sampled_from(["brute", "ball_tree", "auto"]), st.sampled_from([0.0, 0.35]))
@@ -120,7 +120,9 @@ def test_both_precisions_are_taken_and_agree(monkeypatch):
     """The single-precision path must be taken on ordinary data, and list what double precision lists."""
     used = []
     real = search.scan_tiles
-    monkeypatch.setattr(search, "scan_tiles", lambda left, *rest: (used.append(left.dtype), real(left, *rest)))
+    monkeypatch.setattr(
+        search, "scan_tiles", lambda rows, *arguments: (used.append(rows.dtype), real(rows, *arguments))
+    )
     Z, y, targets = embedded(1)
     Z = Z / Z.std()
     check_search(Z, y, targets, "brute", 0.0)
@@ -133,17 +135,19 @@ def test_both_precisions_are_taken_and_agree(monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_search_in_parts_gives_the_same_candidates(method, n_threads, monkeypatch):
     Z, y, targets = embedded(4, n=200)
-    whole = check_search(Z, y, targets, method, 0.2)
+    candidates = check_search(Z, y, targets, method, 0.2)
     monkeypatch.setattr(search, "ANCHORS_AT_ONCE", 17)
     monkeypatch.setattr(search, "PAIRS_AT_ONCE", 0)
     monkeypatch.setattr(threads, "LOOP_WORK", 1)
     with threads.limited(n_threads):
         blocks = list(LabeledTriplets(targets, y).near(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method))
-    assert listed(blocks) == whole
-    joined = Candidates.concatenate(blocks)
-    assert {(int(joined.anchors[row]), int(m)) for row, m in zip(joined.rows, joined.impostors, strict=True)} == whole
-    assert (np.diff(joined.anchors) > 0).all(), "one row for each anchor, whatever the method"
-    assert joined.targets.tolist() == targets[joined.anchors].tolist()
+    assert pairs_of(blocks) == candidates
+    merged = Candidates.concatenate(blocks)
+    assert {
+        (int(merged.anchors[row]), int(m)) for row, m in zip(merged.rows, merged.impostors, strict=True)
+    } == candidates
+    assert (np.diff(merged.anchors) > 0).all(), "one row for each anchor, whatever the method"
+    assert merged.targets.tolist() == targets[merged.anchors].tolist()
 
 
 @pytest.mark.parametrize("work", [1, 10**12])
@@ -157,8 +161,8 @@ def test_many_tiles_match_a_tree(n, work, monkeypatch):
     targets = target_neighbors(Z, y, 2)
     source, everywhere = LabeledTriplets(targets, y), np.zeros(n, np.int32)
     for among in (None, np.sort(rng.permutation(n)[: n // 3]).astype(np.int32)):
-        tree = listed(source.near(Z, everywhere, among=among, method="ball_tree"))
-        tiles = listed(source.near(Z, everywhere, among=among, method="brute"))
+        tree = pairs_of(source.near(Z, everywhere, among=among, method="ball_tree"))
+        tiles = pairs_of(source.near(Z, everywhere, among=among, method="brute"))
         assert tree <= tiles
         assert len(tiles) <= 1.001 * len(tree) + 1
         assert len(tree) > n
@@ -168,10 +172,10 @@ def test_many_tiles_match_a_tree(n, work, monkeypatch):
 def test_groups_and_chosen_anchors(method, rng):
     Z, y, targets = embedded(2)
     groups = rng.integers(0, 3, len(Z)).astype(np.int32)
-    found = check_search(Z, y, targets, method, 0.5, groups=groups)
+    candidates = check_search(Z, y, targets, method, 0.5, groups=groups)
     among = np.array([3, 17, 40, 69], dtype=np.int32)
-    some = listed(LabeledTriplets(targets, y).near(Z, groups, widen=0.5, among=among, method=method))
-    assert some == {(i, m) for i, m in found if i in among}
+    some = pairs_of(LabeledTriplets(targets, y).near(Z, groups, widen=0.5, among=among, method=method))
+    assert some == {(i, m) for i, m in candidates if i in among}
 
 
 def test_triplet_keys_tell_triplets_apart_at_any_size():

@@ -31,8 +31,8 @@ def test_null_directions_separate_at_finite_scale(half_separable):
     assert problem.certify(lifted).info["null_dimension"] == 1
     assert "1 null directions" in str(problem.certify(lifted))
     Z = problem.embed(lifted)
-    apart = problem.null_groups[:, None] != problem.null_groups[None, :]
-    assert (((Z[:, None] - Z[None]) ** 2).sum(axis=2)[apart] >= 1.0).all()
+    differ = problem.null_groups[:, None] != problem.null_groups[None, :]
+    assert (((Z[:, None] - Z[None]) ** 2).sum(axis=2)[differ] >= 1.0).all()
 
 
 def test_two_null_groups_as_near_as_rounding_are_still_separate(rng):
@@ -59,8 +59,8 @@ def test_many_null_directions_keep_equal_rows_in_one_group(rng):
 def test_multipliers_across_null_groups_are_dropped(half_separable):
     problem = half_separable
     every = np.array(oracles.all_triplets(problem.source.targets, problem.source.labels))
-    apart = problem.null_groups[every[:, 0]] != problem.null_groups[every[:, 2]]
-    c = problem.certify(np.eye(3), dual=Dual(Triplets.from_array(every[apart]), np.full(apart.sum(), 0.1)))
+    across = problem.null_groups[every[:, 0]] != problem.null_groups[every[:, 2]]
+    c = problem.certify(np.eye(3), dual=Dual(Triplets.from_array(every[across]), np.full(across.sum(), 0.1)))
     assert c.lower_bound == 0.0
     assert c.info["dual_residual"] == pytest.approx(1 / 3)
 
@@ -103,11 +103,13 @@ def test_a_feature_beside_a_large_offset_is_learned_and_proven(name, rng):
     y = np.repeat([0, 1, 2], 12)
     numbers = rng.integers(0, 5, size=36) + y
     X = np.round(rng.normal(size=(36, 2)), 2)
-    far, near = (BESIDE_OFFSETS[name](np.column_stack([X, offset + numbers]), y) for offset in (1e15, 0.0))
-    found = sm.solve(far, tol=1e-3)
-    assert found.status is sm.Status.OPTIMAL
-    if len(far.X) == len(STAMPS):
-        assert found.objective <= 0.003125 * 1.001  # at diag(1/32, 0)
+    offset_problem, centered = (
+        BESIDE_OFFSETS[name](np.column_stack([X, offset + numbers]), y) for offset in (1e15, 0.0)
+    )
+    solution = sm.solve(offset_problem, tol=1e-3)
+    assert solution.status is sm.Status.OPTIMAL
+    if len(offset_problem.X) == len(STAMPS):
+        assert solution.objective <= 0.003125 * 1.001  # at diag(1/32, 0)
     else:
-        assert found.lower_bound <= sm.solve(near, tol=1e-3).objective
-        assert near.certify(found.components).objective == pytest.approx(found.objective, rel=1e-9)
+        assert solution.lower_bound <= sm.solve(centered, tol=1e-3).objective
+        assert centered.certify(solution.components).objective == pytest.approx(solution.objective, rel=1e-9)

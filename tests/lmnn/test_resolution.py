@@ -14,8 +14,8 @@ from sdpmetric.core.certificate import closed, relative_gap
 from sdpmetric.linalg.spans import independent, separated
 
 
-def made(objective, lower_bound, **rest):
-    return sm.DualityCertificate(objective=objective, lower_bound=lower_bound, program="p", **rest)
+def made(objective, lower_bound, **options):
+    return sm.DualityCertificate(objective=objective, lower_bound=lower_bound, program="p", **options)
 
 
 def pairs_of(rng, m, n):
@@ -35,9 +35,9 @@ def test_a_resolution_closes_a_gap_and_the_text_says_so():
     assert closed(0.0, -4.6e-25, 1e-3, 1e-15)
     assert not closed(0.0, -4.6e-25, 1e-3, 1e-30)
     assert not closed(1.0, -math.inf, 1e-3, math.inf)
-    found = made(0.0, -4.6e-25, resolution=1e-15)
-    assert found.proves_optimal(1e-3)
-    assert "gap 4.60e-25, below the resolution 1.00e-15 of this statement" in str(found)
+    certificate = made(0.0, -4.6e-25, resolution=1e-15)
+    assert certificate.proves_optimal(1e-3)
+    assert "gap 4.60e-25, below the resolution 1.00e-15 of this statement" in str(certificate)
     assert "resolution" not in str(made(2.0, 1.0, resolution=1e-15))
 
 
@@ -53,11 +53,13 @@ def test_a_fit_is_not_optimal_beside_large_targets(rng):
     X, pairs = rng.normal(size=(30, 2)), pairs_of(rng, 200, 30)
     targets = 1e8 * np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
     problem = sm.MetricProblem(X, terms.DistanceTargets(pairs, targets) + 1e-15 * terms.Trace())
-    found = sm.certify(problem, metric=1e8 * (1 - 1e-7) * np.eye(2))
-    assert found.objective > 1e3
-    assert not found.proves_optimal(0.5)
-    alone = sm.MetricProblem(X, terms.DistanceTargets(pairs, targets))  # nothing says that it falls to 0
-    assert sm.certify(alone, metric=np.eye(2)).resolution == 0.0
+    certificate = sm.certify(problem, metric=1e8 * (1 - 1e-7) * np.eye(2))
+    assert certificate.objective > 1e3
+    assert not certificate.proves_optimal(0.5)
+    problem_without_trace = sm.MetricProblem(
+        X, terms.DistanceTargets(pairs, targets)
+    )  # nothing says that it falls to 0
+    assert sm.certify(problem_without_trace, metric=np.eye(2)).resolution == 0.0
 
 
 LINE = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
@@ -78,10 +80,10 @@ def test_the_resolution_is_of_what_a_constraint_costs(name):
     """Where every margin is missed, no metric is optimal while another one costs nothing."""
     problem = sm.MetricProblem(LINE, SMALL_MARGINS[name])
     optimum = math.sqrt(1e-9) * np.eye(2) if name == "frobenius" else np.diag([1e-4, 0.0])
-    found, other = sm.certify(problem, np.zeros((0, 2))), sm.certify(problem, optimum)
-    assert other.objective < 1e-6 * found.objective
-    assert not found.proves_optimal(0.5)
-    assert other.proves_optimal(1e-3)
+    at_zero, at_optimum = sm.certify(problem, np.zeros((0, 2))), sm.certify(problem, optimum)
+    assert at_optimum.objective < 1e-6 * at_zero.objective
+    assert not at_zero.proves_optimal(0.5)
+    assert at_optimum.proves_optimal(1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -102,10 +104,10 @@ def test_an_optimum_of_0_at_the_zero_metric_is_proven(solver, factor):
         total = 10 ** rng.uniform(-1, 1) * terms.Trace() + terms.Pull(pairs_of(rng, 40, 30))
         total += terms.Budget(pairs_of(rng, 20, 30)) + terms.Frobenius() + 0.1 * terms.Repulsion(pairs_of(rng, 20, 30))
         problem = sm.MetricProblem(X, factor * total)
-        found = sm.solve(problem, solver=solver)
-        assert found.status.ok, found
-        assert found.certificate.resolution <= 1e-9 * factor
-        assert sm.certify(problem, metric=1e-3 * np.eye(3)).gap > found.certificate.resolution
+        solution = sm.solve(problem, solver=solver)
+        assert solution.status.ok, solution
+        assert solution.certificate.resolution <= 1e-9 * factor
+        assert sm.certify(problem, metric=1e-3 * np.eye(3)).gap > solution.certificate.resolution
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -115,9 +117,9 @@ def test_null_directions_that_separate_all_classes_prove_an_infimum_of_0(rng, lo
     spread = np.column_stack([split[:, 0], split[:, 1] + split[:, 2], 3 * split[:, 2]])  # a sum of features is null
     for X in (split, np.round(spread * 2**20), rng.normal(size=(15, 40)), rng.normal(size=(15, 300))):
         problem = sm.LMNNProblem.from_labels(X, y, 1, 0.3, loss=loss)
-        found = sm.solve(problem)
-        assert found.status.ok, found
-        assert 0.0 < found.certificate.resolution <= 1e-9
+        solution = sm.solve(problem)
+        assert solution.status.ok, solution
+        assert 0.0 < solution.certificate.resolution <= 1e-9
     several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(split, y, 1, 0.3))
     assert several.status.ok
     assert several.certificate.resolution > 0.0
@@ -130,8 +132,8 @@ def test_null_directions_that_separate_all_classes_prove_an_infimum_of_0(rng, lo
 def test_without_such_directions_there_is_no_resolution(rng):
     y = np.repeat([0, 1, 2], [4, 6, 5])
     X = np.column_stack([rng.normal(size=(15, 2)), np.array([0.5, 0.5, 0.9])[y]])  # classes 0 and 1 are not apart
-    near = np.column_stack([rng.normal(size=(15, 2)), y + 1e-12 * rng.normal(size=15)])  # hardly any pull is some
-    for data, ridge in ((X, 0.0), (near, 0.0), (np.column_stack([X[:, :2], y]), 0.1)):
+    noisy = np.column_stack([rng.normal(size=(15, 2)), y + 1e-12 * rng.normal(size=15)])  # hardly any pull is some
+    for data, ridge in ((X, 0.0), (noisy, 0.0), (np.column_stack([X[:, :2], y]), 0.1)):
         problem = sm.LMNNProblem.from_labels(data, y, 1, 0.3, ridge=ridge)
         assert sm.certify(problem, metric=1e6 * np.eye(3)).resolution == 0.0
         assert sm.solve(problem).certificate.resolution == 0.0
@@ -159,15 +161,15 @@ def test_separated_groups_are_those_of_exact_ranks():
         rows, groups = X[pairs[:, 0]] - X[pairs[:, 1]], separated(X, pairs[:, 0], pairs[:, 1])
         for a in range(n):
             for b in range(a):
-                apart = rank(np.vstack([rows, X[a] - X[b]])) > rank(rows)
-                assert (groups[a] != groups[b]) == apart
+                raises_the_rank = rank(np.vstack([rows, X[a] - X[b]])) > rank(rows)
+                assert (groups[a] != groups[b]) == raises_the_rank
         assert not independent(X) or rank(X[1:] - X[0]) == n - 1
 
 
 def test_compare_allows_no_absolute_slack():
     X, y = load_iris(return_X_y=True)
-    found = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    low, high = (replace(found, certificate=made(1e-9, bound)) for bound in (0.0, 1.5e-9))
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
+    low, high = (replace(solution, certificate=made(1e-9, bound)) for bound in (0.0, 1.5e-9))
     assert sm.compare(low).consistent
     assert sm.compare(low, high).verdict.startswith("Contradiction")
     assert not sm.compare(low, high).consistent

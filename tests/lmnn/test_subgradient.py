@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from instances import KNOWN, assert_close, standardized
+from instances import OPTIMA, assert_close, standardized
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
@@ -28,7 +28,7 @@ def test_the_step_of_the_paper_stalls_above_the_optimum() -> None:
     solution = sm.solve(problem, solver="subgradient", step="paper", tol=1e-6, max_iter=2000)
     steps = solution.trace["step_size"]
     assert steps[-1] < 1e-8 * np.nanmax(steps)
-    assert solution.objective > KNOWN["wine", 0.5] * (1 + 1e-5)
+    assert solution.objective > OPTIMA["wine", 0.5] * (1 + 1e-5)
     assert solution.status is not sm.Status.OPTIMAL
 
 
@@ -71,14 +71,14 @@ def algorithm_1(problem: sm.LMNNProblem, iterations: int) -> Iterator[tuple[np.n
     pull = [(i, j) for i, j in zip(*problem.target_pairs, strict=True)]
     triplets = [(i, j, k) for i, j in pull for k in range(len(X)) if y[k] != y[i]]
     C = np.einsum("abi,abj->abij", *2 * [X[:, None] - X])
-    M, listed, active = np.eye(X.shape[1]), set(), set()
+    M, working_set, active = np.eye(X.shape[1]), set(), set()
     G = C0 = (1 - mu) * sum(C[i, j] for i, j in pull)
     step, before = 0.0, np.inf
     for t in range(iterations):
         D = np.einsum("abij,ij->ab", C, M)
-        among = triplets if t % 10 == 0 else listed
+        among = triplets if t % 10 == 0 else working_set
         now = {(i, j, k) for i, j, k in among if 1 + D[i, j] - D[i, k] > 0}
-        listed = listed | now
+        working_set = working_set | now
         G = G - mu * sum(C[i, j] - C[i, k] for i, j, k in active - now)
         G = G + mu * sum(C[i, j] - C[i, k] for i, j, k in now - active)
         active = now
@@ -99,7 +99,7 @@ def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> No
     X, y = rng.normal(size=(40, 3)) * [1.0, 2.0, 0.5], np.arange(40) % 3
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, 0.5)
     start, coordinates = np.eye(3)[None], CoordinatesAsGiven(problem)
-    found = gradient_projection(coordinates, start, Budget(), PaperStep())
-    for (M, value), step in zip(algorithm_1(problem, 41), found, strict=False):
+    steps = gradient_projection(coordinates, start, Budget(), PaperStep())
+    for (M, value), step in zip(algorithm_1(problem, 41), steps, strict=False):
         assert_close(step.components.T @ step.components, M, 1.0)
         assert step.objective == pytest.approx(value, rel=1e-9)

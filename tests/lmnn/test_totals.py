@@ -28,15 +28,15 @@ def same(problem, point, monkeypatch):
     with monkeypatch.context() as context:
         context.setattr(LabeledTriplets, "within", refuse)
         context.setattr(ListedTriplets, "near", refuse)
-        found = problem.certify(point)
+        certificate = problem.certify(point)
     monkeypatch.setattr(lmnn, "unit_hinges", lambda *_: False)
-    listed = problem.certify(point)
+    certificate_by_triplets = problem.certify(point)
     for name in ("objective", "lower_bound", "n_active"):
-        assert_same(getattr(found, name), getattr(listed, name))
-    for name, value in found.info.items():
-        assert_same(value, listed.info[name])
-    assert found.lower_bound > 0.0
-    return found
+        assert_same(getattr(certificate, name), getattr(certificate_by_triplets, name))
+    for name, value in certificate.info.items():
+        assert_same(value, certificate_by_triplets.info[name])
+    assert certificate.lower_bound > 0.0
+    return certificate
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -45,11 +45,11 @@ def same(problem, point, monkeypatch):
 @pytest.mark.parametrize("several", [False, True])
 def test_certificate_of_the_zero_metric(loss, null, lifted, several, rng, monkeypatch):
     X, y = data(rng, null)
-    state, more = (sm.MultiMetricLMNNProblem, {"regions": np.minimum(y, 2)}) if several else (sm.LMNNProblem, {})
-    problem = state.from_labels(X, y, 2 if several else 3, 0.3, loss=loss, **more)
+    state, options = (sm.MultiMetricLMNNProblem, {"regions": np.minimum(y, 2)}) if several else (sm.LMNNProblem, {})
+    problem = state.from_labels(X, y, 2 if several else 3, 0.3, loss=loss, **options)
     shape = (3,) if several else ()
     zero = problem.lift(np.zeros((*shape, 0, problem.points.shape[1]))) if lifted else np.zeros((*shape, 1, X.shape[1]))
-    found = same(problem, zero, monkeypatch)
+    certificate = same(problem, zero, monkeypatch)
     if not lifted:
-        assert_same(found.objective, 0.3 * problem.source.size)
-        assert_same(problem.objective(zero), found.objective)
+        assert_same(certificate.objective, 0.3 * problem.source.size)
+        assert_same(problem.objective(zero), certificate.objective)

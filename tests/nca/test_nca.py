@@ -48,17 +48,17 @@ def test_sums_over_some_examples_add_up_whatever_the_block(kind, monkeypatch):
     value, gradient = problem.value_and_gradient(L)
     monkeypatch.setattr(loops, "FEWEST", 2)
     monkeypatch.setattr(loops, "BUFFER", 3 * N)
-    parts = [problem.value_and_gradient(L, np.arange(start, N, 3)) for start in range(3)]
-    assert_same(sum(part[0] for part in parts), value)
-    assert_close(sum(part[1] for part in parts), gradient)
+    blocks = [problem.value_and_gradient(L, np.arange(start, N, 3)) for start in range(3)]
+    assert_same(sum(block[0] for block in blocks), value)
+    assert_close(sum(block[1] for block in blocks), gradient)
     assert_close(problem.value_and_gradient(L)[1], gradient)
 
 
 def test_far_points_underflow_and_values_stay_exact():
     """Two pairs: distances 1 within and more than exp can hold between; then the other way around."""
     X = np.array([[0.0], [1.0], [1000.0], [1001.0]])
-    near, far = sm.NCAProblem(X, [0, 0, 1, 1], objective="log"), sm.NCAProblem(X, [0, 1, 1, 0], objective="log")
-    assert near.objective([[1.0]]) == 0.0
+    close, far = sm.NCAProblem(X, [0, 0, 1, 1], objective="log"), sm.NCAProblem(X, [0, 1, 1, 0], objective="log")
+    assert close.objective([[1.0]]) == 0.0
     expected = sum(
         (a - b) ** 2 - 1.0 for a, b in ((0, 1001), (1, 1000), (1000, 1), (1001, 0))
     )  # the mate, less the nearest
@@ -78,8 +78,8 @@ def test_duplicates_and_examples_without_a_match():
     logarithm = sm.NCAProblem(X, [0, 0, 1, 2, 2], objective="log")
     assert_same(logarithm.objective(30 * np.eye(2)), 2 * math.log(2))
     assert logarithm.certify(30 * np.eye(2)).lower_bound == 0.0
-    alone = sm.NCAProblem(X, ["only"] * 5)
-    value, gradient = alone.value_and_gradient(np.eye(2))
+    one_class = sm.NCAProblem(X, ["only"] * 5)
+    value, gradient = one_class.value_and_gradient(np.eye(2))
     assert_same(value, -5.0)
     assert np.abs(gradient).max() < 1e-12
 
@@ -120,11 +120,11 @@ def test_lbfgs_reaches_a_stationary_point_below_scikit_learns(objective):
     X, y = load_iris(return_X_y=True)
     X, y = X[::2, 1:], y[::2]
     problem = sm.NCAProblem(X, y, 2, objective)
-    seen = []
-    solution = sm.solve(problem, tol=1e-4, callback=lambda row: seen.append(row.objective))
+    objectives = []
+    solution = sm.solve(problem, tol=1e-4, callback=lambda row: objectives.append(row.objective))
     assert solution.status is sm.Status.STATIONARY
     assert solution.certificate.stationarity <= 1e-4
-    assert solution.objective <= seen[-1] + rounding(seen[-1])
+    assert solution.objective <= objectives[-1] + rounding(objectives[-1])
     if objective == "probability":
         theirs = NeighborhoodComponentsAnalysis(2, max_iter=200).fit(X, y)
         assert solution.objective <= problem.objective(theirs.components_) + 0.05
@@ -153,7 +153,7 @@ def test_perplexity_is_the_exponential_of_the_entropy():
 def test_perplexity_by_blocks_and_in_the_solution(monkeypatch):
     problem = make(4)
     solution = sm.solve(problem)
-    whole = problem.perplexity(solution.components)
-    assert solution.extras["perplexity"] == pytest.approx(whole.mean(), rel=1e-12)
+    perplexity = problem.perplexity(solution.components)
+    assert solution.extras["perplexity"] == pytest.approx(perplexity.mean(), rel=1e-12)
     monkeypatch.setattr(soft_neighbors, "BLOCK", 3 * N)
-    np.testing.assert_allclose(problem.perplexity(solution.components), whole, rtol=1e-12)
+    np.testing.assert_allclose(problem.perplexity(solution.components), perplexity, rtol=1e-12)

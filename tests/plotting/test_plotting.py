@@ -86,7 +86,7 @@ def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
     X, y = stripes
     display = EmbeddingDisplay.from_estimator(learned, X, y, n_neighbors=2)
     Z = learned.transform(X)
-    for ax, view, P, when in zip(
+    for ax, view, P, stage in zip(
         display.ax_, (display.before, display.after), (X, Z), ("before", "after"), strict=True
     ):
         expected = impostors_by_hand(P, X, y, 2)
@@ -95,10 +95,10 @@ def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
         drawn = scatters(ax)
         assert [len(drawn[name].get_offsets()) for name in ("0", "1", "impostor")] == [36, 24, rings]
         title, scores = ax.get_title().split("\n")
-        assert title == f"{when}: {rings} of 60 examples are impostors"
-        right = np.mean(knn_predict(np.eye(P.shape[1]), P, y, n_neighbors=2) == y)
-        assert scores.startswith(f"{right:.1%} accuracy of nearest neighbors")
-        assert ("relative gap" in scores) == (when == "after")
+        assert title == f"{stage}: {rings} of 60 examples are impostors"
+        accuracy = np.mean(knn_predict(np.eye(P.shape[1]), P, y, n_neighbors=2) == y)
+        assert scores.startswith(f"{accuracy:.1%} accuracy of nearest neighbors")
+        assert ("relative gap" in scores) == (stage == "after")
     assert len(display.after.invaders) < len(display.before.invaders)
     np.testing.assert_array_equal(display.before.points, X)
 
@@ -109,8 +109,8 @@ def test_before_is_what_the_metric_of_a_pipeline_receives(wine):
     scaled = pipeline[0].transform(X)
     drawn = EmbeddingDisplay.from_estimator(pipeline, X, y)
     assert len(drawn.before.invaders) == len({l for _, l in impostors_by_hand(scaled, scaled, y, 3)})
-    alone = DistancesDisplay.from_estimator(pipeline[1], scaled, y, random_state=0)
-    np.testing.assert_allclose(DistancesDisplay.from_estimator(pipeline, X, y, random_state=0).areas, alone.areas)
+    display = DistancesDisplay.from_estimator(pipeline[1], scaled, y, random_state=0)
+    np.testing.assert_allclose(DistancesDisplay.from_estimator(pipeline, X, y, random_state=0).areas, display.areas)
     ellipse = MetricDisplay.from_estimator(pipeline, X, y, features=(0, 6))
     np.testing.assert_allclose(ellipse.X, scaled)
     np.testing.assert_allclose(ellipse.metrics[0], pipeline[1].metric_)
@@ -161,8 +161,8 @@ def test_neighbors_are_drawn_as_images_in_frames():
     assert len(display.ax_.images) == 2 * 5
     frames = [patch for patch in display.ax_.patches if isinstance(patch, Rectangle)]
     assert len(frames) == 2 * 4
-    right = [patch.get_linewidth() == 1 for patch in frames]
-    assert right == [True, True, False, False, True, True, False, False]
+    thin = [patch.get_linewidth() == 1 for patch in frames]
+    assert thin == [True, True, False, False, True, True, False, False]
     np.testing.assert_array_equal(display.ax_.images[0].get_array(), images[4])
     np.testing.assert_array_equal(display.ax_.images[3].get_array(), images[3])
     assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == [
@@ -255,8 +255,8 @@ def test_weights_matrix_and_spectrum_are_those_of_the_metric(lmnn):
 
 def test_weights_that_cancel_are_hatched():
     rng = np.random.default_rng(0)
-    one = rng.normal(size=60)
-    data = np.column_stack([one, -one + 0.01 * rng.normal(size=60), rng.normal(size=(60, 2))])
+    feature = rng.normal(size=60)
+    data = np.column_stack([feature, -feature + 0.01 * rng.normal(size=60), rng.normal(size=(60, 2))])
     L = np.array([[5.0, 5.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
     solution = sm.Solution(L, None, sm.Status.OPTIMAL, "none")
     assert FeaturesDisplay.from_solution(solution).cancel is None
@@ -344,10 +344,10 @@ def test_active_triplets_where_they_were_counted(solved):
     assert display.ax_.lines[0].get_xydata().tolist() == [[0.5, 30], [2.5, 20], [3.5, 7]]
     assert display.ax_.get_ylim()[0] == 0
     assert display.ax_.get_ylim()[1] > 30
-    more = ActiveTripletsDisplay.from_solution(solved, ax=display.ax_)
-    assert more.n_active[-1] == solved.certificate.n_active > 0
+    overlay = ActiveTripletsDisplay.from_solution(solved, ax=display.ax_)
+    assert overlay.n_active[-1] == solved.certificate.n_active > 0
     assert display.ax_.get_yscale() == "log"
-    assert display.ax_.get_ylim()[0] < 7 < more.n_active.max() < display.ax_.get_ylim()[1]
+    assert display.ax_.get_ylim()[0] < 7 < overlay.n_active.max() < display.ax_.get_ylim()[1]
     assert display.ax_.get_ylabel() == f"active triplets, of {solved.problem.source.size:,}"
     nothing = ActiveTripletsDisplay.from_trace(Trace([TraceRow(0, 1.0, 1.0, 0.0)]))
     assert nothing.ax_.lines[0].get_ydata().tolist() == [0]

@@ -9,23 +9,23 @@ from sdpmetric.core.pairs import pairs_of_labels
 INDEX = np.array([0, 1, 1, 0, 2, 1, 0, 0, 1, 1], dtype=np.int32)  # 4, 5 and 1
 
 
-@pytest.mark.parametrize("listed", [0, 100])
+@pytest.mark.parametrize("enumerated", [0, 100])
 @pytest.mark.parametrize("n_pairs", [1, 5, 16, 29, 1000])
-def test_as_many_of_each_kind_as_asked_for_or_as_there_are(monkeypatch, listed, n_pairs):
-    monkeypatch.setattr(module, "LISTED", listed)
+def test_as_many_of_each_kind_as_asked_for_or_as_there_are(monkeypatch, enumerated, n_pairs):
+    monkeypatch.setattr(module, "LISTED", enumerated)
     pairs, similar = pairs_of_labels(INDEX, n_pairs, 3)
     assert (pairs[:, 0] < pairs[:, 1]).all()
     assert len(np.unique(pairs, axis=0)) == len(pairs)
     np.testing.assert_array_equal(similar, INDEX[pairs[:, 0]] == INDEX[pairs[:, 1]])
     assert similar.sum() == min(n_pairs, 16)
     assert (~similar).sum() == min(n_pairs, 29)
-    again, _ = pairs_of_labels(INDEX, n_pairs, 3)
-    np.testing.assert_array_equal(again, pairs)
+    repeated, _ = pairs_of_labels(INDEX, n_pairs, 3)
+    np.testing.assert_array_equal(repeated, pairs)
 
 
-@pytest.mark.parametrize("listed", [0, 100])
-def test_every_pair_is_drawn_equally_often(monkeypatch, listed):
-    monkeypatch.setattr(module, "LISTED", listed)
+@pytest.mark.parametrize("enumerated", [0, 100])
+def test_every_pair_is_drawn_equally_often(monkeypatch, enumerated):
+    monkeypatch.setattr(module, "LISTED", enumerated)
     counts = np.zeros((10, 10))
     for seed in range(3000):
         pairs, _ = pairs_of_labels(INDEX, 1, seed)

@@ -21,17 +21,21 @@ STREAMS = {
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_pairs_at_once_one_at_a_time_and_in_parts_are_the_same_stream(name):
-    make, given = STREAMS[name]
-    whole, single, parts = make().partial_fit(X, PAIRS, given), make(), make().partial_fit(X, PAIRS[:25], given[:25])
-    for (i, j), y in zip(PAIRS, given, strict=True):
+    make, answers = STREAMS[name]
+    at_once, single, in_pieces = (
+        make().partial_fit(X, PAIRS, answers),
+        make(),
+        make().partial_fit(X, PAIRS[:25], answers[:25]),
+    )
+    for (i, j), y in zip(PAIRS, answers, strict=True):
         single.update(X[i], X[j], y)
-    parts = pickle.loads(pickle.dumps(parts)).partial_fit(X, PAIRS[25:], given[25:])
-    assert whole.n_updates > 0
-    for other in (single, parts):
-        assert other.n_updates == whole.n_updates
-        assert other.cumulative_loss == pytest.approx(whole.cumulative_loss, rel=1e-12)
+    in_pieces = pickle.loads(pickle.dumps(in_pieces)).partial_fit(X, PAIRS[25:], answers[25:])
+    assert at_once.n_updates > 0
+    for copy in (single, in_pieces):
+        assert copy.n_updates == at_once.n_updates
+        assert copy.cumulative_loss == pytest.approx(at_once.cumulative_loss, rel=1e-12)
     # What is lost by a further pair tells the metric.
-    lost = [one.update([1.0, 0.0, 2.0], [0.0, -1.0, 0.5], given[0]) for one in (whole, single, parts)]
-    lost = [getattr(outcome, "loss", outcome) for outcome in lost]
-    assert lost[0] > 0.0
-    assert lost[1:] == pytest.approx(lost[:1] * 2, rel=1e-9)
+    losses = [learner.update([1.0, 0.0, 2.0], [0.0, -1.0, 0.5], answers[0]) for learner in (at_once, single, in_pieces)]
+    losses = [getattr(outcome, "loss", outcome) for outcome in losses]
+    assert losses[0] > 0.0
+    assert losses[1:] == pytest.approx(losses[:1] * 2, rel=1e-9)

@@ -50,8 +50,8 @@ def check_sandwich(problem: sm.POLAProblem) -> None:
         assert solution.certificate.proves_optimal(PROMISES[name])
         loop = loop_objective(problem, solution.metric, solution.extras["threshold"])
         assert abs(loop - solution.objective) <= 1e-8 * max(1.0, solution.objective)
-        for other in solutions.values():
-            assert solution.lower_bound <= other.objective + rounding(other.objective), sm.compare(solution, other)
+        for rival in solutions.values():
+            assert solution.lower_bound <= rival.objective + rounding(rival.objective), sm.compare(solution, rival)
 
 
 def assert_contradiction(problem: sm.POLAProblem, solution: sm.Solution) -> None:
@@ -75,7 +75,7 @@ def test_sandwich(seed: int) -> None:
 
 # -- by hand: one similar pair at distance 1 and one dissimilar pair at distance 2 on a line ---------------------------
 
-LINE, BOTH = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]]
+LINE, TWO_PAIRS = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]]
 
 
 @pytest.mark.parametrize(
@@ -88,20 +88,20 @@ LINE, BOTH = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]]
 )
 @pytest.mark.parametrize("solver", PROMISES)
 def test_one_pair_of_each_kind_by_hand(start, weight, A, b, dual, value, solver) -> None:
-    problem = sm.POLAProblem(LINE, BOTH, [True, False], weight, start)
+    problem = sm.POLAProblem(LINE, TWO_PAIRS, [True, False], weight, start)
     solution = sm.solve(problem, solver=solver)
     assert abs(solution.objective - value) <= 1e-6 * value
     assert_same(problem.objective(metric=[[A]], threshold=b), value)
     certificate = problem.certify(metric=[[A]], threshold=b, dual=dual)
     assert_same(certificate.lower_bound, value)
     assert certificate.relative_gap <= 1e-9
-    other = np.add(dual, [0.08, -0.03])
-    assert problem.certify(metric=[[A]], threshold=b, dual=other).lower_bound < value - 1e-4
+    perturbed = np.add(dual, [0.08, -0.03])
+    assert problem.certify(metric=[[A]], threshold=b, dual=perturbed).lower_bound < value - 1e-4
 
 
 def test_only_similar_pairs() -> None:
     for weight in (None, 0.3):
-        problem = sm.POLAProblem(LINE, BOTH, [1, 1], weight, 2.5)
+        problem = sm.POLAProblem(LINE, TWO_PAIRS, [1, 1], weight, 2.5)
         for solver in PROMISES:
             solution = sm.solve(problem, solver=solver)
             assert (solution.status, solution.objective, solution.extras["threshold"]) == (sm.Status.OPTIMAL, 0.0, 2.5)
@@ -110,7 +110,7 @@ def test_only_similar_pairs() -> None:
 
 def test_only_dissimilar_pairs() -> None:
     # A v^2 >= b + 1 at b = 1 and v = 1, 2: A = 2 for the shorter one; b_1 = 1 cannot be undercut.
-    problem = sm.POLAProblem(LINE, BOTH, [-1, -1])
+    problem = sm.POLAProblem(LINE, TWO_PAIRS, [-1, -1])
     assert "0 similar and 2 dissimilar pairs; hard margin" in problem.describe()
     for solver in PROMISES:
         assert abs(sm.solve(problem, solver=solver).objective - 2.0) <= 1e-5
@@ -156,9 +156,9 @@ def test_a_contradiction_is_saved_and_loaded(tmp_path) -> None:
     problem = sm.POLAProblem(LINE, [[0, 1], [1, 0]], [True, False])
     solution = sm.solve(problem)
     solution.save(tmp_path / "solution.npz")
-    again = sm.Solution.load(tmp_path / "solution.npz", problem)
-    assert (again.certificate, again.status) == (solution.certificate, solution.status)
-    assert np.array_equal(again.dual, solution.dual)
+    loaded = sm.Solution.load(tmp_path / "solution.npz", problem)
+    assert (loaded.certificate, loaded.status) == (solution.certificate, solution.status)
+    assert np.array_equal(loaded.dual, solution.dual)
 
 
 # -- pairs that contradict each other ----------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ def test_pairs_that_nearly_contradict_each_other_do_not(similar, dissimilar, tru
     """Some metric keeps the margins of each, exactly: a diagonal one, or one along ``(1, -1)``."""
     V = np.array([similar, dissimilar], dtype=float)
     A = np.diag(truth) if min(truth) >= 0 else truth[0] * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    near, far = (float(v @ A @ v) for v in V)
-    assert far - near >= 2.0 - 1e-9
+    first, second = (float(v @ A @ v) for v in V)
+    assert second - first >= 2.0 - 1e-9
     problem = sm.POLAProblem(np.concatenate([V, [[0, 0]]]), [[0, 2], [1, 2]], [True, False])
     assert problem.contradiction([np.ones(2)]) is None
     assert problem.contradiction([np.array([1.0, 1.0 + 1e-9])]) is None

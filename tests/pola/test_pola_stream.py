@@ -14,9 +14,9 @@ from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.pola.problem import POLAProblem
 
 
-def distance(one: Threshold, other: Threshold) -> float:
+def distance(first: Threshold, second: Threshold) -> float:
     """Squared distance of two points."""
-    return float(np.sum((one.metric - other.metric) ** 2) + (one.threshold - other.threshold) ** 2)
+    return float(np.sum((first.metric - second.metric) ** 2) + (first.threshold - second.threshold) ** 2)
 
 
 def random_stream(seed: int, noise: float = 0.0) -> tuple[POLAProblem, np.ndarray]:
@@ -52,16 +52,16 @@ def check_theorems(problem: POLAProblem, order: np.ndarray) -> float:
         loss = before.loss(v, sign)
         squared += loss**2
         mistakes += sign * (before.threshold - v @ before.metric @ v) <= 0
-        given = stream.update(problem.X[problem.pairs[t, 0]], problem.X[problem.pairs[t, 1]], problem.similar[t])
-        assert abs(given - loss) <= rounding(loss)
-        moved, step = project_margin(before, v, sign)
-        after, scale = state_of(stream), max(1.0, np.abs(moved.metric).max())
+        outcome = stream.update(problem.X[problem.pairs[t, 0]], problem.X[problem.pairs[t, 1]], problem.similar[t])
+        assert abs(outcome - loss) <= rounding(loss)
+        projected, step = project_margin(before, v, sign)
+        after, scale = state_of(stream), max(1.0, np.abs(projected.metric).max())
         # Section 3.2: the projection onto both sets, at most one eigenvalue below 0, after similar pairs only, and a
         # threshold that only dissimilar pairs can bring down to 1.
-        full = project_cone(moved)
+        full = project_cone(projected)
         assert np.abs(full.metric - after.metric).max() <= 1e-9 * scale
         assert abs(full.threshold - after.threshold) <= rounding(full.threshold)
-        assert (np.linalg.eigvalsh(moved.metric) < -1e-9 * scale).sum() <= (sign > 0)
+        assert (np.linalg.eigvalsh(projected.metric) < -1e-9 * scale).sum() <= (sign > 0)
         # Each update comes nearer to the comparator by the squared length of its first projection, at least.
         size = distance(before, best)
         assert size - distance(after, best) >= step * loss - 1e-8 * max(1.0, size)
@@ -94,15 +94,15 @@ def check_kernel(problem: POLAProblem, order: np.ndarray) -> None:
     d, start = problem.X.shape[1], problem.initial_threshold
     for kernel, parameters in (("linear", {}), ("rbf", {"gamma": 0.5})):
         _, Z = FeatureSpace.of(problem.X, kernel, parameters)
-        plain = sm.POLAStream(Z.shape[1], start).partial_fit(Z, pairs, similar)
+        linear = sm.POLAStream(Z.shape[1], start).partial_fit(Z, pairs, similar)
         stream = sm.KernelPOLAStream(d, kernel, start, kernel_params=parameters)
         half = len(pairs) // 2
         stream.partial_fit(problem.X, pairs[:half], similar[:half]).partial_fit(problem.X, pairs[half:], similar[half:])
         accuracy = 1e-9 if kernel == "linear" else 1e-6
-        q, expected = stream.distances(problem.X, pairs), plain.distances(Z, pairs)
+        q, expected = stream.distances(problem.X, pairs), linear.distances(Z, pairs)
         assert np.abs(q - expected).max() <= accuracy * max(1.0, expected.max())
-        assert abs(stream.cumulative_loss - plain.cumulative_loss) <= accuracy * max(1.0, plain.cumulative_loss)
-        assert stream.mistakes == plain.mistakes
+        assert abs(stream.cumulative_loss - linear.cumulative_loss) <= accuracy * max(1.0, linear.cumulative_loss)
+        assert stream.mistakes == linear.mistakes
         # Differences of n points span n - 1 dimensions at most.
         assert len(stream.support) <= (d if kernel == "linear" else len(problem.X) - 1)
         optimum = sm.solve(POLAProblem(Z, problem.pairs, problem.similar, None, start))
@@ -262,7 +262,7 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
     X = rng.normal(size=(4, 2))
     stream.partial_fit(X, [[0, 1], [2, 3]], [-1, 1])
     before = stream.metric
-    for given, message in (
+    for arguments, message in (
         ((X[:, :1], [[0, 1]], [1]), "this stream has 2"),
         ((np.full((4, 2), np.nan), [[0, 1]], [1]), "NaN"),
         ((X, [[0, 4]], [1]), r"outside 0\.\.3"),
@@ -272,8 +272,8 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         ((1e40 * X, [[0, 1]], [-1]), "overflow") if make is sm.POLAStream else ((X, [], []), "empty"),
     ):
         with pytest.raises(ValueError, match=message):
-            stream.partial_fit(*given)
-    for given, message in (
+            stream.partial_fit(*arguments)
+    for arguments, message in (
         (([1.0], [2.0, 1.0], True), "u must be a vector with 2 features"),
         (([1.0, 2.0], [2.0, np.inf], True), "v contains NaN or infinity"),
         (([1.0, 2.0], [2.0, 1.0], 2), r"\+1"),
@@ -281,13 +281,13 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         (([2.0, 1.0], [1j, 1.0], True), "real numbers"),
     ):
         with pytest.raises(ValueError, match=message):
-            stream.update(*given)
+            stream.update(*arguments)
     assert np.array_equal(before, stream.metric)
     assert stream.n_pairs == 2
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "message"),
+    ("make", "options", "message"),
     [
         *[
             (make, *row)
@@ -306,9 +306,9 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         (sm.KernelPOLAStream, {"kernel_params": 0.3}, "must be a dict"),
     ],
 )
-def test_bad_parameters(make, given, message) -> None:
+def test_bad_parameters(make, options, message) -> None:
     with pytest.raises(ValueError, match=message):
-        make(**{"n_features": 2, **given})
+        make(**{"n_features": 2, **options})
 
 
 @pytest.mark.parametrize("kernel", [lambda X, Y: -X @ Y.T, lambda X, Y: np.sum((X[:, None] - Y) ** 2, axis=2)])
@@ -323,10 +323,10 @@ def test_regret_bound_with_gamma_counts_the_gamma() -> None:
     problem = sm.POLAProblem([[0.0], [0.3]], [[0, 1]] * 30, [False] * 30)
     solution = sm.solve(problem, solver="online", gamma=100.0)
     judged = sm.regret(problem, solution, gamma=100.0)
-    objective, least = comparator(problem, 100.0)
+    objective, minimum = comparator(problem, 100.0)
     assert judged.objective > 20.0 * 2.0 * problem.radius * objective
     assert judged.objective <= judged.regret_bound
-    assert judged.regret_bound == pytest.approx(2.0 * (problem.radius + 100.0) * least, rel=1e-5)
+    assert judged.regret_bound == pytest.approx(2.0 * (problem.radius + 100.0) * minimum, rel=1e-5)
 
 
 def test_pairs_that_nearly_contradict_each_other_cost_nothing() -> None:

@@ -25,8 +25,8 @@ def metrics(rng):
     A = rng.normal(size=(3, 3))
     symmetric = cp.Variable((3, 3), symmetric=True)
     symmetric.value = A + A.T
-    plain = cp.Variable((3, 3))
-    plain.value = A  # not symmetric: the quadratic form is what it is
+    variable = cp.Variable((3, 3))
+    variable.value = A  # not symmetric: the quadratic form is what it is
     small = cp.Variable((2, 2), symmetric=True)
     small.value = np.array([[2.0, -0.3], [-0.3, 1.0]])
     P = rng.normal(size=(3, 2))
@@ -34,13 +34,13 @@ def metrics(rng):
     weights.value = rng.normal(size=3)
     scale = cp.Parameter(nonneg=True, value=0.7)
     constant = cp.Constant(A @ A.T)
-    return [symmetric, plain, P @ small @ P.T, cp.diag(weights), scale * symmetric, symmetric + constant, constant]
+    return [symmetric, variable, P @ small @ P.T, cp.diag(weights), scale * symmetric, symmetric + constant, constant]
 
 
-@pytest.mark.parametrize("which", range(7))
-def test_atoms_are_what_loops_find(data, rng, which):
+@pytest.mark.parametrize("atom", range(7))
+def test_atoms_are_what_loops_find(data, rng, atom):
     X, pairs = data
-    M = metrics(rng)[which]
+    M = metrics(rng)[atom]
     A = M.value.toarray() if hasattr(M.value, "toarray") else M.value
     assert_close(sm.squared_distances(M, X, pairs).value, loops(X, A, pairs), 1.0)
     expected = loops(X, A, TRIPLETS[:, [0, 2]]) - loops(X, A, TRIPLETS[:, [0, 1]])
@@ -55,18 +55,18 @@ def test_no_rows_and_single_precision(data):
     assert sm.squared_distances(M, X, np.zeros((0, 2), int)).shape == (0,)
     assert sm.triplet_margins(M, X, []).shape == (0,)
     X32 = X.astype(np.float32)
-    found = sm.squared_distances(M, X32, pairs).value
-    assert_close(found, loops(X32.astype(float), np.eye(3), pairs))
+    distances = sm.squared_distances(M, X32, pairs).value
+    assert_close(distances, loops(X32.astype(float), np.eye(3), pairs))
 
 
 def test_the_cone_has_a_dual_value_and_names_of_its_own():
     M, cone = sm.metric_variable(2)
-    N, other = sm.metric_variable(2, name="N")
-    program = cp.Problem(cp.Minimize(cp.trace(M + N)), [cone, other, M[0, 0] - N[1, 1] >= 1])
+    N, second = sm.metric_variable(2, name="N")
+    program = cp.Problem(cp.Minimize(cp.trace(M + N)), [cone, second, M[0, 0] - N[1, 1] >= 1])
     program.solve(solver="CLARABEL")
     assert program.value == pytest.approx(1.0, abs=1e-6)
     assert cone.dual_value == pytest.approx(np.diag([0.0, 1.0]), abs=1e-6)
-    assert [cone.label, other.label, M.name(), N.name()] == ["cone", "cone_N", "M", "N"]
+    assert [cone.label, second.label, M.name(), N.name()] == ["cone", "cone_N", "M", "N"]
 
 
 def test_lifted_distances_are_the_same_in_fewer_numbers(data, rng):

@@ -34,18 +34,18 @@ def programs():
     sys.modules.pop("programs", None)
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_planted_optima_are_within(programs, part):
+@pytest.mark.parametrize("group", range(4))
+def test_planted_optima_are_within(programs, group):
     missed, widths = [], []
-    for seed in range(696 + 24 * part, 720 + 24 * part):
+    for seed in range(696 + 24 * group, 720 + 24 * group):
         case = programs.planted(seed)
-        found = sm.bound(case.problem)
-        wrong, proven = programs.judged(found, case.optimum)
+        bound = sm.bound(case.problem)
+        wrong, proven = programs.judged(bound, case.optimum)
         assert not wrong, f"seed {seed}, {case.kind}"
-        assert found.rigor == "float"
+        assert bound.rigor == "float"
         if case.interior and math.isfinite(case.optimum):
             missed += [] if proven else [seed]
-            widths.append(found.relative_width)
+            widths.append(bound.relative_width)
     assert len(missed) <= 0.05 * len(widths)
     assert np.median(widths) <= 1e-6
 
@@ -55,16 +55,16 @@ def test_published_values_are_within(programs, solver):
     for make, value in programs.KNOWN.values():
         if value is None or (solver == "SCS" and math.isinf(value)):
             continue
-        found = sm.bound(make(), solver)
-        assert found.lower_bound <= value * (1 - 1e-15 * np.sign(-value)) if value < math.inf else found.lower_bound
-        assert found.upper_bound >= value * (1 - 1e-15)
-        assert math.isinf(value) or found.relative_width <= 1e-5
+        bound = sm.bound(make(), solver)
+        assert bound.lower_bound <= value * (1 - 1e-15 * np.sign(-value)) if value < math.inf else bound.lower_bound
+        assert bound.upper_bound >= value * (1 - 1e-15)
+        assert math.isinf(value) or bound.relative_width <= 1e-5
 
 
 def test_chsh_and_theta_in_rational_numbers(programs):
     for problem, square in ((programs.chsh(), 8), (programs.theta(5), 5)):
-        found = sm.bound(problem)
-        assert Fraction(found.lower_bound) ** 2 <= square <= Fraction(found.upper_bound) ** 2
+        bound = sm.bound(problem)
+        assert Fraction(bound.lower_bound) ** 2 <= square <= Fraction(bound.upper_bound) ** 2
 
 
 def diagonal():
@@ -74,26 +74,26 @@ def diagonal():
 
 def test_what_an_interval_says():
     x, problem = diagonal()
-    found = sm.bound(problem)
-    assert found.lower_bound <= 3 <= found.upper_bound
-    assert np.allclose(found.point["x"], 1.0, atol=1e-6)
+    bound = sm.bound(problem)
+    assert bound.lower_bound <= 3 <= bound.upper_bound
+    assert np.allclose(bound.point["x"], 1.0, atol=1e-6)
     assert x.value is None
-    assert str(found).startswith("The minimum is between ")
-    low, high = (Fraction(word.rstrip(",")) for word in str(found).split()[4:7:2])
-    assert low <= Fraction(found.lower_bound) <= Fraction(found.upper_bound) <= high
+    assert str(bound).startswith("The minimum is between ")
+    low, high = (Fraction(word.rstrip(",")) for word in str(bound).split()[4:7:2])
+    assert low <= Fraction(bound.lower_bound) <= Fraction(bound.upper_bound) <= high
     assert "infeasible" in str(sm.bound(cp.Problem(cp.Minimize(x[0]), [x >= 1, x <= 0])))
     assert "infeasible" in str(sm.bound(cp.Problem(cp.Maximize(x[0]), [x >= 1, x <= 0])))
-    most = sm.bound(cp.Problem(cp.Maximize(x[0]), [x >= 1]))
-    assert most.lower_bound == most.upper_bound == math.inf
-    assert "unbounded" in str(most)
+    maximum = sm.bound(cp.Problem(cp.Maximize(x[0]), [x >= 1]))
+    assert maximum.lower_bound == maximum.upper_bound == math.inf
+    assert "unbounded" in str(maximum)
 
 
 def test_a_radius_is_an_assumption_and_named():
     """At an infimum that is not attained nothing is bounded, and the dual cone has no interior point."""
     X = cp.Variable((2, 2), PSD=True)
     problem = cp.Problem(cp.Minimize(X[0, 0]), [X[0, 1] == 1])
-    plain, assumed = sm.bound(problem), sm.bound(problem, radius=1e3)
-    assert (plain.lower_bound, plain.rigor) == (-math.inf, "float")
+    unconditional, assumed = sm.bound(problem), sm.bound(problem, radius=1e3)
+    assert (unconditional.lower_bound, unconditional.rigor) == (-math.inf, "float")
     assert -1e-3 <= assumed.lower_bound <= 1e-3
     assert assumed.rigor == "assumption"
     assert "larger than 1000" in str(assumed)
@@ -124,9 +124,9 @@ def test_parameters_have_their_values():
     problem = cp.Problem(cp.Minimize(x), [x >= p])
     for value in (2.0, 5.0):
         p.value = value
-        found = sm.bound(problem)
-        assert found.lower_bound <= value <= found.upper_bound
-        assert found.relative_width <= 1e-6
+        bound = sm.bound(problem)
+        assert bound.lower_bound <= value <= bound.upper_bound
+        assert bound.relative_width <= 1e-6
 
 
 def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
@@ -138,8 +138,8 @@ def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
         optimum = Fraction(canonical.sign) * case.optimum - Fraction(canonical.offset)
         for size in (0.0, 1e-9, 1e-3, 1.0):
             z, x = (v + size * rng.normal(size=len(v)) * (1.0 + np.abs(v)) for v in (answer.z, answer.x))
-            for known in (nowhere, reach(program, math.inf)):
-                low = lower_bound(program, z, x, known, weighted=bool(rng.integers(2))).value
+            for region in (nowhere, reach(program, math.inf)):
+                low = lower_bound(program, z, x, region, weighted=bool(rng.integers(2))).value
                 assert low == -math.inf or Fraction(low) * Fraction(2) ** units.objective <= optimum
             high = upper_bound(program, x).value
             assert high == math.inf or Fraction(high) * Fraction(2) ** units.objective >= optimum
@@ -171,8 +171,8 @@ def test_large_sparse_matrices_are_proven_definite_too(monkeypatch, rng):
     monkeypatch.setattr(enclosure, "DENSE", 10)
     sparse = Definite.of(W, 0 * W)
     exact = np.linalg.svd((W @ sp.diags_array(np.ldexp(1.0, sparse.powers))).toarray(), compute_uv=False)[-1] ** 2
-    for found in (dense, sparse):
-        assert 0.1 * exact < found.least <= exact * (1 + 1e-12)
+    for bound in (dense, sparse):
+        assert 0.1 * exact < bound.least <= exact * (1 + 1e-12)
     v = rng.normal(size=40)
     assert np.allclose(sparse.solve(v), dense.solve(v))
 
@@ -199,11 +199,11 @@ def test_curvature_that_is_not_proven_gives_no_bound():
 def test_time_ends(programs):
     """No time proves nothing, a little proves what it can, and time that is none is an error."""
     problem = programs.large("SDP", np.random.default_rng(0))
-    found = sm.bound(problem, max_time=1e-9)
-    assert (found.lower_bound, found.upper_bound) == (-math.inf, math.inf)
-    whole, some = sm.bound(problem, max_time=1e9), sm.bound(problem, "SCS", max_time=0.05)
-    assert some.lower_bound <= whole.upper_bound
-    assert whole.lower_bound <= some.upper_bound
+    bound = sm.bound(problem, max_time=1e-9)
+    assert (bound.lower_bound, bound.upper_bound) == (-math.inf, math.inf)
+    unlimited, some = sm.bound(problem, max_time=1e9), sm.bound(problem, "SCS", max_time=0.05)
+    assert some.lower_bound <= unlimited.upper_bound
+    assert unlimited.lower_bound <= some.upper_bound
     with pytest.raises(ValueError, match="max_time"):
         sm.bound(problem, max_time=-1)
 
@@ -232,13 +232,13 @@ def attacks():
 @pytest.mark.parametrize("name", attacks())
 def test_claims_are_about_the_program_as_it_is_written(name):
     problem, optimum = attacks()[name]
-    found = sm.bound(problem)
-    assert found.rigor == "float"
+    bound = sm.bound(problem)
+    assert bound.rigor == "float"
     if optimum is None:  # the deviation of 0, 5, 2.5, 2.5, 2.5 has the square 2.5
-        assert Fraction(found.lower_bound) ** 2 <= Fraction(5, 2) <= Fraction(found.upper_bound) ** 2
+        assert Fraction(bound.lower_bound) ** 2 <= Fraction(5, 2) <= Fraction(bound.upper_bound) ** 2
     else:
-        assert found.lower_bound <= optimum <= found.upper_bound
-    assert math.isfinite(found.lower_bound) or not math.isfinite(optimum) or found.reason
+        assert bound.lower_bound <= optimum <= bound.upper_bound
+    assert math.isfinite(bound.lower_bound) or not math.isfinite(optimum) or bound.reason
 
 
 def test_what_compilation_drops_or_approximates_is_refused():
@@ -261,9 +261,9 @@ def test_what_compilation_drops_or_approximates_is_refused():
             sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y - z), constraints))
     compiled = sm.bound(cp.Problem(cp.Minimize(y), [cp.power(y, 0.3, approx=False) >= 2]))
     assert (compiled.rigor, "of the compiled cone program" in str(compiled)) == ("compiled", True)
-    for shorter in (cp.power(y, 3) >= 8, cp.quad_form(x, np.eye(2)) <= 1):
-        if shorter.is_dcp():
-            assert sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y), [shorter, y >= 0])).rigor == "compiled"
+    for constraint in (cp.power(y, 3) >= 8, cp.quad_form(x, np.eye(2)) <= 1):
+        if constraint.is_dcp():
+            assert sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y), [constraint, y >= 0])).rigor == "compiled"
 
 
 def test_multipliers_points_and_reasons_are_the_users():
@@ -271,11 +271,11 @@ def test_multipliers_points_and_reasons_are_the_users():
     cost = np.array([1.0, 2.0, 3.0])
     problem = cp.Problem(cp.Maximize(-cost @ x - cp.norm(y - 1)), [cp.sum(x) == 1, x >= 0, cp.norm(y) <= 1])
     problem.solve(solver="CLARABEL")
-    found = pickle.loads(pickle.dumps(sm.bound(problem)))
-    for constraint, own in zip(problem.constraints, found.multipliers.values(), strict=True):
-        assert np.allclose(own, constraint.dual_value, atol=1e-5)
-    assert {*found.point} == {"a", "a (2)"}
-    assert found.value(cp.sum(x)) == pytest.approx(1.0)
+    bound = pickle.loads(pickle.dumps(sm.bound(problem)))
+    for constraint, values in zip(problem.constraints, bound.multipliers.values(), strict=True):
+        assert np.allclose(values, constraint.dual_value, atol=1e-5)
+    assert {*bound.point} == {"a", "a (2)"}
+    assert bound.value(cp.sum(x)) == pytest.approx(1.0)
     assert x.value is not None
     nowhere = sm.bound(cp.Problem(cp.Minimize(x[0]), [x[0] + x[1] <= -1, x >= 0]))
     assert nowhere.margin == pytest.approx(1 / 3, rel=1e-3)
@@ -320,11 +320,11 @@ def test_files_of_other_tools(tmp_path):
         '"of ours\n1\n2\n(2, -1)\n{1.0}\n0 1 1 2 1.0\n1 1 1 1 1\n1 1 2 2 1\n1 2 1 1 1\n'
     )
     for name, optimum in (("small.mps", 8), ("small.dat-s", 1)):
-        found = sm.bound(read_program(tmp_path / name))
-        assert (found.rigor, found.lower_bound <= optimum <= found.upper_bound) == ("float", True)
-        assert found.relative_width <= 1e-6
+        bound = sm.bound(read_program(tmp_path / name))
+        assert (bound.rigor, bound.lower_bound <= optimum <= bound.upper_bound) == ("float", True)
+        assert bound.relative_width <= 1e-6
         result = CliRunner().invoke(app, ["bound", str(tmp_path / name), "--json"])
-        assert (result.exit_code, json.loads(result.stdout)["lower_bound"]) == (0, found.lower_bound)
+        assert (result.exit_code, json.loads(result.stdout)["lower_bound"]) == (0, bound.lower_bound)
     assert CliRunner().invoke(app, ["bound", str(tmp_path / "none.txt")]).exit_code == 2
     for text, words in ((MPS.replace("RANGES", "WIDTHS"), "WIDTHS"), (MPS.replace("UP", "BV"), "BV")):
         (tmp_path / "bad.mps").write_text(text)
@@ -337,26 +337,26 @@ def standard_programs():
     helpers = pytest.importorskip("cvxpy.tests.solver_test_helpers")
     kinds = ("lp", "qp", "socp", "sdp", "expcone", "pcp")
     names = [name for name in vars(helpers) if name.split("_")[0] in kinds and "mip" not in name]
-    found = {}
+    programs = {}
     for name in names:
         parameters = inspect.signature(getattr(helpers, name)).parameters.values()
         if all(p.default is not p.empty for p in parameters):
-            found[name] = getattr(helpers, name)()
-    return found
+            programs[name] = getattr(helpers, name)()
+    return programs
 
 
 def test_cvxpys_own_programs_for_solvers():
     """Values that are expected are rounded, and of expcone_1 wrong in the ninth digit."""
     tight, cases = 0, standard_programs()
     for name, case in cases.items():
-        found, value = sm.bound(case.prob), case.expect_val
-        assert found.lower_bound <= found.upper_bound, name
+        bound, value = sm.bound(case.prob), case.expect_val
+        assert bound.lower_bound <= bound.upper_bound, name
         if value is not None and math.isfinite(value):
             room = 1e-5 * max(1.0, abs(value))
-            assert found.lower_bound - room <= value <= found.upper_bound + room, name
-            tight += found.relative_width <= 1e-6
+            assert bound.lower_bound - room <= value <= bound.upper_bound + room, name
+            tight += bound.relative_width <= 1e-6
         elif value is not None:
-            assert found.upper_bound == value or found.lower_bound == value or math.isinf(found.relative_width), name
+            assert bound.upper_bound == value or bound.lower_bound == value or math.isinf(bound.relative_width), name
     assert len(cases) >= 20
     assert tight >= 17
 
@@ -382,12 +382,12 @@ def test_radii_contain_the_coefficients_in_fractions(name, scale, rng):
     problem = cp.Problem(cp.Minimize(cp.sum(x)), [make(x, *map(cp.Constant, (A, b, c)), cp.mean) == 0])
     program = Canonical.of(problem).program
     exact = [fractions(v) for v in (A, b, c)]
-    at = [make(point, *exact, lambda v: sum(v) / 4) for point in fractions(np.vstack([np.zeros(4), np.eye(4)]))]
+    values_at = [make(point, *exact, lambda v: sum(v) / 4) for point in fractions(np.vstack([np.zeros(4), np.eye(4)]))]
     radii = program.radii
     for i in range(6):
-        assert abs(Fraction(float(program.b[i])) - at[0][i]) <= Fraction(float(radii.b[i]))
+        assert abs(Fraction(float(program.b[i])) - values_at[0][i]) <= Fraction(float(radii.b[i]))
         for j in range(4):
-            slope = at[j + 1][i] - at[0][i]
+            slope = values_at[j + 1][i] - values_at[0][i]
             assert abs(Fraction(float(program.A[i, j])) + slope) <= Fraction(float(radii.A[i, j]))
     if name in ("product", "powers of 2"):
         assert program.off is None

@@ -27,12 +27,16 @@ def test_solution_and_duals_are_optimal_by_the_oracle(kind, mu, loss, ridge):
     """The Karush-Kuhn-Tucker conditions, from the paper's formulas: feasible both ways, and no gap between."""
     instance = make_instance(kind, 1, mu=mu, ridge=ridge, loss=loss)
     statement, program = instance.statement, solved(to_cvxpy(instance.problem))
-    parts = named(program)
-    a, M, S = parts["margins"].dual_value, parts["M"].value, parts["cone"].dual_value
+    constraints_by_name = named(program)
+    a, M, S = (
+        constraints_by_name["margins"].dual_value,
+        constraints_by_name["M"].value,
+        constraints_by_name["cone"].dual_value,
+    )
     size = abs(program.value)
     expected = statement.cost_matrix()
-    for t, at_ in zip(all_triplets(instance.problem).to_array(), a, strict=True):
-        expected = expected - at_ * statement.margin_matrix(tuple(t))
+    for t, multiplier in zip(all_triplets(instance.problem).to_array(), a, strict=True):
+        expected = expected - multiplier * statement.margin_matrix(tuple(t))
     units = np.abs(statement.cost_matrix()).max()
     assert np.abs(M).max() > 1e-2
     assert np.linalg.eigvalsh(M)[0] >= -1e-6 * np.abs(M).max()

@@ -25,27 +25,27 @@ def random_step(seed, d=9, r=4, k=3, size=0.02):
 
 
 def retracted(L, V, c, reach=1.0):
-    moved, gram = L.copy(), L @ L.T
-    share = loops.retract(moved, gram, V, V @ L.T, c.copy(), reach)
-    return moved, gram, share
+    factor, gram = L.copy(), L @ L.T
+    share = loops.retract(factor, gram, V, V @ L.T, c.copy(), reach)
+    return factor, gram, share
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_algorithm_1_is_lemma_3_2_evaluated_densely(seed):
     L, V, c = random_step(seed)
-    moved, gram, share = retracted(L, V, c)
+    factor, gram, share = retracted(L, V, c)
     assert share == 1.0
     dense = oracles.retraction(L.T @ L, (V.T * c) @ V)
-    np.testing.assert_allclose(moved.T @ moved, dense, atol=1e-12 * np.abs(dense).max())
-    np.testing.assert_allclose(gram, moved @ moved.T, atol=1e-12 * np.abs(gram).max())
-    assert np.abs(oracles.retraction(L.T @ L, (V.T * c) @ V, wrong=True) - moved.T @ moved).max() > 0.1
+    np.testing.assert_allclose(factor.T @ factor, dense, atol=1e-12 * np.abs(dense).max())
+    np.testing.assert_allclose(gram, factor @ factor.T, atol=1e-12 * np.abs(gram).max())
+    assert np.abs(oracles.retraction(L.T @ L, (V.T * c) @ V, wrong=True) - factor.T @ factor).max() > 0.1
 
 
 def test_steps_beyond_the_reach_of_the_retraction_are_shortened():
     L, V, c = random_step(1, size=50.0)
-    moved, _, share = retracted(L, V, c)
+    factor, _, share = retracted(L, V, c)
     assert 0 < share < 1
-    np.testing.assert_allclose(moved, retracted(L, V, share * c, np.inf)[0], atol=1e-10)
+    np.testing.assert_allclose(factor, retracted(L, V, share * c, np.inf)[0], atol=1e-10)
     H = np.linalg.solve(L @ L.T, L @ V.T)
     assert share * np.sum(np.abs(c) * np.sum(H**2, axis=0)) == pytest.approx(1.0)
     assert retracted(np.zeros((2, 9)), V, c)[2] == 0.0
@@ -55,8 +55,8 @@ def loop_objective(problem, X, Q, L, weights_of):
     """The statement, written as loops."""
     total, R = 0.0, problem.relevance
     for q in R.queries:
-        for near in R.relevant(q):
-            d_near = np.sum((L @ (Q[q] - X[near])) ** 2)
+        for relevant in R.relevant(q):
+            d_near = np.sum((L @ (Q[q] - X[relevant])) ** 2)
             h = [1.0 + d_near - np.sum((L @ (Q[q] - X[far])) ** 2) for far in R.irrelevant(q)]
             v = sum(value > 0 for value in h)
             hinge = weights_of(len(h))[v] / v * sum(value for value in h if value > 0) if v else 0.0
@@ -64,13 +64,13 @@ def loop_objective(problem, X, Q, L, weights_of):
     return total
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("with_queries", [False, True])
 @pytest.mark.parametrize(("loss", "gamma"), [("warp", 1.0), ("warp", 3.0), ("auc", 1.0)])
-def test_objective_is_the_statement_and_gradient_its_derivative(apart, loss, gamma):
+def test_objective_is_the_statement_and_gradient_its_derivative(with_queries, loss, gamma):
     X, y = labeled()
     rng = np.random.default_rng(1)
-    Q = rng.normal(size=(6, 5)) if apart else None
-    relevance = sm.Relevance.from_labels(y, [0, 1, 2, 2, 1, 0]) if apart else y
+    Q = rng.normal(size=(6, 5)) if with_queries else None
+    relevance = sm.Relevance.from_labels(y, [0, 1, 2, 2, 1, 0]) if with_queries else y
     problem = sm.FRMLProblem(X, relevance, 2, loss, gamma, 0.05, Q)
     L = 0.5 * rng.normal(size=(2, 5))
     expected = loop_objective(problem, X, X if Q is None else Q, L, lambda n: expected_weights(loss, n, gamma))
@@ -114,17 +114,17 @@ def test_early_stopping_keeps_the_metric_that_ranks_best_and_counts_evaluations(
     X, y = labeled(6, sizes=(60, 50, 40), d=6)
     X[:, 1:] *= 4.0
     problem = sm.FRMLProblem(X, y, 2, gamma=2.0)
-    found = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
-    assert found.status is sm.Status.STOPPED_EARLY
-    scores = found.trace["score"]
+    solution = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
+    assert solution.status is sm.Status.STOPPED_EARLY
+    scores = solution.trace["score"]
     assert scores.argmax() == len(scores) - 5
     assert scores.max() > scores[0] + 0.1
-    assert found.n_iter > 2 * len(X)
-    assert found.certificate.kind == "stationarity"
-    again = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
-    np.testing.assert_array_equal(again.components, found.components)
-    other = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80, random_state=1)
-    assert np.abs(other.components - found.components).max() > 1e-6
+    assert solution.n_iter > 2 * len(X)
+    assert solution.certificate.kind == "stationarity"
+    repeated = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
+    np.testing.assert_array_equal(repeated.components, solution.components)
+    other_seed = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80, random_state=1)
+    assert np.abs(other_seed.components - solution.components).max() > 1e-6
     short = sm.solve(problem, max_iter=500)
     assert short.status is sm.Status.USER_LIMIT
     assert problem.fingerprint() != sm.FRMLProblem(X, y, 2).fingerprint()
@@ -143,8 +143,8 @@ def test_update_takes_batches_and_the_loop_does_the_same_steps():
     assert np.abs(stream.components - before).max() > 0
     assert stream.metric.shape == (5, 5)
     copy = pickle.loads(pickle.dumps(stream))
-    for one in (stream, copy):
-        one.partial_fit(X, y, n_steps=50)
+    for learner in (stream, copy):
+        learner.partial_fit(X, y, n_steps=50)
     np.testing.assert_array_equal(stream.components, copy.components)
     assert stream.n_updates == 51
     assert stream.n_items == 102
@@ -152,11 +152,11 @@ def test_update_takes_batches_and_the_loop_does_the_same_steps():
 
 
 def test_a_single_step_is_the_retraction_along_the_gradient_of_the_sampled_loss():
-    query, near, far = np.array([[0.3, -1.0, 0.5], [1.0, 0.2, 0.1], [0.2, -0.7, 0.9]])
+    query, relevant, irrelevant = np.array([[0.3, -1.0, 0.5], [1.0, 0.2, 0.1], [0.2, -0.7, 0.9]])
     start = np.array([[0.7, 0.1, -0.3], [0.2, 0.9, 0.4]])
     stream = sm.FRMLStream(3, 2, batch_size=1, step=0.05, regularization=0.2, scale=2.0, init=start)
-    loss = stream.update(query, near, [far])
-    u, v = query - near, query - far
+    loss = stream.update(query, relevant, [irrelevant])
+    u, v = query - relevant, query - irrelevant
     hinge = 1.0 + np.sum((start @ u) ** 2) - np.sum((start @ v) ** 2)
     assert hinge > 0
     assert loss == pytest.approx(0.5 * hinge + 0.2 * np.sum((start @ u) ** 2))

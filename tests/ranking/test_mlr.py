@@ -22,28 +22,28 @@ def make(loss, seed=0, C=3.0, d=2):
 
 def loop_objective(X, related, Q, loss, C, M):
     """Every ranking of every query, feature by feature as the paper states it."""
-    total, asked = 0.0, related.queries.tolist()
-    for q in asked:
-        near, far = related.relevant(q).tolist(), related.irrelevant(q).tolist()
-        phi = {x: -np.outer(Q[q] - X[x], Q[q] - X[x]) for x in near + far}
+    total, queries = 0.0, related.queries.tolist()
+    for q in queries:
+        relevant, irrelevant = related.relevant(q).tolist(), related.irrelevant(q).tolist()
+        phi = {x: -np.outer(Q[q] - X[x], Q[q] - X[x]) for x in relevant + irrelevant}
 
-        def psi(y, near=near, far=far, phi=phi):
+        def psi(y, relevant=relevant, irrelevant=irrelevant, phi=phi):
             place = {x: k for k, x in enumerate(y)}
-            signs = [(1 if place[i] < place[j] else -1) * (phi[i] - phi[j]) for i in near for j in far]
+            signs = [(1 if place[i] < place[j] else -1) * (phi[i] - phi[j]) for i in relevant for j in irrelevant]
             return sum(signs) / len(signs)
 
-        right = psi(near + far)
+        ideal = psi(relevant + irrelevant)
         worst = 0.0
-        for y in permutations(near + far):
+        for y in permutations(relevant + irrelevant):
             place = {x: k for k, x in enumerate(y)}
             if loss == "auc":
-                lost = np.mean([place[i] > place[j] for i in near for j in far])
+                loss_of_ranking = np.mean([place[i] > place[j] for i in relevant for j in irrelevant])
             else:
-                hits = sorted(place[i] for i in near)
-                lost = 1 - np.mean([(k + 1) / (at + 1) for k, at in enumerate(hits)])
-            worst = max(worst, lost - float(np.sum(M * (right - psi(y)))))
+                hits = sorted(place[i] for i in relevant)
+                loss_of_ranking = 1 - np.mean([(k + 1) / (rank + 1) for k, rank in enumerate(hits)])
+            worst = max(worst, loss_of_ranking - float(np.sum(M * (ideal - psi(y)))))
         total += worst
-    return float(np.trace(M)) + C / len(asked) * total
+    return float(np.trace(M)) + C / len(queries) * total
 
 
 @pytest.mark.parametrize("loss", ["auc", "map"])
@@ -75,25 +75,25 @@ def test_the_auc_is_a_hinge_over_triplets(C):
     problem = sm.MLRProblem.from_labels(X, y, "auc", C)
     L = rng.normal(size=(2, 3))
     assert_same(problem.objective(L), problem.triplets.objective(L))
-    own, other = sm.solve(problem, tol=1e-4), sm.solve(problem.triplets, solver="conic")
-    assert own.relative_gap <= 1e-4
-    assert_sandwich(own, other)
-    assert own.objective == pytest.approx(other.objective, rel=2e-4)
+    ranking, triplets = sm.solve(problem, tol=1e-4), sm.solve(problem.triplets, solver="conic")
+    assert ranking.relative_gap <= 1e-4
+    assert_sandwich(ranking, triplets)
+    assert ranking.objective == pytest.approx(triplets.objective, rel=2e-4)
 
 
 @pytest.mark.parametrize("C", [1e-250, 1e60, 1e210])
-@pytest.mark.parametrize("apart", [1.0, 1e8])
-def test_a_solve_ends_by_itself_whatever_the_slack_weight(C, apart):
+@pytest.mark.parametrize("separated", [1.0, 1e8])
+def test_a_solve_ends_by_itself_whatever_the_slack_weight(C, separated):
     """Far queries are more than floats can prove anything of; a solve says so."""
     rng = np.random.default_rng(1)
-    X, y = apart + rng.normal(size=(12, 2)), np.repeat([0, 1], 6)
+    X, y = separated + rng.normal(size=(12, 2)), np.repeat([0, 1], 6)
     related = sm.Relevance.from_labels(y, y[:6])
     problem = sm.MLRProblem(X, related, "auc", C, rng.normal(size=(6, 2)))
-    found = sm.solve(problem, tol=1e-7, max_iter=1000)
-    proven = found.certificate.proves_optimal(1e-7)
-    assert found.status.ok == proven
-    assert 0.0 <= found.lower_bound <= found.objective <= C * (1.0 + 1e-9)
-    assert proven or apart == 1e8
+    solution = sm.solve(problem, tol=1e-7, max_iter=1000)
+    proven = solution.certificate.proves_optimal(1e-7)
+    assert solution.status.ok == proven
+    assert 0.0 <= solution.lower_bound <= solution.objective <= C * (1.0 + 1e-9)
+    assert proven or separated == 1e8
 
 
 def test_average_precision_is_proven_and_rankings_get_better():

@@ -29,30 +29,30 @@ def sklearn_values(scores, truth, ks):
 def test_leave_one_out_values_are_scikit_learns(seed):
     X, y = data(seed)
     L = np.random.default_rng(seed).integers(-2, 3, size=(2, 3)).astype(float)
-    found = ranking.evaluate(X, y, components=L, ks=(1, 3, 7))
+    evaluation = ranking.evaluate(X, y, components=L, ks=(1, 3, 7))
     Z = X @ L.T
-    for row, q in enumerate(found.queries):
-        others = np.delete(np.arange(len(X)), q)
-        scores = -np.sum((Z[others] - Z[q]) ** 2, axis=1)
+    for row, q in enumerate(evaluation.queries):
+        rest_rows = np.delete(np.arange(len(X)), q)
+        scores = -np.sum((Z[rest_rows] - Z[q]) ** 2, axis=1)
         assert len(np.unique(scores)) < len(scores)
-        expected = sklearn_values(scores, (y[others] == y[q]).astype(int), (1, 3, 7))
-        got = [found.auc_of[row], found.average_precision_of[row], *found.precision_of[row]]
+        expected = sklearn_values(scores, (y[rest_rows] == y[q]).astype(int), (1, 3, 7))
+        got = [evaluation.auc_of[row], evaluation.average_precision_of[row], *evaluation.precision_of[row]]
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-    assert found.map == pytest.approx(np.mean(found.average_precision_of), abs=1e-15)
-    assert found.precision(3) == pytest.approx(found.precision_of[:, 1].mean(), abs=1e-15)
+    assert evaluation.map == pytest.approx(np.mean(evaluation.average_precision_of), abs=1e-15)
+    assert evaluation.precision(3) == pytest.approx(evaluation.precision_of[:, 1].mean(), abs=1e-15)
 
 
 def test_values_for_queries_apart_and_for_a_similarity_that_is_no_metric():
     X, y = data(5)
-    Q, asked = data(6, n=9)
+    Q, query_labels = data(6, n=9)
     S = np.random.default_rng(1).integers(-2, 3, size=(3, 3)).astype(float)
-    found = ranking.evaluate(X, sm.Relevance.from_labels(y, asked), Q, similarity=S, ks=(2,))
-    for row, q in enumerate(found.queries):
-        expected = sklearn_values(Q[q] @ S @ X.T, (y == asked[q]).astype(int), (2,))
-        got = [found.auc_of[row], found.average_precision_of[row], *found.precision_of[row]]
+    scores = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, similarity=S, ks=(2,))
+    for row, q in enumerate(scores.queries):
+        expected = sklearn_values(Q[q] @ S @ X.T, (y == query_labels[q]).astype(int), (2,))
+        got = [scores.auc_of[row], scores.average_precision_of[row], *scores.precision_of[row]]
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-    metric = ranking.evaluate(X, sm.Relevance.from_labels(y, asked), Q, metric=S.T @ S)
-    factor = ranking.evaluate(X, sm.Relevance.from_labels(y, asked), Q, components=S)
+    metric = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, metric=S.T @ S)
+    factor = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, components=S)
     assert metric.auc == pytest.approx(factor.auc, abs=0.02)  # ties may break by rounding of the factor
 
 
@@ -79,23 +79,23 @@ def test_relevance_says_the_same_from_labels_lists_and_matrices(leave_one_out):
             np.testing.assert_array_equal(made.irrelevant(q), np.flatnonzero(~same[q]))
             assert made.n_relevant[q] == len(expected)
             assert made.n_irrelevant[q] == 20 - same[q].sum()
-            at = made.self_at[q]
-            assert at == -1 if not leave_one_out else made.indices[made.indptr[made.which[q]] + at] == q
+            position = made.self_at[q]
+            assert position == -1 if not leave_one_out else made.indices[made.indptr[made.which[q]] + position] == q
         np.testing.assert_array_equal(made.mask(np.array([4, 1])), same[[4, 1]])
 
 
 def test_a_part_of_a_relation_is_renumbered():
     _, y = data(4, n=24)
-    whole = sm.Relevance.from_labels(y, unanswerable="exclude")
+    relation = sm.Relevance.from_labels(y, unanswerable="exclude")
     items, held = np.arange(0, 24, 2), np.arange(1, 24, 4)
-    part = whole.part(held, items)
-    assert not part.leave_one_out
-    np.testing.assert_array_equal(part.relevant(2), np.flatnonzero(y[items] == y[held[2]]))
-    own = whole.part(items, items)
-    assert own.leave_one_out
-    np.testing.assert_array_equal(own.relevant(3), np.setdiff1d(np.flatnonzero(y[items] == y[items[3]]), [3]))
+    subrelation = relation.part(held, items)
+    assert not subrelation.leave_one_out
+    np.testing.assert_array_equal(subrelation.relevant(2), np.flatnonzero(y[items] == y[held[2]]))
+    diagonal_part = relation.part(items, items)
+    assert diagonal_part.leave_one_out
+    np.testing.assert_array_equal(diagonal_part.relevant(3), np.setdiff1d(np.flatnonzero(y[items] == y[items[3]]), [3]))
     with pytest.raises(ValueError, match="disjoint or equal"):
-        whole.part(np.arange(3), items)
+        relation.part(np.arange(3), items)
 
 
 def test_queries_that_cannot_be_ranked_are_refused_or_left_out():
@@ -149,12 +149,12 @@ def test_bad_input_is_refused_with_a_sentence(call, match):
 @pytest.mark.parametrize("power", [-560, -1000, 530, 1000])
 def test_units_change_no_ranking(power):
     X, y = data(3)
-    Q, asked = data(6, n=9)
-    related = sm.Relevance.from_labels(y, asked)
-    for given in ({}, {"components": np.diag([1.0, 3.0, 0.5])}):
-        plain, scaled = (ranking.evaluate(s * X, related, s * Q, **given) for s in (1.0, 2.0**power))
-        np.testing.assert_array_equal(plain.auc_of, scaled.auc_of)
-        np.testing.assert_array_equal(plain.average_precision_of, scaled.average_precision_of)
+    Q, query_labels = data(6, n=9)
+    related = sm.Relevance.from_labels(y, query_labels)
+    for metric in ({}, {"components": np.diag([1.0, 3.0, 0.5])}):
+        reference, scaled = (ranking.evaluate(s * X, related, s * Q, **metric) for s in (1.0, 2.0**power))
+        np.testing.assert_array_equal(reference.auc_of, scaled.auc_of)
+        np.testing.assert_array_equal(reference.average_precision_of, scaled.average_precision_of)
     assert ranking.evaluate(2.0**power * X, y).auc == ranking.evaluate(X, y).auc
 
 
@@ -169,8 +169,8 @@ def test_expected_loss_is_increasing_and_concave(n, gamma):
     assert E[n] == pytest.approx(rank_weights("warp", n)[n], rel=1e-12)
     # The sum that the proof ends with.
     weights = np.append(rank_weights("warp", n)[n // np.arange(1, n // gamma + 1)], 0.0)
-    within = 1 - (1 - np.arange(n + 1)[:, None] / n) ** np.arange(1, n // gamma + 1)
-    np.testing.assert_allclose(within @ -np.diff(weights), E, atol=1e-12)
+    probabilities = 1 - (1 - np.arange(n + 1)[:, None] / n) ** np.arange(1, n // gamma + 1)
+    np.testing.assert_allclose(probabilities @ -np.diff(weights), E, atol=1e-12)
 
 
 def test_figure_1():

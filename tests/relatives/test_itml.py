@@ -21,8 +21,8 @@ def make(seed=0, gamma=0.3, **options):
 def test_any_multiple_of_the_best_multipliers_proves_the_best_bound(factor):
     """Also one that is beyond the domain of the dual: all are made smaller, not only the largest."""
     solution = sm.solve(make(), tol=1e-8)
-    found = make().certify(np.eye(3), dual=factor * solution.dual)
-    assert found.lower_bound == pytest.approx(solution.lower_bound, rel=1e-7)
+    certificate = make().certify(np.eye(3), dual=factor * solution.dual)
+    assert certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-7)
 
 
 def test_a_direction_without_variation_keeps_the_prior():
@@ -46,8 +46,8 @@ def test_equal_examples_of_different_labels_are_not_paired():
     X = rng.integers(0, 2, size=(30, 3)).astype(float)
     y = (rng.random(30) < 0.3).astype(int)
     problem = sm.ITMLProblem.from_labels(X, y)
-    apart = (X[problem.pairs[:, 0]] != X[problem.pairs[:, 1]]).any(axis=1)
-    assert (apart | problem.similar).all()
+    distinct = (X[problem.pairs[:, 0]] != X[problem.pairs[:, 1]]).any(axis=1)
+    assert (distinct | problem.similar).all()
     assert problem.similar.sum() == sum(y[i] == y[j] for i in range(30) for j in range(i))
     assert (~problem.similar).sum() == sum(y[i] != y[j] and (X[i] != X[j]).any() for i in range(30) for j in range(i))
     assert problem.upper > 0  # though more than a twentieth of the pairs are of equal examples

@@ -32,11 +32,11 @@ def test_sdml_is_a_graphical_lasso():
         sm.SDMLProblem(X, PAIRS, ~SIMILAR, M0, 1000.0)
 
 
-@pytest.mark.parametrize("apart", [0.0, 1.0])
-def test_scml_refuses_classes_that_do_not_vary(apart):
+@pytest.mark.parametrize("separated", [0.0, 1.0])
+def test_scml_refuses_classes_that_do_not_vary(separated):
     y = np.repeat([0, 1], 3)
     with pytest.raises(ValueError, match="pass bases"):
-        sm.SCMLProblem.from_labels(np.ones((6, 2)) + apart * y[:, None], y)
+        sm.SCMLProblem.from_labels(np.ones((6, 2)) + separated * y[:, None], y)
 
 
 def test_scml_keeps_few_directions_and_tells_the_feature_that_matters():
@@ -66,5 +66,5 @@ def test_the_identity_is_a_prior_in_the_units_of_the_data(scale):
         problems = sm.LSMLProblem.from_labels(X, Y, 100), sm.SDMLProblem(X, PAIRS, SIMILAR, sparsity=0.0)
         return [sm.solve(problem, tol=1e-8).metric for problem in problems]
 
-    for found, expected in zip(metrics(scale * X), metrics(X), strict=True):
-        np.testing.assert_allclose(scale**2 * found, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())
+    for metric, expected in zip(metrics(scale * X), metrics(X), strict=True):
+        np.testing.assert_allclose(scale**2 * metric, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())

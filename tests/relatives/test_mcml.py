@@ -18,13 +18,13 @@ def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
     base = make(3)
     X = np.concatenate([base.X, (Y == 2)[:, None] * 0.01], axis=1)
     problem = sm.MCMLProblem(X, Y)
-    alone = sm.MCMLProblem(base.X[Y != 2], Y[Y != 2])  # the two members of class 2 have only each other
+    without_class = sm.MCMLProblem(base.X[Y != 2], Y[Y != 2])  # the two members of class 2 have only each other
     for solver in ("factored", "conic"):
         solution = sm.solve(problem, solver=solver)
         assert solution.status is sm.Status.OPTIMAL
         assert solution.certificate.info["null_dimension"] == 1
     # Members of class 2 still cost their pull, so that the two optima bound each other from one side.
-    assert solution.objective >= sm.solve(alone).lower_bound - 1e-6
+    assert solution.objective >= sm.solve(without_class).lower_bound - 1e-6
     assert solution.objective < sm.solve(base).objective
 
 

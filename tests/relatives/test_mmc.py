@@ -33,10 +33,10 @@ def test_one_feature_has_a_closed_form():
     """With d = 1 the constraint decides: sum of distances over the root of the sum of squares."""
     problem = make(d=1)
     x = problem.X[:, 0]
-    near = sum((x[a] - x[b]) ** 2 for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s > 0)
+    similar_sum = sum((x[a] - x[b]) ** 2 for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s > 0)
     far = sum(abs(x[a] - x[b]) for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s < 0)
     for solver in ("factored", "conic"):
-        assert sm.solve(problem, solver=solver).objective == pytest.approx(-far / near**0.5, rel=1e-6)
+        assert sm.solve(problem, solver=solver).objective == pytest.approx(-far / similar_sum**0.5, rel=1e-6)
 
 
 def test_directions_that_no_pair_uses_are_harmless_and_free_ones_are_named():

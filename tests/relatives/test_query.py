@@ -35,11 +35,11 @@ def exact(problem, L):
     X, W, W0 = rational(problem.X), rational(L).transpose(), rational(problem.to)
     weights = [number(w) for w in problem.terms[0].item_weights.tolist()]
     S, loss = X * W * X.transpose(), SCALARS[problem.loss]
-    parts = [
+    losses = [
         arb(w) * arb(loss(number(problem.margin) - S[q, x] + S[q, z]))
         for w, (q, x, z) in zip(weights, problem.triplets.tolist(), strict=True)
     ]
-    return sum(parts, arb(0)) + arb(number(problem.frobenius) * square(W - W0) / 2)
+    return sum(losses, arb(0)) + arb(number(problem.frobenius) * square(W - W0) / 2)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -50,8 +50,8 @@ def test_objectives_and_bounds_hold_in_exact_arithmetic(loss, kind):
     size = float(np.mean(np.asarray(X, dtype=np.float64) ** 2)) ** 2
     rng = np.random.default_rng(1)
     weights = rng.uniform(0.0, 2.0, len(triplets))
-    near = {"frobenius": max(0.05 * size, 1e-300), "to": rng.normal(size=(3, 3)), "triplet_weights": weights}
-    problem = sm.QueryProblem(X, triplets, loss=loss, margin=0.3, **near)
+    options = {"frobenius": max(0.05 * size, 1e-300), "to": rng.normal(size=(3, 3)), "triplet_weights": weights}
+    problem = sm.QueryProblem(X, triplets, loss=loss, margin=0.3, **options)
     solution = sm.solve(problem, tol=1e-9, max_iter=2000)
     points = [solution.components, np.eye(3), 1e3 * rng.normal(size=(3, 3)), problem.zero]
     for L in points:
@@ -59,8 +59,8 @@ def test_objectives_and_bounds_hold_in_exact_arithmetic(loss, kind):
         value = exact(problem, L)
         certificate = sm.certify(problem, L)
         assert not arb(certificate.objective) < value
-        again = sm.certify(problem, L, dual=solution.dual)
-        for proven in (certificate, solution, again):
+        recertified = sm.certify(problem, L, dual=solution.dual)
+        for proven in (certificate, solution, recertified):
             assert not arb(proven.lower_bound) > value
     if kind in ("plain", "whole"):
         assert solution.relative_gap <= 1e-6
@@ -70,8 +70,8 @@ def test_objectives_and_bounds_hold_in_exact_arithmetic(loss, kind):
 def test_roundings_of_sums_that_cancel_are_accounted_for():
     for seed in range(20):
         (X, triplets), W0 = data(seed), 1e6 * np.random.default_rng(seed).normal(size=(3, 3))
-        both = np.concatenate([triplets, triplets[::-1, [0, 2, 1]]])
-        problem = sm.QueryProblem(X, both, to=W0, loss="hinge", margin=1e-3)
+        canceling = np.concatenate([triplets, triplets[::-1, [0, 2, 1]]])
+        problem = sm.QueryProblem(X, canceling, to=W0, loss="hinge", margin=1e-3)
         weights = problem.terms[0].item_weights  # with these the sum over triplets and their opposites is 0
         assert number(problem.proven(weights)) <= number(1e-3) * sum(number(w) for w in weights)
         far, even = sm.QueryProblem(1e8 + X, triplets, 1e-300, loss="hinge"), np.eye(3) - np.ones((3, 3)) / 3.0
@@ -126,10 +126,10 @@ def test_explanations_add_up_and_the_program_is_bounded_by_itself():
     X, triplets = data(6)
     problem = sm.QueryProblem(X, triplets, 0.2, margin=1.0)
     solution = sm.solve(problem, tol=1e-6)
-    found = sm.explain(solution)
-    sums = found.slacks.sums
+    explanation = sm.explain(solution)
+    sums = explanation.slacks.sums
     assert 0.2 * sums["frobenius"] + sums["loss"] == pytest.approx(solution.objective)
-    assert list(found.support.columns) == ["query", "better", "worse"]
+    assert list(explanation.support.columns) == ["query", "better", "worse"]
     between = sm.bound(sm.to_cvxpy(problem))
     assert between.lower_bound <= solution.objective
     assert solution.lower_bound <= between.upper_bound

@@ -139,13 +139,13 @@ def test_example_is_named_with_its_neighbors_by_keyboard_and_by_pointer(page, so
     actions = pytest.importorskip("selenium.webdriver").ActionChains(page)
     canvas = page.find_element("css selector", "#embedding canvas")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
-    at = page.execute_script(
+    position = page.execute_script(
         "const view = report.views.embedding, [x, y] = report.position(3), o = view.origin(), p = view.padding();"
         "return [view.scale('x')(x) + o[0] + p.left, view.scale('y')(y) + o[1] + p.top]"
     )
     box = canvas.rect
     actions.move_to_element_with_offset(
-        canvas, round(at[0] - box["width"] / 2), round(at[1] - box["height"] / 2)
+        canvas, round(position[0] - box["width"] / 2), round(position[1] - box["height"] / 2)
     ).perform()
     assert find(page, "info").text.startswith("example ")
 
@@ -170,8 +170,8 @@ def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
 
 def test_headline_legend_keyboard_and_table(page):
     assert find(page, "title").text == "LMNN on wine"
-    right = page.execute_script("return report.data.scores.right")
-    assert f"{right[1]} of 178 correctly with the metric and {right[0]} without it" in find(page, "verdict").text
+    hits = page.execute_script("return report.data.scores.right")
+    assert f"{hits[1]} of 178 correctly with the metric and {hits[0]} without it" in find(page, "verdict").text
     assert [node.text for node in page.find_elements("css selector", "#confused td.right")]
     rings = page.execute_script("return report.views.embedding.data('rings').length")
     assert f"; {rings} of 178 examples are impostors" in find(page, "caption").text
@@ -203,4 +203,4 @@ def test_page_plays_once_where_motion_is_welcome_and_prints_light(page, solution
 
 
 def brightness(color):
-    return sum(float(part) for part in color.split("(")[1].rstrip(")").split(",")[:3]) / 3
+    return sum(float(channel) for channel in color.split("(")[1].rstrip(")").split(",")[:3]) / 3

@@ -59,8 +59,8 @@ def test_numbers_are_those_of_the_solution(solution):
     explained = sm.explain(solution)
     assert data["support"]["total"] == len(explained.support)
     total, first = explained.influence.total, data["support"]["rows"][0]
-    most = int(total.argmax())
-    assert (first["example"], first["class"]) == (f"example {most}", str(solution.problem.row_labels[most]))
+    heaviest = int(total.argmax())
+    assert (first["example"], first["class"]) == (f"example {heaviest}", str(solution.problem.row_labels[heaviest]))
     assert first["share"] == pytest.approx(total.max() / total.sum())
     assert any(digits(solution.lower_bound, solution.objective)[0] in sentence for sentence in data["words"])
     assert data["trace"]["picture"] == "curve"
@@ -90,13 +90,13 @@ def test_targets_and_impostors_are_those_of_the_definition(solution):
     for frame, X in ((0, problem.X), (f - 1, problem.X @ solution.components.T)):
         for i in range(0, n, 7):
             D = np.square(X - X[i]).sum(axis=1)
-            near = [j for a, j in zip(*problem.target_pairs, strict=True) if a == i]
-            assert sorted(near) == sorted(targets[i][targets[i] >= 0])
-            expected = np.flatnonzero((y != y[i]) & (D[near].max() >= D))
+            mates = [j for a, j in zip(*problem.target_pairs, strict=True) if a == i]
+            assert sorted(mates) == sorted(targets[i][targets[i] >= 0])
+            expected = np.flatnonzero((y != y[i]) & (D[mates].max() >= D))
             assert counts[frame, i] == len(expected)
-            found = impostors[frame, i][impostors[frame, i] >= 0]
-            assert set(found) <= set(expected)
-            assert len(found) == min(len(expected), report.IMPOSTORS)
+            drawn = impostors[frame, i][impostors[frame, i] >= 0]
+            assert set(drawn) <= set(expected)
+            assert len(drawn) == min(len(expected), report.IMPOSTORS)
 
 
 def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
@@ -109,14 +109,17 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
         assert data["title"] == f"LMNN on {title}"
     data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
     neighbors = KNeighborsClassifier(3)
-    right = [
+    correct = [
         neighbors.fit(X[train] @ L.T, y[train]).predict(X[~train] @ L.T) == y[~train]
         for L in (np.eye(13), solution.components)
     ]
     scores = data["scores"]
     assert (scores["held_out"], scores["n"]) == (True, 60)
-    assert scores["right"] == [int(one.sum()) for one in right]
-    assert (scores["gained"], scores["lost"]) == (int((right[1] & ~right[0]).sum()), int((right[0] & ~right[1]).sum()))
+    assert scores["right"] == [int(flags.sum()) for flags in correct]
+    assert (scores["gained"], scores["lost"]) == (
+        int((correct[1] & ~correct[0]).sum()),
+        int((correct[0] & ~correct[1]).sum()),
+    )
     low, high = scores["intervals"][1]
     count = scores["right"][1]
     assert binom.sf(count - 1, 60, low) == pytest.approx(0.025)
@@ -135,13 +138,14 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (2, 2, "No difference:")]
+    ("gained", "losses", "word"),
+    [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (2, 2, "No difference:")],
 )
-def test_verdict_needs_more_than_chance(gained, lost, word):
-    found = Scores(True, 50, (30, 30 + gained - lost), 0, gained, lost, [], [], [])
-    assert found.verdict.startswith(word)
-    assert found.p == pytest.approx(min(1.0, 2 * binom.cdf(min(gained, lost), gained + lost, 0.5)))
-    assert replace(found, held_out=False).verdict.startswith("Not known:")
+def test_verdict_needs_more_than_chance(gained, losses, word):
+    scores = Scores(True, 50, (30, 30 + gained - losses), 0, gained, losses, [], [], [])
+    assert scores.verdict.startswith(word)
+    assert scores.p == pytest.approx(min(1.0, 2 * binom.cdf(min(gained, losses), gained + losses, 0.5)))
+    assert replace(scores, held_out=False).verdict.startswith("Not known:")
 
 
 def test_several_metrics_are_shown_one_after_the_other(tmp_path):
@@ -190,8 +194,8 @@ def test_page_is_one_file_that_asks_for_nothing(solution, tmp_path):
 def test_vega_is_the_version_that_is_named():
     source = (FOLDER / "__init__.py").read_text()
     assert "Vega 6.4.0" in source
-    found = hashlib.sha256((FOLDER / "vega.min.js").read_bytes()).hexdigest()
-    assert found == "8f6a3587cf8d4f42c7e08120e3eb05d067e746d554e39d2dcf52acc0bd5ba28f"
+    digest = hashlib.sha256((FOLDER / "vega.min.js").read_bytes()).hexdigest()
+    assert digest == "8f6a3587cf8d4f42c7e08120e3eb05d067e746d554e39d2dcf52acc0bd5ba28f"
 
 
 def test_thousands_of_examples_stay_below_a_megabyte(tmp_path):
@@ -238,9 +242,9 @@ def test_every_statement_has_a_page(make, tmp_path):
 )
 def test_bad_arguments_are_refused(solution, tmp_path, arguments, sentence):
     held = solution.problem.X, solution.problem.row_labels
-    given = {name: value(*held) if callable(value) else value for name, value in arguments.items()}
+    options = {name: value(*held) if callable(value) else value for name, value in arguments.items()}
     with pytest.raises(ValueError, match=sentence):
-        write(solution, tmp_path / "page.html", **given)
+        write(solution, tmp_path / "page.html", **options)
     assert not (tmp_path / "page.html").exists()
 
 

@@ -23,7 +23,7 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
     similar, weights = rng.random(2 * n) < 0.5, rng.exponential(size=2 * n)
     A = rng.normal(size=(d, d))
     M0 = A @ A.T + np.eye(d)
-    found: dict[str, terms.Term] = {
+    examples: dict[str, terms.Term] = {
         "pull": terms.Pull(pairs, weights=weights),
         "trace": terms.Trace(),
         "frobenius": terms.Frobenius(),
@@ -32,17 +32,17 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
         "log_det to": terms.LogDet(to=M0),
     }
     for loss in ("hinge", "squared_hinge", "smooth_hinge", "logistic"):
-        found[f"triplet {loss}"] = terms.TripletHinge(triplets, margin=1.5, loss=loss, weights=weights)
-        found[f"pair {loss}"] = terms.PairHinge(pairs, similar, 2.5, loss=loss, weights=weights)
-    near, far = rng.uniform(1.0, 3.0, 2 * n), rng.uniform(3.0, 9.0, 2 * n)
-    found |= {
+        examples[f"triplet {loss}"] = terms.TripletHinge(triplets, margin=1.5, loss=loss, weights=weights)
+        examples[f"pair {loss}"] = terms.PairHinge(pairs, similar, 2.5, loss=loss, weights=weights)
+    upper, lower = rng.uniform(1.0, 3.0, 2 * n), rng.uniform(3.0, 9.0, 2 * n)
+    examples |= {
         "quadruplet": terms.QuadrupletHinge(different(rng, 2 * n, 4, n), margin=0.7, weights=weights),
-        "bounds hinge": terms.DistanceBounds(pairs, at_most=near, at_least=0.5, loss="hinge", weights=weights),
+        "bounds hinge": terms.DistanceBounds(pairs, at_most=upper, at_least=0.5, loss="hinge", weights=weights),
         "bounds log_ratio": terms.DistanceBounds(
-            pairs, at_most=np.where(similar, near, np.inf), at_least=np.where(similar, 0.0, far), loss="log_ratio"
+            pairs, at_most=np.where(similar, upper, np.inf), at_least=np.where(similar, 0.0, lower), loss="log_ratio"
         ),
-        "targets": terms.DistanceTargets(pairs, far, weights=weights),
-        "targets sides": terms.DistanceTargets(pairs, far, rng.integers(-1, 2, 2 * n)),
+        "targets": terms.DistanceTargets(pairs, lower, weights=weights),
+        "targets sides": terms.DistanceTargets(pairs, lower, rng.integers(-1, 2, 2 * n)),
         "pair_softmax": terms.PairSoftmax(pairs, weights=weights),
         "collapse": terms.Collapse(np.arange(n) % 3),
         "collapse, neighbors": terms.Collapse(
@@ -50,20 +50,20 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
         ),
         "off_diagonal": terms.OffDiagonal(),
     }
-    return found
+    return examples
 
 
 def hard_ones(rng: np.random.Generator, X: np.ndarray) -> dict[str, terms.Sum]:
     """Sums with hard constraints that some metric satisfies, and with a spread."""
     n = len(X)
-    pairs, others = different(rng, 20, 2, n), different(rng, 30, 2, n)
+    pairs, second_pairs = different(rng, 20, 2, n), different(rng, 30, 2, n)
     D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1) / 3.0
     return {
         "bounds": terms.Frobenius(to=np.eye(X.shape[1])) + terms.DistanceBounds(pairs, 1.2 * D, 0.8 * D),
         "bounds, log_det": terms.LogDet() + terms.DistanceBounds(pairs, at_most=2 * D, at_least=0.3 * D),
         "at least": terms.Trace() + terms.DistanceBounds(pairs, at_least=D),
-        "mmc": terms.Spread(others) + terms.Budget(pairs),
-        "spread, trace": 0.3 * terms.Spread(others, weights=rng.exponential(size=30)) + terms.Trace(),
+        "mmc": terms.Spread(second_pairs) + terms.Budget(pairs),
+        "spread, trace": 0.3 * terms.Spread(second_pairs, weights=rng.exponential(size=30)) + terms.Trace(),
         "budget": terms.TripletHinge(different(rng, 30, 3, n)) + terms.Budget(pairs, 0.5),
     }
 

@@ -30,9 +30,11 @@ def satisfiable(X: np.ndarray, triplets: np.ndarray) -> bool:
     """Whether some metric satisfies the triplets, by an interior-point method."""
     i, j, l = triplets.T
     M, margin = cp.Variable((X.shape[1], X.shape[1]), PSD=True), cp.Variable()
-    near, far = X[i] - X[j], X[i] - X[l]
-    apart = cp.sum(cp.multiply(far @ M, far), axis=1) - cp.sum(cp.multiply(near @ M, near), axis=1)
-    return cp.Problem(cp.Maximize(margin), [apart >= margin, cp.trace(M) <= 1]).solve(solver=cp.CLARABEL) > 1e-6
+    target_rows, impostor_rows = X[i] - X[j], X[i] - X[l]
+    margins = cp.sum(cp.multiply(impostor_rows @ M, impostor_rows), axis=1) - cp.sum(
+        cp.multiply(target_rows @ M, target_rows), axis=1
+    )
+    return cp.Problem(cp.Maximize(margin), [margins >= margin, cp.trace(M) <= 1]).solve(solver=cp.CLARABEL) > 1e-6
 
 
 def named(X: np.ndarray, triplets: np.ndarray) -> list[int]:
@@ -65,5 +67,5 @@ def test_multipliers_of_a_circle_are_a_proof_and_those_of_a_part_are_none():
     )
     nothing = np.zeros((0, 4))
     assert problem.certify(nothing, dual=np.ones(3)).contradiction == (0, 1, 2)
-    part = sm.MetricProblem(np.eye(4), terms.TripletHinge([[0, 1, 2], [2, 0, 1]], loss="hard") + terms.Trace())
-    assert part.certify(nothing, dual=np.ones(2)).kind == "duality"
+    open_chain = sm.MetricProblem(np.eye(4), terms.TripletHinge([[0, 1, 2], [2, 0, 1]], loss="hard") + terms.Trace())
+    assert open_chain.certify(nothing, dual=np.ones(2)).kind == "duality"

@@ -18,7 +18,7 @@ N = 40
 
 
 @pytest.fixture(scope="module")
-def own():
+def cubes():
     """The term of the page, without its last lines, which use it."""
     code = PAGE.read_text().split("## A term of your own")[1].split("```python")[1].split("rng =")[0]
     names: dict[str, object] = {"__name__": __name__}
@@ -32,12 +32,12 @@ def X(rng):
 
 
 @pytest.mark.parametrize("row", [N, -1, 10**9])
-def test_a_row_that_is_not_there_is_refused(own, X, rng, row):
+def test_a_row_that_is_not_there_is_refused(cubes, X, rng, row):
     pairs = rng.integers(0, N, size=(30, 2))
-    assert sm.MetricProblem(X, terms.Trace() + 0.1 * own(pairs)).total.n_multipliers == 30
+    assert sm.MetricProblem(X, terms.Trace() + 0.1 * cubes(pairs)).total.n_multipliers == 30
     pairs[3, 1] = row
     with pytest.raises(ValueError, match=rf"distance_pairs\(\) of apart names row {row}, .* 0\.\.39"):
-        sm.MetricProblem(X, terms.Trace() + 0.1 * own(pairs))
+        sm.MetricProblem(X, terms.Trace() + 0.1 * cubes(pairs))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_a_row_that_is_not_there_is_refused(own, X, rng, row):
         ("roles", lambda self: {"first": np.full(30, N)}, r"'first' in roles\(\) of apart names row 40"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_a_sentence(own, X, rng, attribute, value, match):
-    changed = dataclass(frozen=True, eq=False, repr=False)(type("Changed", (own,), {attribute: value}))
+def test_what_does_not_fit_is_refused_by_a_sentence(cubes, X, rng, attribute, value, match):
+    changed = dataclass(frozen=True, eq=False, repr=False)(type("Changed", (cubes,), {attribute: value}))
     with pytest.raises(ValueError, match=match):
         sm.MetricProblem(X, terms.Trace() + changed(rng.integers(0, N, size=(30, 2))))
 

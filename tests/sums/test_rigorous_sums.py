@@ -42,14 +42,14 @@ CONJUGATES = {
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_scalar_losses_are_bounded_above(name):
-    for given, found, exact in (
+    for argument, bounds, exact in (
         (U, LOSSES[name].values_above(U), VALUES[name]),
         (S, LOSSES[name].conjugates_above(S), CONJUGATES[name]),
     ):
-        values = [exact(u) for u in given.tolist()]
-        assert not any(arb(bound) < value for bound, value in zip(found.tolist(), values, strict=True))
+        values = [exact(u) for u in argument.tolist()]
+        assert not any(arb(bound) < value for bound, value in zip(bounds.tolist(), values, strict=True))
         size = np.array([float(value) for value in values])
-        assert (found <= size + 1e-14 * (1.0 + np.abs(size))).all()
+        assert (bounds <= size + 1e-14 * (1.0 + np.abs(size))).all()
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -58,19 +58,19 @@ def test_ratios_are_bounded_above(side):
         loss = LogRatio(np.array([side]), np.array([b]))
         values = [side * arb(max(u, 0.0)) / arb(b) for u in U.tolist()], loss.values_above(U)
         conjugates = [-side * arb(s) * arb(b) for s in S.tolist()], loss.conjugates_above(S)
-        for exact, found in (values, conjugates):
-            for at, bound in zip(exact, found.tolist(), strict=True):
-                assert bound == np.inf or not arb(bound) < at - (1 + at).log()
-                assert bound < np.inf or not at > -1.0 + 1e-14
+        for exact, bounds in (values, conjugates):
+            for value, bound in zip(exact, bounds.tolist(), strict=True):
+                assert bound == np.inf or not arb(bound) < value - (1 + value).log()
+                assert bound < np.inf or not value > -1.0 + 1e-14
 
 
 def test_logarithms_of_one_and_a_little():
     x = np.concatenate([np.abs(U), -S[S < 1.0], [0.25, -0.25, -1.0 + 2.0**-53]])
-    for at, low, high in zip(x.tolist(), *(bound.tolist() for bound in log1p_bounds(x)), strict=True):
-        exact = (1 + arb(at)).log()
+    for point, low, high in zip(x.tolist(), *(bound.tolist() for bound in log1p_bounds(x)), strict=True):
+        exact = (1 + arb(point)).log()
         assert not arb(low) > exact
         assert not arb(high) < exact
-        assert high - low <= 4e-14 * abs(math.log1p(at)) + 1e-320
+        assert high - low <= 4e-14 * abs(math.log1p(point)) + 1e-320
 
 
 def test_hard_constraints_hold_exactly_or_the_objective_is_infinite():
@@ -80,15 +80,15 @@ def test_hard_constraints_hold_exactly_or_the_objective_is_infinite():
     L, edge = np.eye(3), Distances(X, np.eye(3))(0, 1)
     tight = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs[:1], at_most=float(arb(edge).lower())))
     assert problem.certify(L).objective >= 3.0
-    found = tight.certify(L)
-    assert number(tight.terms[1].bounds[0]) >= edge or found.objective == np.inf
+    certificate = tight.certify(L)
+    assert number(tight.terms[1].bounds[0]) >= edge or certificate.objective == np.inf
     assert tight.certify((1.0 + 1e-9) * L).objective == np.inf
     assert "not proven to hold" in str(tight.certify((1.0 + 1e-9) * L))
     for name in ("factored", "conic"):
         solution = sm.solve(problem, name)
         length = Distances(X, np.asarray(solution.components))
-        ends = zip(pairs.tolist(), D.tolist(), strict=True)
-        assert all(number(0.5 * b) <= length(i, j) <= number(2.0 * b) for (i, j), b in ends)
+        rows = zip(pairs.tolist(), D.tolist(), strict=True)
+        assert all(number(0.5 * b) <= length(i, j) <= number(2.0 * b) for (i, j), b in rows)
         assert solution.status is sm.Status.OPTIMAL
 
 
@@ -115,8 +115,8 @@ def test_divergences_bound_every_factor_within_given_errors(rows, share):
 
 def test_the_conjugate_of_a_frobenius_term_of_one_feature_is_rounded_upwards():
     for U, M0, weight in 10.0 ** rng.uniform(-3, 3, (3000, 3)):
-        found = terms.Frobenius(to=[[M0]], weight=weight).conjugate(np.array([[U]]))
-        assert Fraction(found) >= Fraction(U) ** 2 / (2 * Fraction(weight)) + Fraction(U) * Fraction(M0)
+        conjugate = terms.Frobenius(to=[[M0]], weight=weight).conjugate(np.array([[U]]))
+        assert Fraction(conjugate) >= Fraction(U) ** 2 / (2 * Fraction(weight)) + Fraction(U) * Fraction(M0)
 
 
 class Cubes(terms.Regularizer):
@@ -152,11 +152,11 @@ def test_a_regularizer_without_bounds_of_its_own_is_not_below_that_of_any_factor
 def test_a_sum_has_the_weakest_grade_of_its_terms():
     """A regularizer without bounds of its own is allowed for by a guess; every term of the package is bounded."""
     X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
-    own = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, loss="logistic")
-    assert sm.MetricProblem(X, own).certify(np.eye(3)).rigor == "float"
-    found = sm.MetricProblem(X, own + terms.Frobenius() + Cubes()).certify(np.eye(3))
-    assert found.rigor == "rounding"
-    assert "proven" not in str(found)
+    losses = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, loss="logistic")
+    assert sm.MetricProblem(X, losses).certify(np.eye(3)).rigor == "float"
+    certificate = sm.MetricProblem(X, losses + terms.Frobenius() + Cubes()).certify(np.eye(3))
+    assert certificate.rigor == "rounding"
+    assert "proven" not in str(certificate)
     for term in one_of_each(np.random.default_rng(0)).values():
         assert sm.MetricProblem(data(rng), term + terms.Trace()).total.rigor == "float"
 
@@ -166,13 +166,13 @@ def test_a_sum_has_the_weakest_grade_of_its_terms():
 def test_divergences_from_a_metric_of_any_size_are_bounded(size, diagonal):
     X, A = rng.normal(size=(20, 3)), rng.normal(size=(3, 3))
     pairs = np.array([(i, (i + 7) % 20) for i in range(20)])
-    found = []
+    intervals = []
     for unit in (1.0, size):
         bounds = terms.DistanceBounds(pairs, at_most=0.5 * unit, loss="log_ratio")
         total = terms.LogDet(to=unit * (A.T @ A + np.eye(3))) + bounds
-        found.append(sm.solve(sm.MetricProblem(X, total, diagonal=diagonal), tol=1e-6))
-    assert found[1].relative_gap <= 1e-6
-    assert found[1].objective == pytest.approx(found[0].objective, rel=1e-5)
+        intervals.append(sm.solve(sm.MetricProblem(X, total, diagonal=diagonal), tol=1e-6))
+    assert intervals[1].relative_gap <= 1e-6
+    assert intervals[1].objective == pytest.approx(intervals[0].objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

@@ -15,7 +15,7 @@ def restricted(domain, rng, d):
     return {"diagonal": True, "bases": rng.normal(size=(4 * d, d))}[domain]
 
 
-def within(tasks, rng, m, k):
+def rows_of_tasks(tasks, rng, m, k):
     rows = different(rng, 40 * m, k, len(tasks))
     return rows[(tasks[rows] == tasks[rows[:, :1]]).all(axis=1)][:m]
 
@@ -24,15 +24,15 @@ def within(tasks, rng, m, k):
 def test_tasks_with_a_shared_part(kind):
     rng = np.random.default_rng(3)
     X, tasks = data(rng, 45, 3), np.arange(45) % 3
-    triplets, pairs = within(tasks, rng, 60, 3), within(tasks, rng, 40, 2)
+    triplets, pairs = rows_of_tasks(tasks, rng, 60, 3), rows_of_tasks(tasks, rng, 40, 2)
     cost = terms.Pull(pairs) if kind == "pull" else terms.LogDet()
     total, sharing = cost + 0.3 * terms.TripletHinge(triplets), 2.0
     problem = sm.MetricProblem(X, total, tasks=np.array(["c", "a", "b"])[tasks], sharing=sharing)
     fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic")
-    for one in (fast, exact):
-        for other in (fast, exact):
-            assert one.lower_bound <= other.objective + 1e-8 * abs(other.objective)
-            assert other.objective - one.lower_bound <= 1e-4 * abs(other.objective)
+    for first in (fast, exact):
+        for second in (fast, exact):
+            assert first.lower_bound <= second.objective + 1e-8 * abs(second.objective)
+            assert second.objective - first.lower_bound <= 1e-4 * abs(second.objective)
     # The objective from the metrics of the tasks, by loops; "a" is task 1.
     metrics = problem.task_metrics(fast.components)[[2, 0, 1]]
     D = [(X[i] - X[j]) @ metrics[tasks[i]] @ (X[i] - X[j]) for i, j in [*triplets[:, :2], *triplets[:, ::2]]]
@@ -46,7 +46,7 @@ def test_tasks_with_a_shared_part(kind):
 
 def lmnn_problems(rng, X, y, loss):
     weights, masked = rng.exponential(size=len(X)), np.where(rng.random(len(X)) < 0.3, 0.0, 1.0)
-    triplets = within(y, rng, 90, 2)
+    triplets = rows_of_tasks(y, rng, 90, 2)
     triplets = np.column_stack([triplets, (triplets[:, 0] + 1) % len(X)])
     labeled = {"push_weight": 0.7, "loss": loss}
     return {
@@ -70,11 +70,11 @@ def test_lmnn_and_its_sum_are_the_same_problem(name, loss):
         L = scale * rng.normal(size=(3, 4))
         assert_same(total.objective(L), lmnn.objective(L))
         assert_sandwich(total.certify(L), lmnn.certify(L))
-    fast, listed = sm.solve(lmnn, tol=1e-6), sm.solve(total, "factored", tol=1e-5)
-    assert_sandwich(fast, listed)
-    assert listed.objective - listed.lower_bound <= 1e-4 * listed.objective
+    fast, summed = sm.solve(lmnn, tol=1e-6), sm.solve(total, "factored", tol=1e-5)
+    assert_sandwich(fast, summed)
+    assert summed.objective - summed.lower_bound <= 1e-4 * summed.objective
     # Each certifies the metric of the other.
-    assert_sandwich(total.certify(fast.components), lmnn.certify(listed.components), fast)
+    assert_sandwich(total.certify(fast.components), lmnn.certify(summed.components), fast)
 
 
 def test_a_sum_of_many_labeled_triplets_names_the_problem_without_a_list():
@@ -102,12 +102,12 @@ def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(
     pairs = np.array([[0, 1], [3, 4], [5, 6], [5, 7], [6, 7], [8, 9], [10, 11], [0, 5]])
     upper, lower = np.full(8, 900.0), np.full(8, 1e-3)
     upper[0], lower[1] = 1.0, 2.0  # the contradiction
-    where = {} if domain is None else {"tasks": np.zeros(12)} if domain == "tasks" else {domain: True}
-    where = where if domain != "bases" else {domain: restricted(domain, rng, 3)}
-    problem = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, upper, lower), **where)
+    domain_option = {} if domain is None else {"tasks": np.zeros(12)} if domain == "tasks" else {domain: True}
+    domain_option = domain_option if domain != "bases" else {domain: restricted(domain, rng, 3)}
+    problem = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, upper, lower), **domain_option)
     solution = sm.solve(problem, solver)
     assert solution.status is sm.Status.INFEASIBLE
     assert solution.certificate.contradiction == (0, 9)
     # Also of multipliers that spread a proof over constraints that it does not need.
-    given = np.where(np.isin(np.arange(16), [0, 9]), 1.0, 1e-5)
-    assert problem.certify(problem.zero, dual=given).contradiction == (0, 9)
+    weights = np.where(np.isin(np.arange(16), [0, 9]), 1.0, 1e-5)
+    assert problem.certify(problem.zero, dual=weights).contradiction == (0, 9)

@@ -14,10 +14,10 @@ from sdpmetric import terms
 def test_exact_and_fast_solver_prove_each_other(seed):
     problem = random_problem(seed + 3000, 100, 5)
     fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic")
-    for one in (fast, exact):
-        for other in (fast, exact):
-            assert one.lower_bound <= other.objective + rounding(other.objective)
-            assert other.objective - one.lower_bound <= 1e-4 * abs(other.objective), (seed, problem)
+    for first in (fast, exact):
+        for second in (fast, exact):
+            assert first.lower_bound <= second.objective + rounding(second.objective)
+            assert second.objective - first.lower_bound <= 1e-4 * abs(second.objective), (seed, problem)
 
 
 @pytest.mark.parametrize("name", list(hard_ones(np.random.default_rng(0), np.eye(30))))
@@ -26,10 +26,10 @@ def test_hard_constraints_and_spreads(name):
     X = data(rng)
     problem = sm.MetricProblem(X, hard_ones(rng, X)[name])
     fast, exact = sm.solve(problem, tol=1e-4), sm.solve(problem, "conic", tol=1e-5)
-    for one in (fast, exact):
-        assert one.certificate.primal_residual <= 1e-7
-        assert one.relative_gap <= 1e-4, one
-        assert one.lower_bound <= min(fast.objective, exact.objective) + 1e-6 * abs(fast.objective)
+    for first in (fast, exact):
+        assert first.certificate.primal_residual <= 1e-7
+        assert first.relative_gap <= 1e-4, first
+        assert first.lower_bound <= min(fast.objective, exact.objective) + 1e-6 * abs(fast.objective)
 
 
 def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
@@ -63,12 +63,12 @@ def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain)
         "all": {},
         "tasks": {"tasks": tasks},
     }[domain]
-    near = np.eye(36 if domain == "tasks" else 12)
-    total = terms.TripletHinge(triplets, loss=loss) + 2.0 * terms.Frobenius(to=near) + 0.1 * terms.Trace()
+    prior = np.eye(36 if domain == "tasks" else 12)
+    total = terms.TripletHinge(triplets, loss=loss) + 2.0 * terms.Frobenius(to=prior) + 0.1 * terms.Trace()
     problem = sm.MetricProblem(X, total, **arguments)
-    found, other = sm.solve(problem, "dual", tol=1e-6), sm.solve(problem, "factored", tol=1e-5)
-    assert found.certificate.proves_optimal(1e-6)
-    assert_sandwich(found, other)
+    by_dual, by_factors = sm.solve(problem, "dual", tol=1e-6), sm.solve(problem, "factored", tol=1e-5)
+    assert by_dual.certificate.proves_optimal(1e-6)
+    assert_sandwich(by_dual, by_factors)
 
 
 @pytest.mark.parametrize("domain", [{"diagonal": True}, {"tasks": np.arange(40) % 2}])
@@ -83,11 +83,11 @@ def test_smooth_sums_with_a_frobenius_term_are_solved_by_projected_gradients(dom
     total += 2.0 * terms.Frobenius(to=np.eye(k)) + terms.Trace(weight=0.1)
     problem = sm.MetricProblem(X, total, **domain)
     assert sm.solvers_of(problem)[0].name == "projected"
-    found, other = sm.solve(problem, tol=1e-7), sm.solve(problem, "factored", tol=1e-4)
-    assert found.certificate.proves_optimal(1e-7)
-    assert_sandwich(found, other)
-    again = sm.solve(problem, tol=1e-7, init=found.components)
-    assert again.certificate.proves_optimal(1e-7)
+    solution, by_factors = sm.solve(problem, tol=1e-7), sm.solve(problem, "factored", tol=1e-4)
+    assert solution.certificate.proves_optimal(1e-7)
+    assert_sandwich(solution, by_factors)
+    restarted = sm.solve(problem, tol=1e-7, init=solution.components)
+    assert restarted.certificate.proves_optimal(1e-7)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "smooth_hinge"])
@@ -95,8 +95,8 @@ def test_newtons_steps_take_the_gap_to_rounding(loss):
     rng = np.random.default_rng(8)
     X, triplets = rng.normal(size=(60, 8)), different(rng, 500, 3, 60)
     i, j, l = triplets.T
-    near, far = (np.sum((X[i, :2] - X[other, :2]) ** 2, axis=1) for other in (j, l))
-    triplets[near > far] = triplets[near > far][:, [0, 2, 1]]  # two features decide
+    target_gap, impostor_gap = (np.sum((X[i, :2] - X[column, :2]) ** 2, axis=1) for column in (j, l))
+    triplets[target_gap > impostor_gap] = triplets[target_gap > impostor_gap][:, [0, 2, 1]]  # two features decide
     problem = sm.MetricProblem(X, terms.TripletHinge(triplets, loss=loss) + terms.Frobenius())
     assert sm.solve(problem, "dual", tol=1e-9, max_iter=1000).certificate.proves_optimal(1e-9)
 
@@ -105,15 +105,17 @@ def test_hard_bounds_beside_a_frobenius_term_hold_or_contradict_on_the_dual():
     rng = np.random.default_rng(7)
     X, pairs = rng.normal(size=(30, 8)), different(rng, 20, 2, 30)
     D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
-    near = terms.Frobenius(to=np.eye(8))
-    solution = sm.solve(sm.MetricProblem(X, near + terms.DistanceBounds(pairs, 0.7 * D, 0.6 * D)), "dual", tol=1e-4)
+    regularizer = terms.Frobenius(to=np.eye(8))
+    solution = sm.solve(
+        sm.MetricProblem(X, regularizer + terms.DistanceBounds(pairs, 0.7 * D, 0.6 * D)), "dual", tol=1e-4
+    )
     assert solution.status.word == "optimal"
     wrong = terms.DistanceBounds(
         np.concatenate([pairs, pairs]),
         np.concatenate([0.5 * D, np.full(20, np.inf)]),
         np.concatenate([0.0 * D, 0.9 * D]),
     )
-    assert sm.solve(sm.MetricProblem(X, near + wrong), "dual").status.word == "infeasible"
+    assert sm.solve(sm.MetricProblem(X, regularizer + wrong), "dual").status.word == "infeasible"
 
 
 def proven(seed: int) -> None:
@@ -139,10 +141,10 @@ def test_an_open_gap_says_which_sum_is_easier():
     rng = np.random.default_rng(5)
     X, triplets = rng.normal(size=(40, 6)), different(rng, 200, 3, 40)
     hinge, logistic = (terms.TripletHinge(triplets, loss=loss) for loss in ("hinge", "logistic"))
-    for loss, said in ((hinge, True), (logistic, False)):
+    for loss, advised in ((hinge, True), (logistic, False)):
         problem = sm.MetricProblem(X, loss + 0.1 * terms.Trace())
         solution = sm.solve(problem, tol=1e-9, max_iter=3)
         assert solution.status.word == "user_limit"
         assert solution.advice.startswith(solution.status.advice)
-        assert ("loss='logistic'" in solution.advice) == said
+        assert ("loss='logistic'" in solution.advice) == advised
     assert sm.solve(problem, tol=0.1).advice == "The requested relative gap is proven, at the rigor of the certificate."

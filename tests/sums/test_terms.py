@@ -31,8 +31,8 @@ def test_weights_of_examples_multiply_those_of_losses(labels):
     rng = np.random.default_rng(3)
     X, y, w = data(rng), np.arange(N) % 3, rng.exponential(size=N)
     triplets = different(rng, 20, 3)
-    given = {"labels": y, "n_neighbors": 2} if labels else {"triplets": triplets}
-    term = terms.TripletHinge(**given, sample_weight=w).bind(X)
+    rows = {"labels": y, "n_neighbors": 2} if labels else {"triplets": triplets}
+    term = terms.TripletHinge(**rows, sample_weight=w).bind(X)
     assert np.array_equal(term.weights, w[np.asarray(term.triplets)[:, 0]])
     pull = terms.Pull(**({"labels": y} if labels else {"pairs": triplets[:, :2]}), sample_weight=w).bind(X)
     assert np.array_equal(pull.weights, w[np.asarray(pull.pairs)[:, 0]])
@@ -98,26 +98,28 @@ CORNERS = np.vstack([np.zeros(3), np.eye(3), np.sqrt(2.0) * np.eye(3)[:1] + [[0.
 @pytest.mark.parametrize("name", HARD)
 def test_hard_constraints_have_no_weight(name):
     """Objective, bound, CVXPY program and proof file say the same: a row of weight 0 is none, others hold."""
-    make, near, L = HARD[name], terms.Frobenius(to=1.21 * np.eye(3)), 1.1 * np.eye(3)
+    make, regularizer, L = HARD[name], terms.Frobenius(to=1.21 * np.eye(3)), 1.1 * np.eye(3)
     for build in (
-        lambda: 0 * make() + near,
-        lambda: make(weight=0.0) + near,
-        lambda: 0 * terms.Budget([[0, 1]]) + near,
-        lambda: make(weights=[0.0, 0.0]) + near,
-        lambda: make(sample_weight=[0.0, 1.0, 0.0, 1.0, 1.0]) + near,
+        lambda: 0 * make() + regularizer,
+        lambda: make(weight=0.0) + regularizer,
+        lambda: 0 * terms.Budget([[0, 1]]) + regularizer,
+        lambda: make(weights=[0.0, 0.0]) + regularizer,
+        lambda: make(sample_weight=[0.0, 1.0, 0.0, 1.0, 1.0]) + regularizer,
     ):
         with pytest.raises(ValueError, match="weight"):
             sm.MetricProblem(CORNERS, build())
-    small, both = (sm.MetricProblem(CORNERS, term + near) for term in (make(weights=[2.0, 0.0], weight=5e-3), make()))
+    small, heavy = (
+        sm.MetricProblem(CORNERS, term + regularizer) for term in (make(weights=[2.0, 0.0], weight=5e-3), make())
+    )
     assert small.weights == ("frobenius",)
     assert small.certify(L).objective < 1e-20
-    assert both.certify(L).objective == small.certify(0.5 * np.eye(3)).objective == math.inf
+    assert heavy.certify(L).objective == small.certify(0.5 * np.eye(3)).objective == math.inf
     program = sm.to_cvxpy(small)
     assert program.solve(solver="CLARABEL") == pytest.approx(0.0, abs=1e-6)
-    assert sm.to_cvxpy(both).solve(solver="CLARABEL") > 0.1
-    solution = sm.solve(both, tol=1e-4)
+    assert sm.to_cvxpy(heavy).solve(solver="CLARABEL") > 0.1
+    solution = sm.solve(heavy, tol=1e-4)
     assert solution.lower_bound > 0.1
-    assert sm.solve(sm.MetricProblem(CORNERS, 7.0 * make() + near), tol=1e-4).objective == pytest.approx(
+    assert sm.solve(sm.MetricProblem(CORNERS, 7.0 * make() + regularizer), tol=1e-4).objective == pytest.approx(
         solution.objective, rel=1e-3
     )
     proof = small.proof(L, np.zeros(1))

@@ -27,11 +27,11 @@ def regularizer(name, d):
 
 
 def assert_optimal(problem, tol=1e-5, solver=None, **options):
-    found = sm.solve(problem, tol=tol, **options)
-    assert solver in (None, found.solver)
-    assert found.certificate.proves_optimal(tol), found
-    assert problem.domain.residual(found.components) <= 1e-6
-    return found
+    solution = sm.solve(problem, tol=tol, **options)
+    assert solver in (None, solution.solver)
+    assert solution.certificate.proves_optimal(tol), solution
+    assert problem.domain.residual(solution.components) <= 1e-6
+    return solution
 
 
 @pytest.mark.parametrize("cost", ["none", "pull", "both"])
@@ -44,9 +44,9 @@ def test_every_loss_is_proven_beside_every_regularizer(loss, cost):
     problem = sm.MetricProblem(X, 0.1 * push + pairs + regularizer(cost, 5), diagonal=True)
     smooth = "lbfgs" if loss != "hinge" else None
     assert_optimal(problem, solver="highs" if loss == "hinge" and cost != "both" else smooth)
-    other = sm.solve(problem, "conic")
-    found = sm.solve(problem, tol=1e-6)
-    assert_sandwich(found, other)
+    exact = sm.solve(problem, "conic")
+    solution = sm.solve(problem, tol=1e-6)
+    assert_sandwich(solution, exact)
 
 
 @pytest.mark.parametrize("cost", ["trace", "frobenius", "log_det"])
@@ -64,31 +64,31 @@ def test_other_losses_and_hard_constraints_are_proven(cost):
     ]
     for term in several[:-1]:
         assert_optimal(sm.MetricProblem(X, term + regularizer(cost, 4), diagonal=True))
-    found = sm.solve(sm.MetricProblem(X, several[-1] + regularizer(cost, 4), diagonal=True))
-    assert found.status.word in ("optimal", "infeasible")
+    solution = sm.solve(sm.MetricProblem(X, several[-1] + regularizer(cost, 4), diagonal=True))
+    assert solution.status.word in ("optimal", "infeasible")
 
 
 def test_triplets_that_some_weights_satisfy_cost_nothing():
     rng = np.random.default_rng(1)
     X, triplets = rng.normal(size=(40, 6)), rows(rng, 40, 80)
     i, j, l = triplets.T
-    near, far = ((X[i, 0] - X[other, 0]) ** 2 for other in (j, l))
-    triplets[near > far] = triplets[near > far][:, [0, 2, 1]]  # the first feature decides
-    found = sm.solve(sm.MetricProblem(X, terms.TripletHinge(triplets), diagonal=True))
-    assert found.objective == 0.0
+    target_gap, impostor_gap = ((X[i, 0] - X[column, 0]) ** 2 for column in (j, l))
+    triplets[target_gap > impostor_gap] = triplets[target_gap > impostor_gap][:, [0, 2, 1]]  # the first feature decides
+    solution = sm.solve(sm.MetricProblem(X, terms.TripletHinge(triplets), diagonal=True))
+    assert solution.objective == 0.0
     wrong = np.concatenate([triplets, triplets[:, [0, 2, 1]]])
-    both = sm.MetricProblem(X, 0.1 * terms.Trace() + terms.TripletHinge(wrong, loss="hard"), diagonal=True)
-    assert sm.solve(both).status.word == "infeasible"
+    with_trace = sm.MetricProblem(X, 0.1 * terms.Trace() + terms.TripletHinge(wrong, loss="hard"), diagonal=True)
+    assert sm.solve(with_trace).status.word == "infeasible"
 
 
 def test_constraints_that_contradict_each_other_are_named():
     rng = np.random.default_rng(2)
     X, pairs = rng.normal(size=(30, 10)), rows(rng, 30, 15, 2)
     D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
-    near = terms.DistanceBounds(pairs, at_most=np.append(0.5 * D[:-1], np.inf), at_least=np.append(0.0 * D[:-1], 1.0))
-    again = terms.DistanceBounds(pairs, at_least=0.9 * D)
+    bounds = terms.DistanceBounds(pairs, at_most=np.append(0.5 * D[:-1], np.inf), at_least=np.append(0.0 * D[:-1], 1.0))
+    lower_bounds = terms.DistanceBounds(pairs, at_least=0.9 * D)
     for cost in ("trace", "frobenius", "log_det"):
-        problem = sm.MetricProblem(X, near + again + regularizer(cost, 10), diagonal=True)
+        problem = sm.MetricProblem(X, bounds + lower_bounds + regularizer(cost, 10), diagonal=True)
         certificate = sm.solve(problem).certificate
         assert isinstance(certificate, sm.InfeasibilityCertificate)
         assert 2 <= len(certificate.contradiction) <= 11  # weights and one more
@@ -99,14 +99,14 @@ def test_constraints_that_contradict_each_other_are_named():
 def test_losses_and_weights_that_matter_are_enough(loss, domain, monkeypatch):
     rng = np.random.default_rng(9)
     X, B = rng.normal(size=(60, 6)), rng.normal(size=(50, 6))
-    given = {"diagonal": True} if domain == "diagonal" else {"bases": B}
+    domain_option = {"diagonal": True} if domain == "diagonal" else {"bases": B}
     cost = 3.0 * terms.Trace() + 0.2 * terms.Pull(rows(rng, 60, 10, 2))
-    problem = sm.MetricProblem(X, terms.TripletHinge(rows(rng, 60, 400), loss=loss) + cost, **given)
-    whole = assert_optimal(problem)
+    problem = sm.MetricProblem(X, terms.TripletHinge(rows(rng, 60, 400), loss=loss) + cost, **domain_option)
+    full = assert_optimal(problem)
     for name, value in (("WHOLE_TABLE", 10), ("FIRST_ROWS", 20), ("FIRST_COLUMNS", 4)):
         monkeypatch.setattr(highs, name, value)
-    part = assert_optimal(problem)
-    assert_sandwich(part, whole)
+    reduced = assert_optimal(problem)
+    assert_sandwich(reduced, full)
 
 
 def test_what_no_program_of_weights_is_goes_to_another_solver():
