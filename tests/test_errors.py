@@ -176,7 +176,7 @@ def frml(rank=2, **options):
         (lambda: frml(init=ROWS), "smaller rank"),
         (lambda: frml(init=np.eye(3)), "shape"),
         (lambda: frml(batch_size=0), "batch_size must be a positive integer"),
-        (lambda: frml().update(np.ones(4), ROW, ROWS), "3 features, a number that"),
+        (lambda: frml().update(np.ones(4), ROW, ROWS), r"query must have shape \(3,\)"),
         (lambda: frml().update(ROW, ROW, ROWS[:0]), "without irrelevant items"),
         (lambda: frml().update(np.inf * ROW, ROW, ROWS), "NaN or infinity"),
         (lambda: frml().partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),

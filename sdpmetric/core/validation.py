@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar, cast
 
@@ -19,6 +19,8 @@ from sdpmetric.core.read_only import read_only
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
+
+ChoiceT = TypeVar("ChoiceT")
 
 # A metric whose smallest eigenvalue is below minus the first share of its largest one raises an error; up to the second
 # one it may be PSD, and the negative eigenvalue one of rounding.
@@ -146,15 +148,7 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
         rows = np.repeat(np.arange(n), sizes)
         array[rows, np.arange(len(rows)) - graph.indptr[rows]] = graph.indices
     else:
-        given = rectangular("target_neighbors", targets)
-        if given.ndim != 2 or given.shape[0] != n or given.dtype.kind not in "iu":
-            raise ValueError(
-                f"target_neighbors must be an integer index array of shape ({n}, k) or a sparse ({n}, {n}) graph, "
-                f"got shape {given.shape} and dtype {given.dtype}."
-            )
-        if given.size and (given.min() < 0 or given.max() >= n):
-            raise ValueError(f"target_neighbors has indices outside 0..{n - 1}; they are row numbers of X.")
-        array = given.astype(np.int32)
+        array = check_rows("target_neighbors", targets, n, (n, "k"), f", or a sparse ({n}, {n}) graph")
     row, slot = np.nonzero(array >= 0)
     columns = array[row, slot]
     if (columns == row).any():
@@ -172,51 +166,89 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
 
 
 def check_triplets(triplets: ArrayLike | Triplets, n: int) -> Triplets:
-    """Triplets with row numbers below n."""
-    given = triplets.to_array() if isinstance(triplets, Triplets) else rectangular("triplets", triplets)
-    if given.size == 0:
-        given = np.zeros((0, 3), dtype=np.int32)
-    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu":
-        raise ValueError(
-            "triplets must be an integer array of shape (t, 3) with columns anchor, target, impostor, "
-            f"got shape {given.shape} and dtype {given.dtype}."
-        )
-    if given.size and (given.min() < 0 or given.max() >= n):
-        raise ValueError(f"triplets have indices outside 0..{n - 1}; they are row numbers of X.")
-    repeated = (given == np.roll(given, 1, axis=1)).any(axis=1)
+    """Triplets of three different row numbers below n."""
+    array = triplets.to_array() if isinstance(triplets, Triplets) else triplets
+    rows = check_rows("triplets", array, n, ("t", 3), " with columns anchor, target, impostor")
+    repeated = (rows == np.roll(rows, 1, axis=1)).any(axis=1)
     if repeated.any():
         raise ValueError(
-            f"triplet {given[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
+            f"triplet {rows[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
         )
-    return Triplets.from_array(given)
+    return Triplets.from_array(rows)
 
 
-def check_vector(name: str, given: ArrayLike, d: int | None) -> FloatArray:
-    """A finite vector in float64 with d features, as whatever it is given to was made for; None: any number."""
-    vector = real_array(name, given)
-    if vector.ndim != 1 or not len(vector) or (d is not None and len(vector) != d):
-        wanted = "some features" if d is None else f"{d} features, a number that cannot change"
-        raise ValueError(f"{name} must be a vector with {wanted}, got shape {vector.shape}.")
-    if not np.isfinite(vector).all():
+# The shape that an argument must have; a name stands for any size.
+Shape = tuple[int | str, ...]
+
+
+def check_rows(name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles: str = "") -> IndexArray:
+    """Row numbers below n in int32, of a shape; `roles` says what is in which column. Of no numbers, none."""
+    array = rectangular(name, rows)
+    if array.size == 0 and isinstance(shape[0], str):
+        return np.zeros([0, *(size for size in shape[1:] if isinstance(size, int))], dtype=np.int32)
+    if not _fits(array, shape) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must be an integer array of shape {_in_words(shape)}{roles}, got shape {array.shape} and dtype "
+            f"{array.dtype}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= n):
+        raise ValueError(f"{name} has indices outside 0..{n - 1}; they are row numbers.")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def check_matrix(name: str, values: ArrayLike | None, shape: Shape, meaning: str = "") -> FloatArray:
+    """A finite array in float64 of a shape; `meaning` says what its rows and columns are."""
+    array = real_array(name, values)
+    if not _fits(array, shape):
+        meaning = f", {meaning}" if meaning else ""
+        raise ValueError(f"{name} must have shape {_in_words(shape)}{meaning}, got {array.shape}.")
+    if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity; drop it or fill it in.")
-    return np.ascontiguousarray(vector)
+    return np.ascontiguousarray(array)
+
+
+def check_vector(name: str, vector: ArrayLike, d: int | None) -> FloatArray:
+    """A finite vector in float64 with d features, as whatever it is passed to was made for; None: any number."""
+    array = check_matrix(name, vector, ("d" if d is None else d,), "a number for each feature")
+    if not len(array):
+        raise ValueError(f"{name} must have some features, got none.")
+    return array
 
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
     """Pairs of row numbers below n, (p, 2) int32."""
-    given = rectangular("pairs", pairs)
-    if given.size == 0:
-        given = np.zeros((0, 2), dtype=np.int32)
-    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
-        raise ValueError(
-            f"pairs must be an integer array of shape (p, 2), got shape {given.shape} and dtype {given.dtype}."
-        )
-    outside = (given < 0) | (given >= n)
-    if outside.any():
-        raise ValueError(
-            f"pair {given[outside.any(axis=1)][0].tolist()} is outside 0..{n - 1}; pairs are row numbers of X."
-        )
-    return np.ascontiguousarray(given.astype(np.int32))
+    return check_rows("pairs", pairs, n, ("p", 2))
+
+
+def check_choice(name: str, value: ChoiceT, choices: Collection[str]) -> ChoiceT:
+    """One of some words."""
+    if not isinstance(value, str) or value not in choices:
+        question = like(value, choices) if isinstance(value, str) else ""
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}{question}.")
+    return value
+
+
+def check_positive(name: str, value: float, high: float = np.inf) -> float:
+    """A finite number above 0, the same in float64."""
+    number = check_number(name, value, 0.0, high)
+    if number == 0.0:
+        raise ValueError(f"{name} must be positive, got {value!r}.")
+    return number
+
+
+def check_kind(name: str, value: object, kind: type, remedy: str = "") -> None:
+    """Raise a TypeError unless the value is of a class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{remedy}.")
+
+
+def _fits(array: NDArray[np.generic], shape: Shape) -> bool:
+    sizes = zip(array.shape, shape, strict=False)
+    return array.ndim == len(shape) and all(isinstance(size, str) or n == size for n, size in sizes)
+
+
+def _in_words(shape: Shape) -> str:
+    return f"({shape[0]},)" if len(shape) == 1 else f"({', '.join(map(str, shape))})"
 
 
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
@@ -299,19 +331,11 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     if (components is None) == (metric is None):
         raise ValueError("pass exactly one of components= (a factor L, metric L.T @ L) and metric= (the matrix M).")
     if components is not None:
-        L = real_array("components", components)
-        if L.ndim != 2 or L.shape[1] != d:
-            raise ValueError(f"components must have shape (r, {d}), one column per feature, got {L.shape}.")
-        if not np.isfinite(L).all():
-            raise ValueError("components contain NaN or infinity.")
-        return np.ascontiguousarray(L), 0.0
-    M = real_array("metric", metric)
-    if M.shape != (d, d):
-        raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
+        return check_matrix("components", components, ("r", d), "one column per feature"), 0.0
+    M = check_matrix("metric", metric, (d, d), "a factor is passed as components=")
     size = float(np.abs(M).max(initial=0.0))
-    if not size <= LARGEST_ENTRY:
-        what = "NaN or infinity" if not np.isfinite(M).all() else f"{size:.3g}, which is too large"
-        raise ValueError(f"metric contains {what}.")
+    if size > LARGEST_ENTRY:
+        raise ValueError(f"metric contains {size:.3g}, which is too large.")
     if np.abs(M - M.T).max(initial=0.0) > PSD_TOLERANCE * size:
         raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
     values = np.linalg.eigvalsh(psd.symmetrize(M))
@@ -331,25 +355,18 @@ def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None
 
 def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:
     """Factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
-    given = real_array(name, components)
-    factors = np.ascontiguousarray(given[None] if given.ndim == 2 else given)
-    if factors.ndim != 3 or not len(factors) or factors.shape[2] != d:
-        raise ValueError(
-            f"{name} must have shape (r, {d}), or (c, r, {d}) for c metrics, a column for each feature, got "
-            f"{given.shape}."
-        )
-    if not np.isfinite(factors).all():
-        raise ValueError(f"{name} contain NaN or infinity.")
+    array = real_array(name, components)
+    if array.ndim == 2:
+        return check_matrix(name, array, ("r", d), f"or (c, r, {d}) for c metrics")[None]
+    factors = check_matrix(name, array, ("c", "r", d), f"or (r, {d}) for one metric")
+    if not len(factors):
+        raise ValueError(f"{name} must have one metric at least, got shape {factors.shape}.")
     return factors
 
 
-def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
+def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
     """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
-    A = real_array(name, given)
-    if A.shape != (d, d):
-        raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for each feature, got {A.shape}.")
-    if not np.isfinite(A).all():
-        raise ValueError(f"{name} contains NaN or infinity.")
+    A = check_matrix(name, matrix, (d, d), "one row and column for each feature")
     if np.abs(A - A.T).max() > PSD_TOLERANCE * np.abs(A).max():
         raise ValueError(f"{name} is not symmetric; pass a symmetric positive definite matrix.")
     A = psd.symmetrize(A)

@@ -214,7 +214,7 @@ def test_equal_examples_that_are_to_be_near_are_harmless():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda s: s.update([1.0], [0.0], 1.0), "with 2 features, a number that cannot change"),
+        (lambda s: s.update([1.0], [0.0], 1.0), r"must have shape \(2,\)"),
         (lambda s: s.update([1.0, np.nan], [0.0, 0.0], 1.0), "NaN or infinity"),
         (lambda s: s.update([1.0, np.inf], [0.0, 0.0], 1.0), "NaN or infinity"),
         (lambda s: s.update([1.0, 1.0], [1.0, 1.0], 1.0), "are equal"),
