@@ -120,7 +120,7 @@ ROWS = (
         "OrdinalEmbedding.contradictions",
         "No embedding satisfies all answers of a set.",
         "test_ordinal.test_contradicting_answers_are_named_and_each_is_needed "
-        "test_ordinal.test_a_shortest_circle_is_as_short_as_any",
+        "test_ordinal.test_a_shortest_cycle_is_as_short_as_any",
         families="ties dependence",
     ),
     Claim(

@@ -11,9 +11,7 @@ from adversary.families import FAMILIES as DRAWN
 from table import FAMILIES, GRADES, PAGE, ROWS, page
 
 ROOT = Path(__file__).parents[2]
-MODULES = (
-    "api classification constraints datasets estimators formulations hashing linalg.rigorous losses plotting ranking"
-)
+PUBLIC = "api classification constraints datasets estimators linalg.rigorous losses plotting programs ranking report sums.terms"
 CLAIM = re.compile(r"\b(proven|settled|guaranteed|certified|contradictions?|optimal|infeasible)\b", re.IGNORECASE)
 DENIAL = re.compile(r"\b(could not be|not|nothing is|nothing finite is|no \w+( of \w+)? is) (proven|certified)\b", re.I)
 WIDE = re.compile(CLAIM.pattern[:-3] + r"|certif\w+|contradict|exact|guarantee|prov\w+|bound|holds?)\b", re.IGNORECASE)
@@ -21,9 +19,10 @@ WIDE = re.compile(CLAIM.pattern[:-3] + r"|certif\w+|contradict|exact|guarantee|p
 
 def docstrings():
     """Docstrings of public names and of their own methods and properties."""
-    for module in f"{MODULES} programs report terms".split():
+    for module in PUBLIC.split():
         home = importlib.import_module(f"sdpmetric.{module}")
-        for name in home.__all__:
+        classes = [name for name, value in vars(home).items() if getattr(value, "__module__", "") == home.__name__]
+        for name in getattr(home, "__all__", classes):
             documented = getattr(home, name)
             if inspect.isclass(documented) or inspect.isfunction(documented):
                 yield name, documented
@@ -32,7 +31,7 @@ def docstrings():
                     yield f"{name}.{method}", code
 
 
-DOCSTRINGS = {name: inspect.getdoc(what) or "" for name, what in docstrings()}
+DOCSTRINGS = {name: inspect.getdoc(documented) or "" for name, documented in docstrings()}
 
 
 def claims(text, words=CLAIM):

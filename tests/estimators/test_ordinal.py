@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.estimators import OrdinalEmbedding
-from sdpmetric.estimators.ordinal import shortest_circle
+from sdpmetric.estimators.ordinal import shortest_cycle
 
 
 def squared(Z: np.ndarray) -> np.ndarray:
@@ -151,7 +151,7 @@ def test_contradicting_answers_are_named_and_each_is_needed(planted):
         assert all(feasible(rows[np.delete(contradiction, k)], 12) for k in range(len(contradiction)))
 
 
-def test_a_shortest_circle_is_as_short_as_any(rng):
+def test_a_shortest_cycle_is_as_short_as_any(rng):
     """Against circles of a random graph of pairs, found by trying all of few edges."""
     for _ in range(20):
         rows = np.array([rng.permutation(6)[:4] for _ in range(40)])
@@ -162,7 +162,7 @@ def test_a_shortest_circle_is_as_short_as_any(rng):
             power, length = power @ reach, length + 1
             if power.diagonal().any():
                 break
-        circle = shortest_circle(rows)
+        circle = shortest_cycle(rows)
         assert (0 if circle is None else len(circle)) == (length if power.diagonal().any() else 0)
         if circle is not None:
             assert sorted(first_pair[circle]) == sorted(second_pair[circle])
