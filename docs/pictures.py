@@ -321,7 +321,7 @@ def main() -> None:
             sums(mode)
             save(EmbeddingDisplay.from_solution(fast, X, y).figure_, f"embedding{mode}")
             closing = ConvergenceDisplay.from_solution(slow, against="iteration", name="LMNN on wine")
-            closing.ax_[0].set(xscale="log", xlim=(1, closing.at[-1]), ylim=(0, 450))
+            closing.ax_[0].set(xscale="log", xlim=(1, closing.positions[-1]), ylim=(0, 450))
             save(closing.figure_, f"interval{mode}")
 
 

@@ -58,7 +58,7 @@ def main() -> None:
     interval = ConvergenceDisplay.from_solution(fast, against="iteration", name="subgradient")
     axis = interval.ax_[0]
     axis.axhline(exact.objective, color="black", linestyle=":", label="conic: optimum")
-    axis.set(xscale="log", xlim=(1, interval.at[-1]), ylim=(0, 1.5 * exact.objective))
+    axis.set(xscale="log", xlim=(1, interval.positions[-1]), ylim=(0, 1.5 * exact.objective))
     axis.legend()
     plt.figure(interval.figure_)
     plt.show()

@@ -66,10 +66,10 @@ def solve(
     >>> rows, labels = dask.array.from_zarr("rows.zarr"), dask.array.from_zarr("labels.zarr")  # doctest: +SKIP
     >>> solve(client, sm.LMNNProblem.from_labels, rows, labels, tol=1e-2)  # doctest: +SKIP
     """
-    sizes = [getattr(part, "nbytes", None) for part in data]
-    known = [int(size) for size in sizes if isinstance(size, int | float) and math.isfinite(size)]
+    sizes = [getattr(block, "nbytes", None) for block in data]
+    block_sizes = [int(size) for size in sizes if isinstance(size, int | float) and math.isfinite(size)]
     engine = Dask(client)
-    engine.workers_for(2 * sum(known))  # the chunks and what is made of them
+    engine.workers_for(2 * sum(block_sizes))  # the chunks and what is made of them
     how, limit = partial(cast(Callable[..., Solution], verbs.solve), **options), Budget(max_time).max_time
     future = client.submit(_solve, state, how, time.time() + limit, *client.compute(list(data)), pure=False)
     try:
@@ -83,12 +83,12 @@ def solve(
         ) from None
 
 
-def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], ends: float, *data: object) -> Solution:
+def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], deadline: float, *data: object) -> Solution:
     """Run on a worker, which takes no part as such meanwhile, so its thread is free for a shard."""
     from distributed import get_worker, worker_client
 
     with threads.limited(get_worker().state.nthreads), worker_client() as client:
         problem = state(*data)
-        limit = None if ends == math.inf else max(ends - time.time(), SHORTEST)
+        limit = None if deadline == math.inf else max(deadline - time.time(), SHORTEST)
         solution = solve(problem, engine=Dask(client), max_time=limit)
     return replace(solution, problem=None)

@@ -71,8 +71,8 @@ def _matrix(estimator: MetricEstimator) -> NDArray[np.floating]:
 
 
 def _shape(operator: Operator) -> None:
-    given = operator.inputs[0].type
-    operator.outputs[0].type = type(given)([given.shape[0], _matrix(operator.raw_operator).shape[1]])
+    input_type = operator.inputs[0].type
+    operator.outputs[0].type = type(input_type)([input_type.shape[0], _matrix(operator.raw_operator).shape[1]])
 
 
 def _convert(scope: Scope, operator: Operator, container: ModelComponentContainer) -> None:

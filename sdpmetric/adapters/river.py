@@ -52,8 +52,9 @@ class _MetricTransformer(base.SupervisedTransformer, base.Transformer):
             self._names = sorted(x, key=str)
             self._begin(len(self._names))
         example = self._vector(x)
-        others = [label for label in self._remembered if label != y]
-        for label in [*([y] if y in self._remembered else []), *([self._rng.choice(others)] if others else [])]:
+        other_labels = [label for label in self._remembered if label != y]
+        same = [y] if y in self._remembered else []
+        for label in [*same, *([self._rng.choice(other_labels)] if other_labels else [])]:
             partner = self._rng.choice(self._remembered[label])
             if not np.array_equal(example, partner):  # no metric tells equal examples apart
                 self._take(example, partner, label == y)

@@ -15,15 +15,12 @@ from sdpmetric.core import validation
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import U, gamma, norm_above, norms_above
 
-# Queries with more possible neighbors than this, and this many for each neighbor, are compared by intervals only; those
-# with more than the third are open.
-POSSIBLE, EACH, MANY = 16, 4, 128
-# Share of a distance that what the ball adds may be, for the first search to take a crude bound of it.
-SLIGHT = 0.02
-# Distances of queries to examples in memory at once.
-AT_ONCE = 1 << 22
-# More than underflow takes from a product, in units in which data and images are at most about 1.
-FLOOR = 2.0**-400
+MAX_RIVALS = 16  # queries with more possible neighbors than this, and
+MAX_RIVALS_PER_NEIGHBOR = 4  # this many for each neighbor, are compared by intervals only
+MAX_CANDIDATES = 128  # queries with more possible neighbors are open
+CRUDE_SHARE = 0.02  # of a distance: as much as the ball may add for the first search to bound it crudely
+BLOCK_SIZE = 1 << 22  # distances of queries to examples in memory at once
+FLOOR = 2.0**-400  # more than underflow takes from a product where data and images are at most about 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +30,7 @@ class Space:
     Attributes
     ----------
     raw, points : (n, d) and (n, r) arrays
-    raw_off, off : (n,) arrays
+    raw_errors, image_errors : (n,) arrays
         At least the distance of each to the exact one.
     power : int
         Distances are 2 to this power as large.
@@ -42,9 +39,9 @@ class Space:
     """
 
     raw: FloatArray
-    raw_off: FloatArray
+    raw_errors: FloatArray
     points: FloatArray
-    off: FloatArray
+    image_errors: FloatArray
     power: int
     radius: float
 
@@ -57,34 +54,36 @@ class Space:
         data, L = np.ldexp(data, -small), np.ldexp(L, -flat)
         raw = data - data.mean(axis=0)
         lengths = norms_above(raw) * (1.0 + 8.0 * U)
-        off = gamma(L.shape[1] + 8) * norm_above(L) * lengths * (1.0 + 8.0 * U)
+        image_errors = gamma(L.shape[1] + 8) * norm_above(L) * lengths * (1.0 + 8.0 * U)
         with np.errstate(over="ignore", under="ignore"):
             scaled = float(np.nextafter(np.ldexp(radius, -2 * flat), np.inf))
         points = np.ascontiguousarray(raw @ L.T)
-        return cls(raw, U * lengths + FLOOR, points, off + FLOOR, 2 * (small + flat), scaled)
+        return cls(raw, U * lengths + FLOOR, points, image_errors + FLOOR, 2 * (small + flat), scaled)
 
-    def apart(self, first: LongArray, second: LongArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def squared_distances(
+        self, first: LongArray, second: LongArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Bounds on exact squared distances, of images and of examples, (p,) each."""
-        pairs = ((self.points, self.off), (self.raw, self.raw_off))
+        pairs = ((self.points, self.image_errors), (self.raw, self.raw_errors))
         return *_bounds(*pairs[0], first, second), *_bounds(*pairs[1], first, second)
 
-    def intervals(self, queries: LongArray, others: LongArray) -> tuple[FloatArray, FloatArray]:
+    def intervals(self, queries: LongArray, examples: LongArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on squared distances under all metrics of the ball of the query, (p,) each."""
-        low, high, _, longest = self.apart(queries, others)
+        low, high, _, longest = self.squared_distances(queries, examples)
         slack = self.radius * longest * (1.0 + 4.0 * U)
         return np.maximum(0.0, low - slack * (1.0 + 4.0 * U) - 4.0 * U * low), (high + slack) * (1.0 + 4.0 * U)
 
-    def nearer(self, queries: LongArray, near: LongArray, far: LongArray) -> BoolArray:
+    def nearer(self, queries: LongArray, first: LongArray, second: LongArray) -> BoolArray:
         """Where one example is nearer than another under every metric of the ball, (t,).
 
         With ``B = u u^T - v v^T`` for the differences u and v, ``<B, M>`` varies by ``radius ||B||_F``, and
         ``||B||^2 = (|u + v|^2 |u - v|^2 + (|u|^2 - |v|^2)^2) / 2``: less than the two intervals do.
         """
-        low, _, least, longest = self.apart(queries, far)
-        _, high, short, shortest = self.apart(queries, near)
-        between, total = _bounds(self.raw, self.raw_off, near, far), longest + shortest
+        low, _, second_shortest, second_longest = self.squared_distances(queries, second)
+        _, high, first_shortest, first_longest = self.squared_distances(queries, first)
+        between, total = _bounds(self.raw, self.raw_errors, first, second), second_longest + first_longest
         plus = np.maximum(0.0, 2.0 * total - between[0]) + 16.0 * U * total
-        change = np.maximum(longest - short, shortest - least) + 4.0 * U * total
+        change = np.maximum(second_longest - first_shortest, first_longest - second_shortest) + 4.0 * U * total
         size = np.sqrt(0.5 * (plus * between[1] + change * change)) * (1.0 + 16.0 * U) + FLOOR
         slack = self.radius * size
         return low - high - slack > 16.0 * U * (low + high + slack) + FLOOR
@@ -121,20 +120,20 @@ class Neighbors:
         rows = X_train if X is None else np.concatenate([np.asarray(X_train), np.asarray(X)])
         space, shift = Space.of(components, radius, rows), 0 if X is None else n
         # Whoever the k examples are: what is surely farther than all of them is not among the nearest.
-        asked = np.repeat(np.arange(m), k) + shift
-        most = space.intervals(asked, nearest.ravel())[1].reshape(m, k).max(axis=1)
-        q, l, crowded = _candidates(space, np.arange(m) + shift, n, most)
-        keep = (l != q) & (space.intervals(q, l)[0] <= most[q - shift])
+        repeated_queries = np.repeat(np.arange(m), k) + shift
+        farthest = space.intervals(repeated_queries, nearest.ravel())[1].reshape(m, k).max(axis=1)
+        q, l, crowded = _candidates(space, np.arange(m) + shift, n, farthest)
+        keep = (l != q) & (space.intervals(q, l)[0] <= farthest[q - shift])
         q, l = q[keep] - shift, l[keep]
-        few = ~crowded & (np.bincount(q, minlength=m) <= POSSIBLE + EACH * k)
-        i, others = nearest[q], nearest[q] != l[:, None]
-        known = np.nonzero(others & few[q, None])
-        nearer = np.zeros(others.shape, dtype=bool)
-        nearer[known] = space.nearer(q[known[0]] + shift, i[known], l[known[0]])
-        rivals = np.stack([np.bincount(q, others[:, t] & ~nearer[:, t], m) for t in range(k)], axis=1)
+        compared = ~crowded & (np.bincount(q, minlength=m) <= MAX_RIVALS + MAX_RIVALS_PER_NEIGHBOR * k)
+        i, differs = nearest[q], nearest[q] != l[:, None]
+        comparable = np.nonzero(differs & compared[q, None])
+        nearer = np.zeros(differs.shape, dtype=bool)
+        nearer[comparable] = space.nearer(q[comparable[0]] + shift, i[comparable], l[comparable[0]])
+        rivals = np.stack([np.bincount(q, differs[:, t] & ~nearer[:, t], m) for t in range(k)], axis=1)
         member = (l[:, None] == i).any(axis=1)
         inside = np.bincount(q, nearer.sum(axis=1) * member, m)
-        certain, possible = (rivals <= k - 1) & few[:, None], nearer.sum(axis=1) <= k - 1
+        certain, possible = (rivals <= k - 1) & compared[:, None], nearer.sum(axis=1) <= k - 1
         ordered = certain.all(axis=1) & (inside == k * (k - 1) // 2)
         return cls(nearest, certain, ordered, crowded, q[possible], l[possible])
 
@@ -149,42 +148,47 @@ class Neighbors:
         np.add.at(sure, (rows[:, None], votes), self.certain)
         np.add.at(maybe, (self.queries, codes[self.possible]), 1.0)
         own_sure, own_maybe = sure[rows, winner], maybe[rows, winner]
-        least = np.maximum(own_sure, k - (maybe.sum(axis=1) - own_maybe))
-        most = np.minimum(maybe, k - (sure.sum(axis=1, keepdims=True) - sure))
-        most[rows, winner] = -1.0
-        return classes[winner], self.ordered | (~self.crowded & (least > most.max(axis=1)))
+        winner_votes = np.maximum(own_sure, k - (maybe.sum(axis=1) - own_maybe))
+        rival_votes = np.minimum(maybe, k - (sure.sum(axis=1, keepdims=True) - sure))
+        rival_votes[rows, winner] = -1.0
+        return classes[winner], self.ordered | (~self.crowded & (winner_votes > rival_votes.max(axis=1)))
 
 
-def _bounds(P: FloatArray, off: FloatArray, first: LongArray, second: LongArray) -> tuple[FloatArray, FloatArray]:
+def _bounds(P: FloatArray, errors: FloatArray, first: LongArray, second: LongArray) -> tuple[FloatArray, FloatArray]:
     """Bounds on the squared distances of exact points near those of floats."""
-    root, g, e = np.sqrt(distances(P, first, second)), gamma(P.shape[1] + 8), (off[first] + off[second]) * (1.0 + U)
-    return np.maximum(0.0, root * (1.0 - g) - e) ** 2 * (1.0 - 4.0 * U), (root * (1.0 + g) + e) ** 2 * (1.0 + 4.0 * U)
+    root, g = np.sqrt(distances(P, first, second)), gamma(P.shape[1] + 8)
+    error = (errors[first] + errors[second]) * (1.0 + U)
+    smallest, largest = np.maximum(0.0, root * (1.0 - g) - error), root * (1.0 + g) + error
+    return smallest**2 * (1.0 - 4.0 * U), largest**2 * (1.0 + 4.0 * U)
 
 
-def _candidates(space: Space, queries: LongArray, n: int, most: FloatArray) -> tuple[LongArray, LongArray, BoolArray]:
+def _candidates(
+    space: Space, queries: LongArray, n: int, farthest: FloatArray
+) -> tuple[LongArray, LongArray, BoolArray]:
     """Queries with every example whose least distance may be at most a limit, and queries with too many of them."""
     P, C = space.points, space.raw
     sizes, longs = np.einsum("ij,ij->i", P, P), np.einsum("ij,ij->i", C, C)
-    top = [float(values.max(initial=0.0)) for values in (np.sqrt(sizes), np.sqrt(longs), space.off, space.raw_off)]
+    maxima = np.sqrt(sizes), np.sqrt(longs), space.image_errors, space.raw_errors
+    top = [float(values.max(initial=0.0)) for values in maxima]
     g = gamma(P.shape[1] + C.shape[1] + 16)
     radius = min(space.radius, 2.0**200)
     rounding = 32.0 * g * (top[0] ** 2 + radius * top[1] ** 2) + FLOOR
     rounding += 16.0 * (top[0] * top[2] + radius * top[1] * top[3])
-    limit, crude = most - sizes[queries] + rounding, 4.1 * radius * top[1] ** 2
-    if (crude <= SLIGHT * most).all():  # the product is narrower without the examples themselves
+    limit, crude = farthest - sizes[queries] + rounding, 4.1 * radius * top[1] ** 2
+    if (crude <= CRUDE_SHARE * farthest).all():  # the product is narrower without the examples themselves
         limit += crude
-        left, right = P[queries], np.concatenate([-2.0 * P[:n].T, sizes[None, :n]])
+        query_rows, example_columns = P[queries], np.concatenate([-2.0 * P[:n].T, sizes[None, :n]])
     else:
         limit += radius * longs[queries]
-        left = np.concatenate([P[queries], radius * C[queries], np.full((len(queries), 1), radius)], axis=1)
-        right = np.concatenate([-2.0 * P[:n].T, 2.0 * C[:n].T, -longs[None, :n], sizes[None, :n]])
-    left = np.concatenate([left, np.ones((len(left), 1))], axis=1)
-    found, step, crowded = [], max(1, AT_ONCE // n), np.zeros(len(queries), dtype=bool)
+        query_rows = np.concatenate([P[queries], radius * C[queries], np.full((len(queries), 1), radius)], axis=1)
+        example_columns = np.concatenate([-2.0 * P[:n].T, 2.0 * C[:n].T, -longs[None, :n], sizes[None, :n]])
+    query_rows = np.concatenate([query_rows, np.ones((len(query_rows), 1))], axis=1)
+    flat_indices, step, crowded = [], max(1, BLOCK_SIZE // n), np.zeros(len(queries), dtype=bool)
     for start in range(0, len(queries), step):
         rows = slice(start, start + step)
-        near = left[rows] @ right <= limit[rows, None]
-        crowded[rows] = np.count_nonzero(near, axis=1) > MANY
-        near[crowded[rows]] = False
-        found.append(np.flatnonzero(near) + start * n)
-    q, l = np.divmod(np.concatenate(found), n)
+        possible = query_rows[rows] @ example_columns <= limit[rows, None]
+        crowded[rows] = np.count_nonzero(possible, axis=1) > MAX_CANDIDATES
+        possible[crowded[rows]] = False
+        flat_indices.append(np.flatnonzero(possible) + start * n)
+    q, l = np.divmod(np.concatenate(flat_indices), n)
     return queries[q], l, crowded

@@ -79,9 +79,9 @@ def energies(
     """
     state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     result = np.empty((len(state.queries[0]), len(state.classes)))
-    for block, cost, *own in state.blocks():
-        thresholds = 1.0 + np.sort(own[-1].reshape(len(cost), -1), axis=1)
-        push = _by_rows(loops.own_impostors, [*own, thresholds], state.starts, state.chunks)
+    for block, cost, *scanned in state.blocks():
+        thresholds = 1.0 + np.sort(scanned[-1].reshape(len(cost), -1), axis=1)
+        push = _by_rows(loops.own_impostors, [*scanned, thresholds], state.starts, state.chunks)
         result[block] = cost + state.push_weight * push
     return result
 
@@ -110,9 +110,9 @@ def energy_predict(
     """
     state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     chosen = np.empty(len(state.queries[0]), dtype=np.int64)
-    for block, cost, *own in state.blocks():
+    for block, cost, *scanned in state.blocks():
         order = np.argsort(cost, axis=1)
-        ranked = [*own, cost, order]
+        ranked = [*scanned, cost, order]
         chosen[block] = _by_rows(loops.cheapest_labels, ranked, state.starts, state.chunks, state.push_weight)
     labels: NDArray[np.generic] = state.classes[chosen]
     return labels
@@ -164,12 +164,12 @@ class _State:
             center = train.mean(axis=0, dtype=np.float64)  # rounding errors of distances are smallest near the origin
             centered, centered_queries = train - center, queries - center
             embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
-            asked = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
+            embedded_queries = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
             reach = _reach(embedded, metric_of_class[label[order]], order, targets)
         k = targets.shape[1]
         by_metric = query_neighbors == "metric"
         named = None if by_metric else _nearest_of_classes(centered[order], centered_queries, starts, k)
-        return cls(classes, starts, metric_of_class, embedded, asked, reach, k, mu, named)
+        return cls(classes, starts, metric_of_class, embedded, embedded_queries, reach, k, mu, named)
 
     @cached_property
     def chunks(self) -> NDArray[np.int64]:
@@ -188,25 +188,27 @@ class _State:
         rows = max(1, min(BLOCK // len(self.reach), ROWS_AT_ONCE, len(queries[0])))
         D = np.empty((rows, len(self.reach)), dtype=queries[0].dtype)
         smallest = np.empty((rows, self.chunks[-1]), dtype=queries[0].dtype)
-        near = np.empty((rows, len(self.classes), self.n_neighbors))
+        nearest = np.empty((rows, len(self.classes), self.n_neighbors))
         with threads.one_pool():
             for first in range(0, len(queries[0]), rows):
                 block = slice(first, first + rows)
                 size = len(queries[0][block])
-                own = D[:size], smallest[:size], near[:size]
+                scanned = D[:size], smallest[:size], nearest[:size]
                 invaded = np.zeros((size, len(self.classes)))
                 for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
                     mine = self.metric_of_class == c  # a distance belongs to the class of the example that it leads to
                     if not mine.any():
                         continue
-                    sums = self._scan(Q[block], Z, ceilings, mine, *own)
+                    sums = self._scan(Q[block], Z, ceilings, mine, *scanned)
                     invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
                 if self.named is not None:
                     rows_of = self.named[block]
-                    taken = np.take_along_axis(own[0], rows_of.reshape(size, -1), axis=1).reshape(rows_of.shape)
-                    own[-1][:] = np.sort(np.where(rows_of < 0, np.inf, taken), axis=2)
-                pull = np.where(own[-1] < np.inf, own[-1], 0.0).sum(axis=2)  # classes may have fewer examples
-                yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *own
+                    target_distances = np.take_along_axis(scanned[0], rows_of.reshape(size, -1), axis=1).reshape(
+                        rows_of.shape
+                    )
+                    scanned[-1][:] = np.sort(np.where(rows_of < 0, np.inf, target_distances), axis=2)
+                pull = np.where(scanned[-1] < np.inf, scanned[-1], 0.0).sum(axis=2)  # classes may have fewer examples
+                yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *scanned
 
     def _scan(
         self,
@@ -216,7 +218,7 @@ class _State:
         mine: NDArray[np.bool_],
         D: NDArray[np.floating],
         smallest: NDArray[np.floating],
-        near: FloatArray,
+        nearest: FloatArray,
     ) -> FloatArray:
         """`loops.scan` of all classes, for a part of the queries and one class at a time; returns its sums."""
         sums, classes = np.empty((len(Q), len(self.classes))), len(self.classes)
@@ -224,35 +226,35 @@ class _State:
 
         def scan(task: int) -> None:
             rows, c = slice(*cuts[task // classes :][:2]), task % classes
-            some = D[rows], smallest[rows], near[rows], sums[rows]
+            some = D[rows], smallest[rows], nearest[rows], sums[rows]
             loops.scan(Q[rows], Z, self.reach, ceilings, self.starts, self.chunks, c, mine[c], *some)
 
         threads.run(scan, (len(cuts) - 1) * classes)
         return sums
 
 
-def _by_rows(loop: Callable[..., FloatArray], arrays: Sequence[NDArray[np.generic]], *rest: object) -> FloatArray:
+def _by_rows(loop: Callable[..., FloatArray], arrays: Sequence[NDArray[np.generic]], *shared: object) -> FloatArray:
     """Run a compiled loop over all queries in threads; arrays have a row for each query, `rest` is shared."""
     cuts = threads.cuts(len(arrays[0]), threads.parts(len(arrays[0]), ROWS))
-    found = [np.empty(0)] * (len(cuts) - 1)
+    outputs = [np.empty(0)] * (len(cuts) - 1)
 
     def some(t: int) -> None:
-        found[t] = loop(*(array[cuts[t] : cuts[t + 1]] for array in arrays), *rest)
+        outputs[t] = loop(*(array[cuts[t] : cuts[t + 1]] for array in arrays), *shared)
 
-    threads.run(some, len(found))
-    return np.concatenate(found)
+    threads.run(some, len(outputs))
+    return np.concatenate(outputs)
 
 
 def _nearest_of_classes(
     train: NDArray[np.floating], queries: NDArray[np.floating], starts: NDArray[np.int64], k: int
 ) -> NDArray[np.int64]:
     """The k nearest training examples of each class for each query, (m, c, k), padded with -1."""
-    found = np.full((len(queries), len(starts) - 1, k), -1, dtype=np.int64)
+    nearest = np.full((len(queries), len(starts) - 1, k), -1, dtype=np.int64)
     for c, (first, last) in enumerate(pairwise(starts.tolist())):
         some = min(k, last - first)
         search = NearestNeighbors(n_neighbors=some).fit(train[first:last])
-        found[:, c, :some] = first + search.kneighbors(queries, return_distance=False)
-    return found
+        nearest[:, c, :some] = first + search.kneighbors(queries, return_distance=False)
+    return nearest
 
 
 def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.floating]:
@@ -285,10 +287,10 @@ def _reach(
     reach = np.full(mine.shape, -np.inf)
     for slot in range(mine.shape[1]):
         has = np.flatnonzero(mine[:, slot] >= 0)
-        other = place[mine[has, slot]]
+        target_rows = place[mine[has, slot]]
         for c, Z in enumerate(embedded):
-            here = metric[has] == c  # of an example and its target neighbor alike: they share their class
-            i, j = has[here], other[here]
+            under_metric = metric[has] == c  # of an example and its target neighbor alike: they share their class
+            i, j = has[under_metric], target_rows[under_metric]
             step = Z[i].astype(np.float64, copy=False) - Z[j]
             reach[i, slot] = 1.0 + np.einsum("ij,ij->i", step, step)
     descending: FloatArray = np.ascontiguousarray(-np.sort(-reach, axis=1))
@@ -299,17 +301,17 @@ def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLi
     """Rows of unequal length, padded with -1, as a sparse graph."""
     if sp.issparse(target_neighbors):
         return target_neighbors
-    given = validation.rectangular("target_neighbors", target_neighbors)
-    if given.ndim != 2 or given.dtype.kind not in "iu" or not (given == -1).any():
-        return given
-    row, slot = np.nonzero(given != -1)
-    column = given[row, slot]
-    if ((column < 0) | (column >= len(given))).any():
+    indices = validation.rectangular("target_neighbors", target_neighbors)
+    if indices.ndim != 2 or indices.dtype.kind not in "iu" or not (indices == -1).any():
+        return indices
+    row, slot = np.nonzero(indices != -1)
+    column = indices[row, slot]
+    if ((column < 0) | (column >= len(indices))).any():
         raise ValueError(
-            f"target_neighbors has indices outside 0..{len(given) - 1}; they are row numbers of the training examples, "
+            f"target_neighbors has indices outside 0..{len(indices) - 1}; they are row numbers of training examples, "
             "and -1 where a row has fewer."
         )
-    graph = sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(given), len(given)))
+    graph = sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(indices), len(indices)))
     return graph
 
 

@@ -65,8 +65,8 @@ class GuaranteedThreshold:
     n_similar: int
 
     def __str__(self) -> str:
-        what, among = WORDS[self.control]
-        promise = f"at most {self.alpha:.4g} of {what} with confidence {1.0 - self.delta:.4g}"
+        error_rate, among = WORDS[self.control]
+        promise = f"at most {self.alpha:.4g} of {error_rate} with confidence {1.0 - self.delta:.4g}"
         if self.threshold is not None:
             low, high = gaps.rounded(self.interval[0], up=False), gaps.rounded(self.interval[1])
             return (
@@ -190,7 +190,7 @@ def guaranteed_threshold(
     )
 
 
-def _ends(count: int, n: int, delta: float) -> tuple[float, float]:
+def _interval(count: int, n: int, delta: float) -> tuple[float, float]:
     """Clopper and Pearson's bounds on a probability, each of which fails with probability delta at most."""
     low = binomtest(count, n, alternative="greater").proportion_ci(1.0 - delta, "exact").low
     return float(low), float(binomtest(count, n, alternative="less").proportion_ci(1.0 - delta, "exact").high)
@@ -210,7 +210,7 @@ def _tolerance_limit(ordered: FloatArray, alpha: float, delta: float) -> Chosen:
     k = int(np.count_nonzero(bdtr(np.arange(n, dtype=np.float64), n, alpha) <= delta))
     if k == 0:
         return None, max(_fewest(alpha, delta) - n, 1), (0.0, 1.0)
-    low, high = _ends(k - 1, n, delta)
+    low, high = _interval(k - 1, n, delta)
     tied = k > 1 and ordered[k - 2] == ordered[k - 1]
     return k - 1, 0, (0.0 if tied else low, high)
 
@@ -221,18 +221,18 @@ def _most_precise(ordered: FloatArray, wrong: BoolArray, alpha: float, delta: fl
     The numbers depend on n only. Given the distance of the pair after them, the m nearest are independent draws of
     pairs that are nearer, so the errors among them are binomial; a union bound covers all the numbers.
     """
-    n, each = len(ordered), delta / N_CANDIDATES
-    fewest = _fewest(alpha, each)
+    n, delta_each = len(ordered), delta / N_CANDIDATES
+    fewest = _fewest(alpha, delta_each)
     if n <= fewest:
         return None, fewest + 1 - n, (0.0, 1.0)
     numbers = np.unique(np.geomspace(fewest, n - 1, N_CANDIDATES).round().astype(np.int64))
     numbers = np.searchsorted(ordered, ordered[numbers])  # without those that tie with the pair after them
     errors = np.concatenate([[0], np.cumsum(wrong)])[numbers]
-    proven = bdtr(errors.astype(np.float64), numbers, alpha) <= each
+    proven = bdtr(errors.astype(np.float64), numbers, alpha) <= delta_each
     if not proven.any():
         return None, None, (0.0, 1.0)
     last = int(np.flatnonzero(proven)[-1])
-    return int(numbers[last]), 0, _ends(int(errors[last]), int(numbers[last]), each)
+    return int(numbers[last]), 0, _interval(int(errors[last]), int(numbers[last]), delta_each)
 
 
 def _fewest(alpha: float, delta: float) -> int:

@@ -67,7 +67,7 @@ def scan(
     mine: bool,
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],
-    near: FloatArray,
+    nearest: FloatArray,
     sums: FloatArray,
 ) -> None:
     """Distances of queries to the training examples of one class, and sums of its hinges."""
@@ -75,31 +75,31 @@ def scan(
     scratch = np.empty(m * TILE, dtype=D.dtype)
     sums[:, c] = 0.0
     if mine:
-        near[:, c] = np.inf
+        nearest[:, c] = np.inf
     for first in range(starts[c], starts[c + 1], TILE):
         last = min(first + TILE, starts[c + 1])
         tile = scratch[: m * (last - first)].reshape(m, last - first)
         np.dot(queries, train[first:last].T, tile)
         for begin in range(first, last, CHUNK):
-            end = min(begin + CHUNK, last)
+            chunk_end = min(begin + CHUNK, last)
             chunk = chunks[c] + (begin - starts[c]) // CHUNK
             for t in range(m):
-                distances = tile[t, begin - first : end - first]
-                invades, least = _any_below(distances, ceilings[begin:end])
+                distances = tile[t, begin - first : chunk_end - first]
+                invades, chunk_smallest = _any_below(distances, ceilings[begin:chunk_end])
                 if invades:
-                    sums[t, c] += _depth(distances, reach[begin:end])
+                    sums[t, c] += _depth(distances, reach[begin:chunk_end])
                 if mine:
-                    D[t, begin:end] = distances
-                    smallest[t, chunk] = least
-                    if least < near[t, c, near.shape[2] - 1]:
-                        _insert(distances, near[t, c])
+                    D[t, begin:chunk_end] = distances
+                    smallest[t, chunk] = chunk_smallest
+                    if chunk_smallest < nearest[t, c, nearest.shape[2] - 1]:
+                        _insert(distances, nearest[t, c])
 
 
 @loop(nogil=True)
 def own_impostors(
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],
-    near: FloatArray,
+    nearest: FloatArray,
     thresholds: FloatArray,
     starts: LongArray,
     chunks: LongArray,
@@ -109,7 +109,7 @@ def own_impostors(
     The impostors of all labels are counted in one pass: ``sum_l [a - D_tl]_+`` for many thresholds a is computed from
     the number and the sum of the distances between consecutive thresholds.
     """
-    classes, k = near.shape[1:]
+    classes, k = nearest.shape[1:]
     push = np.zeros((len(D), classes))
     for t in range(len(D)):
         used = count_below(thresholds[t], np.inf, False)
@@ -128,15 +128,15 @@ def own_impostors(
                     count[place] += 1.0
                     total[place] += distance
                     for j in range(k):  # examples of the label itself are not impostors
-                        a = 1.0 + near[t, c, j]
-                        if near[t, c, j] < np.inf and distance < a:
+                        a = 1.0 + nearest[t, c, j]
+                        if nearest[t, c, j] < np.inf and distance < a:
                             push[t, c] -= a - distance
         count, total = np.cumsum(count), np.cumsum(total)
         for c in range(classes):
             for j in range(k):
-                if near[t, c, j] < np.inf:
-                    place = count_below(thresholds[t], 1.0 + near[t, c, j], False)
-                    push[t, c] += count[place] * (1.0 + near[t, c, j]) - total[place]
+                if nearest[t, c, j] < np.inf:
+                    place = count_below(thresholds[t], 1.0 + nearest[t, c, j], False)
+                    push[t, c] += count[place] * (1.0 + nearest[t, c, j]) - total[place]
             push[t, c] = max(push[t, c], 0.0)
     return push
 
@@ -145,7 +145,7 @@ def own_impostors(
 def cheapest_labels(
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],
-    near: FloatArray,
+    nearest: FloatArray,
     cost: FloatArray,
     order: LongArray,
     starts: LongArray,
@@ -157,31 +157,31 @@ def cheapest_labels(
     Impostors only add to what a label costs. Labels are tried in the order of their other costs, until those alone are
     above the least energy so far.
     """
-    classes, k = near.shape[1:]
+    classes, k = nearest.shape[1:]
     labels = np.zeros(len(D), dtype=np.int64)
     for t in range(len(D)):
-        least = np.inf
+        lowest_energy = np.inf
         for c in order[t]:
-            if cost[t, c] > least:
+            if cost[t, c] > lowest_energy:
                 break
             push = 0.0
             used = 0
-            while used < k and near[t, c, used] < np.inf:
+            while used < k and nearest[t, c, used] < np.inf:
                 used += 1
-            furthest = 1.0 + near[t, c, used - 1]
-            for other in range(classes):
-                if other == c:
+            furthest = 1.0 + nearest[t, c, used - 1]
+            for rival in range(classes):
+                if rival == c:
                     continue
-                for chunk in range(chunks[other], chunks[other + 1]):
+                for chunk in range(chunks[rival], chunks[rival + 1]):
                     if smallest[t, chunk] >= furthest:
                         continue
-                    begin = starts[other] + (chunk - chunks[other]) * CHUNK
-                    for i in range(begin, min(begin + CHUNK, starts[other + 1])):
+                    begin = starts[rival] + (chunk - chunks[rival]) * CHUNK
+                    for i in range(begin, min(begin + CHUNK, starts[rival + 1])):
                         distance = np.float64(D[t, i])
                         if distance < furthest:
                             for j in range(used):
-                                push += max(0.0, 1.0 + near[t, c, j] - distance)
+                                push += max(0.0, 1.0 + nearest[t, c, j] - distance)
             energy = cost[t, c] + mu * push
-            if energy < least or (energy == least and c < labels[t]):
-                least, labels[t] = energy, c
+            if energy < lowest_energy or (energy == lowest_energy and c < labels[t]):
+                lowest_energy, labels[t] = energy, c
     return labels

@@ -91,8 +91,8 @@ class NearOptimal:
             Queries; default: the examples, each without itself.
         n_neighbors : int, default 3
         """
-        found = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
-        return Decisions(found.nearest, found.certain, self.rigor)
+        nearest = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
+        return Decisions(nearest.nearest, nearest.certain, self.rigor)
 
     def labels(
         self, X_train: ArrayLike, y_train: ArrayLike, X: ArrayLike | None = None, n_neighbors: int = 3
@@ -105,8 +105,8 @@ class NearOptimal:
             As in `neighbors`.
         y_train : (n,) array
         """
-        found = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
-        return Decisions(*found.labels(y_train), self.rigor)
+        nearest = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
+        return Decisions(*nearest.labels(y_train), self.rigor)
 
     def matches(self, X: ArrayLike, pairs: ArrayLike, threshold: float | None = None) -> Decisions:
         """Whether squared distances of pairs are at most a threshold, (p,).
@@ -118,17 +118,17 @@ class NearOptimal:
         threshold : float, optional
             On *squared* distances. Default, for POLA only: its own, which varies over the metrics of the ball.
         """
-        given = self.threshold if threshold is None else threshold
-        if given is None:
+        cutoff = self.threshold if threshold is None else threshold
+        if cutoff is None:
             raise ValueError("pass threshold=, a squared distance: only solutions of POLA have one of their own.")
-        limit = validation.check_number("threshold", given, -math.inf)
+        limit = validation.check_number("threshold", cutoff, -math.inf)
         low, high = self.distances(X, pairs)
         if threshold is None:  # the threshold moves by the radius at most; together they move less than that
             low, high = np.maximum(0.0, np.nextafter(low - self.radius, -np.inf)), high + self.radius
             high = np.nextafter(high, np.inf)
-        middle = distances(np.asarray(X, dtype=np.float64) @ self.components.T, *np.asarray(pairs).T)
+        squared_distances = distances(np.asarray(X, dtype=np.float64) @ self.components.T, *np.asarray(pairs).T)
         certain = (high <= limit) | (low > limit)
-        return Decisions(np.where(certain, high <= limit, middle <= limit), certain, self.rigor)
+        return Decisions(np.where(certain, high <= limit, squared_distances <= limit), certain, self.rigor)
 
     def __repr__(self) -> str:
         size = np.linalg.norm(self.components @ self.components.T)

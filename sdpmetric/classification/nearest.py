@@ -87,8 +87,10 @@ def nearest_neighbors(
         members = np.flatnonzero(region == c)
         if not len(members):
             continue
-        found, index = _search(train[members] @ L.T / unit, queries @ L.T / unit, min(k, len(members)), algorithm)
-        distances.append(found)
+        squared_distances, index = _search(
+            train[members] @ L.T / unit, queries @ L.T / unit, min(k, len(members)), algorithm
+        )
+        distances.append(squared_distances)
         rows.append(members[index])
     D, R = np.concatenate(distances, axis=1), np.concatenate(rows, axis=1)
     if X is None:
@@ -121,22 +123,24 @@ def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) ->
         raise ValueError(f"algorithm must be one of {', '.join(map(repr, get_args(Algorithm)))}, got {algorithm!r}.")
     if algorithm == "partial":
         axes = np.linalg.eigh(np.cov(Z.T, ddof=0).reshape(Z.shape[1], -1))[1][:, ::-1]
-        turned, asked = np.ascontiguousarray(Z @ axes), np.ascontiguousarray(queries @ axes)
+        rotated, rotated_queries = np.ascontiguousarray(Z @ axes), np.ascontiguousarray(queries @ axes)
         squares = float(np.square(Z).sum(axis=1).max() + np.square(queries).sum(axis=1).max(initial=0.0))
         room = TURNING * Z.shape[1] ** 1.5 * squares
-        near, rows, _ = partial.nearest(np.ascontiguousarray(Z), np.ascontiguousarray(queries), turned, asked, room, k)
-        return near, rows
+        squared_distances, rows, _ = partial.nearest(
+            np.ascontiguousarray(Z), np.ascontiguousarray(queries), rotated, rotated_queries, room, k
+        )
+        return squared_distances, rows
     if algorithm != "faiss":
-        found, index = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(Z).kneighbors(queries)
-        return found**2, index
+        squared_distances, index = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(Z).kneighbors(queries)
+        return squared_distances**2, index
     try:
         import faiss
     except ImportError as error:
         raise ImportError("algorithm='faiss' needs faiss: pip install 'sdpmetric[faiss]'.") from error
     flat = faiss.IndexFlatL2(Z.shape[1])
     flat.add(np.ascontiguousarray(Z, dtype=np.float32))
-    found, index = flat.search(np.ascontiguousarray(queries, dtype=np.float32), k)
-    return found.astype(np.float64), index
+    squared_distances, index = flat.search(np.ascontiguousarray(queries, dtype=np.float32), k)
+    return squared_distances.astype(np.float64), index
 
 
 def knn_predict(
@@ -181,7 +185,7 @@ def majority(nearest: NDArray[np.integer], n_classes: int) -> NDArray[np.integer
     counts = np.cumsum(votes, axis=1)
     chosen = nearest[:, 0]
     for size in range(2, k + 1):  # the largest neighborhood without a tie decides
-        most = counts[:, size - 1].max(axis=1, keepdims=True)
-        clear = (counts[:, size - 1] == most).sum(axis=1) == 1
+        largest_count = counts[:, size - 1].max(axis=1, keepdims=True)
+        clear = (counts[:, size - 1] == largest_count).sum(axis=1) == 1
         chosen = np.where(clear, counts[:, size - 1].argmax(axis=1), chosen)
     return chosen

@@ -43,8 +43,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"sdpmetric {__version__}")
         raise typer.Exit
 
@@ -142,31 +142,31 @@ def evaluate(
         columns = inputs.columns_of(table, model=learned)
         test = inputs.load(data, columns, learned)
         base = None if train is None else inputs.load(train, columns, learned)
-        found = {}
+        neighbor_scores = {}
         for name, embed in (("metric", learned.transform), ("euclidean", learned.prepare)):
-            where = None if base is None else (embed(base.X), base.labels)
-            found[name] = scores(embed(test.X), test.labels, n_neighbors, where, seed)
-        seen = inputs.learned_from(model, learned, test)
+            training = None if base is None else (embed(base.X), base.labels)
+            neighbor_scores[name] = scores(embed(test.X), test.labels, n_neighbors, training, seed)
+        n_seen = inputs.learned_from(model, learned, test)
     n, among = len(test.X), "the others" if base is None else f"{len(base.X):,} examples of {train}"
     out.say(f"{data}: {n:,} examples, neighbors among {among}.")
-    if seen:
+    if n_seen:
         out.say(
             "The metric was learned from these examples: their accuracy says little about others. Pass labeled "
             f"examples that were held out, and --train {data}."
         )
     else:
-        (right, auc), (plain, plain_auc) = found["metric"], found["euclidean"]
-        low, high = binomtest(right, n).proportion_ci(method="exact")
+        (accuracy, auc), (euclidean_accuracy, euclidean_auc) = neighbor_scores["metric"], neighbor_scores["euclidean"]
+        low, high = binomtest(accuracy, n).proportion_ci(method="exact")
         exact = "" if base is None else f", exact 95 % interval {low:.4f} to {high:.4f}"
         out.say(
-            f"{n_neighbors}-nearest-neighbor accuracy {right / n:.4f} ({right:,} of {n:,}{exact}); without the metric "
-            f"{plain / n:.4f} ({plain:,})."
+            f"{n_neighbors}-nearest-neighbor accuracy {accuracy / n:.4f} ({accuracy:,} of {n:,}{exact}); "
+            f"without the metric {euclidean_accuracy / n:.4f} ({euclidean_accuracy:,})."
         )
         if auc is not None:
-            out.say(f"ROC area of pairs {auc:.4f}; without the metric {plain_auc:.4f}.")
-    out.facts = {"data": data, "examples": n, "train": train, "n_neighbors": n_neighbors, "training_data": seen}
-    for name, (count, area) in found.items():
-        interval = None if base is None or seen else list(binomtest(count, n).proportion_ci(method="exact"))
+            out.say(f"ROC area of pairs {auc:.4f}; without the metric {euclidean_auc:.4f}.")
+    out.facts = {"data": data, "examples": n, "train": train, "n_neighbors": n_neighbors, "training_data": n_seen}
+    for name, (count, area) in neighbor_scores.items():
+        interval = None if base is None or n_seen else list(binomtest(count, n).proportion_ci(method="exact"))
         out.facts[name] = {"accuracy": count / n, "right": count, "interval": interval, "auc": area}
     out.finish()
 
@@ -181,10 +181,10 @@ def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json
     with inputs.input_errors(data):
         inputs.check_limits(limits)
         problem = inputs.state(data, options).problem
-        known = solvers_of(problem)
+        solvers = solvers_of(problem)
         named = [name.strip() for name in limits.solvers.split(",")] if limits.solvers else None
-        names = named or [entry.name for entry in known if entry.stream == known[0].stream and not entry.relaxed]
-        inputs.check_names("solver", names, tuple(entry.name for entry in known))
+        names = named or [entry.name for entry in solvers if entry.stream == solvers[0].stream and not entry.relaxed]
+        inputs.check_names("solver", names, tuple(entry.name for entry in solvers))
     out = results.Output(as_json)
     out.say(problem.describe())
     comparison = results.run_all(problem, data, names, limits)
@@ -383,12 +383,12 @@ def bound(
     from sdpmetric.programs.readers import read_program
 
     with inputs.input_errors(program):
-        found = bound_program(read_program(program), max_time=max_time)
+        bounds = bound_program(read_program(program), max_time=max_time)
     out = results.Output(as_json)
-    out.facts |= {"program": program, "lower_bound": found.lower_bound, "upper_bound": found.upper_bound}
-    out.facts |= {"rigor": found.rigor, "text": str(found)}
-    proven = found.lower_bound == found.upper_bound or found.relative_width < float("inf")
-    out.judge(str(found), proven)
+    out.facts |= {"program": program, "lower_bound": bounds.lower_bound, "upper_bound": bounds.upper_bound}
+    out.facts |= {"rigor": bounds.rigor, "text": str(bounds)}
+    proven = bounds.lower_bound == bounds.upper_bound or bounds.relative_width < float("inf")
+    out.judge(str(bounds), proven)
     out.finish(proven)
 
 

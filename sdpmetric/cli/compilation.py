@@ -34,8 +34,8 @@ def compilation_bar(title: str, console: Console | None = None) -> Iterator[None
 class Compiled(event.Listener):
     """Calls a function when a loop of this package has been compiled."""
 
-    def __init__(self, moved: Callable[[], None]) -> None:
-        self.moved = moved
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.moved = on_change
 
     def on_start(self, event: event.Event) -> None:
         """Nothing moves yet."""

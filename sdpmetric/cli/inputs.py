@@ -34,7 +34,7 @@ KINDS = ("components", "metric", "scalings")
 
 
 @contextmanager
-def input_errors(*given: object) -> Iterator[None]:
+def input_errors(*paths: object) -> Iterator[None]:
     """Turn what is wrong with the input into one sentence on standard error and the exit code 2."""
     try:
         yield
@@ -46,16 +46,18 @@ def input_errors(*given: object) -> Iterator[None]:
         note("Error: " + (str(error).splitlines() or [type(error).__name__])[0])
         raise typer.Exit(BAD_INPUT) from error
     except FOREIGN as error:
-        said = " ".join(str(error).split()) or "no more is known"
-        note(f"Error: {' or '.join(map(str, given)) or 'the input'} cannot be used ({type(error).__name__}: {said}).")
+        reason = " ".join(str(error).split()) or "no more is known"
+        note(f"Error: {' or '.join(map(str, paths)) or 'the input'} cannot be used ({type(error).__name__}: {reason}).")
         raise typer.Exit(BAD_INPUT) from error
 
 
-def check_names(what: str, given: list[str], known: tuple[str, ...]) -> None:
+def check_names(kind: str, names: list[str], allowed: tuple[str, ...]) -> None:
     """Refuse a name that is not known, in a sentence."""
-    for name in given:
-        if name not in known:
-            raise ValueError(f"unknown {what} {name!r}{validation.like(name, known)}; choose from {', '.join(known)}.")
+    for name in names:
+        if name not in allowed:
+            raise ValueError(
+                f"unknown {kind} {name!r}{validation.like(name, allowed)}; choose from {', '.join(allowed)}."
+            )
 
 
 def check_seed(seed: int) -> None:
@@ -74,10 +76,10 @@ def check_limits(limits: LimitOptions) -> None:
 def check_output(path: Path, *inputs: str | Path) -> None:
     """Refuse a file that cannot be written, or that is an input by whatever name, before any work."""
     files.check_target(path)
-    for given in inputs:
-        for read in (Path(given), in_folder(given)):
+    for source in inputs:
+        for read in (Path(source), in_folder(source)):
             if read is not None and path.is_file() and read.exists() and path.samefile(read):
-                raise ValueError(f"{path} would overwrite the input {given}; name another file.")
+                raise ValueError(f"{path} would overwrite the input {source}; name another file.")
 
 
 @contextmanager
@@ -113,8 +115,8 @@ class Stated:
     def model(self, solution: Solution) -> Model:
         """What is saved of a solution of the problem."""
         linear = solution.components.shape[-1] == self.X.shape[1] and np.array_equal(self.problem.X, self.X)
-        about = (self.table.features, self.table.label, self.statement, self.parameters, linear)
-        return Model(solution, self.preparation, *about)
+        description = (self.table.features, self.table.label, self.statement, self.parameters, linear)
+        return Model(solution, self.preparation, *description)
 
 
 def columns_of(table: TableOptions, model: Model | None = None, *, labeled: bool = True) -> datasets.Columns:
@@ -141,8 +143,8 @@ def load(data: str, columns: datasets.Columns, model: Model) -> datasets.Table:
     """Load data for a model: a table by the names of its features, anything else by their number."""
     if Path(data).suffix.lower() in datasets.TABLES and data not in datasets.NAMED:
         return datasets.load_table(data, columns)
-    given = None if columns.label == model.label else columns.label
-    return datasets.load_table(data, replace(columns, features=(), label=given))
+    label_column = None if columns.label == model.label else columns.label
+    return datasets.load_table(data, replace(columns, features=(), label=label_column))
 
 
 # The share of every class that is held out to score a metric by.
@@ -167,7 +169,7 @@ def state(data: str, options: ProblemOptions, model: Model | None = None, *, hol
         parameters = dict(model.parameters) | parameters
         name = model.statement
     X, y = np.asarray(loaded.X), np.asarray(loaded.labels)
-    rows, others = _parted(y, options.n_neighbors or 3) if hold_out else (np.arange(len(X)), np.arange(0))
+    rows, held_rows = _parted(y, options.n_neighbors or 3) if hold_out else (np.arange(len(X)), np.arange(0))
     if model is not None and options.standardize is None and options.pca is None:
         preparation = model.preparation
         prepared = model.prepare(X[rows])
@@ -177,7 +179,9 @@ def state(data: str, options: ProblemOptions, model: Model | None = None, *, hol
         prepared = datasets.prepare(preparation, X[rows])
     stated = name or DEFAULT
     problem = _statement(stated, parameters, prepared, y[rows])
-    held_out = (np.asarray(preparation.transform(X[others].astype(np.float64))), y[others]) if len(others) else None
+    held_out = (
+        (np.asarray(preparation.transform(X[held_rows].astype(np.float64))), y[held_rows]) if len(held_rows) else None
+    )
     return Stated(problem, prepared, preparation, loaded, stated, parameters, rows, held_out)
 
 
@@ -196,24 +200,26 @@ def learned_from(path: Path, model: Model, data: datasets.Table) -> bool:
 
 def _parameters(options: ProblemOptions) -> dict[str, Value]:
     """The parameters that were given, those of ``--set`` as JSON where they are JSON."""
-    known = ("n_neighbors", "push_weight", "loss")
-    given: dict[str, Value] = {name: getattr(options, name) for name in known if getattr(options, name) is not None}
+    parameter_names = ("n_neighbors", "push_weight", "loss")
+    parameters: dict[str, Value] = {
+        name: getattr(options, name) for name in parameter_names if getattr(options, name) is not None
+    }
     for setting in [*([] if options.ridge is None else [f"ridge={options.ridge}"]), *(options.settings or [])]:
         key, equals, value = setting.partition("=")
         if not equals or not key.isidentifier():
             raise ValueError(f"--set takes NAME=VALUE, got {setting!r}.")
         try:
-            given[key] = json.loads(value)
+            parameters[key] = json.loads(value)
         except (json.JSONDecodeError, RecursionError):
-            given[key] = value
-    return given
+            parameters[key] = value
+    return parameters
 
 
 def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
     """State a problem by name for labeled data."""
-    known = {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
-    check_names("statement", [name], tuple(known))
-    kind = known[name]
+    labeled_statements = {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
+    check_names("statement", [name], tuple(labeled_statements))
+    kind = labeled_statements[name]
     takes = [parameter for parameter in inspect.signature(kind.from_labels).parameters if parameter not in ("X", "y")]
     if foreign := [parameter for parameter in parameters if parameter not in takes]:
         raise ValueError(
@@ -236,23 +242,23 @@ class Point:
 def read_point(path: Path, key: str | None, kind: str | None) -> Point:
     """A metric from an NPZ file; the key says what it is, else `kind` does."""
     arrays = datasets.read_npz(path)
-    found = [name for name in KINDS if name in arrays] if key is None else [key]
-    if len(found) != 1 or found[0] not in arrays:
+    keys = [name for name in KINDS if name in arrays] if key is None else [key]
+    if len(keys) != 1 or keys[0] not in arrays:
         raise ValueError(
             f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected exactly one of 'components' (a factor "
             "L), 'metric' (the matrix M) and 'scalings' (L transposed), or name one by --key and --kind."
         )
-    kind = found[0] if kind is None else kind
+    kind = keys[0] if kind is None else kind
     if kind not in KINDS:
         raise ValueError(
-            f"say what the array {found[0]!r} is: --kind components (a factor L), metric (the matrix M) or scalings "
+            f"say what the array {keys[0]!r} is: --kind components (a factor L), metric (the matrix M) or scalings "
             "(L transposed); a matrix is never guessed to be one or the other."
         )
-    array = arrays[found[0]]
-    about = read_json(arrays, "about") if "about" in arrays else {}
+    array = arrays[keys[0]]
+    description = read_json(arrays, "about") if "about" in arrays else {}
     return Point(
         array.T if kind == "scalings" else array if kind == "components" else None,
         array if kind == "metric" else None,
         Model.load(path) if "model" in arrays else None,
-        str(about.get("fingerprint")) if about.get("fingerprint") else None,
+        str(description.get("fingerprint")) if description.get("fingerprint") else None,
     )

@@ -152,9 +152,9 @@ class Group(Flagged, TyperGroup):
     """All commands."""
 
 
-def names(given: list[str] | None) -> list[str]:
+def names(values: list[str] | None) -> list[str]:
     """The names in options that may be repeated, each a line of CSV."""
-    return [name.strip() for line in csv.reader(given or [], skipinitialspace=True) for name in line if name.strip()]
+    return [name.strip() for line in csv.reader(values or [], skipinitialspace=True) for name in line if name.strip()]
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -166,23 +166,23 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         if name not in groups:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        own = get_type_hints(groups[name], include_extras=True)
+        option_hints = get_type_hints(groups[name], include_extras=True)
         for option in fields(groups[name]):
             default = inspect.Parameter.empty if option.default is MISSING else option.default
             parameters.append(
                 inspect.Parameter(
-                    option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=own[option.name]
+                    option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option_hints[option.name]
                 )
             )
 
     @wraps(command)
-    def expanded(**given: object) -> None:
+    def expanded(**options: object) -> None:
         built = {
-            name: group(**{option.name: given.pop(option.name) for option in fields(group)})
+            name: group(**{option.name: options.pop(option.name) for option in fields(group)})
             for name, group in groups.items()
         }
         with guarded():
-            command(**given, **built)
+            command(**options, **built)
 
     del expanded.__wrapped__
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
@@ -204,7 +204,7 @@ class Lines(Console):
         """Print text that may come from a file, or what rich draws itself."""
         from sdpmetric.core.files import printable
 
-        lines = ["\n".join(map(printable, one.split("\n"))) if isinstance(one, str) else one for one in objects]
+        lines = ["\n".join(map(printable, line.split("\n"))) if isinstance(line, str) else line for line in objects]
         super().print(*lines, **options)
 
     def on_broken_pipe(self) -> None:

@@ -83,8 +83,8 @@ def _finite(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _finite(entry) for key, entry in value.items()}
+    return [_finite(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def facts_of(certificate: Certificate) -> dict[str, object]:
@@ -198,8 +198,8 @@ def progress(title: str, tol: float) -> Iterator[Callback]:
                 bar.update(task, now=now + (f", {best:.6g}" if math.isfinite(best) else ""))
                 return
             first = gap if math.isnan(first) else first
-            way = math.log(first / max(gap, tol)) / math.log(first / tol) if first > tol else 1.0
-            bar.update(task, total=1.0, completed=way, now=f"{now}, gap {gaps.scientific(gap, 2)} of {tol:.0e}")
+            share = math.log(first / max(gap, tol)) / math.log(first / tol) if first > tol else 1.0
+            bar.update(task, total=1.0, completed=share, now=f"{now}, gap {gaps.scientific(gap, 2)} of {tol:.0e}")
 
         with event.install_listener("numba:compile", Compiled(lambda: bar.update(task, now="compiling, once"))):
             yield live
@@ -216,19 +216,20 @@ def sentence(certificate: Certificate, tol: float) -> str:
         return f"{certificate}."
     low, high = digits(certificate.lower_bound, certificate.objective)
     between = f"the optimum lies between {low} and {high}"
-    gap, rest = certificate.gap_in_words(2), f"{certificate.reservation}."
+    gap, ending = certificate.gap_in_words(2), f"{certificate.reservation}."
     if certificate.proves_optimal(tol):
-        return f"{'Computed' if certificate.reservation else 'Proven'}: {between} ({gap}, requested {tol:.0e}){rest}"
-    return f"Not proven to {tol:.0e}: {between} ({gap}){rest}"
+        return f"{'Computed' if certificate.reservation else 'Proven'}: {between} ({gap}, requested {tol:.0e}){ending}"
+    return f"Not proven to {tol:.0e}: {between} ({gap}){ending}"
 
 
 def worth(stated: Stated) -> str:
     """Accuracy on held-out examples, before and after, with the exact interval."""
     problem, labels = stated.problem, stated.table.labels[stated.rows]
     L = solve_problem(problem).components
-    found = score(L, np.asarray(problem.X, dtype=np.float64), np.arange(len(labels)), labels, stated.held_out)
-    (before, after), (low, high) = found.right, found.intervals[1]
-    return f"{before / found.n:6.1%} before, {after / found.n:6.1%} after (exact 95 % interval {low:.1%} to {high:.1%})"
+    held_scores = score(L, np.asarray(problem.X, dtype=np.float64), np.arange(len(labels)), labels, stated.held_out)
+    (before, after), (low, high) = held_scores.correct, held_scores.intervals[1]
+    n, interval = held_scores.n, f"(exact 95 % interval {low:.1%} to {high:.1%})"
+    return f"{before / n:6.1%} before, {after / n:6.1%} after {interval}"
 
 
 def proves(comparison: Comparison) -> bool:
@@ -250,8 +251,8 @@ def scores(
     _, index = validation.check_labels(y, len(Z), n_classes=1)
     pairs, similar = pairs_of_labels(index, N_PAIRS, seed)
     squared = distances(np.ascontiguousarray(Z), pairs[:, 0], pairs[:, 1])
-    both = bool(similar.any() and not similar.all())
-    return int(np.count_nonzero(predicted == y)), float(roc_auc_score(~similar, squared)) if both else None
+    both_kinds = bool(similar.any() and not similar.all())
+    return int(np.count_nonzero(predicted == y)), float(roc_auc_score(~similar, squared)) if both_kinds else None
 
 
 FORMATS = (".csv", ".npz", ".parquet")

@@ -132,8 +132,8 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
     try:
         frame = pandas.read_parquet(path)
     except DAMAGED as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ValueError(f"{path} is damaged or no Parquet file ({said}); write or copy it again.") from error
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} is damaged or no Parquet file ({reason}); write or copy it again.") from error
     features, label = columns.chosen([str(name) for name in frame.columns], path)
     y = None
     if label is not None:
@@ -156,34 +156,34 @@ def _read_csv(path: Path, columns: Columns) -> Table:
         raise ValueError(f"{path} is empty; expected a header line with the names of the columns.")
     features, label = columns.chosen(header, path)
     indices = [header.index(name) for name in features]
-    at = None if label is None else header.index(label)
+    label_column = None if label is None else header.index(label)
     X: list[FloatArray] = []
     y: list[str] = []
     for line, cells in rows:
-        where = f"row {len(X) + 1} of {path} (line {line})"
+        location = f"row {len(X) + 1} of {path} (line {line})"
         if len(cells) != len(header):
-            raise ValueError(f"{where} has {len(cells)} cells; the header has {len(header)} columns.")
-        if at is not None:
-            if not cells[at]:
-                raise ValueError(f"{where} has no label in column {label!r}; drop the row or give it a label.")
-            y.append(cells[at])
+            raise ValueError(f"{location} has {len(cells)} cells; the header has {len(header)} columns.")
+        if label_column is not None:
+            if not cells[label_column]:
+                raise ValueError(f"{location} has no label in column {label!r}; drop the row or give it a label.")
+            y.append(cells[label_column])
         numbers = [cells[index] for index in indices]
         if columns.decimal == ",":
             numbers = [cell.replace(",", ".") for cell in numbers]
-        X.append(_numbers(numbers, features, where))
+        X.append(_numbers(numbers, features, location))
     if not X:
         raise ValueError(f"{path} has a header line but no rows.")
-    return Table(np.array(X), None if at is None else np.array(y), tuple(features), label)
+    return Table(np.array(X), None if label_column is None else np.array(y), tuple(features), label)
 
 
-def _delimiter(path: Path, given: str | None) -> str:
-    if given is not None:
-        return WORDS.get(given, given)
+def _delimiter(path: Path, delimiter: str | None) -> str:
+    if delimiter is not None:
+        return WORDS.get(delimiter, delimiter)
     widths = {}
-    for delimiter in DELIMITERS:
-        _, header = next(_csv_rows(path, delimiter), (0, []))
-        widths[delimiter] = len(header)
-    return max(widths, key=lambda delimiter: widths[delimiter])
+    for candidate in DELIMITERS:
+        _, header = next(_csv_rows(path, candidate), (0, []))
+        widths[candidate] = len(header)
+    return max(widths, key=lambda candidate: widths[candidate])
 
 
 def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -217,7 +217,7 @@ def _is_text(cell: str) -> bool:
     return False
 
 
-def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
+def _numbers(cells: list[str], columns: list[str], location: str) -> FloatArray:
     """The cells as finite numbers, or an error that names the first cell that is none."""
     try:
         values = np.array(cells, dtype=np.float64)
@@ -227,16 +227,16 @@ def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
         pass
     text = [column for cell, column in zip(cells, columns, strict=True) if _is_text(cell)]
     if len(text) > 1:
-        listed, some = ", ".join(map(repr, text)), cells[columns.index(text[0])]
+        text_columns, some = ", ".join(map(repr, text)), cells[columns.index(text[0])]
         raise ValueError(
-            f"{where}, columns {listed}, hold text such as {some!r}; drop (--drop) or encode these columns."
+            f"{location}, columns {text_columns}, hold text such as {some!r}; drop (--drop) or encode these columns."
         )
     for cell, column in zip(cells, columns, strict=True):
         if not is_number(cell):
-            what = f"holds {cell!r}" if cell else "is empty"
+            content = f"holds {cell!r}" if cell else "is empty"
             if is_number(cell.replace(",", ".", 1)):
                 remedy = "pass --decimal , (decimal=',') for decimal commas"
             else:
                 remedy = "expected a finite number: fill the cell, or drop (--drop) or encode the column"
-            raise ValueError(f"{where}, column {column!r}, {what}; {remedy}.")
-    raise ValueError(f"{where} does not hold numbers only.")
+            raise ValueError(f"{location}, column {column!r}, {content}; {remedy}.")
+    raise ValueError(f"{location} does not hold numbers only.")

@@ -60,8 +60,8 @@ def names() -> list[str]:
     First what scikit-learn ships, then the ``.npz`` files of the folder SDPMETRIC_DATA, then what is downloaded.
     """
     folder = _folder()
-    found = [] if folder is None else sorted(path.stem for path in folder.glob("*.npz"))
-    return list(dict.fromkeys([*NAMED, *found, *FETCHED]))
+    stored = [] if folder is None else sorted(path.stem for path in folder.glob("*.npz"))
+    return list(dict.fromkeys([*NAMED, *stored, *FETCHED]))
 
 
 def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np.generic], Labels]:
@@ -240,13 +240,13 @@ CUSTOMARY = {"mnist_784": 60000}
 
 def fetch(name: str, label: str | None = None) -> Fetched | None:
     """Fetch a data set by scikit-learn's fetchers, which cache downloads."""
-    asked = OPENML.fullmatch(name)
-    if asked is None and name not in FETCHED:
+    openml_name = OPENML.fullmatch(name)
+    if openml_name is None and name not in FETCHED:
         return None
-    if asked is None and label is not None:
+    if openml_name is None and label is not None:
         raise ValueError(f"{name} has its own labels; name a label column only with a CSV file or OpenML.")
     try:
-        return FETCHED[name]() if asked is None else _openml(asked["name"], asked["version"], label)
+        return FETCHED[name]() if openml_name is None else _openml(openml_name["name"], openml_name["version"], label)
     except (OSError, HTTPException) as error:
         raise ConnectionError(
             f"{name} is not in {sklearn_datasets.get_data_home()} and cannot be downloaded ({error}); fetch it once "
@@ -255,23 +255,23 @@ def fetch(name: str, label: str | None = None) -> Fetched | None:
 
 
 def _openml(name: str, version: str | None, label: str | None) -> Fetched:
-    which: dict[str, object] = {"data_id": int(name)} if name.isdigit() else {"name": name}
+    query: dict[str, object] = {"data_id": int(name)} if name.isdigit() else {"name": name}
     if version is not None:
-        which["version"] = int(version)
+        query["version"] = int(version)
     # This parser converts categories to numbers and reads sparse files; the other one needs pandas.
-    found = sklearn_datasets.fetch_openml(
-        **which, target_column=label or "default-target", as_frame=False, parser="liac-arff"
+    bunch = sklearn_datasets.fetch_openml(
+        **query, target_column=label or "default-target", as_frame=False, parser="liac-arff"
     )
-    if found.target is None or found.target.ndim != 1:
-        columns = ", ".join([*found.feature_names, *found.target_names])
+    if bunch.target is None or bunch.target.ndim != 1:
+        columns = ", ".join([*bunch.feature_names, *bunch.target_names])
         raise ValueError(f"openml:{name} has no single column of labels; name one of {columns} (label=, --label).")
-    X = found.data.toarray() if sp.issparse(found.data) else found.data
-    return np.asarray(X, dtype=np.float64), np.asarray(found.target), CUSTOMARY.get(name.lower())
+    X = bunch.data.toarray() if sp.issparse(bunch.data) else bunch.data
+    return np.asarray(X, dtype=np.float64), np.asarray(bunch.target), CUSTOMARY.get(name.lower())
 
 
 def _newsgroups(n_words: int = 20000) -> Fetched:
     """Counts of the commonest words of all documents, those of the training part by date first."""
-    train, test = (sklearn_datasets.fetch_20newsgroups(subset=part) for part in ("train", "test"))
+    train, test = (sklearn_datasets.fetch_20newsgroups(subset=subset) for subset in ("train", "test"))
     counts = word_counts([*train.data, *test.data], n_words)
     names = np.array(train.target_names)
     return counts, names[np.concatenate([train.target, test.target])], len(train.target)

@@ -156,12 +156,14 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
     validation.check_integer("n_words", n_words)
     counter = CountVectorizer(token_pattern=r"(?u)[^\W\d_]{2,}")
     try:
-        found = counter.fit_transform(texts)
+        sparse_counts = counter.fit_transform(texts)
     except ValueError as error:
         raise ValueError("the texts have no words of two letters or more; there is nothing to count.") from error
-    often = np.asarray(found.sum(axis=0)).ravel()
-    commonest = np.sort(np.argsort(-often, kind="stable")[:n_words])  # columns are in alphabetical order
-    counts: NDArray[np.uint16] = found[:, commonest].minimum(np.iinfo(np.uint16).max).astype(np.uint16).toarray()
+    word_totals = np.asarray(sparse_counts.sum(axis=0)).ravel()
+    commonest = np.sort(np.argsort(-word_totals, kind="stable")[:n_words])  # columns are in alphabetical order
+    counts: NDArray[np.uint16] = (
+        sparse_counts[:, commonest].minimum(np.iinfo(np.uint16).max).astype(np.uint16).toarray()
+    )
     return counts
 
 
@@ -193,11 +195,11 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     ValueError
         If the rows are no square images, or a pixel is negative or not finite.
     """
-    given = np.asarray(images)
-    square = given.reshape(len(given), -1) if given.ndim == 3 else given
+    pixels = np.asarray(images)
+    square = pixels.reshape(len(pixels), -1) if pixels.ndim == 3 else pixels
     flat = validation.check_data(square)
-    if given.ndim == 3:
-        height, width = given.shape[1:]
+    if pixels.ndim == 3:
+        height, width = pixels.shape[1:]
     else:
         height = width = math.isqrt(flat.shape[1])
     if height * width != flat.shape[1]:
@@ -208,7 +210,7 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     for start in range(0, len(flat), IMAGES_AT_ONCE):
         block = flat[start : start + IMAGES_AT_ONCE].reshape(-1, height, width)
         out[start : start + IMAGES_AT_ONCE] = _upright(block.astype(np.float64), center).reshape(len(block), -1)
-    return out.reshape(given.shape)
+    return out.reshape(pixels.shape)
 
 
 def _upright(P: FloatArray, center: bool) -> FloatArray:
@@ -218,26 +220,26 @@ def _upright(P: FloatArray, center: bool) -> FloatArray:
     rows = P.sum(axis=2)
     total = rows.sum(axis=1)
     mass = np.maximum(total, np.finfo(float).tiny)
-    middle = rows @ down / mass
-    from_middle = down - middle[:, None]
+    mean_column = rows @ down / mass
+    from_middle = down - mean_column[:, None]
     spread = (rows * from_middle**2).sum(axis=1)
     mixed = (from_middle * (P @ across)).sum(axis=1)  # from_middle is weighed to 0, so `across` needs no center
     shear = np.divide(mixed, spread, out=np.zeros_like(mixed), where=spread > 0)
     if not center:
         return _shifted(P, shear[:, None] * from_middle)
-    lower = np.where(total > 0, middle - (height - 1) / 2, 0.0)
-    right = np.where(total > 0, (P @ across).sum(axis=1) / mass - (width - 1) / 2, 0.0)
+    lower = np.where(total > 0, mean_column - (height - 1) / 2, 0.0)
+    shift = np.where(total > 0, (P @ across).sum(axis=1) / mass - (width - 1) / 2, 0.0)
     P = _shifted(P.swapaxes(1, 2), np.broadcast_to(lower[:, None], (len(P), width))).swapaxes(1, 2)
-    return _shifted(P, shear[:, None] * (down - (height - 1) / 2) + right[:, None])
+    return _shifted(P, shear[:, None] * (down - (height - 1) / 2) + shift[:, None])
 
 
 def _shifted(P: FloatArray, shift: FloatArray) -> FloatArray:
     """Rows of images (n, h, w), each moved to the left by its own `shift`, (n, h); linearly interpolated."""
     width = P.shape[2]
-    whole = np.floor(shift)
-    part = (shift - whole)[..., None]
-    source = np.arange(width + 1) + whole[..., None].astype(np.int64)
+    whole_pixels = np.floor(shift)
+    fraction = (shift - whole_pixels)[..., None]
+    source = np.arange(width + 1) + whole_pixels[..., None].astype(np.int64)
     inside = (source >= 0) & (source < width)
-    moved = np.where(inside, np.take_along_axis(P, np.clip(source, 0, width - 1), axis=2), 0.0)
-    shifted: FloatArray = (1 - part) * moved[..., :-1] + part * moved[..., 1:]
+    pixels = np.where(inside, np.take_along_axis(P, np.clip(source, 0, width - 1), axis=2), 0.0)
+    shifted: FloatArray = (1 - fraction) * pixels[..., :-1] + fraction * pixels[..., 1:]
     return shifted

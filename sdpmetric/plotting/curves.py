@@ -130,8 +130,10 @@ def legend_above(axes: Axes) -> None:
 
 def ended(solution: Solution) -> Trace:
     """The trace with the certificate as its last row."""
-    end = solution.certificate
-    last = TraceRow(solution.n_iter, solution.seconds, end.objective, end.lower_bound, n_active=end.n_active)
+    certificate = solution.certificate
+    last = TraceRow(
+        solution.n_iter, solution.seconds, certificate.objective, certificate.lower_bound, n_active=certificate.n_active
+    )
     return Trace([*solution.trace, last])
 
 
@@ -155,7 +157,7 @@ class ConvergenceDisplay(TraceDisplay):
 
     Parameters
     ----------
-    at : (t,) array
+    positions : (t,) array
         Seconds or iterations.
     objective, lower_bound : (t,) arrays
         Best so far; not finite where nothing is known yet. The objective of a stream is its cumulative loss.
@@ -169,7 +171,7 @@ class ConvergenceDisplay(TraceDisplay):
     figure_ : Figure
     """
 
-    at: FloatArray
+    positions: FloatArray
     objective: FloatArray
     lower_bound: FloatArray
     against: Against = field(default="seconds", kw_only=True)
@@ -184,10 +186,10 @@ class ConvergenceDisplay(TraceDisplay):
 
     @classmethod
     def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
-        at, objective, bound = column(trace, against), trace["objective"], trace["lower_bound"]
+        positions, objective, bound = column(trace, against), trace["objective"], trace["lower_bound"]
         if kind != "regret":
             objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
-        return cls(at, objective, bound, against=against, kind=kind)
+        return cls(positions, objective, bound, against=against, kind=kind)
 
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
@@ -212,14 +214,14 @@ class ConvergenceDisplay(TraceDisplay):
         named = f"{name}: " if name else ""
         drawn = sum(line.get_linestyle() == "-" for line in values.lines)
         color = look(drawn)[0] if color is None else color
-        own = np.isfinite(self.objective)
-        known = own & np.isfinite(self.gap)
-        what = "cumulative loss" if self.kind == "regret" else "objective"
+        finite = np.isfinite(self.objective)
+        proven = finite & np.isfinite(self.gap)
+        quantity = "cumulative loss" if self.kind == "regret" else "objective"
 
-        def steps(axes: Axes, where: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
+        def steps(axes: Axes, mask: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
             axes.step(
-                self.at[where],
-                heights[where],
+                self.positions[mask],
+                heights[mask],
                 style,
                 where="post",
                 color=color,
@@ -228,18 +230,23 @@ class ConvergenceDisplay(TraceDisplay):
                 label=label,
             )
 
-        steps(values, own, self.objective, f"{named}{what}", "o-")
-        if known.any():
-            steps(values, known, self.lower_bound, f"{named}lower bound", "o--")
+        steps(values, finite, self.objective, f"{named}{quantity}", "o-")
+        if proven.any():
+            steps(values, proven, self.lower_bound, f"{named}lower bound", "o--")
             values.fill_between(
-                self.at[known], self.lower_bound[known], self.objective[known], step="post", color=color, alpha=0.15,
-                linewidth=0,
+                self.positions[proven], self.lower_bound[proven], self.objective[proven], step="post", color=color,
+                alpha=0.15, linewidth=0,
             )  # fmt: skip
-            if known.sum() == 1:  # a single bound has no area
+            if proven.sum() == 1:  # a single bound has no area
                 values.vlines(
-                    self.at[known], self.lower_bound[known], self.objective[known], color=color, alpha=0.3, linewidth=6
+                    self.positions[proven],
+                    self.lower_bound[proven],
+                    self.objective[proven],
+                    color=color,
+                    alpha=0.3,
+                    linewidth=6,
                 )
-            if (shown := known & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
+            if (shown := proven & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
                 steps(gaps, shown, self.gap, name, "o-")
                 gaps.set_yscale("log")
                 legible(gaps)
@@ -247,7 +254,7 @@ class ConvergenceDisplay(TraceDisplay):
             note.remove()
         if not gaps.lines:
             gaps.text(
-                0.5, 0.5, "the gap is 0" if known.any() else "no lower bound", transform=gaps.transAxes, ha="center",
+                0.5, 0.5, "the gap is 0" if proven.any() else "no lower bound", transform=gaps.transAxes, ha="center",
                 va="center", color="0.5",
             )  # fmt: skip
         heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in values.lines])
@@ -345,8 +352,8 @@ class PathDisplay:
             ranks.append(int(np.linalg.matrix_rank(L)) if L.size else 0)
             train.append(float(np.mean(knn_predict(L, X, labels, n_neighbors=n_neighbors) != labels)))
             test.append(float(np.mean(knn_predict(L, X, labels, queries, n_neighbors) != truth)))
-        found = (np.array(values), np.array(train), np.array(test), np.array(ranks))
-        return cls(weight, *found, len(truth)).plot(ax)
+        curves = (np.array(values), np.array(train), np.array(test), np.array(ranks))
+        return cls(weight, *curves, len(truth)).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on `ax`, or on new axes; return the display."""
@@ -356,10 +363,10 @@ class PathDisplay:
         for name, errors, style, color in cases:
             axes.plot(self.values, 100 * errors, style, color=color, markersize=4, linewidth=1.6, label=name)
         if self.n_test:
-            right = np.rint((1.0 - self.test) * self.n_test).astype(int).tolist()
-            intervals = [binomtest(count, self.n_test).proportion_ci(method="exact") for count in right]
-            ends = 1.0 - np.array(intervals).T[::-1]
-            axes.vlines(self.values, *(100 * ends), color=hues()[1], alpha=0.35, label="exact 95 % interval")
+            n_correct = np.rint((1.0 - self.test) * self.n_test).astype(int).tolist()
+            intervals = [binomtest(count, self.n_test).proportion_ci(method="exact") for count in n_correct]
+            interval_ends = 1.0 - np.array(intervals).T[::-1]
+            axes.vlines(self.values, *(100 * interval_ends), color=hues()[1], alpha=0.35, label="exact 95 % interval")
         axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=f"fewest test errors: {self.best:.3g}")
         if self.values.min() > 0 and self.values.max() > 50 * self.values.min():
             axes.set_xscale("log")
@@ -382,7 +389,7 @@ class ActiveTripletsDisplay(TraceDisplay):
 
     Parameters
     ----------
-    at : (t,) array
+    positions : (t,) array
         Seconds or iterations.
     n_active : (t,) array
         Triplets with a positive hinge; of a stream, its updates; of other statements, what their certificates count.
@@ -396,7 +403,7 @@ class ActiveTripletsDisplay(TraceDisplay):
     figure_ : Figure
     """
 
-    at: FloatArray
+    positions: FloatArray
     n_active: FloatArray
     against: Against = field(default="seconds", kw_only=True)
     total: int | None = field(default=None, kw_only=True)
@@ -405,9 +412,9 @@ class ActiveTripletsDisplay(TraceDisplay):
     @classmethod
     def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
         total = getattr(getattr(getattr(solution, "problem", None), "source", None), "size", None)
-        at, n_active = column(trace, against), trace["n_active"]
+        positions, n_active = column(trace, against), trace["n_active"]
         counted = n_active > 0 if n_active.any() else np.ones(len(n_active), dtype=bool)
-        return cls(at[counted], n_active[counted], against=against, total=total)
+        return cls(positions[counted], n_active[counted], against=against, total=total)
 
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
@@ -417,11 +424,11 @@ class ActiveTripletsDisplay(TraceDisplay):
         self.ax_, self.figure_ = axes, figure_of(axes)
         color = look(len(axes.lines))[0] if color is None else color
         axes.plot(
-            self.at, self.n_active, color=color, label=name, linewidth=1.6, marker="o", markersize=3,
+            self.positions, self.n_active, color=color, label=name, linewidth=1.6, marker="o", markersize=3,
             drawstyle="steps-post",
         )  # fmt: skip
-        what = "active constraints" if self.total is None else f"active triplets, of {self.total:,}"
-        axes.set(xlabel=self.against, ylabel=what)
+        quantity = "active constraints" if self.total is None else f"active triplets, of {self.total:,}"
+        axes.set(xlabel=self.against, ylabel=quantity)
         heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
         if heights.min() > 0 and heights.max() > WIDE * heights.min():
             axes.set_yscale("log")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Part = Literal["histogram", "roc"]
-PARTS: tuple[Part, ...] = ("histogram", "roc")
+Panel = Literal["histogram", "roc"]
+PANELS: tuple[Panel, ...] = ("histogram", "roc")
 
 
 @dataclass(eq=False, repr=False)
@@ -59,7 +59,9 @@ class DistancesDisplay:
     @property
     def areas(self) -> tuple[float, float]:
         """Area under the ROC curve of distances as a test of "dissimilar", before and after."""
-        before, after = (float(roc_auc_score(~self.similar, found)) for found in (self.before, self.after))
+        before, after = (
+            float(roc_auc_score(~self.similar, squared_distances)) for squared_distances in (self.before, self.after)
+        )
         return before, after
 
     @classmethod
@@ -72,7 +74,7 @@ class DistancesDisplay:
         n_pairs: int | None = 10_000,
         threshold: float | None = None,
         random_state: int | None = None,
-        parts: Sequence[Part] = PARTS,
+        panels: Sequence[Panel] = PANELS,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> DistancesDisplay:
         """Draw distances of labeled examples before and after learning.
@@ -91,7 +93,7 @@ class DistancesDisplay:
             that has one, else the one of the highest balanced accuracy.
         random_state : int, optional
             Seed of the draw.
-        parts, ax
+        panels, ax
             As in `plot`.
 
         Raises
@@ -106,29 +108,29 @@ class DistancesDisplay:
         pairs, similar = pairs_of_labels(index, n_pairs, random_state)
         first, second = pairs[:, 0], pairs[:, 1]
         before, after = (np.sqrt(distances(P, first, second)) for P in (data, np.ascontiguousarray(Z)))
-        return cls(before, after, similar, math.nan if threshold is None else threshold).plot(ax, parts=parts)
+        return cls(before, after, similar, math.nan if threshold is None else threshold).plot(ax, panels=panels)
 
     from_solution = from_estimator
 
-    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, parts: Sequence[Part] = PARTS) -> Self:
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, panels: Sequence[Panel] = PANELS) -> Self:
         """Draw.
 
         Parameters
         ----------
         ax : Axes, optional
-            As many as `parts`; default: new ones side by side.
-        parts : sequence of {"histogram", "roc"}
+            As many as `panels`; default: new ones side by side.
+        panels : sequence of {"histogram", "roc"}
 
         Returns
         -------
         self
         """
-        if not parts or set(parts) - set(PARTS):
-            raise ValueError(f"parts must be some of {', '.join(PARTS)}, got {parts!r}.")
-        self.ax_ = axes_of(ax, len(parts), (5.2 * len(parts), 4.2), "none")
+        if not panels or set(panels) - set(PANELS):
+            raise ValueError(f"panels must be some of {', '.join(PANELS)}, got {panels!r}.")
+        self.ax_ = axes_of(ax, len(panels), (5.2 * len(panels), 4.2), "none")
         self.figure_ = figure_of(self.ax_[0])
-        for axes, part in zip(self.ax_, parts, strict=True):
-            (self._histogram if part == "histogram" else self._roc)(axes)
+        for axes, panel in zip(self.ax_, panels, strict=True):
+            (self._histogram if panel == "histogram" else self._roc)(axes)
             tidy(axes)
             axes.legend(fontsize="small", frameon=False)
         return self
@@ -139,21 +141,23 @@ class DistancesDisplay:
         top = float(np.quantile(np.concatenate([self.after, before]), 0.995)) or 1.0
         edges = np.linspace(0.0, top, 41).tolist()
         kinds = (("same class", self.similar, hues()[0]), ("other class", ~self.similar, hues()[1]))
-        for label, which, color in kinds:
-            axes.hist(self.after[which], bins=edges, density=True, alpha=0.5, color=color, label=label)
+        for label, mask, color in kinds:
+            axes.hist(self.after[mask], bins=edges, density=True, alpha=0.5, color=color, label=label)
             axes.hist(
-                before[which], bins=edges, density=True, histtype="step", color=color, linewidth=1.4, linestyle=":",
+                before[mask], bins=edges, density=True, histtype="step", color=color, linewidth=1.4, linestyle=":",
                 label=f"{label}, before",
             )  # fmt: skip
-        right = np.mean((self.after <= self.threshold) == self.similar)
+        accuracy = np.mean((self.after <= self.threshold) == self.similar)
         level = f"threshold {self.threshold:.3g}"
         axes.axvline(self.threshold, color=ink(), linestyle="--", linewidth=1.4, label=level)
-        axes.set(xlabel="learned distance", ylabel="density", title=f"the threshold is right for {right:.1%} of pairs")
+        axes.set(
+            xlabel="learned distance", ylabel="density", title=f"the threshold is right for {accuracy:.1%} of pairs"
+        )
 
     def _roc(self, axes: Axes) -> None:
         cases = (("before", self.before, "0.55"), ("after", self.after, hues()[0]))
-        for (name, found, color), area in zip(cases, self.areas, strict=True):
-            false, true, _ = roc_curve(~self.similar, found)
+        for (name, squared_distances, color), area in zip(cases, self.areas, strict=True):
+            false, true, _ = roc_curve(~self.similar, squared_distances)
             axes.plot(false, true, color=color, linewidth=1.8, label=f"{name}, area {area:.3f}")
         axes.plot([0, 1], [0, 1], ":", color="0.7", linewidth=1)
         axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", title="ROC curve of distances")

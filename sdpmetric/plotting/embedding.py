@@ -152,18 +152,18 @@ class EmbeddingDisplay:
         ValueError
             If there is no such example, or two axes were not given.
         """
-        whole = validation.is_integer(example)
-        if example is not None and not (whole and 0 <= example < len(self.y)):
+        is_row = validation.is_integer(example)
+        if example is not None and not (is_row and 0 <= example < len(self.y)):
             raise ValueError(f"example must be a row from 0 to {len(self.y) - 1}, got {example!r}.")
         self.ax_ = axes_of(ax, 2, (11.0, 5.2), "none")
         from matplotlib.collections import PathCollection
 
         self.figure_ = figure_of(self.ax_[0])
-        for axes, view, when in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
+        for axes, view, stage in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             self._draw(axes, view)
             gap = f", relative gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
             axes.set_title(
-                f"{when}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
+                f"{stage}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
                 f"{view.accuracy:.1%} accuracy of nearest neighbors{gap}",
                 fontsize="medium",
             )
@@ -172,8 +172,8 @@ class EmbeddingDisplay:
         classes = np.unique(self.y)
         if len(classes) <= LEGEND:
             handles, names = self.ax_[0].get_legend_handles_labels()
-            extra, more = self.ax_[1].get_legend_handles_labels()
-            entries = dict(zip(names + more, handles + extra, strict=True))
+            extra, extra_labels = self.ax_[1].get_legend_handles_labels()
+            entries = dict(zip(names + extra_labels, handles + extra, strict=True))
             legend = self.ax_[1].legend(
                 list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False,
                 fontsize="small",
@@ -187,9 +187,9 @@ class EmbeddingDisplay:
     def _draw(self, axes: Axes, view: View) -> None:
         size, faint = float(np.clip(12000 / len(self.y), 6, 30)), float(np.sqrt(DENSE / max(len(self.y), DENSE)))
         for c, label in enumerate(np.unique(self.y)):
-            own, (color, marker) = view.points[self.y == label], look(c)
+            members, (color, marker) = view.points[self.y == label], look(c)
             axes.scatter(
-                own[:, 0], own[:, 1], s=size, color=color, marker=marker, linewidths=0, alpha=0.8 * faint,
+                members[:, 0], members[:, 1], s=size, color=color, marker=marker, linewidths=0, alpha=0.8 * faint,
                 label=str(label), zorder=2,
             )  # fmt: skip
         ringed = view.points[view.invaders]
@@ -208,12 +208,12 @@ class EmbeddingDisplay:
         tidy(axes)
 
     def _join(self, axes: Axes, view: View, example: int) -> None:
-        P, near = view.points, self.targets[example]
+        P, target_rows = view.points, self.targets[example]
         far = view.impostors[view.impostors[:, 0] == example, 1]
-        for others, style, name in ((near, "-", "to target neighbors"), (far, ":", "to its impostors")):
-            for number, other in enumerate(others):
+        for linked_rows, style, name in ((target_rows, "-", "to target neighbors"), (far, ":", "to its impostors")):
+            for number, linked_row in enumerate(linked_rows):
                 axes.plot(
-                    *P[[example, other]].T, style, color=ink(), linewidth=1.3, zorder=4,
+                    *P[[example, linked_row]].T, style, color=ink(), linewidth=1.3, zorder=4,
                     label=name if number == 0 else None,
                 )  # fmt: skip
         axes.plot(
@@ -254,7 +254,7 @@ def _impostors(P: FloatArray, source: LabeledTriplets) -> IndexArray:
     anchors, together = source.anchors(), np.zeros(len(P), dtype=np.int32)
     limits = furthest_target(P, anchors, source.targets[anchors])
     pairs = [
-        np.stack([found.anchors[found.rows], found.impostors], axis=1)
-        for found in source.within(P, together, anchors, limits)
+        np.stack([candidates.anchors[candidates.rows], candidates.impostors], axis=1)
+        for candidates in source.within(P, together, anchors, limits)
     ]
     return np.concatenate([np.zeros((0, 2), dtype=np.int32), *pairs])

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Part = Literal["weights", "matrix", "spectrum"]
-PARTS: tuple[Part, ...] = ("weights", "matrix", "spectrum")
+Panel = Literal["weights", "matrix", "spectrum"]
+PANELS: tuple[Panel, ...] = ("weights", "matrix", "spectrum")
 
 # Weights are drawn, and names in the heat map, up to this number of features.
 NAMED = 16
@@ -82,7 +82,7 @@ class FeaturesDisplay:
         *,
         names: ArrayLike | None = None,
         shape: tuple[int, int] | None = None,
-        parts: Sequence[Part] = PARTS,
+        panels: Sequence[Panel] = PANELS,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> FeaturesDisplay:
         """Draw the metric of a fitted estimator, of the step of a pipeline that has one, or of a solution.
@@ -97,7 +97,7 @@ class FeaturesDisplay:
             Names of the features; default: those of the fit, of a pipeline where its steps keep them, or of X.
         shape : pair of int, optional
             Rows and columns of images whose pixels the features are: the weights are drawn as an image.
-        parts, ax
+        panels, ax
             As in `plot`.
 
         Raises
@@ -113,22 +113,26 @@ class FeaturesDisplay:
             raise ValueError(f"X has {len(scales)} features and the metric {d}; pass the features it is for.")
         if shape is not None and shape[0] * shape[1] != d:
             raise ValueError(f"shape must have {d} pixels, one for each feature, got {shape!r}.")
-        given = [one for one in (names, names_seen(learned), getattr(X, "columns", None)) if one is not None]
+        name_lists = [
+            name_list
+            for name_list in (names, names_seen(learned), getattr(X, "columns", None))
+            if name_list is not None
+        ]
         data = X if X is not None else None if solution.problem is None else solution.problem.X
         cancel = None if data is None else cancelling(L, np.asarray(validation.check_data(data), dtype=np.float64)) >= 0
-        named = feature_names(given[0] if given else None, d)
-        return cls(L.T @ L, scales, named, cancel, shape).plot(ax, parts=parts)
+        named = feature_names(name_lists[0] if name_lists else None, d)
+        return cls(L.T @ L, scales, named, cancel, shape).plot(ax, panels=panels)
 
     from_solution = from_estimator
 
-    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, parts: Sequence[Part] = PARTS) -> Self:
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, panels: Sequence[Panel] = PANELS) -> Self:
         """Draw.
 
         Parameters
         ----------
         ax : Axes, optional
-            As many as `parts`; default: new ones side by side.
-        parts : sequence of {"weights", "matrix", "spectrum"}
+            As many as `panels`; default: new ones side by side.
+        panels : sequence of {"weights", "matrix", "spectrum"}
             "weights": the features of the largest weights, at most 16, hatched where they cancel; "matrix": the heat
             map of ``s_i s_j M_ij``; "spectrum": the eigenvalues of that.
 
@@ -136,14 +140,14 @@ class FeaturesDisplay:
         -------
         self
         """
-        if not parts or set(parts) - set(PARTS):
-            raise ValueError(f"parts must be some of {', '.join(PARTS)}, got {parts!r}.")
+        if not panels or set(panels) - set(PANELS):
+            raise ValueError(f"panels must be some of {', '.join(PANELS)}, got {panels!r}.")
         height = 3.6 + 0.16 * min(max(len(self.names), 4), NAMED)
-        self.ax_ = axes_of(ax, len(parts), (1.1 * height * len(parts), height), "none")
+        self.ax_ = axes_of(ax, len(panels), (1.1 * height * len(panels), height), "none")
         self.figure_ = figure_of(self.ax_[0])
         draw = {"weights": self._weights, "matrix": self._matrix, "spectrum": self._spectrum}
-        for axes, part in zip(self.ax_, parts, strict=True):
-            draw[part](axes)
+        for axes, panel in zip(self.ax_, panels, strict=True):
+            draw[panel](axes)
         return self
 
     @property

@@ -97,10 +97,10 @@ class MetricDisplay:
         """
         if hasattr(learned, "fit"):
             check_is_fitted(learned)
-        seen = names_seen(learned) if hasattr(learned, "steps") else getattr(X, "columns", names_seen(learned))
-        names = None if seen is None else np.ravel(np.asarray(seen, dtype=object))
-        rest, received = metric_step(learned, X)
-        learned = getattr(rest, "steps", [("", rest)])[0][1]
+        names_at_fit = names_seen(learned) if hasattr(learned, "steps") else getattr(X, "columns", names_seen(learned))
+        names = None if names_at_fit is None else np.ravel(np.asarray(names_at_fit, dtype=object))
+        metric_estimator, received = metric_step(learned, X)
+        learned = getattr(metric_estimator, "steps", [("", metric_estimator)])[0][1]
         components = learned.components if isinstance(learned, Solution) else getattr(learned, "components_", None)
         if components is None:
             raise ValueError(f"{type(learned).__name__} has no components_; pass a metric learner.")
@@ -115,8 +115,8 @@ class MetricDisplay:
             )
         if d == 1:
             raise ValueError("X has one feature; an ellipse needs two.")
-        whole = all(isinstance(feature, int | np.integer) and 0 <= feature < d for feature in features)
-        if len(features) != 2 or not whole or features[0] == features[1]:
+        are_rows = all(isinstance(feature, int | np.integer) and 0 <= feature < d for feature in features)
+        if len(features) != 2 or not are_rows or features[0] == features[1]:
             raise ValueError(f"features must be two different integers from 0 to {d - 1}, got {features!r}.")
         first, second = (int(feature) for feature in features)
         labels = None if y is None else np.asarray(y).ravel()
@@ -129,9 +129,14 @@ class MetricDisplay:
         else:
             means = _class_means(data, labels)
             origins = means if len(L) == len(means) > 1 else np.tile(data.mean(axis=0), (len(L), 1))
-        one, other = (str(names[f]) if names is not None else f"feature {f}" for f in (first, second))
+        first_name, second_name = (str(names[f]) if names is not None else f"feature {f}" for f in (first, second))
         plane = cls(
-            np.swapaxes(L, 1, 2) @ L, data, labels, features=(first, second), centers=origins, names=(one, other)
+            np.swapaxes(L, 1, 2) @ L,
+            data,
+            labels,
+            features=(first, second),
+            centers=origins,
+            names=(first_name, second_name),
         )
         return plane.plot(ax)
 
@@ -140,8 +145,8 @@ class MetricDisplay:
     @property
     def sections(self) -> FloatArray:
         """The metrics of the plane, (c, 2, 2)."""
-        at = list(self.features)
-        sections: FloatArray = self.metrics[:, at][:, :, at]
+        plane = list(self.features)
+        sections: FloatArray = self.metrics[:, plane][:, :, plane]
         return sections
 
     @property
@@ -185,9 +190,9 @@ class MetricDisplay:
         labels = np.zeros(len(points)) if self.y is None else self.y
         size = float(np.clip(12000 / len(points), 12, 30))
         for c, label in enumerate(np.unique(labels)):
-            own = points[labels == label]
+            members = points[labels == label]
             axes.scatter(
-                own[:, 0], own[:, 1], s=size, linewidths=0, alpha=0.6, color=look(c)[0], marker=look(c)[1],
+                members[:, 0], members[:, 1], s=size, linewidths=0, alpha=0.6, color=look(c)[0], marker=look(c)[1],
                 label=None if self.y is None else str(label),
             )  # fmt: skip
         classes, several = self.classes, len(self.metrics) > 1

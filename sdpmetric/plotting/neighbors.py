@@ -133,15 +133,15 @@ class NeighborsDisplay:
             shown = [int(example), *self.before[row].tolist(), *self.after[row].tolist()]
             top = row * (1 + BETWEEN) * height
             scale = {"cmap": "gray_r", "vmin": self.images.min(), "vmax": self.images.max()}
-            for column, which in enumerate(shown):
-                left = lefts[column] * width
-                axes.imshow(self.images[which], extent=(left, left + width, top + height, top), **scale)
+            for column, shown_row in enumerate(shown):
+                left_edge = lefts[column] * width
+                axes.imshow(self.images[shown_row], extent=(left_edge, left_edge + width, top + height, top), **scale)
                 if column:
-                    right = self.y[which] == self.y[example]
-                    frame = (hues()[0], 1.0, "-") if right else (hues()[1], 2.4, (0, (2, 1)))
+                    same_class = self.y[shown_row] == self.y[example]
+                    frame = (hues()[0], 1.0, "-") if same_class else (hues()[1], 2.4, (0, (2, 1)))
                     axes.add_patch(
                         Rectangle(
-                            (left, top), width, height, fill=False, edgecolor=frame[0], linewidth=frame[1],
+                            (left_edge, top), width, height, fill=False, edgecolor=frame[0], linewidth=frame[1],
                             linestyle=frame[2], zorder=3,
                         )
                     )  # fmt: skip
@@ -152,8 +152,8 @@ class NeighborsDisplay:
             xticks=[(group[0] + group[-1] + 1) / 2 * width for group in groups],
             xticklabels=[
                 "example",
-                f"nearest before: {self._right(self.before)}",
-                f"nearest after: {self._right(self.after)}",
+                f"nearest before: {self._agreement(self.before)}",
+                f"nearest after: {self._agreement(self.after)}",
             ],
             yticks=(np.arange(m) * (1 + BETWEEN) + 0.5) * height,
             yticklabels=[str(label) for label in self.y[self.examples]],
@@ -172,7 +172,7 @@ class NeighborsDisplay:
             lefts.append(lefts[-1] + 1 + (GROUPS if column in (1, k + 1) else BETWEEN))
         return lefts
 
-    def _right(self, rows: IndexArray) -> str:
+    def _agreement(self, rows: IndexArray) -> str:
         agree = self.y[rows] == self.y[self.examples][:, None]
         return f"{int(agree.sum())} of {agree.size} of its class"
 
@@ -181,7 +181,7 @@ def _nearest(P: FloatArray, rows: IndexArray, n_neighbors: int) -> IndexArray:
     """The nearest other examples of some rows."""
     if not 1 <= n_neighbors < len(P):
         raise ValueError(f"n_neighbors must be between 1 and {len(P) - 1}, got {n_neighbors!r}.")
-    _, found = classification.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
+    _, neighbor_rows = classification.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
     # Among equal examples another one may come first, so the example is removed wherever it is listed.
-    others = [[other for other in near if other != row][:n_neighbors] for row, near in zip(rows, found, strict=True)]
-    return np.array(others, dtype=np.int64)
+    neighbors = [nearest[nearest != row][:n_neighbors] for row, nearest in zip(rows, neighbor_rows, strict=True)]
+    return np.array(neighbors, dtype=np.int64)

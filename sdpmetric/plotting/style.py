@@ -73,9 +73,9 @@ def look(c: int) -> tuple[str, str]:
     return hues()[c % len(COLORS)], MARKERS[c % len(MARKERS)]
 
 
-def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:
+def axes_of(axes: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:
     """The axes to draw on: the given ones, or new ones side by side (`share` is "none") or one below another ("x")."""
-    if given is None:
+    if axes is None:
         try:
             from matplotlib import pyplot
         except ImportError as error:
@@ -83,10 +83,10 @@ def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, 
         rows, columns = (count, 1) if share == "x" else (1, count)
         new = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=share == "x")[1]
         return list(new.flat)
-    axes = list(np.ravel(np.asarray(given, dtype=object)))
-    if len(axes) != count:
-        raise ValueError(f"this picture has {count} parts; pass as many axes as ax, got {len(axes)}.")
-    return axes
+    panels = list(np.ravel(np.asarray(axes, dtype=object)))
+    if len(panels) != count:
+        raise ValueError(f"this picture has {count} parts; pass as many axes as ax, got {len(panels)}.")
+    return panels
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -122,8 +122,8 @@ def solution_of(learned: object) -> Solution:
 
 def feature_names(names: ArrayLike | None, d: int) -> list[str]:
     """Names of d features; numbers if there are none, or they are of other features."""
-    given = [] if names is None else [str(name) for name in np.ravel(np.asarray(names, dtype=object))]
-    return given if len(given) == d else [str(number) for number in range(d)]
+    feature_list = [] if names is None else [str(name) for name in np.ravel(np.asarray(names, dtype=object))]
+    return feature_list if len(feature_list) == d else [str(number) for number in range(d)]
 
 
 def one_metric(solution: Solution) -> FloatArray:
@@ -142,15 +142,15 @@ def metric_step(learned: object, X: ArrayLike) -> tuple[object, ArrayLike]:
     if not isinstance(steps, list):
         return learned, X
     learning = [i for i, (_, step) in enumerate(steps) if isinstance(getattr(step, "solution_", None), Solution)]
-    at = (learning or [i for i, (_, step) in enumerate(steps) if hasattr(step, "transform")] or [0])[-1]
-    parts = cast(Sequence[object], learned)
-    return (parts[at:], cast(Embedder, parts[:at]).transform(X)) if at else (learned, X)
+    position = (learning or [i for i, (_, step) in enumerate(steps) if hasattr(step, "transform")] or [0])[-1]
+    pipeline = cast(Sequence[object], learned)
+    return (pipeline[position:], cast(Embedder, pipeline[:position]).transform(X)) if position else (learned, X)
 
 
 def before_and_after(learned: Learned, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Examples as the metric receives them, and as it embeds them: what a pipeline does earlier is not its merit."""
-    given, data = metric_step(learned, X)
-    Z = embedded(cast(Learned, given), data)
+    estimator, data = metric_step(learned, X)
+    Z = embedded(cast(Learned, estimator), data)
     return np.ascontiguousarray(validation.check_data(data), dtype=np.float64), Z
 
 

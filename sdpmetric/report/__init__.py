@@ -20,7 +20,7 @@ from sdpmetric.report.recorder import Frame, Recorder
 __all__ = ["Frame", "Recorder", "write"]
 
 # Vega 6.4.0, https://vega.github.io, build/vega.min.js of its npm package; its license is in this folder.
-PARTS = {"STYLE": "page.css", "SCRIPT": "page.js"}
+EMBEDDED_FILES = {"STYLE": "page.css", "SCRIPT": "page.js"}
 
 
 def write(
@@ -77,10 +77,10 @@ def write(
     >>> report.write(solution, "iris.html", title="iris")  # doctest: +SKIP
     """
     data = page_data(solution, y, title, held_out, feature_names, example_names, frames)
-    here = Path(__file__).parent
-    page = (here / "page.html").read_text(encoding="utf-8")
-    values = {name: (here / file).read_text(encoding="utf-8") for name, file in PARTS.items()}
-    vega = gzip.compress((here / "vega.min.js").read_bytes(), mtime=0)  # browsers unpack it, a third of its size
+    folder = Path(__file__).parent
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    values = {name: (folder / file).read_text(encoding="utf-8") for name, file in EMBEDDED_FILES.items()}
+    vega = gzip.compress((folder / "vega.min.js").read_bytes(), mtime=0)  # browsers unpack it, a third of its size
     values["VEGA"] = base64.b64encode(vega).decode("ascii")
     values["TITLE"] = html.escape(str(data["title"]))
     # No "<" inside the script element: no text of the user's may end it.

@@ -104,7 +104,7 @@ def page_data(
     if targets is None and classes:
         targets = _nearest(X[rows], index)
     measured = [embedded[:1], *[embedded[1:]] * len(metrics)] if metrics else [[Z] for Z in embedded]
-    found, counts, invading = _impostors(measured, regions[rows], index, targets) if classes else (None, None, None)
+    impostors, counts, invading = _impostors(measured, regions[rows], index, targets) if classes else (None, None, None)
     certificate = solution.certificate
     scores = score(solution.components, X, rows, labels, held_out, regions) if classes and labels is not None else None
     size = f"{len(X):,} examples, {X.shape[1]:,} features" + (f", {len(classes):,} classes" if classes else "")
@@ -125,7 +125,7 @@ def page_data(
         "gap": gaps.scientific(certificate.relative_gap, 3),
         "words": [*sentences(certificate), *([SEVERAL.format(len(metrics))] if metrics else []), LEARNED_FROM],
         "ends": list(digits(certificate.lower_bound, certificate.objective)),
-        "checks": [dict(way) for way in checks(solution)],
+        "checks": [dict(check) for check in checks(solution)],
         "fingerprint": problem.fingerprint(),
         "total": len(X),
         "rows": rows.tolist(),
@@ -136,7 +136,7 @@ def page_data(
         "points": _packed(planes(embedded).astype(np.float32)),
         "invading": None if invading is None else _packed(np.packbits(invading)),
         "targets": None if targets is None else _packed(targets),
-        "impostors": None if found is None else _packed(found),
+        "impostors": None if impostors is None else _packed(impostors),
         "counts": None if counts is None else _packed(counts),
         "trace": _trace(solution),
         "spectrum": _spectrum(solution, features),
@@ -185,8 +185,8 @@ def cancelling(L: FloatArray, X: FloatArray) -> NDArray[np.int64]:
     shares[sizes[None, :] < 0.5 * sizes[:, None]] = 0.0  # too small to take anything back
     np.fill_diagonal(shares, 0.0)
     partners = shares.argmin(axis=1)
-    found: NDArray[np.int64] = np.where(shares.min(axis=1) < -CANCELS, partners, -1)
-    return found
+    partner_rows: NDArray[np.int64] = np.where(shares.min(axis=1) < -CANCELS, partners, -1)
+    return partner_rows
 
 
 def _number(value: float) -> float | None:
@@ -198,10 +198,10 @@ def _packed(values: NDArray[np.generic]) -> str:
     return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode("ascii")
 
 
-def _names(given: Sequence[str] | None, count: int, argument: str, kind: str) -> list[str]:
-    if given is not None and len(given) != count:
-        raise ValueError(f"{argument} must have a name for each {kind}, {count} in all, got {len(given)}.")
-    return [f"{kind} {i}" for i in range(count)] if given is None else [str(name) for name in given]
+def _names(names: Sequence[str] | None, count: int, argument: str, kind: str) -> list[str]:
+    if names is not None and len(names) != count:
+        raise ValueError(f"{argument} must have a name for each {kind}, {count} in all, got {len(names)}.")
+    return [f"{kind} {i}" for i in range(count)] if names is None else [str(name) for name in names]
 
 
 def _labels(problem: Problem, y: ArrayLike | None) -> NDArray[np.generic] | None:
@@ -248,7 +248,7 @@ def _frames(
     for frame in passed:
         if frame.components.ndim == 2 and frame.components.size and np.any(frame.components):
             row, L = solution.trace[frame.row], np.asarray(frame.components, dtype=np.float64)
-            if any(one is not None and _alike(one, L) for one in (factors[-1], last)):
+            if any(factor is not None and _alike(factor, L) for factor in (factors[-1], last)):
                 continue
             factors.append(L)
             captions.append({"caption": f"during: iteration {row.iteration:,}", "iteration": row.iteration})
@@ -276,10 +276,10 @@ def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | 
     order = np.argsort(anchors, kind="stable")
     anchors, targets = anchors[order], targets[order]
     slot = np.arange(len(anchors)) - np.searchsorted(anchors, anchors)
-    found = np.full((len(rows), TARGETS), -1, dtype=np.int16)
+    target_rows = np.full((len(rows), TARGETS), -1, dtype=np.int16)
     fits = slot < TARGETS
-    found[anchors[fits], slot[fits]] = targets[fits]
-    return found
+    target_rows[anchors[fits], slot[fits]] = targets[fits]
+    return target_rows
 
 
 def _nearest(X: FloatArray, index: IndexArray) -> IndexArray | None:
@@ -299,23 +299,25 @@ def _impostors(
     if targets is None:
         return None, None, None
     m = len(index)
-    found = np.full((len(measured), m, IMPOSTORS), -1, dtype=np.int16)
+    impostors = np.full((len(measured), m, IMPOSTORS), -1, dtype=np.int16)
     counts = np.zeros((len(measured), m), dtype=np.int16)
     invading = np.zeros((len(measured), m), dtype=bool)
-    for f, each in enumerate(measured):
+    for f, factor in enumerate(measured):
         for begin in range(0, m, 512):
-            part = slice(begin, min(begin + 512, m))
-            D = cdist(each[0][part], each[0], "sqeuclidean")
-            for b, Z in enumerate(each[1:], 1):
-                D[:, regions == b] = cdist(Z[part], Z[regions == b], "sqeuclidean")
-            near = np.where(targets[part] >= 0, np.take_along_axis(D, np.maximum(targets[part], 0), axis=1), -np.inf)
-            D[(index[part, None] == index) | (near.max(axis=1, keepdims=True) < D)] = np.inf
-            counts[f, part] = np.isfinite(D).sum(axis=1)
+            block = slice(begin, min(begin + 512, m))
+            D = cdist(factor[0][block], factor[0], "sqeuclidean")
+            for b, Z in enumerate(factor[1:], 1):
+                D[:, regions == b] = cdist(Z[block], Z[regions == b], "sqeuclidean")
+            target_distances = np.where(
+                targets[block] >= 0, np.take_along_axis(D, np.maximum(targets[block], 0), axis=1), -np.inf
+            )
+            D[(index[block, None] == index) | (target_distances.max(axis=1, keepdims=True) < D)] = np.inf
+            counts[f, block] = np.isfinite(D).sum(axis=1)
             invading[f] |= np.isfinite(D).any(axis=0)
             first = np.argsort(D, axis=1, kind="stable")[:, :IMPOSTORS]
             finite = np.isfinite(np.take_along_axis(D, first, axis=1))
-            found[f, part, : first.shape[1]] = np.where(finite, first, -1)
-    return found, counts, invading
+            impostors[f, block, : first.shape[1]] = np.where(finite, first, -1)
+    return impostors, counts, invading
 
 
 def _tiles(
@@ -328,11 +330,11 @@ def _tiles(
         tiles.append({"label": label, "value": value, "note": note})
 
     if scores is not None:
-        (before, after), (low, high) = scores.right, scores.intervals[1]
-        where = "held-out accuracy" if scores.held_out else "accuracy on training examples"
+        (before, after), (low, high) = scores.correct, scores.intervals[1]
+        sample = "held-out accuracy" if scores.held_out else "accuracy on training examples"
         exact = f"exact 95 % interval {low:.1%} to {high:.1%}" if scores.held_out else "says little about others"
-        exact += f"; {scores.seen:,} of them equal a training example" if scores.seen else ""
-        tile(where, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}")
+        exact += f"; {scores.n_seen:,} of them equal a training example" if scores.n_seen else ""
+        tile(sample, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}")
     if invading is not None:
         first, last = invading[[0, -1]].sum(axis=1).tolist()
         tile("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
@@ -366,17 +368,23 @@ def _trace(solution: Solution) -> dict[str, Json]:
         }
         for i in chosen.tolist()
     ]
-    end = solution.certificate
+    certificate = solution.certificate
     rows.append(
         {
             "iteration": max(solution.n_iter, 1),
-            "objective": _number(end.objective),
-            "lower_bound": _number(end.lower_bound),
+            "objective": _number(certificate.objective),
+            "lower_bound": _number(certificate.lower_bound),
         }
     )
     distinct = len(np.unique(bound[chosen][np.isfinite(bound[chosen])]))
-    many = distinct + (end.lower_bound > bound.max(initial=-np.inf)) >= BOUNDS
-    picture = "curve" if many or end.kind == "regret" else "bar" if np.isfinite(end.lower_bound) else "none"
+    enough_bounds = distinct + (certificate.lower_bound > bound.max(initial=-np.inf)) >= BOUNDS
+    picture = (
+        "curve"
+        if enough_bounds or certificate.kind == "regret"
+        else "bar"
+        if np.isfinite(certificate.lower_bound)
+        else "none"
+    )
     return {"rows": rows, "picture": picture}
 
 
@@ -403,14 +411,19 @@ def _support(solution: Solution, names: Sequence[str], labels: NDArray[np.generi
     problem: object = solution.problem
     if not isinstance(problem, Constrained) or solution.certificate.kind not in ("duality", "relaxation"):
         return None
-    found = explain(solution)
-    total = found.influence.total
+    explanation = explain(solution)
+    total = explanation.influence.total
     order = [i for i in np.argsort(-total, kind="stable")[:SUPPORT].tolist() if total[i] > 0]
     rows: list[Json] = [
         {"example": names[i], "class": None if labels is None else str(labels[i]), "share": float(share)}
         for i, share in zip(order, total[order] / total.sum(), strict=True)
     ]
-    return {"kind": found.support.kind, "total": len(found.support), "sentence": str(found.support), "rows": rows}
+    return {
+        "kind": explanation.support.kind,
+        "total": len(explanation.support),
+        "sentence": str(explanation.support),
+        "rows": rows,
+    }
 
 
 def sentences(certificate: Certificate) -> list[str]:
@@ -460,14 +473,14 @@ def _distance(certificate: DualityCertificate) -> str:
 
 def checks(solution: Solution) -> list[dict[str, str]]:
     """Ways to check the claims: what each does, and the code."""
-    ways = [
+    commands = [
         {
             "what": "Certify the metric again, from the data and the multipliers:",
             "code": "sm.certify(problem, solution.components, dual=solution.dual)",
         }
     ]
     if isinstance(solution.certificate, DualityCertificate):
-        ways.append(
+        commands.append(
             {
                 "what": "Prove a bound of your own, by another solver, without the multipliers:",
                 "code": "sm.verify(problem, solution.components)",
@@ -475,11 +488,11 @@ def checks(solution: Solution) -> list[dict[str, str]]:
         )
     problem: object = solution.problem
     if isinstance(problem, Provable) and solution.dual is not None:
-        ways.append(
+        commands.append(
             {
                 "what": "Write a proof file, and verify it by a small program that shares no code with the solvers:",
                 "code": 'solution.save_proof("proof.npz")\n# in a terminal, DATA being the numbers that were solved:\n'
                 "# sdpmetric check DATA proof.npz",
             }
         )
-    return ways
+    return commands

@@ -81,7 +81,7 @@
     const scores = data.scores;
     if (!scores) { byId("confused-section").remove(); return; }
     const whose = scores.held_out ? "held-out examples" : "examples that the metric was learned from, each left out of its own neighbors";
-    const wrong = scores.n - scores.right[1];
+    const wrong = scores.n - scores.correct[1];
     byId("confused-note").textContent = `${wrong.toLocaleString("en")} of ${scores.n.toLocaleString("en")} ${whose} are classified wrongly with the metric.` + (scores.table.length ? " Rows are labels, columns predictions." : wrong ? " The most frequent confusions:" : "");
     if (!scores.table.length) { if (wrong) table(byId("confused"), ["label", "predicted", "times"], scores.confused); return; }
     table(byId("confused"), ["label", ...scores.classes], scores.table.map((row, a) => [scores.classes[a], ...row]));

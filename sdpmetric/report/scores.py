@@ -24,10 +24,10 @@ class Scores:
 
     held_out: bool
     n: int
-    right: tuple[int, int]
-    seen: int  # Held-out examples that equal a training example
-    gained: int  # Right after and wrong before
-    lost: int
+    correct: tuple[int, int]
+    n_seen: int  # Held-out examples that equal a training example
+    n_better: int  # Right after and wrong before
+    n_worse: int
     confused: list[tuple[str, str, int]]  # Label, prediction with the metric, how often; most first
     classes: list[str]
     table: list[list[int]]  # By label and prediction with the metric; empty for many classes
@@ -35,22 +35,22 @@ class Scores:
     @property
     def intervals(self) -> list[tuple[float, float]]:
         """Exact 95 % intervals of the accuracies, for examples that are drawn independently."""
-        ends = [binomtest(count, self.n).proportion_ci(method="exact") for count in self.right]
-        return [(float(end.low), float(end.high)) for end in ends]
+        bounds = [binomtest(count, self.n).proportion_ci(method="exact") for count in self.correct]
+        return [(float(interval.low), float(interval.high)) for interval in bounds]
 
     @property
     def p(self) -> float:
         """The exact sign test of the examples that differ: how likely so many are if the metric changes nothing."""
-        differ = self.gained + self.lost
-        return float(binomtest(self.gained, differ).pvalue) if differ else 1.0
+        differ = self.n_better + self.n_worse
+        return float(binomtest(self.n_better, differ).pvalue) if differ else 1.0
 
     @property
     def verdict(self) -> str:
         """Whether the metric helps, in a sentence with its evidence."""
-        before, after = self.right
-        said = f"{after:,} of {self.n:,} correctly with the metric and {before:,} without it"
+        before, after = self.correct
+        counts = f"{after:,} of {self.n:,} correctly with the metric and {before:,} without it"
         if not self.held_out:
-            return f"Not known: no examples were held out. On the training examples, neighbors classify {said}."
+            return f"Not known: no examples were held out. On the training examples, neighbors classify {counts}."
         if before == after:
             return (
                 f"No difference: of the held-out examples, neighbors classify {after:,} of {self.n:,} correctly with "
@@ -58,9 +58,9 @@ class Scores:
             )
         test = f"exact sign test, p = {self.p:.2g}"
         if self.p >= CHANCE:
-            return f"Unclear: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."
-        word = "Yes" if self.gained > self.lost else "No, it hurts"
-        return f"{word}: of the held-out examples, neighbors classify {said} ({test})."
+            return f"Unclear: of the held-out examples, neighbors classify {counts}; chance may explain it ({test})."
+        word = "Yes" if self.n_better > self.n_worse else "No, it hurts"
+        return f"{word}: of the held-out examples, neighbors classify {counts} ({test})."
 
     def to_dict(self) -> dict[str, object]:
         """Everything by name, for JSON."""
@@ -77,32 +77,32 @@ def score(
 ) -> Scores:
     """Score held-out examples by neighbors among all of X; without them, some rows of X by neighbors among these."""
     L, same = np.asarray(components, dtype=np.float64), np.eye(X.shape[1])
-    seen = 0
+    n_seen = 0
     if held_out is None:
         truth = y[rows]
-        here, own = (X[rows], truth), None if regions is None else regions[rows]
-        before = knn_predict(same, *here, n_neighbors=NEIGHBORS)
-        after = knn_predict(L, *here, n_neighbors=NEIGHBORS, regions=own)
+        scored, query_regions = (X[rows], truth), None if regions is None else regions[rows]
+        before = knn_predict(same, *scored, n_neighbors=NEIGHBORS)
+        after = knn_predict(L, *scored, n_neighbors=NEIGHBORS, regions=query_regions)
     else:
         queries, truth = _checked(X, *held_out)
-        known = {row.tobytes() for row in np.ascontiguousarray(X)}
-        seen = sum(row.tobytes() in known for row in np.ascontiguousarray(queries))
+        training_rows = {row.tobytes() for row in np.ascontiguousarray(X)}
+        n_seen = sum(row.tobytes() in training_rows for row in np.ascontiguousarray(queries))
         before = knn_predict(same, X, y, queries, NEIGHBORS)
         after = knn_predict(L, X, y, queries, NEIGHBORS, regions=regions)
-    was, right = before == truth, after == truth
-    wrong = Counter(zip(truth[~right].astype(str).tolist(), after[~right].astype(str).tolist(), strict=True))
+    was_correct, correct = before == truth, after == truth
+    wrong = Counter(zip(truth[~correct].astype(str).tolist(), after[~correct].astype(str).tolist(), strict=True))
     classes = np.union1d(y, truth)
     small = classes if len(classes) <= TABLE else classes[:0]
     return Scores(
         held_out is not None,
         len(truth),
-        (int(was.sum()), int(right.sum())),
-        seen,
-        int((right & ~was).sum()),
-        int((was & ~right).sum()),
-        [(label, taken, times) for (label, taken), times in wrong.most_common(TABLE)],
+        (int(was_correct.sum()), int(correct.sum())),
+        n_seen,
+        int((correct & ~was_correct).sum()),
+        int((was_correct & ~correct).sum()),
+        [(label, predicted, times) for (label, predicted), times in wrong.most_common(TABLE)],
         classes.astype(str).tolist(),
-        [[int(((truth == one) & (after == other)).sum()) for other in small] for one in small],
+        [[int(((truth == row) & (after == column)).sum()) for column in small] for row in small],
     )
 
 

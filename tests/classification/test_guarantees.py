@@ -87,7 +87,7 @@ def test_a_precision_counts_the_pairs_strictly_nearer_than_the_next():
     distances = np.repeat(np.arange(4.0), 500)
     threshold = sm.guaranteed_threshold(distances, distances < 2, alpha=0.1, control="precision")
     assert (threshold.n_errors, threshold.n_of, threshold.threshold) == (0, 1000, np.nextafter(2.0, 0.0))
-    assert threshold.interval == guarantees._ends(0, 1000, 0.05 / guarantees.N_CANDIDATES)
+    assert threshold.interval == guarantees._interval(0, 1000, 0.05 / guarantees.N_CANDIDATES)
 
 
 def test_similarities_and_single_precision():
@@ -102,7 +102,7 @@ def test_similarities_and_single_precision():
 
 @pytest.mark.parametrize(("count", "n"), [(0, 20), (3, 20), (20, 20), (57, 58)])
 def test_each_end_of_an_interval_has_the_exact_tail(count, n):
-    low, high = map(Fraction, guarantees._ends(count, n, 0.025))
+    low, high = map(Fraction, guarantees._interval(count, n, 0.025))
     assert float(1 - fewer_than(count, n, low)) == pytest.approx(0.025) if count else low == 0
     assert float(fewer_than(count + 1, n, high)) == pytest.approx(0.025) if count < n else high == 1
 

@@ -204,7 +204,7 @@ class Several:
         (lambda s, X, y: ConvergenceDisplay.from_estimator(LMNN()), "not fitted"),
         (lambda s, X, y: FeaturesDisplay.from_estimator(MultiMetricLMNN(tol=1e-2).fit(X, y)), "3 metrics"),
         (lambda s, X, y: FeaturesDisplay.from_estimator(StandardScaler().fit(X)), "StandardScaler has no solution_"),
-        (lambda s, X, y: FeaturesDisplay.from_solution(s, parts=["bars"]), "some of weights, matrix, spectrum"),
+        (lambda s, X, y: FeaturesDisplay.from_solution(s, panels=["bars"]), "some of weights, matrix, spectrum"),
         (lambda s, X, y: FeaturesDisplay.from_solution(s, X[:, :5]), "X has 5 features and the metric 13"),
         (lambda s, X, y: ConvergenceDisplay.from_solution(s, against="time"), "against must be 'seconds' or"),
         (lambda s, X, y: ActiveTripletsDisplay.from_trace(Trace()), "the trace is empty"),
@@ -260,7 +260,7 @@ def test_weights_that_cancel_are_hatched():
     L = np.array([[5.0, 5.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
     solution = sm.Solution(L, None, sm.Status.OPTIMAL, "none")
     assert FeaturesDisplay.from_solution(solution).cancel is None
-    shown = FeaturesDisplay.from_solution(solution, data, parts=["weights"])
+    shown = FeaturesDisplay.from_solution(solution, data, panels=["weights"])
     assert shown.cancel.tolist() == [True, True, False, False]
     assert sorted(bar.get_hatch() or "" for bar in shown.ax_[0].patches) == ["", "", "///", "///"]
     assert texts(shown.ax_[0].get_legend().get_texts()) == ["cancels with a correlated feature"]
@@ -293,9 +293,9 @@ def test_a_threshold_that_was_learned_or_given_is_drawn(lmnn):
     pola = POLA(n_pairs=200).fit(X, y)
     learned = DistancesDisplay.from_solution(pola.solution_, X, y, n_pairs=500, random_state=0)
     assert learned.threshold == pytest.approx(np.sqrt(pola.solution_.extras["threshold"]))
-    assert DistancesDisplay.from_estimator(lmnn, X, y, threshold=1.25, parts=["histogram"]).threshold == 1.25
-    with pytest.raises(ValueError, match="parts must be some of histogram, roc"):
-        DistancesDisplay.from_estimator(lmnn, X, y, parts=[])
+    assert DistancesDisplay.from_estimator(lmnn, X, y, threshold=1.25, panels=["histogram"]).threshold == 1.25
+    with pytest.raises(ValueError, match="panels must be some of histogram, roc"):
+        DistancesDisplay.from_estimator(lmnn, X, y, panels=[])
 
 
 def test_errors_along_a_path():

@@ -170,7 +170,7 @@ def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
 
 def test_headline_legend_keyboard_and_table(page):
     assert find(page, "title").text == "LMNN on wine"
-    hits = page.execute_script("return report.data.scores.right")
+    hits = page.execute_script("return report.data.scores.correct")
     assert f"{hits[1]} of 178 correctly with the metric and {hits[0]} without it" in find(page, "verdict").text
     assert [node.text for node in page.find_elements("css selector", "#confused td.right")]
     rings = page.execute_script("return report.views.embedding.data('rings').length")

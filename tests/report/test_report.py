@@ -115,13 +115,13 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
     ]
     scores = data["scores"]
     assert (scores["held_out"], scores["n"]) == (True, 60)
-    assert scores["right"] == [int(flags.sum()) for flags in correct]
-    assert (scores["gained"], scores["lost"]) == (
+    assert scores["correct"] == [int(flags.sum()) for flags in correct]
+    assert (scores["n_better"], scores["n_worse"]) == (
         int((correct[1] & ~correct[0]).sum()),
         int((correct[0] & ~correct[1]).sum()),
     )
     low, high = scores["intervals"][1]
-    count = scores["right"][1]
+    count = scores["correct"][1]
     assert binom.sf(count - 1, 60, low) == pytest.approx(0.025)
     assert high == 1.0 if count == 60 else binom.cdf(count, 60, high) == pytest.approx(0.025)
     assert sum(map(sum, scores["table"])) == 60
@@ -138,7 +138,7 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gained", "losses", "word"),
+    ("n_better", "losses", "word"),
     [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (2, 2, "No difference:")],
 )
 def test_verdict_needs_more_than_chance(gained, losses, word):
@@ -169,7 +169,7 @@ def test_several_metrics_are_shown_one_after_the_other(tmp_path):
         assert abs(counts[1, i] - np.count_nonzero((D[i] <= reach) & (y != y[i]))) <= 1  # ties
     assert (counts[1:] == counts[1]).all()
     predicted = knn_predict(solution.components, X, y, n_neighbors=3, regions=problem.regions)
-    assert data["scores"]["right"][1] == np.count_nonzero(predicted == y)
+    assert data["scores"]["correct"][1] == np.count_nonzero(predicted == y)
     name = f"feature 2, region {problem.region_names[1]}"
     assert {row["name"]: row["weight"] for row in data["weights"]}[name] == pytest.approx(
         np.sqrt(solution.metrics[1, 2, 2])
@@ -264,7 +264,7 @@ def test_command_line_writes_the_page(tmp_path):
     data = embedded_data(page.read_text(encoding="utf-8"))
     assert data["classes"] == ["a", "b"]
     assert (data["title"], data["total"], data["scores"]["n"]) == ("LMNN on mine", 28, 12)
-    assert data["scores"]["seen"] == 12  # the table has few different rows
+    assert data["scores"]["n_seen"] == 12  # the table has few different rows
     assert set(data["names"]) < {f"example {row}" for row in range(40)}
     CliRunner().invoke(app, ["report", str(tmp_path / "mine.csv"), str(page), "--label", "kind", "--everything"])
     assert "no examples were held out" in embedded_data(page.read_text(encoding="utf-8"))["verdict"]
