@@ -138,7 +138,7 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("n_better", "losses", "word"),
+    ("gained", "losses", "word"),
     [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (2, 2, "No difference:")],
 )
 def test_verdict_needs_more_than_chance(gained, losses, word):
