@@ -70,21 +70,6 @@ class ITMLProblem(MetricProblem):
         added, a random matrix (of seed 0), or a given one.
     pair_weights : (p,) array, optional
         Positive weights of the divergences of the pairs' slacks; default 1.
-
-    Attributes
-    ----------
-    X : (n, d) array
-    pairs : (p, 2) int32 array
-    similar : (p,) bool array
-    upper, lower, gamma : float
-    prior, pair_weights : (d, d) array, and (p,) array or None
-
-    Raises
-    ------
-    ValueError
-        If the data are not finite; a pair is out of range, of a row with itself, or both similar and dissimilar; the
-        two examples of a dissimilar pair coincide; bounds are not in order; gamma is not positive; or the prior is not
-        positive definite.
     """
 
     weights: ClassVar[tuple[str, ...]] = ("gamma",)

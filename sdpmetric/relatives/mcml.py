@@ -44,17 +44,10 @@ class MCMLProblem(MetricProblem):
 
     Attributes
     ----------
-    X : (n, d) array
     index : (n,) int32 array
-        Class of each example.
+        Class of each example, a number of `classes`.
     classes : array
         Sorted class labels.
-    sample_weight : (n,) array or None
-
-    Raises
-    ------
-    ValueError
-        If the data are not finite, there is only one class, or a class has one member.
     """
 
     weights: ClassVar[tuple[str, ...]] = ()

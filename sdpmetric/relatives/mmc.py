@@ -50,7 +50,8 @@ class MMCProblem(MetricProblem):
 
         sum_{(a, b) dissimilar} w_ab sqrt(D(a, b))      subject to   sum_{(a, b) similar} w_ab D(a, b) <= 1
 
-    with all weights w 1 in the paper. The objective is minus that sum, since this package minimizes.
+    with all weights w 1 in the paper. The objective is minus that sum, since this package minimizes. An
+    error is raised where the maximum is infinite: dissimilar pairs differ in a direction in which no similar pair does.
 
     Parameters
     ----------
@@ -64,20 +65,6 @@ class MMCProblem(MetricProblem):
         ``w``, positive: how often each pair counts; default 1.
     diagonal : bool, default False
         Only diagonal metrics, weights of features (section 2.1 of [XNJR2002]).
-
-    Attributes
-    ----------
-    X : (n, d) array
-    pairs : (p, 2) int32 array
-    similar : (p,) bool array
-    pair_weights : (p,) array or None
-
-    Raises
-    ------
-    ValueError
-        If the data are not finite; a pair is out of range, of a row with itself, or both similar and dissimilar; there
-        are no similar or no dissimilar pairs; or the maximum is infinite, because dissimilar pairs differ in a
-        direction in which no similar pair does.
     """
 
     weights: ClassVar[tuple[str, ...]] = ()

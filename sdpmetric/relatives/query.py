@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,11 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.registry import formulation
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import TINY, above, all_above, gamma, product_above, squares_above, sum_above, sum_below
 from sdpmetric.losses import Weighted
+from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.terms.base import ROUNDINGS
 from sdpmetric.sums.terms.comparisons import TripletHinge
@@ -52,11 +55,6 @@ class QueryProblem(Problem):
     margin : float, default 0
     triplet_weights : (t,) array, optional
         Nonnegative; default 1.
-
-    Raises
-    ------
-    ValueError
-        If numbers are not finite or out of range, or triplets do not name three rows.
 
     Examples
     --------
@@ -139,8 +137,8 @@ class QueryProblem(Problem):
 
     def more_similar(self, components: FloatArray) -> FloatArray:
         """By how much the similarity of each triplet's first item is larger, (t,)."""
-        q, apart = self.pairs
-        return np.asarray(np.einsum("ij,ij->i", q @ components.T, apart))
+        q, differences = self.pairs
+        return np.asarray(np.einsum("ij,ij->i", q @ components.T, differences))
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """``W.T``; see `Problem.check_point`."""
@@ -155,8 +153,8 @@ class QueryProblem(Problem):
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the sum at ``components = W.T``."""
         L, _ = self.check_point(components, metric)
-        off = 0.5 * self.frobenius * float(np.sum((L - self.to.T) ** 2))
-        return self.terms[0].value(self.margin - self.more_similar(L)) + off
+        distance = 0.5 * self.frobenius * float(np.sum((L - self.to.T) ** 2))
+        return self.terms[0].value(self.margin - self.more_similar(L)) + distance
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
@@ -168,22 +166,21 @@ class QueryProblem(Problem):
         """
         L, _ = self.check_point(components, metric)
         loss, u = self.terms[0], self.margin - self.more_similar(L)
-        given = self._tries(u, dual)
-        proven, a = max(((self.proven(loss.clip(one)), loss.clip(one)) for one in given), key=lambda pair: pair[0])
-        size = max((float(np.abs(one).max(initial=0.0)) for one in given), default=0.0)
-        moved = float(np.abs(a - given[0]).max(initial=0.0)) if dual is not None else 0.0
-        objective, bound = self._highest(L, u), max(0.0, proven)
+        candidates = self._candidates(u, dual)
+        a = max(map(loss.clip, candidates), key=self.proven)
+        size = float(np.abs(candidates).max(initial=0.0))
+        clipped = float(np.abs(a - candidates[0]).max(initial=0.0)) if dual is not None else 0.0
         return DualityCertificate(
-            objective=objective,
-            lower_bound=bound,
+            objective=self._highest(L, u),
+            lower_bound=max(0.0, self.proven(a)),
             program="map of queries",
             rigor=loss.rigor,
             primal_residual=0.0,
             n_active=int(np.count_nonzero(a)),
-            info={"dual_residual": moved / size if size else 0.0},
+            info={"dual_residual": clipped / size if size else 0.0},
         )
 
-    def _tries(self, u: FloatArray, dual: Multipliers | None) -> list[FloatArray]:
+    def _candidates(self, u: FloatArray, dual: Multipliers | None) -> list[FloatArray]:
         """Given multipliers, or slopes of the losses at some excess."""
         loss = self.terms[0]
         if dual is not None:
@@ -194,7 +191,7 @@ class QueryProblem(Problem):
         """All triplets, each about two similarities; see `Constrained.constraints`."""
         loss, (query, better, worse), X = self.terms[0], self.triplets.T, np.asarray(self.X, dtype=np.float64)
         u = self.margin - self.more_similar(components)
-        a = max((loss.clip(one) for one in self._tries(u, dual)), key=self.proven)
+        a = max(map(loss.clip, self._candidates(u, dual)), key=self.proven)
         maps = X[query] @ components.T
         similar = [np.einsum("ij,ij->i", maps, X[items]) for items in (better, worse)]
         sums = {"loss": loss.value(u), "frobenius": 0.5 * float(np.sum((components - self.to.T) ** 2))}
@@ -211,28 +208,45 @@ class QueryProblem(Problem):
 
     def _highest(self, L: FloatArray, u: FloatArray) -> float:
         """A float not below the exact objective of a map of floats with about this excess."""
-        (q, apart), d = self.pairs, self.X.shape[1]
+        (q, differences), d = self.pairs, self.X.shape[1]
         with np.errstate(over="ignore", invalid="ignore"):
-            size = np.einsum("ij,ij->i", np.abs(q) @ np.abs(L.T), np.abs(apart)) + self.margin
-            off = all_above(gamma(2 * d + 8) * size, 8) + d * (d + 4) * TINY * (1.0 + np.abs(apart).max(initial=0.0))
+            size = np.einsum("ij,ij->i", np.abs(q) @ np.abs(L.T), np.abs(differences)) + self.margin
+            error = all_above(gamma(2 * d + 8) * size, 8)
+            error += d * (d + 4) * TINY * (1.0 + np.abs(differences).max(initial=0.0))
             entries = all_above(np.abs(L - self.to.T))
-            if not (np.isfinite(u + off).all() and np.isfinite(entries).all()):
+            if not (np.isfinite(u + error).all() and np.isfinite(entries).all()):
                 return math.inf
             square = product_above(0.5, self.frobenius, squares_above(entries))
-            return sum_above(np.array([self.terms[0].highest(u - off, u + off), square]))
+            return sum_above(np.array([self.terms[0].highest(u - error, u + error), square]))
 
     def proven(self, a: FloatArray) -> float:
         """A lower bound from multipliers in their box, rounded downward."""
-        q, apart = self.pairs
+        q, differences = self.pairs
         with np.errstate(over="ignore", invalid="ignore"):
             weighted = a[:, None] * q
-            S, size = weighted.T @ apart, np.abs(weighted).T @ np.abs(apart)
-            off = all_above(gamma(len(a) + ROUNDINGS + 4) * size, len(a) + 4)
-            off += all_above(len(a) * TINY * (2.0 + np.full_like(S, np.abs(apart).max(initial=0.0))), 2)
-            inner, reach = S * self.to, all_above(np.abs(S) + off)
-            lost = all_above(np.abs(inner) * 2.0**-52 + off * np.abs(self.to), 4) + TINY
-            if not (np.isfinite(reach).all() and np.isfinite(inner + lost).all()):
+            S, size = weighted.T @ differences, np.abs(weighted).T @ np.abs(differences)
+            error = all_above(gamma(len(a) + ROUNDINGS + 4) * size, len(a) + 4)
+            error += all_above(len(a) * TINY * (2.0 + np.full_like(S, np.abs(differences).max(initial=0.0))), 2)
+            products, S_above = S * self.to, all_above(np.abs(S) + error)
+            product_errors = all_above(np.abs(products) * 2.0**-52 + error * np.abs(self.to), 4) + TINY
+            if not (np.isfinite(S_above).all() and np.isfinite(products + product_errors).all()):
                 return -math.inf
-            square = product_above(0.5, squares_above(reach), above(1.0 / self.frobenius))
-            parts = [self.terms[0].dual_value(a), -sum_above(inner.ravel()), -sum_above(lost.ravel()), -square]
-        return sum_below(np.array(parts)) if np.isfinite(parts).all() else -math.inf
+            square = product_above(0.5, squares_above(S_above), above(1.0 / self.frobenius))
+            summands = [
+                self.terms[0].dual_value(a),
+                *(-sum_above(A.ravel()) for A in (products, product_errors)),
+                -square,
+            ]
+        return sum_below(np.array(summands)) if np.isfinite(summands).all() else -math.inf
+
+
+@formulation(QueryProblem, exact=False)
+def state(problem: QueryProblem) -> ExactProgram:
+    """The program of a map of queries; the variable ``W`` is no metric, and no solver of metrics reads it."""
+    W = cp.Variable(problem.to.shape, name="W")
+    q, differences = problem.pairs
+    excess = problem.margin - cp.sum(cp.multiply(q @ W, differences), axis=1)
+    loss, constraints = problem.terms[0].expression(excess, cp)
+    objective = loss + 0.5 * problem.frobenius * cp.sum_squares(W - problem.to)
+    program = cp.Problem(cp.Minimize(objective), cast(list[cp.Constraint], constraints))
+    return ExactProgram(program, lambda: Point(W.value))

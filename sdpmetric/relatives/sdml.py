@@ -46,11 +46,6 @@ class SDMLProblem(MetricProblem):
         0: no term of sparsity.
     pair_weights : (p,) array, optional
         Positive weights of the mean; default 1.
-
-    Raises
-    ------
-    ValueError
-        If the linear part is not positive definite; lower `distance_weight` then.
     """
 
     statement: ClassVar[str] = "sdml"
