@@ -249,7 +249,7 @@ def _proven(problem: cp.Problem, solver: Solver, radius: float | None) -> Progra
         )
     search = Search(canonical.program, solver, canonical.reservation is None)
     try:
-        assumed = search.run(None, radius)
+        assumed = search.run(radius)
     except OverSizeError:
         raise OverSizeError(
             "the program is too large to prove a bound: the enclosure for its "
@@ -266,7 +266,9 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
         ends = [-ends[1], -ends[0]]
     rigor: Rigor = "assumption" if assumption else "float" if canonical.reservation is None else "compiled"
     sides = [
-        search.why.get(side, "") for side, end in (("lower", search.lower), ("upper", search.upper)) if math.isinf(end)
+        search.reasons.get(side, "")
+        for side, end in (("lower", search.lower), ("upper", search.upper))
+        if math.isinf(end)
     ]
     lacking = [] if search.contradictory else [words for words in sides if words]
     if lacking and search.status:

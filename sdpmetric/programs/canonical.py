@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -172,6 +172,13 @@ class ConeProgram:
     def transposed(self) -> sp.csr_array:
         """A', row by row."""
         return self.A.T.tocsr()
+
+    def of_rows(self, rows: LongArray, zero: int) -> ConeProgram:
+        """The program with linear rows by number, the first so many of which become equations."""
+        order = np.append(rows, np.arange(self.cones.linear, self.cones.size))
+        off = None if self.off is None else Data(self.off.P, self.off.c, self.off.A[order], self.off.b[order])
+        cones = replace(self.cones, zero=zero, nonneg=len(rows) - zero)
+        return ConeProgram(self.P, self.c, self.A[order], self.b[order], cones, off)
 
     def equilibrated(self) -> tuple[ConeProgram, Units]:
         """The same program in units, powers of 2, in which the logarithms of rows and columns are 0 on average."""
@@ -348,6 +355,7 @@ class Solver:
     options: Mapping[str, object] = field(default_factory=dict)
     verbose: bool = False
     accurate: bool = True
+    tolerance: float = 1e-10
 
 
 def ask(
@@ -381,7 +389,7 @@ def _clarabel(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, co
     settings = clarabel.DefaultSettings()
     settings.verbose = solver.verbose
     settings.time_limit = max(remaining(), 1e-3)
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = solver.tolerance
     if solver.accurate:
         settings.static_regularization_constant = REGULARIZATION
     for name, value in solver.options.items():

@@ -320,6 +320,7 @@ class Bound:
     missing: FloatArray | float = 0.0
     x: FloatArray | None = None
     z: FloatArray | None = None
+    weighted: bool = False
 
 
 def curvature(P: sp.csr_array, off: sp.csr_array) -> float:
@@ -428,7 +429,7 @@ def lower_bound(
                 apart = apart + norms_of_rows(sp.csr_array(M[:, bounded].T)) * root * (1.0 + 1e-12)
                 apart = apart + norms_of_rows(sp.csr_array(Q[bounded][:, columns] @ units)) * length * (1.0 + 1e-12)
         lost.append(sum_above(all_above(apart * reach[bounded], 4)))
-    return Bound(sum_below(np.concatenate([-products, -np.array(lost)])), x=x, z=z)
+    return Bound(sum_below(np.concatenate([-products, -np.array(lost)])), x=x, z=z, weighted=weighted)
 
 
 def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
@@ -471,15 +472,64 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
     return np.asarray(np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, 1e-150, 0.0))
 
 
-def _consistent(program: ConeProgram, rows: LongArray) -> tuple[LongArray, Definite | None]:
-    """Equations from which all others follow, and the matrix of their products."""
-    equations, off = program.A[rows], program.radii.A[rows]
-    definite = Definite.of(equations.T.tocsr(), off.T.tocsr())
-    if definite is None and program.off is None:
-        some = independent(sp.csc_array(sp.hstack([equations, program.b[rows, None]]).T))
-        if some is not None and len(some) < len(rows):
-            return rows[some], Definite.of(equations[some].T.tocsr(), off[some].T.tocsr())
-    return rows, definite
+def _determined(A: sp.csr_array, b: FloatArray) -> tuple[FloatArray, LongArray, list[Fraction]]:
+    """Variables that equations with no other one determine exactly, NaN for the rest; the rows that remain.
+
+    The fractions are right-hand sides without these variables. A value that is no float is not used.
+    """
+    x, pending = np.full(A.shape[1], np.nan), np.ones(A.shape[0], dtype=bool)
+    columns, counts = A.tocsc(), np.diff(A.indptr)
+    right = [Fraction(v) for v in b.tolist()]
+    queue = np.flatnonzero(counts <= 1).tolist()
+    while queue:
+        i = queue.pop()
+        row = slice(A.indptr[i], A.indptr[i + 1])
+        entries = [(j, v) for j, v in zip(A.indices[row].tolist(), A.data[row].tolist(), strict=True) if np.isnan(x[j])]
+        if not entries:
+            pending[i] = right[i] != 0
+        elif pending[i]:
+            [(j, v)] = entries
+            value = right[i] / Fraction(v)
+            if Fraction(float(value)) != value:
+                continue
+            x[j], pending[i] = float(value), False
+            column = slice(columns.indptr[j], columns.indptr[j + 1])
+            for k, w in zip(columns.indices[column].tolist(), columns.data[column].tolist(), strict=True):
+                right[k] -= Fraction(w) * value
+                counts[k] -= 1
+                if counts[k] <= 1 and pending[k]:
+                    queue.append(k)
+    return x, np.flatnonzero(pending), right
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Equations from which all others follow, for variables that are not determined exactly, and their matrix."""
+
+    values: FloatArray  # NaN where a variable is free
+    rows: LongArray
+    matrix: sp.csr_array
+    definite: Definite | None
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> Equations:
+        """The definite matrix is None where they depend on each other, or nearly."""
+        zero, off = program.cones.zero, program.radii.A[: program.cones.zero]
+        A, exact = program.A[:zero], program.off is None
+        values, rows, right = np.full(A.shape[1], np.nan), np.flatnonzero(np.diff(A.indptr)), list[Fraction]()
+        if exact:
+            values, rows, right = _determined(A, program.b[:zero])
+        matrix = sp.csr_array(A[rows] @ sp.diags_array(np.isnan(values) * 1.0))
+        matrix.eliminate_zeros()
+        definite = Definite.of(matrix.T.tocsr(), off[rows].T.tocsr()) if len(rows) else Definite.nothing()
+        if definite is None and exact:
+            b = np.array([float(right[i]) for i in rows])
+            if all(Fraction(v) == right[i] for v, i in zip(b.tolist(), rows, strict=True)):
+                some = independent(sp.csc_array(sp.hstack([matrix, b[:, None]]).T))
+                if some is not None and len(some) < len(rows):
+                    rows, matrix = rows[some], matrix[some]
+                    definite = Definite.of(matrix.T.tocsr(), off[rows].T.tocsr())
+        return cls(values, rows, matrix, definite)
 
 
 def upper_bound(program: ConeProgram, x: FloatArray) -> Bound:
@@ -488,18 +538,21 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> Bound:
     used = np.diff(A.indptr)[:zero] > 0
     if (np.abs(b[:zero]) + off.b[:zero] + off.A[:zero].sum(axis=1))[~used].any():
         return Bound(math.inf, "an equation has no variables")
-    rows, definite, length = np.flatnonzero(used), None, 0.0
-    if len(rows):
+    length = 0.0
+    if used.any():
         if "equations" not in program.proofs:
-            program.proofs["equations"] = _consistent(program, rows)
-        rows, definite = program.proofs["equations"]
+            program.proofs["equations"] = Equations.of(program)
+        equations: Equations = program.proofs["equations"]
+        rows, definite = equations.rows, equations.definite
         if definite is None:
             return Bound(math.inf, "equations depend on each other, or nearly")
-        M = A[rows]
-        for _ in range(3):
-            x = x + M.T @ definite.solve(b[rows] - M @ x)
-        r, r_off = image(M, abs(M), -x, b[rows], off.A[rows], off.b[rows])
-        length = definite.lengths(np.abs(r) + r_off)[0]
+        x = np.where(np.isnan(equations.values), x, equations.values)
+        if len(rows):
+            M = A[rows]
+            for _ in range(3):
+                x = x + equations.matrix.T @ definite.solve(b[rows] - M @ x)
+            r, r_off = image(M, abs(M), -x, b[rows], off.A[rows], off.b[rows])
+            length = definite.lengths(np.abs(r) + r_off)[0]
     slack, s_off = image(A, program.sizes, -x, b, off.A, off.b)
     moved = s_off + (norms_of_rows(A) + norms_of_rows(off.A)) * length * (1.0 + 1e-12) if length else s_off
     moved[:zero] = slack[:zero] = 0.0

@@ -1,41 +1,42 @@
-"""The search for good bounds: the program itself is solved first; cones are moved only where something is lacking."""
+"""The search for good bounds: the program itself is solved first, and what then lacks a proof is solved with margins.
+
+If all constraints are linear, a point is computed that fulfils strictly whatever can be fulfilled strictly, and
+multipliers likewise; bounds are proven of points between these and the solver's. Otherwise the program is solved again
+with the cones moved inward in the rows that lack something, by as much as they lack.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine.interface import remaining
 from sdpmetric.programs.canonical import Answer, ConeProgram, Data, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, curvature, lower_bound, upper_bound
+from sdpmetric.programs.faces import dual_interior, interior
 from sdpmetric.programs.rays import farkas
 from sdpmetric.programs.reach import reach
 
-# How far cones are moved inward at least, one after another, where rows lack something; and at most.
-SHIFTS, LARGEST_SHIFT = (1e-10, 1e-8, 1e-6, 1e-4), 1e-3
-# The relative width that is enough, after how many solves both ends need only be finite, and the width that is better
-# where it costs no solve.
-ENOUGH, ENOUGH_STEPS, TIGHT = 1e-6, 3, 1e-8
-LARGEST = 1e300
-# Solves after which a side is given up whose rows do not lack less and less.
-HOPE = 2
-# Points between two: the logarithm of the smallest share of the second, and how many are tried.
-SMALLEST_SHARE, MIXTURES = -9.0, 4
-# Contradictions smaller than this, in units in which the data are about 1, are rounding where that is not bounded.
-COMPILED = 1e-12
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """When a search ends, and by how much cones are moved, in units in which the data are about 1."""
+
+    width: float = 1e-6  # The relative width that is enough
+    poor: float = 1e-4  # One that is worth a search in other units
+    shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Rows that lack something are moved by more, one by one
+    largest_shift: float = 1e-3
+    smallest_share: float = 1e-12  # Of the inner one, in points between two
+    halvings: int = 7  # Of the interval of logarithms of shares
+    rounding: float = 1e-12  # Contradictions up to this prove nothing where compilation rounds by an unknown amount
 
 
-class Inside(NamedTuple):
-    """Points, or multipliers with where the slope is taken and how they were moved, that are proven to be feasible."""
-
-    points: list[tuple[FloatArray, FloatArray, bool]]
-    multipliers: list[tuple[FloatArray, FloatArray, bool]]
-    tried: list[Answer]  # With active inequalities as equations
+OPTIONS = SearchOptions()
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Search:
     program: ConeProgram
     solver: Solver
     certain: bool
+    sides: tuple[str, ...] = ("lower", "upper")
     lower: float = -math.inf
     upper: float = math.inf
     point: FloatArray | None = None
@@ -55,108 +57,175 @@ class Search:
     at: FloatArray | None = None  # Where the slope of the objective is taken, of these multipliers
     direction: FloatArray | None = None  # In which a program is unbounded
     margin: float | None = None  # By how much each right-hand side may change without making the program feasible
-    why: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
     status: str = ""
-    hoped: float = math.nan  # What the multipliers of the first answer would prove
+    estimate: float = math.nan  # Of the optimum, by the first answer whose two objectives agree
 
     @property
     def wide(self) -> bool:
         """Whether a narrower interval may be worth another solve."""
-        return not self.width <= ENOUGH
+        if len(self.sides) == 1:
+            return not math.isfinite(self.lower if self.sides == ("lower",) else self.upper)
+        return not self.width <= OPTIONS.width
 
     @property
     def width(self) -> float:
         """The relative width; infinite or not a number where an end is."""
-        return (self.upper - self.lower) / max(1.0, min(abs(self.upper), LARGEST))
+        return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
 
     @property
     def contradictory(self) -> bool:
         """Whether the program is proven to be infeasible or unbounded."""
         return self.lower == math.inf or self.upper == -math.inf
 
-    def run(self, start: Answer | None, radius: float | None) -> bool:
+    def run(self, radius: float | None) -> bool:
         """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
         scaled, units = self.program.equilibrated()
-        each = [(scaled, units), (self.program, Units.none(self.program))]
-        if len(self.program.cones.soc + self.program.cones.psd):
-            each.reverse()  # their dimensions have units already
-        for number, (program, own) in enumerate([*each, each[0]]):
-            again = remaining() > 0.0 and not (len(each[0][0].cones.psd) == 0 and self.lower > -math.inf)
-            if self.wide and not self.contradictory and (again or number == 0):
-                self.solver = replace(self.solver, accurate=number < len(each))
-                self._explore(program, own, start)
-                start = None
+        cones = self.program.cones
+        linear = cones.linear == cones.size
+        regular = linear and not self.program.P.nnz  # regularization harms linear programs less than rounding
+        choices = [(scaled, units), (self.program, Units.none(self.program))]
+        if len(cones.soc + cones.psd):
+            choices.reverse()  # their dimensions have units already
+        for number, (program, scale) in enumerate([*choices, choices[0]]):
+            poor = self.lower == -math.inf or OPTIONS.poor < self.width < math.inf or bool(cones.psd)
+            if self.wide and not self.contradictory and ((poor and remaining() > 0.0) or number == 0):
+                self.solver = replace(self.solver, accurate=(number < 2) != regular)
+                self._explore(program, scale, linear)
         if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
             far = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
             return self._assume(scaled, units, far)
         return False
 
-    def _explore(self, program: ConeProgram, units: Units, start: Answer | None) -> None:
-        """Solve with cones moved by more and more where rows lack something, and mix with the answer without."""
-        size = program.cones.size
-        lacking, shifts = [np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)], [np.zeros(size), np.zeros(size)]
-        near, lists, least = start, Inside([], [], []), [math.inf, math.inf]
-        hopeless = [False, False]
-        for step in range(len(SHIFTS) + 1):
-            both = self.lower == -math.inf and self.upper == math.inf and step > 0
-            for use in ((1, 1), (0, 1), (1, 0)) if both else ((1, 1),):
-                if (not self.wide or remaining() <= 0.0) and step > 0:
-                    break
-                if use != (1, 1) and not (self.lower == -math.inf if use[1] else self.upper == math.inf):
-                    continue
-                answer = start if step == 0 and start is not None else None
-                if answer is None:
-                    answer = self._asked(program, *(k * shift for k, shift in zip(use, shifts, strict=True)))
-                if answer is None:
-                    lacking = [np.ones(size, dtype=bool)] * 2
-                    continue
-                near = answer if near is None and step == 0 else near
-                missing = self._improve(program, units, answer, lists)
-                for k in (0, 1):
-                    if use[k] and step > 0:
-                        hopeless[k], least[k] = missing[k].max() > 0.5 * least[k], min(least[k], missing[k].max())
-                    lacking[k] = lacking[k] | (missing[k] > 0.0) if use[k] else lacking[k]
-                    shifts[k] = np.maximum(shifts[k], np.minimum(4.0 * missing[k], LARGEST_SHIFT) * use[k])
-            if step > 0 and near is not None and self.width > TIGHT:
-                self._mix(program, units, near, lists)
-            open_sides = [hopeless[k] for k, end in enumerate((self.upper, -self.lower)) if end == math.inf]
-            last = step == len(SHIFTS) or (step >= HOPE and bool(open_sides) and all(open_sides))
-            if not self.wide or remaining() <= 0.0 or self._decided(program, units, step, last) or last:
-                return
-            for k, end in enumerate((self.upper, -self.lower)):
-                if step > 0 and end == math.inf:  # other rows lack something where those that did are moved
-                    lacking[k] = np.ones(size, dtype=bool)
-            following = SHIFTS[min(step, len(SHIFTS) - 1)]
-            shifts = [np.where(own, np.maximum(s, following), 0.0) for s, own in zip(shifts, lacking, strict=True)]
-            if self.upper - self.lower < math.inf and step >= ENOUGH_STEPS:
-                return
+    def _open(self, side: str) -> bool:
+        """Whether a better end is wanted: it may be far from the optimum."""
+        end = self.upper if side == "upper" else self.lower
+        near = abs(end - self.estimate) <= 0.1 * OPTIONS.width * max(1.0, abs(self.estimate))
+        return side in self.sides and self.wide and not near and not self.contradictory and remaining() > 0.0
 
-    def _mix(self, program: ConeProgram, units: Units, near: Answer, inside: Inside) -> None:
-        """Points between an answer, nearly feasible, and those that are proven to be inside: as near as is proven."""
-        for k, points in enumerate((inside.points, inside.multipliers)):
-            end = (self.upper, self.lower)[k]
-            if not points or abs(end - self.hoped) <= TIGHT * max(1.0, abs(self.hoped)):
+    def _explore(self, program: ConeProgram, units: Units, linear: bool) -> None:
+        """The bounds of one answer, then of answers with margins."""
+        answer = ask(program, self.solver)
+        if isinstance(answer, Answer):
+            self.status = answer.status
+            above, below = self._bounds(program, units, answer)
+            if self._decided(program, units, answer.status.lower()):
+                return
+        else:
+            for side in self.sides:
+                self.reasons.setdefault(side, answer)
+            above = below = Bound(math.nan, answer, np.ones(program.cones.size))
+        bounded = self._on_faces(program, units, answer) if linear and isinstance(answer, Answer) else False
+        if not linear:
+            for side, bound in (("upper", above), ("lower", below)):
+                if self._open(side):
+                    self._inward(program, units, answer, side, bound)
+        if not bounded and remaining() > 0.0:
+            self._decided(program, units, "infeasible, unbounded")
+
+    def _bounds(self, program: ConeProgram, units: Units, answer: Answer) -> tuple[Bound, Bound]:
+        """Those of one answer, both sides."""
+        x, z = answer.x, answer.z
+        above = self._above(program, units, x) if "upper" in self.sides else Bound(math.inf)
+        if math.isnan(self.estimate):
+            curved = 0.5 * float(x @ (program.P @ x))
+            primal, dual = float(program.c @ x) + curved, -float(program.b @ z) - curved
+            if abs(primal - dual) <= 0.1 * OPTIONS.width * max(1.0, abs(dual)):
+                self.estimate = units.value(dual, up=False)
+        below = self._below(program, units, x, z)
+        linear = program.cones.linear == program.cones.size
+        if self._open("lower") and not linear:
+            weighted = self._below(program, units, x, z, weighted=True)
+            below = weighted if weighted.value > below.value else below
+        if self._open("lower"):
+            level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
+            box = reach(program, level)
+            if np.isfinite(box).any():
+                self._below(program, units, x, z, box=box)
+        return above, below
+
+    def _on_faces(self, program: ConeProgram, units: Units, answer: Answer) -> bool:
+        """Bounds on the faces of the feasible sets of linear constraints; whether both sets have points."""
+        zero, rows, feasible = program.cones.zero, np.arange(program.cones.size), True
+        if self._open("upper"):
+            inner = interior(program, self.solver)
+            feasible = inner is not None
+            if inner is not None:
+                point, strict = inner[0], inner[1] > 0.5
+                face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
+                for near in self._answers(face, answer, "upper"):
+                    self._mix_points(face, units, near.x, point)
+        if self._open("lower"):
+            dual = dual_interior(program, self.solver)
+            feasible = feasible and dual is not None
+            if dual is not None:
+                used = rows[dual[2] > 0.5]
+                part, inside = program.of_rows(used, zero), Answer(dual[1], dual[0][used], "")
+                for near in self._answers(part, replace(answer, z=answer.z[used]), "lower"):
+                    self._mix_multipliers(part, units, near, inside, rows=used)
+        return feasible
+
+    def _answers(self, program: ConeProgram, answer: Answer, side: str) -> Iterator[Answer]:
+        """An answer, and if that is not enough that of a solver."""
+        yield answer
+        if self._open(side) and isinstance(again := ask(program, self.solver), Answer):
+            yield again
+
+    def _inward(self, program: ConeProgram, units: Units, answer: Answer | str, side: str, bound: Bound) -> None:
+        """Solve with the cones of one side moved inward where rows lack something, and mix with the answer without."""
+        missing = np.zeros(program.cones.size) + bound.missing
+        for shift in OPTIONS.shifts if missing.any() else ():
+            move = np.where(missing > 0.0, np.clip(4.0 * missing, shift, OPTIONS.largest_shift), 0.0)
+            moved = ask(program, self.solver, *((move, 0.0) if side == "upper" else (0.0, move)))
+            if not isinstance(moved, Answer):
+                missing = np.ones(program.cones.size) * shift
                 continue
-            x, z, weighted = points[-1]
-            first, last = SMALLEST_SHARE, 0.0  # logarithms of shares: not proven, and proven
-            for _ in range(MIXTURES):
-                middle = 0.5 * (first + last)
-                share = 10.0**middle
-                at = near.x + share * (x - near.x)
-                if k == 0:
-                    found = self._above(program, units, at)
-                else:
-                    found = self._lower(program, units, at, near.z + share * (z - near.z), weighted)
-                first, last = (middle, last) if found.why else (first, middle)
+            above, below = self._bounds(program, units, moved)
+            bound = above if side == "upper" else below
+            if not bound.why:
+                if isinstance(answer, Answer) and side == "upper":
+                    self._mix_points(program, units, answer.x, moved.x)
+                elif isinstance(answer, Answer):
+                    self._mix_multipliers(program, units, answer, moved, weighted=bound.weighted)
+                return
+            if not np.any(bound.missing) or not self._open(side):
+                return
+            missing = np.maximum(missing, bound.missing)
 
-    def _decided(self, program: ConeProgram, units: Units, step: int, last: bool) -> bool:
-        """Whether the program is proven to be infeasible or unbounded; tried where a solver says so, and at the end."""
-        says = self.status.lower()
-        shift = SHIFTS[1] if step == 0 else SHIFTS[min(step, len(SHIFTS)) - 1]
-        primal = "infeasible" in says and "dual" not in says
-        if self.upper == math.inf and (primal or last) and self._infeasible(program, units, shift):
+    def _mix_points(self, program: ConeProgram, units: Units, outer: FloatArray, inner: FloatArray) -> None:
+        self._bisect(lambda share: self._above(program, units, outer + share * (inner - outer)))
+
+    def _mix_multipliers(
+        self,
+        program: ConeProgram,
+        units: Units,
+        outer: Answer,
+        inner: Answer,
+        rows: LongArray | None = None,
+        weighted: bool = False,
+    ) -> None:
+        def bound(share: float) -> Bound:
+            x, z = (v + share * (w - v) for v, w in ((outer.x, inner.x), (outer.z, inner.z)))
+            return self._below(program, units, x, z, rows=rows, weighted=weighted)
+
+        self._bisect(bound)
+
+    def _bisect(self, bound: Callable[[float], Bound]) -> None:
+        """Points between an outer one and an inner one, as near the outer one as is proven."""
+        low, high = math.log10(OPTIONS.smallest_share), 0.0  # not proven, and proven
+        if bound(1.0).why:
+            return
+        for _ in range(OPTIONS.halvings):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if bound(10.0**middle).why else (low, middle)
+
+    def _decided(self, program: ConeProgram, units: Units, status: str) -> bool:
+        """Whether the program is proven to be infeasible or unbounded; tried where a status says so."""
+        shift = OPTIONS.shifts[1]
+        primal = "infeasible" in status and "dual" not in status
+        if self.upper == math.inf and primal and self._infeasible(program, units, shift):
             return True
-        if ("dual" in says or "unbounded" in says or last) and self.lower == -math.inf:
+        if ("dual" in status or "unbounded" in status) and self.lower == -math.inf:
             if self.upper == math.inf:
                 answer = ask(_without_objective(program), self.solver, shift, 0.0)
                 if isinstance(answer, Answer):
@@ -164,87 +233,43 @@ class Search:
             return self.upper < math.inf and self._unbounded(program, units, shift)
         return False
 
-    def _asked(self, program: ConeProgram, primal: FloatArray, dual: FloatArray) -> Answer | None:
-        answer = ask(program, self.solver, primal, dual)
-        if not isinstance(answer, Answer):
-            for side in ("lower", "upper"):
-                self.why.setdefault(side, answer)
-            return None
-        if not primal.any() and not dual.any():
-            self.status = answer.status
-        return answer
-
-    def _improve(self, program: ConeProgram, units: Units, answer: Answer, inside: Inside) -> list[FloatArray]:
-        """Improve the bounds, and return what each row of slacks and of multipliers lacks."""
-        zeros, x, z = np.zeros(program.cones.size), answer.x, answer.z
-        if not self.wide:
-            return [zeros, zeros]
-        above = self._above(program, units, x)
-        if above.x is None and not inside.tried:
-            self._on_face(program, units, answer)
-            inside.tried.append(answer)
-        if above.x is not None:
-            inside.points.append((above.x, z, False))
-        hoped = units.value(-float(program.b @ z) - 0.5 * float(x @ (program.P @ x)), up=False)
-        self.hoped = hoped if math.isnan(self.hoped) else self.hoped
-        enough = hoped - 0.1 * ENOUGH * max(1.0, abs(hoped))
-        below = self._lower(program, units, x, z, False)
-        best, weighted = below, False
-        if not units.value(below.value, up=False) >= enough:
-            other = self._lower(program, units, x, z, True)
-            best, weighted = (other, True) if other.value > below.value else (below, False)
-        if best.x is not None and best.z is not None:
-            inside.multipliers.append((best.x, best.z, weighted))
-        if not units.value(best.value, up=False) >= enough:
-            level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
-            known = reach(program, level)
-            if np.isfinite(known).any():
-                self._lower(program, units, x, z, False, known)
-            if not below.why:
-                below = replace(below, missing=SHIFTS[0])
-        return [zeros + above.missing, zeros + below.missing]
-
     def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> Bound:
-        found = upper_bound(program, x)
-        value = units.value(found.value, up=True)
-        if value < self.upper and found.x is not None:
-            self.upper, self.point = value, units.point(found.x)
-        self.why["upper"] = found.why or self.why.get("upper", "")
-        return found
+        bound = upper_bound(program, x)
+        value = units.value(bound.value, up=True)
+        if value < self.upper and bound.x is not None:
+            self.upper, self.point = value, units.point(bound.x)
+        self.reasons["upper"] = bound.why or self.reasons.get("upper", "")
+        return bound
 
-    def _on_face(self, program: ConeProgram, units: Units, answer: Answer) -> None:
-        """An upper bound from points that fulfil active inequalities with equality, as those of a flat program must."""
-        cones, slacks = program.cones, program.b - program.A @ answer.x
-        rows = np.arange(cones.size)
-        active = (rows >= cones.zero) & (rows < cones.linear) & (answer.z > np.abs(slacks))
-        order = np.concatenate([rows[: cones.zero], rows[active], rows[cones.zero :][~active[cones.zero :]]])
-        count = int(active.sum())
-        face = replace(cones, zero=cones.zero + count, nonneg=cones.nonneg - count)
-        off = program.off
-        off = None if off is None else Data(off.P, off.c, off.A[order], off.b[order])
-        flat = ConeProgram(program.P, program.c, program.A[order], program.b[order], face, off)
-        self._above(flat, units, answer.x)
-
-    def _lower(
+    def _below(
         self,
         program: ConeProgram,
         units: Units,
         x: FloatArray,
         z: FloatArray,
-        weighted: bool,
-        known: FloatArray | None = None,
+        *,
+        rows: LongArray | None = None,
+        box: FloatArray | None = None,
+        weighted: bool = False,
     ) -> Bound:
-        found = lower_bound(program, z, x, np.full(len(x), np.inf) if known is None else known, weighted=weighted)
-        value = min(units.value(found.value, up=False), self.upper)
-        if value > self.lower and found.x is not None and found.z is not None:
-            self.lower, self.multipliers, self.at = value, units.dual(found.z), units.point(found.x)
-        self.why["lower"] = found.why or self.why.get("lower", "")
-        return found
+        """A lower bound, of some rows of the program if given."""
+        if "lower" not in self.sides:
+            return Bound(-math.inf)
+        bound = lower_bound(program, z, x, np.full(len(x), np.inf) if box is None else box, weighted=weighted)
+        value = min(units.value(bound.value, up=False), self.upper)
+        if value > self.lower and bound.x is not None and bound.z is not None:
+            multipliers = bound.z
+            if rows is not None:
+                multipliers = np.zeros(len(units.rows))
+                multipliers[rows] = bound.z
+            self.lower, self.multipliers, self.at = value, units.dual(multipliers), units.point(bound.x)
+        self.reasons["lower"] = bound.why or self.reasons.get("lower", "")
+        return bound
 
     def _assume(self, program: ConeProgram, units: Units, far: FloatArray) -> bool:
         """A lower bound if no variable is larger than it is known or assumed to be."""
         known = np.minimum(far, reach(program, math.inf))
-        for shift in (0.0, *SHIFTS):
+        for shift in (0.0, *OPTIONS.shifts):
             answer = ask(program, self.solver, 0.0, shift)
             if isinstance(answer, Answer):
                 value = units.value(lower_bound(program, answer.z, answer.x, known).value, up=False)
@@ -267,9 +292,9 @@ class Search:
         if margin <= 0.0 and (ray := farkas(program, z)) is not None:
             inside = np.concatenate([np.sign(ray[:zero]), program.cones.interior()[zero:]])
             margin, z = -float(program.b @ ray) / float(inside @ ray) * (1.0 - 1e-9), ray
-        if margin <= (0.0 if self.certain else COMPILED):
+        if margin <= (0.0 if self.certain else OPTIONS.rounding):
             if margin > 0.0:
-                self.why["upper"] = "a contradiction is as small as what compilation rounds"
+                self.reasons["upper"] = "a contradiction is as small as what compilation rounds"
             return False
         inner = np.concatenate([np.ones(zero), program.cones.interior()[zero:]]) > 0.0
         self.margin = float(np.ldexp(margin, units.size_b - units.rows[inner]).min(initial=np.inf))
@@ -283,7 +308,7 @@ class Search:
         if not isinstance(answer, Answer):
             return False
         found = upper_bound(rays, answer.x)
-        if found.x is None or not found.value < (0.0 if self.certain else -math.sqrt(COMPILED)):
+        if found.x is None or not found.value < (0.0 if self.certain else -math.sqrt(OPTIONS.rounding)):
             return False
         self.upper, self.point, self.direction = -math.inf, None, units.point(found.x)
         return True
