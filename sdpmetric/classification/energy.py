@@ -153,8 +153,7 @@ class _State:
             raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")
         factors = validation.check_factors(components, train.shape[1])
         check_width(queries, train)
-        if query_neighbors not in get_args(QueryNeighbors):
-            raise ValueError(f"query_neighbors must be 'metric' or 'euclidean', got {query_neighbors!r}.")
+        validation.check_choice("query_neighbors", query_neighbors, get_args(QueryNeighbors))
         metric_of_class = _metrics_of_classes(regions, label, classes, len(factors))
         dtype = np.result_type(train, queries)
         order = np.argsort(label, kind="stable")

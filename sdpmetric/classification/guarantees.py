@@ -152,8 +152,7 @@ def guaranteed_threshold(
     >>> limit.threshold, limit.n_missing
     (None, 199)
     """
-    if control not in get_args(Control):
-        raise ValueError(f"control must be one of {', '.join(map(repr, get_args(Control)))}, got {control!r}.")
+    validation.check_choice("control", control, get_args(Control))
     for name, share in (("alpha", alpha), ("delta", delta)):
         if not 0.0 < validation.check_number(name, share, 0.0, 1.0) < 1.0:
             raise ValueError(f"{name} must be between 0 and 1, both excluded, got {share!r}.")

@@ -65,11 +65,8 @@ def nearest_neighbors(
     factors = validation.check_factors(components, train.shape[1])
     check_width(queries, train)
     region = check_regions(regions, len(train), len(factors))
-    if not validation.is_integer(n_neighbors):
-        raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
+    validation.check_integer("n_neighbors", n_neighbors, high=len(train) - (X is None))
     k = n_neighbors + (X is None)
-    if not 1 <= n_neighbors <= len(train) - (X is None):
-        raise ValueError(f"n_neighbors must be between 1 and {len(train) - (X is None)}, got {n_neighbors!r}.")
     if not factors.shape[1]:  # a metric of rank 0 puts all examples in one place
         factors = np.zeros((len(factors), 1, train.shape[1]))
     # Rounding errors of distances are smallest near the origin, and scaling prevents overflow. The origin is an example
@@ -119,8 +116,7 @@ def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[
 
 def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:
     """Squared distances and row numbers of the k nearest rows of Z."""
-    if algorithm not in get_args(Algorithm):
-        raise ValueError(f"algorithm must be one of {', '.join(map(repr, get_args(Algorithm)))}, got {algorithm!r}.")
+    validation.check_choice("algorithm", algorithm, get_args(Algorithm))
     if algorithm == "partial":
         axes = np.linalg.eigh(np.cov(Z.T, ddof=0).reshape(Z.shape[1], -1))[1][:, ::-1]
         rotated, rotated_queries = np.ascontiguousarray(Z @ axes), np.ascontiguousarray(queries @ axes)

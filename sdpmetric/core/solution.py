@@ -27,7 +27,7 @@ from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.core.validation import positive
+from sdpmetric.core.validation import check_integer, positive
 from sdpmetric.linalg import psd
 
 
@@ -110,8 +110,7 @@ class Solution:
             With ``r <= n_components``, the longest row first, or with X that of the largest variance.
         """
         d = self.metric.shape[0]
-        if isinstance(n_components, bool) or not 1 <= n_components <= d:
-            raise ValueError(f"n_components must be between 1 and {d}, got {n_components!r}.")
+        check_integer("n_components", n_components, high=d)
         if X is None:
             return psd.leading(self.components, n_components)
         Z = np.asarray(X) @ self.components.T

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -228,11 +228,11 @@ def check_choice(name: str, value: ChoiceT, choices: Collection[str]) -> ChoiceT
     return value
 
 
-def check_positive(name: str, value: float, high: float = np.inf) -> float:
-    """A finite number above 0, the same in float64."""
-    number = check_number(name, value, 0.0, high)
+def check_positive(name: str, value: float, remedy: str = "") -> float:
+    """A finite number above 0, the same in float64; `remedy` says what to pass in place of 0."""
+    number = check_number(name, value, 0.0)
     if number == 0.0:
-        raise ValueError(f"{name} must be positive, got {value!r}.")
+        raise ValueError(f"{name} must be positive, got {value!r}{remedy and '; '}{remedy}.")
     return number
 
 
@@ -264,7 +264,7 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
     return number
 
 
-def check_integer(name: str, value: int, low: int = 1, high: int | None = None) -> int:
+def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> int:
     """An integer in [low, high]; bool is none."""
     if not is_integer(value) or value < low or (high is not None and value > high):
         wanted = "a positive integer" if low == 1 else f"an integer of at least {low}"
@@ -286,15 +286,15 @@ def seed(random_state: object, default: int | None = None, high: int = 2**64 - 1
     """A seed that is a whole number, or None, which is the default."""
     if random_state is None:
         return default
-    if not is_integer(random_state) or not 0 <= cast(int, random_state) <= high:
+    if not is_integer(random_state) or not 0 <= random_state <= high:
         raise ValueError(
             f"random_state must be an integer of at least 0 and at most {high}, a generator of NumPy, or None, "
             f"got {random_state!r}."
         )
-    return int(cast(int, random_state))
+    return int(random_state)
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int]:
     """Say whether it is an integer of Python or NumPy, and no bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 from sdpmetric.core.files import printable
 from sdpmetric.core.validation import check_frame, like
 
@@ -90,8 +91,7 @@ class Columns:
     def __post_init__(self) -> None:
         if self.delimiter is not None and len(WORDS.get(self.delimiter, self.delimiter)) != 1:
             raise ValueError(f"delimiter must be one character or 'tab', got {self.delimiter!r}.")
-        if self.decimal not in (".", ","):
-            raise ValueError(f"decimal must be '.' or ',', got {self.decimal!r}.")
+        validation.check_choice("decimal", self.decimal, (".", ","))
         if self.features and self.drop:
             raise ValueError("pass the columns to take or those to drop, not both.")
 

@@ -52,9 +52,7 @@ class KernelLEGOStream(LogDetCounts):
         initial_scale: float = 1.0,
     ) -> None:
         super().__init__(learning_rate)
-        self.initial_scale = validation.check_number("initial_scale", initial_scale, 0.0)
-        if self.initial_scale == 0.0:
-            raise ValueError("initial_scale must be positive: the first metric is that multiple of the identity.")
+        self.initial_scale = validation.check_positive("initial_scale", initial_scale)
         self.kernel = KernelFunction.of(kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
         self._support: FloatArray | None = None
         self._rows: dict[bytes, int] = {}

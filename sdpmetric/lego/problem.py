@@ -83,12 +83,10 @@ class LEGOProblem(Problem):
         rows, goals, marks = check_targets(data, pairs, targets, sides)
         if not len(rows):
             raise ValueError("there are no pairs; a stream needs at least one.")
-        rate = validation.check_number("learning_rate", learning_rate, 0.0)
-        if rate == 0.0:
-            raise ValueError("learning_rate must be positive; the larger it is, the further each step goes.")
         A0 = validation.check_positive_definite("prior", named_prior(prior, data), data.shape[1])
         self.X, self.pairs, self.targets, self.sides = data, rows, goals, marks
-        self.learning_rate, self.prior = rate, A0
+        self.learning_rate = validation.check_positive("learning_rate", learning_rate)
+        self.prior = A0
 
     # -- the statement ------------------------------------------------------------------------------------------
 

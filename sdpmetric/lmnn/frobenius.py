@@ -80,8 +80,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def __post_init__(self) -> None:
         validation.check_made(type(self).__name__, "base", self.base, "pull_cost")
-        if validation.check_number("frobenius", self.frobenius, 0.0) == 0.0:
-            raise ValueError("frobenius must be positive; state LMNN without it as an LMNNProblem.")
+        validation.check_positive("frobenius", self.frobenius, "state LMNN without it as an LMNNProblem")
         if self.base.squared:
             raise ValueError("the Frobenius term is stated with the hinge only; make the base with loss='hinge'.")
 

@@ -546,10 +546,8 @@ class LMNNProblem(LargeMarginProblem):
         ridge = validation.check_number("ridge", asked, 0.0)
         if mu == 1.0 and ridge == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimize but hinges; pass a positive ridge with it.")
-        if self.loss not in ("hinge", "squared_hinge"):
-            raise ValueError(f"loss must be 'hinge' or 'squared_hinge', got {self.loss!r}.")
-        if self.search not in ("auto", "brute", "ball_tree"):
-            raise ValueError(f"search must be 'auto', 'brute' or 'ball_tree', got {self.search!r}.")
+        validation.check_choice("loss", self.loss, ("hinge", "squared_hinge"))
+        validation.check_choice("search", self.search, ("auto", "brute", "ball_tree"))
         return replace(self, push_weight=mu, ridge=ridge)
 
     def with_weights(self, **values: float) -> Self:

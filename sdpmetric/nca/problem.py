@@ -100,10 +100,8 @@ class NCAProblem(SoftNeighborProblem):
     ) -> None:
         data, rank = check_soft(X, n_components, diagonal)
         n = len(data)
-        if objective not in ("probability", "log"):
-            raise ValueError(f"objective must be 'probability' or 'log', got {objective!r}.")
-        if targets not in ("classes", "continuous"):
-            raise ValueError(f"targets must be 'classes' or 'continuous', got {targets!r}.")
+        validation.check_choice("objective", objective, ("probability", "log"))
+        validation.check_choice("targets", targets, ("classes", "continuous"))
         classes: NDArray[np.generic] = np.zeros(0)
         index, scaled, width = np.zeros(n, dtype=np.int32), np.zeros(0), np.nan
         if targets == "classes":

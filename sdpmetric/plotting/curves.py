@@ -139,8 +139,7 @@ def ended(solution: Solution) -> Trace:
 
 def column(trace: Trace, against: Against) -> FloatArray:
     """Seconds or iterations of a trace, which must not be empty."""
-    if against not in get_args(Against):
-        raise ValueError(f"against must be 'seconds' or 'iteration', got {against!r}.")
+    validation.check_choice("against", against, get_args(Against))
     if not len(trace):
         raise ValueError(
             "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."

@@ -102,9 +102,8 @@ class NeighborsDisplay:
         if pictures.ndim != 3 or len(pictures) != len(data):
             raise ValueError(f"images must have the shape ({len(data)}, h, w), got {pictures.shape}.")
         if isinstance(examples, int | np.integer):
-            if not 1 <= examples <= len(data):
-                raise ValueError(f"examples must be between 1 and {len(data)}, or row numbers, got {examples!r}.")
-            rows = np.sort(validation.generator(random_state).choice(len(data), int(examples), replace=False))
+            count = validation.check_integer("examples", examples, high=len(data))
+            rows = np.sort(validation.generator(random_state).choice(len(data), count, replace=False))
         else:
             rows = np.asarray(examples)
             if (
@@ -179,8 +178,7 @@ class NeighborsDisplay:
 
 def _nearest(P: FloatArray, rows: IndexArray, n_neighbors: int) -> IndexArray:
     """The nearest other examples of some rows."""
-    if not 1 <= n_neighbors < len(P):
-        raise ValueError(f"n_neighbors must be between 1 and {len(P) - 1}, got {n_neighbors!r}.")
+    validation.check_integer("n_neighbors", n_neighbors, high=len(P) - 1)
     _, neighbor_rows = classification.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
     # Among equal examples another one may come first, so the example is removed wherever it is listed.
     neighbors = [nearest[nearest != row][:n_neighbors] for row, nearest in zip(rows, neighbor_rows, strict=True)]

@@ -120,9 +120,8 @@ class POLAProblem(Problem):
         weights = check_pair_weights(pair_weights, len(rows))
         if slack_weight == "auto":
             slack_weight = pair_checks.weight_of_slacks(data, rows, flags, weights, MOST, ALL)
-        weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)
-        if weight == 0.0:
-            raise ValueError("slack_weight must be positive; pass None for the hard margin.")
+        remedy = "pass None for the hard margin"
+        weight = None if slack_weight is None else validation.check_positive("slack_weight", slack_weight, remedy)
         if weight is None and weights is not None:
             raise ValueError("hard margins hold whatever a pair weighs; pass a slack_weight, or no weights.")
         self.X, self.pairs, self.similar = data, rows, flags

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -84,8 +85,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
     """
     if problem.slack_weight is not None:
         raise ValueError("solver 'batch' repeats online updates until all margins hold; pass slack_weight=None for it.")
-    if not 0.0 < beta < np.inf:
-        raise ValueError(f"beta must be a positive loss, got {beta!r}.")
+    validation.check_positive("beta", beta)
     step = Step.certified(problem, problem.zero, problem.repeated)
     yield step
     if _contradiction(step):

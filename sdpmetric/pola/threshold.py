@@ -23,9 +23,8 @@ class PairStream:
     def __init__(self, n_features: int, initial_threshold: float, gamma: float | None) -> None:
         self.n_features = validation.check_integer("n_features", n_features)
         self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0)
-        self.gamma = None if gamma is None else validation.check_number("gamma", gamma, 0.0)
-        if self.gamma == 0.0:
-            raise ValueError("gamma must be positive; pass None for the separable version.")
+        remedy = "pass None for the separable version"
+        self.gamma = None if gamma is None else validation.check_positive("gamma", gamma, remedy)
         self._state = np.zeros(pola.N_STATE)
         self._state[pola.THRESHOLD] = self.initial_threshold
         self._state[pola.RADIUS] = 1.0

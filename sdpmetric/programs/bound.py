@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import digits, reservation
 from sdpmetric.core.run import Budget
 from sdpmetric.engine.interface import deadline
@@ -228,11 +229,9 @@ def bound(
     (True, 'float')
     """
     name = "CLARABEL" if solver is None else solver.upper() if isinstance(solver, str) else solver
-    installed = cp.installed_solvers()
-    if name not in installed:
-        raise ValueError(f"solver must be one of {', '.join(installed)}, got {solver!r}.")
-    if radius is not None and not (isinstance(radius, (int, float)) and 0.0 < radius < math.inf):
-        raise ValueError(f"radius must be a positive number, got {radius!r}.")
+    validation.check_choice("solver", name, cp.installed_solvers())
+    if radius is not None:
+        validation.check_positive("radius", radius)
     budget = Budget(max_time)
     with deadline(budget.ends):
         return _proven(problem, Solver(name, options, verbose), radius)

@@ -87,8 +87,7 @@ class FRMLProblem(Problem):
     ) -> None:
         data, related, asked = check_rankings(X, relevance, queries)
         d = data.shape[1]
-        if loss not in ("warp", "auc"):
-            raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
+        validation.check_choice("loss", loss, ("warp", "auc"))
         self.X = data
         self.relevance = related
         self.n_components = validation.check_integer("n_components", n_components, high=d)

@@ -82,8 +82,7 @@ class FRMLStream(FactorStream):
         random_state: int | None = None,
     ) -> None:
         super().__init__(n_features, n_components, step=step, init=init, random_state=random_state)
-        if loss not in ("warp", "auc"):
-            raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
+        validation.check_choice("loss", loss, ("warp", "auc"))
         self.loss: Literal["warp", "auc"] = loss
         self.gamma = validation.check_number("gamma", gamma, 1.0)
         self.regularization = validation.check_number("regularization", regularization, 0.0)

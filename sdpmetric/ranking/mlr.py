@@ -140,8 +140,7 @@ class MLRProblem(Problem):
         sample_weight: ArrayLike | None = None,
     ) -> None:
         data, related, asked = check_rankings(X, relevance, queries)
-        if loss not in ("auc", "map"):
-            raise ValueError(f"loss must be 'auc' or 'map', got {loss!r}.")
+        validation.check_choice("loss", loss, ("auc", "map"))
         self.X = data
         self.relevance = related
         self.loss = loss

@@ -51,8 +51,7 @@ class Relevance:
     def __post_init__(self) -> None:
         if not self.n_queries:
             raise ValueError("there are no queries; pass the relevant items of at least one.")
-        if self.unanswerable not in ("error", "exclude"):
-            raise ValueError(f"unanswerable must be 'error' or 'exclude', got {self.unanswerable!r}.")
+        validation.check_choice("unanswerable", self.unanswerable, ("error", "exclude"))
         bad = np.flatnonzero((self.n_relevant == 0) | (self.n_irrelevant == 0))
         if len(bad) and (self.unanswerable == "error" or len(bad) == self.n_queries):
             q = int(bad[0])

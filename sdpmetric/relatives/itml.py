@@ -119,15 +119,13 @@ class ITMLProblem(MetricProblem):
         self.pair_weights = check_pair_weights(pair_weights, len(rows))
         if gamma == "auto":
             gamma = weight_of_slacks(data, rows, flags, self.pair_weights, 1.0, AUTO_WEIGHT)
-        self.gamma = validation.check_number("gamma", gamma, 0.0)
+        self.gamma = validation.check_positive("gamma", gamma)
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
                 f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
                 "pairs must be nearer than upper, dissimilar ones farther than lower. Bounds you omit default to "
                 "distance percentiles; pass both."
             )
-        if self.gamma == 0.0:
-            raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")
         with np.errstate(over="ignore"):
             check_products("gamma", self.gammas, self.pair_weights)
         slacks = DistanceBounds(rows, loss="log_ratio", sides=self.signs, bounds=self.bounds, weights=self.gammas)

@@ -179,8 +179,7 @@ def lift_tasks(
     by ``sqrt(sharing)``, which is left to `Domain.scales` as it is not exact, two examples of one task are at the
     squared distance ``D`` under ``sharing M_0 + N_c``.
     """
-    if validation.check_number("sharing", sharing, 0.0) == 0.0:
-        raise ValueError("sharing must be positive; the larger it is, the more the metrics have in common.")
+    validation.check_positive("sharing", sharing)
     try:
         names, index = validation.check_labels(tasks, len(X), n_classes=1)
     except ValueError as error:

@@ -184,8 +184,7 @@ class MetricProblem(Problem):
                 "Hard constraints have none."
             )
         for name, value in values.items():
-            if validation.check_number(name, value, 0.0) == 0.0:
-                raise ValueError(f"the weight {name} must be positive; leave the term out for 0.")
+            validation.check_positive(f"the weight {name}", value, "leave the term out for 0")
         new = copy.copy(self)
         vars(new).clear()  # also of what was computed for the other weights
         named = [(replace(t, weight=values.get(n, t.weight)), n) for n, t in zip(self.names, self.terms, strict=True)]

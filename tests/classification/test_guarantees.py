@@ -159,7 +159,7 @@ def test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_f
     [
         ({"alpha": 0.0}, "alpha must be"),
         ({"delta": 1.0}, "delta must be"),
-        ({"control": "recall"}, "control must be one of"),
+        ({"control": "recall"}, "control must be"),
         ({"distances": [1.0, np.nan]}, "finite"),
         ({"similar": [0, 2]}, "similar must be"),
         ({"similar": [0]}, "1 labels for 2 pairs"),

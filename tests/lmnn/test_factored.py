@@ -96,7 +96,7 @@ def test_bounded_rank_goes_on_from_a_full_solution_that_is_handed_in() -> None:
 
 
 def test_bounded_rank_is_refused_where_it_has_no_meaning() -> None:
-    with pytest.raises(ValueError, match="n_components must be an integer between 1 and 6"):
+    with pytest.raises(ValueError, match=r"n_components must be .* at most 6"):
         sm.solve(blobs(), n_components=7)
     with pytest.raises(TypeError, match="n_components"):
         sm.solve(blobs(), solver="conic", n_components=2)
@@ -148,7 +148,7 @@ def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves():
     assert low.lower_bound <= full.objective
     assert (low.certificate.kind, low.status) == ("relaxation", sm.Status.STATIONARY)
     assert not low.certificate.proves_optimal(1e-4)
-    with pytest.raises(ValueError, match="n_components must be between 1 and 13"):
+    with pytest.raises(ValueError, match=r"n_components must be .* at most 13"):
         full.leading(14)
 
 

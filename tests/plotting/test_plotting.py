@@ -210,9 +210,15 @@ class Several:
         (lambda s, X, y: ActiveTripletsDisplay.from_trace(Trace()), "the trace is empty"),
         (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y), "13 features are not square images"),
         (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X), r"shape \(178, h, w\)"),
-        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=0), "between 1 and 178"),
+        (
+            lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=0),
+            "at most 178",
+        ),
         (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=[178]), "0 to 177"),
-        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], n_neighbors=178), "1 and 177"),
+        (
+            lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], n_neighbors=178),
+            "at most 177",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_explained(solved, wine, draw, sentence):

@@ -274,7 +274,7 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         with pytest.raises(ValueError, match=message):
             stream.partial_fit(*arguments)
     for arguments, message in (
-        (([1.0], [2.0, 1.0], True), "u must be a vector with 2 features"),
+        (([1.0], [2.0, 1.0], True), r"u must have shape \(2,\)"),
         (([1.0, 2.0], [2.0, np.inf], True), "v contains NaN or infinity"),
         (([1.0, 2.0], [2.0, 1.0], 2), r"\+1"),
         (("abc", [2.0, 1.0], True), "u contains text"),

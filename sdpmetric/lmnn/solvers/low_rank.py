@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Run, Step
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.validation import is_integer
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.solvers import factored
@@ -68,8 +68,7 @@ def unless_interrupted(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
 
 def _check(problem: LMNNProblem, n_components: int) -> None:
     d = problem.X.shape[1]
-    if not is_integer(n_components) or not 1 <= n_components <= d:
-        raise ValueError(f"n_components must be an integer between 1 and {d}, got {n_components!r}.")
+    validation.check_integer("n_components", n_components, high=d)
     if null_dimension := problem.coordinates.null.shape[1]:
         raise ValueError(
             f"n_components has no meaning here: {null_dimension} directions have no pull cost, and the metric needs "

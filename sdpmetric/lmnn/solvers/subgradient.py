@@ -92,10 +92,9 @@ def _begin(
 
 
 def _check(step: StepName, check_every: int | None) -> None:
-    if step not in ("polyak", "paper"):
-        raise ValueError(f"step must be 'polyak' or 'paper', got {step!r}.")
-    if check_every is not None and not (validation.is_integer(check_every) and check_every >= 1):
-        raise ValueError(f"check_every must be a positive integer or None, got {check_every!r}.")
+    validation.check_choice("step", step, ("polyak", "paper"))
+    if check_every is not None:
+        validation.check_integer("check_every", check_every)
 
 
 def _rescaled(problem: LMNNProblem, L: FloatArray, budget: base.Budget, *, keep: bool) -> FloatArray:

@@ -326,8 +326,7 @@ class Budget(MarginLoss):
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Check pairs and bound against data."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
-        if validation.check_number(f"bound of {self.name}", self.bound, 0.0) == 0.0:
-            raise ValueError(f"the bound of {self.name} must be positive.")
+        validation.check_positive(f"bound of {self.name}", self.bound)
         costs = item_weights(self.name, self.costs, None, rows[:, 0], len(X))
         return replace(self, pairs=rows, costs=costs, weights=np.ones(1), sample_weight=None)
 
