@@ -22,9 +22,9 @@ from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.losses import SquaredHinge
-from sdpmetric.pola.as_sum import as_sum
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.program import contradiction_program
+from sdpmetric.pola.threshold_margins import margins_to_threshold
 from sdpmetric.programs.canonical import no_panic
 from sdpmetric.programs.exact_program import named
 
@@ -122,7 +122,8 @@ def comparator(problem: POLAProblem, gamma: float, tol: float = 1e-6) -> tuple[f
 
 def _comparator(problem: POLAProblem, gamma: float, tol: float) -> tuple[float, float, FloatArray]:
     weights = np.full(len(problem.pairs), 0.5 / gamma)
-    total = as_sum(problem.X, problem.pairs, problem.signs, SquaredHinge(), weights, problem.initial_threshold)
+    data = problem.X, problem.pairs, problem.signs
+    total = margins_to_threshold(*data, SquaredHinge(), weights, problem.initial_threshold)
     found = solve(total, solver="dual", tol=tol)
     return found.objective, found.lower_bound, np.asarray(found.dual)
 
@@ -152,7 +153,7 @@ def least_loss(problem: POLAProblem) -> float:
     spare = -violation(strict)
     if spare <= 1e-9 * float(strict.sum()):
         return 0.0
-    best, losses = 0.0, as_sum(problem.X, problem.pairs, y, SquaredHinge(), np.ones(len(y)), None)
+    best, losses = 0.0, margins_to_threshold(problem.X, problem.pairs, y, SquaredHinge(), np.ones(len(y)), None)
     for weight in WEIGHTS:
         gamma = weight * problem.radius
         a = 2.0 * gamma * _comparator(problem, gamma, 1e-4)[2]

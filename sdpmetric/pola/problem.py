@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
@@ -20,14 +20,13 @@ from sdpmetric.core.certificate import (
     InfeasibilityCertificate,
     Multipliers,
     RegretCertificate,
-    check_multipliers,
 )
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
-from sdpmetric.linalg import exact, psd
+from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous import (
     Images,
     U,
@@ -38,12 +37,13 @@ from sdpmetric.linalg.rigorous import (
     square,
     sum_above,
 )
-from sdpmetric.losses import Hard, Hinge, Weighted
-from sdpmetric.pola import proof as pola_proof
-from sdpmetric.pola.as_sum import as_sum
+from sdpmetric.losses import Hard, Hinge
+from sdpmetric.pola.threshold_margins import margins_to_threshold
 from sdpmetric.sums import feasibility
+from sdpmetric.sums import proof as proofs
 from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.proof import ROOM
 
 # A margin may be missed by this much, relative to the threshold, and count as met.
 ROUNDING = 1e-9
@@ -51,8 +51,6 @@ ROUNDING = 1e-9
 REPAIRABLE = 1e-3
 # A hard constraint counts as active within this distance of its margin, relative to the threshold.
 ACTIVE = 1e-6
-# Widths, in units of the margin, of the slopes that are tried as dual candidates where none are given.
-WIDTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 # Under slack_weight="auto" a slack weighs the first at most, and all together weigh the second at most.
 MOST, ALL = 0.01, 2.0
 # Up to here a threshold less 1 is exact.
@@ -186,12 +184,22 @@ class POLAProblem(Problem):
         weight = math.inf if self.slack_weight is None else self.slack_weight
         return weight * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
 
-    @cached_property
     def as_sum(self) -> MetricProblem:
-        """The same as a sum with one more feature; see `sdpmetric.pola.as_sum.as_sum`."""
+        """The same statement as a sum of terms, with the threshold as the weight of one more feature.
+
+        A metric and a threshold are one metric there; see `lifted`.
+        """
+        return self._sum
+
+    @cached_property
+    def _sum(self) -> MetricProblem:
         soft, start = self.slack_weight is not None, self.initial_threshold
-        scalar, weights = (Hinge(), self.ceilings) if soft else (Hard(), np.ones(len(self.pairs)))
-        return as_sum(self.X, self.pairs, self.signs, scalar, weights, start)
+        loss, weights = (Hinge(), self.ceilings) if soft else (Hard(), np.ones(len(self.pairs)))
+        return margins_to_threshold(self.X, self.pairs, self.signs, loss, weights, start)
+
+    def lifted(self, components: FloatArray, threshold: float) -> FloatArray:
+        """A factor of ``diag(A, b - 1)``, the point of `as_sum` that a metric and a threshold are, (r + 1, d + 1)."""
+        return np.asarray(scipy.linalg.block_diag(components, [[math.sqrt(threshold - 1.0)]]))
 
     @cached_property
     def differences(self) -> FloatArray:
@@ -342,17 +350,17 @@ class POLAProblem(Problem):
         dual: Multipliers | None = None,
         threshold: float | None = None,
     ) -> Certificate:
-        """Certify any point; see `Problem.certify`.
+        """Certify any point; see `Problem.certify`. Multipliers are those of `as_sum`, which proves the lower bound.
 
         A point that nearly satisfies the hard margins gets the certificate of its `repair`; one that misses a margin by
-        more than 1e-3 of the threshold has an infinite objective. Multipliers are clipped to their box and replaced by
-        their best multiple. For a hard margin whose pairs contradict each other, and multipliers that prove it,
-        objective and lower bound are infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
+        more than 1e-3 of the threshold has an infinite objective. For a hard margin whose pairs contradict each other,
+        and multipliers that prove it, objective and lower bound are infinite and
+        `InfeasibilityCertificate.contradiction` lists the pairs.
 
         Parameters
         ----------
         components, metric, dual
-            As there; default multipliers: soft minima over the margins of the point.
+            As there; default multipliers: slopes of the losses at the point.
         threshold : float, optional
             b; default: the best one for this metric.
         """
@@ -364,15 +372,15 @@ class POLAProblem(Problem):
             residual = max(residual, float((1.0 - self._margins(q, b)).max(initial=0.0)) / max(1.0, b))
         repaired, b = self.repair(L, b)
         q = self.distances(repaired)
-        near, far = self._extremes(q)
-        feasible = self.slack_weight is not None or (residual <= REPAIRABLE and far > near)
-        metric_there = given if np.array_equal(L, repaired) else None
-        objective = self._highest(repaired, b, metric_there) if feasible else math.inf
-        tries = self._tries(q, b, dual)
-        if (contradiction := self.contradiction(tries)) is not None:
+        largest_similar, smallest_dissimilar = self._extremes(q)
+        feasible = self.slack_weight is not None or (residual <= REPAIRABLE and smallest_dissimilar > largest_similar)
+        objective = (
+            self._objective_above(repaired, b, given if np.array_equal(L, repaired) else None) if feasible else math.inf
+        )
+        if (contradiction := self._contradiction(repaired, b, dual, objective)) is not None:
             rows = tuple(feasibility.used(contradiction.multipliers[0]).tolist())
             return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=rows, rigor="float")
-        proven = self._prove(tries)
+        proven = self.as_sum().prove(self.lifted(repaired, b), dual)
         return DualityCertificate(
             objective=objective,
             constraints="pairs",
@@ -381,64 +389,20 @@ class POLAProblem(Problem):
             n_active=int(np.count_nonzero(self._margins(q, b) < 1.0 + ACTIVE * b)),
             program="POLA",
             rigor="float",
-            info={} if dual is None else {"dual_residual": self._clipped(dual)[1]},
+            info={} if dual is None else {"dual_residual": proven.residual},
         )
 
-    def _clipped(self, dual: Multipliers) -> tuple[FloatArray, float]:
-        """Given multipliers in their box, and how far they were from it, relatively."""
-        given = check_multipliers(dual, len(self.pairs), "numbers, one per pair")
-        a = np.clip(given, 0.0, self.ceilings)
-        return a, float(np.abs(given - a).max(initial=0.0) / max(1.0, a.max(initial=0.0)))
+    def _contradiction(
+        self, components: FloatArray, threshold: float, dual: Multipliers | None, objective: float
+    ) -> Proven | None:
+        """Multipliers that prove that no point satisfies all hard margins: given ones, or what the point misses."""
+        if math.isfinite(objective):
+            return None
+        total = self.as_sum()
+        multipliers = total.read_dual(self.repeated if dual is None else dual)
+        return feasibility.proof(total.dual, self.lifted(components, threshold), multipliers)
 
-    def _tries(self, q: FloatArray, b: float, dual: Multipliers | None) -> list[FloatArray]:
-        """The given multipliers in their box, or contradictions and (soft minima of) slopes at several widths."""
-        if dual is not None:
-            return [self._clipped(dual)[0]]
-        missing = 1.0 - self._margins(q, b)
-        if self.slack_weight is not None:
-            return [*(self.ceilings * np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS), 0.0 * q]
-        worst = missing.max(initial=-math.inf)
-        return [self.repeated, *(np.exp((missing - worst) / width) for width in WIDTHS), 0.0 * q]
-
-    def _prove(self, tries: list[FloatArray]) -> Proven:
-        """The best lower bound of multiples of multipliers in their box."""
-        bound = self.as_sum.dual
-        found = (bound.prove([self._scaled(a)], self.as_sum.zero) for a in tries)
-        return max(found, key=lambda proven: proven.value)
-
-    def _scaled(self, a: FloatArray) -> FloatArray:
-        """About the best multiple of multipliers, by the slope and the curvature of the dual at 0."""
-        total, used = float(a @ self.signs), a > 0.0
-        slope = float(a.sum()) - self.initial_threshold * total
-        V = self.differences[used]
-        W = psd.symmetrize((V * -(a * self.signs)[used, None]).T @ V)
-        curvature = _squared_norm(psd.factor(W)) + total * total
-        if not (slope > 0.0 and curvature > 0.0):
-            return a
-        multiple = min(slope / curvature, float((self.ceilings[used] / a[used]).min(initial=math.inf)))
-        return np.minimum(multiple * a, self.ceilings) if multiple < math.inf else a
-
-    def proven_contradiction(self, components: FloatArray, dual: Multipliers | None) -> Proven | None:
-        """Multipliers of all pairs that prove that no point satisfies all hard margins; None where none are known."""
-        L, b = self.repair(components)
-        return self.contradiction(self._tries(self.distances(L), b, dual))
-
-    def proven_multipliers(self, components: FloatArray, dual: Multipliers | None) -> FloatArray:
-        """The multipliers behind the lower bound of a certificate, (p,).
-
-        Raises
-        ------
-        ValueError
-            If they prove that the pairs contradict each other.
-        """
-        L, b = self.repair(components)
-        tries = self._tries(self.distances(L), b, dual)
-        if self.contradiction(tries) is not None:
-            raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
-        found: FloatArray = self._prove(tries).multipliers[0]
-        return found
-
-    def _highest(self, components: FloatArray, threshold: float, metric: FloatArray | None) -> float:
+    def _objective_above(self, components: FloatArray, threshold: float, metric: FloatArray | None) -> float:
         """A float not below the objective of exact components; of a hard margin, of their `_feasible_multiple`."""
         start, b, size = self.initial_threshold, max(1.0, threshold), metric_norm_above(components, metric)
         multiple, slack = 1.0, 0.0
@@ -466,8 +430,17 @@ class POLAProblem(Problem):
         return 1.0 if least >= 1.0 else above(1.0 / least, 2) if least > 0.0 else math.inf
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and multipliers prove, for `Solution.save_proof`."""
-        return pola_proof.pola(self, components, dual)
+        """That of `as_sum`, for `Solution.save_proof`. A hard margin is exceeded by a little."""
+        total, (L, b) = self.as_sum(), self.repair(components)
+        data = {"X": self.X, "pairs": self.pairs, "similar": self.similar}
+        if self.slack_weight is None:
+            L, b = math.sqrt(1.0 + ROOM) * L, (1.0 + ROOM) * b
+        if (contradiction := self._contradiction(L, b, dual, self.objective(L, threshold=b))) is not None:
+            proof = proofs.of_contradiction(total, contradiction, data)
+        else:
+            lifted = self.lifted(L, b)
+            proof = proofs.of_sum(total, lifted, total.prove(lifted, dual), data)
+        return replace(proof, domain={"domain": "threshold"})
 
     def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
         """The certificate of online POLA over the first pairs: squared hinges before each update, and its updates."""
@@ -479,13 +452,6 @@ class POLAProblem(Problem):
             program="POLA online",
             rigor="float",
         )
-
-    def contradiction(self, tries: Iterable[FloatArray]) -> Proven | None:
-        """The first of some multipliers (p,) to prove that no point satisfies all hard margins, about as proven."""
-        if self.slack_weight is not None:
-            return None
-        found = (feasibility.contradiction(self.as_sum.dual, [a]) for a in tries)
-        return next((proven for proven in found if proven is not None), None)
 
     @cached_property
     def repeated(self) -> FloatArray:
@@ -500,31 +466,29 @@ class POLAProblem(Problem):
         return np.where(~V.any(axis=1), (~self.similar).astype(np.float64), a)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """All pairs; see `Constrained.constraints`. A point that misses hard margins is taken after `repair`.
+        """Those of `as_sum`; see `Constrained.constraints`. A point that misses hard margins is taken after `repair`.
 
         Raises
         ------
         ValueError
             If the multipliers prove that the pairs contradict each other.
         """
-        a, (L, b) = self.proven_multipliers(components, dual), self.repair(components)
-        q = self.distances(L)
-        excess = 1.0 - self._margins(q, b)
-        if self.slack_weight is None:  # a hard margin that is missed by rounding only counts as met
-            excess = np.where(excess <= ROUNDING * max(1.0, b), np.minimum(excess, 0.0), excess)
-        sums = {"frobenius": 0.5 * _squared_norm(L), "threshold": 0.5 * square(b - self.initial_threshold)}
-        weight, missed = self.slack_weight, np.maximum(excess, 0.0)
-        slack = {} if weight is None else {"slack": float(self.ceilings @ missed) / weight}
-        first, second = self.pairs.T
-        return Constraints(
-            dual=a,
-            roles={"first": first, "second": second},
-            columns={"pair": np.arange(len(a)), "similar": self.similar},
-            multipliers=a,
-            excess=excess,
-            loss=Weighted(Hinge(), self.ceilings),
-            stretch=[(first, second, -self.signs * q)],
-            sums=sums | slack,
+        total, (L, b) = self.as_sum(), self.repair(components)
+        if self._contradiction(L, b, dual, self.objective(L, threshold=b)) is not None:
+            raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
+        lifted = self.lifted(L, b)
+        margins = total.constraints(lifted, dual)
+        (excess,) = total.total.excess(lifted)
+        pair = np.flatnonzero((np.asarray(margins.dual) > 0.0) | (excess > 0.0))
+        parts = {"frobenius": 0.5 * _squared_norm(L), "threshold": 0.5 * square(b - self.initial_threshold)}
+        slack = {}
+        if self.slack_weight is not None:
+            slack = {"slack": float(self.ceilings @ np.maximum(excess, 0.0)) / self.slack_weight}
+        return replace(
+            margins,
+            columns={"pair": pair, "similar": self.similar[pair]},
+            stretch=margins.stretch[:1],  # the threshold is the distance of no examples
+            sums=parts | slack,
             slopes={"slack_weight": sum(slack.values())} if slack else {},
             margin=True,
         )

@@ -74,7 +74,7 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
     def read() -> Point:
         found = named(program)
         dual = np.clip(np.ravel(found[MARGINS].dual_value) / units, 0.0, problem.ceilings)
-        lagrangian = problem.as_sum.dual.minimizer([dual])
+        lagrangian = problem.as_sum().dual.minimizer([dual])
         tries = [psd.factor(np.asarray(found["A"].value)), zero, *([] if lagrangian is None else [lagrangian[:, :-1]])]
         components = min((problem.repair(L)[0] for L in tries), key=lambda L: problem.objective(L))
         return Point(components.T @ components, dual)

@@ -20,7 +20,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.pola import loops as pola
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
-from sdpmetric.sums import conic
+from sdpmetric.sums import conic, feasibility
 from sdpmetric.sums.dual import PROVEN, SumDual
 
 # Evaluations of L-BFGS-B before Newton's method, how many times as many each round has, and the most.
@@ -41,7 +41,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     if _contradiction(step):
         return
     d, a, most = problem.X.shape[1], np.zeros(len(problem.pairs)), FIRST_ORDER
-    dual = SumDual(problem.as_sum.total, problem.as_sum.domain)
+    dual = SumDual(problem.as_sum().total, problem.as_sum().domain)
     few = len(a) * d * (d + 1) <= 2 * FEW
     # A round of active-set steps solves most problems; for contradicting pairs active sets change for very long.
     for _ in range(1 if few else ROUNDS):
@@ -68,8 +68,10 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray | None:
     """Multipliers that prove a contradiction."""
-    found = problem.contradiction(duals)
-    return None if found is None else found.multipliers[0]
+    for dual in duals:
+        if (proven := feasibility.contradiction(problem.as_sum().dual, [dual])) is not None:
+            return proven.multipliers[0]
+    return None
 
 
 def _contradiction(step: Step) -> bool:

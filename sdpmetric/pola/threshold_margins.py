@@ -1,4 +1,11 @@
-"""POLA as a sum: margins of pairs to a threshold, which is 1 plus the squared distance of a pair of rows of its own."""
+"""Margins of pairs to a threshold as a term of a sum, with the threshold as the weight of one more feature.
+
+Let a row ``x_{n+1}`` be the first example with a 1 in a new feature, which is 0 for all others. Under
+``diag(A, b - 1)`` its distance to ``x_1`` is ``b - 1``, all other distances are those under A, and
+``||diag(A, b - 1) - diag(0, b_1 - 1)||^2 = ||A||^2 + (b - b_1)^2``. So POLA is a sum over metrics of d + 1 features:
+``b >= 1`` says that the last weight is nonnegative, and metrics that mix the new feature with others have the same
+distances between examples and cost more.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +26,7 @@ from sdpmetric.sums.terms.margins import MarginLoss, Rows
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ThresholdMargins(MarginLoss):
-    """``sum_t w_t l(1 - y_t (1 + D(own) - D(t)))`` over pairs t with signs ``y_t``, the last pair being the own one."""
+    """``sum_t w_t l(1 - y_t (1 + D(p + 1) - D(t)))`` over p pairs; pair p + 1 is ``(x_1, x_{n+1})``."""
 
     pairs: IndexArray
     signs: FloatArray
@@ -37,30 +44,26 @@ class ThresholdMargins(MarginLoss):
 
     @cached_property
     def rows(self) -> Rows:
-        """``1 - y_t + y_t (D(t) - D(own))``."""
+        """``1 - y_t + y_t (D(t) - D(p + 1))``."""
         K = sp.csr_array(sp.hstack([sp.diags_array(self.signs), -self.signs[:, None]], format="csr"))
         roles = {"first": self.pairs[:-1, 0], "second": self.pairs[:-1, 1]}
         return Rows(self.loss, self.pairs, K, 1.0 - self.signs, roles=roles)
 
 
-def as_sum(
+def margins_to_threshold(
     X: NDArray[np.floating],
     pairs: IndexArray,
     signs: FloatArray,
-    scalar: ScalarLoss,
+    loss: ScalarLoss,
     weights: FloatArray,
     initial_threshold: float | None,
 ) -> MetricProblem:
-    """``1/2 ||A||^2 + 1/2 (b - b_1)^2 + sum_t w_t l(1 - y_t (b - D(t)))`` as a sum over one more feature and row.
-
-    The last row is the first one with a 1 in the new feature, whose weight is ``b - 1``. Metrics that mix it with the
-    others cost more than without that, and their distances are the same. No initial threshold: the losses alone.
-    """
+    """``1/2 ||A||^2 + 1/2 (b - b_1)^2 + sum_t w_t l(1 - y_t (b - D(t)))``; no initial threshold: the losses alone."""
     n, d = X.shape
     lifted = np.zeros((n + 1, d + 1), dtype=X.dtype)
     lifted[:n, :d], lifted[n, :d], lifted[n, d] = X, X[0], 1.0
-    both = np.concatenate([pairs, [[0, n]]]).astype(np.int32)
-    margins = ThresholdMargins(pairs=both, signs=signs, loss=scalar, weights=weights)
+    lifted_pairs = np.concatenate([pairs, [[0, n]]]).astype(np.int32)
+    margins = ThresholdMargins(pairs=lifted_pairs, signs=signs, loss=loss, weights=weights)
     if initial_threshold is None:
         return MetricProblem(lifted, margins)
     return MetricProblem(lifted, margins + Frobenius(to=np.diag([*np.zeros(d), initial_threshold - 1.0])))
