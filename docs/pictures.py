@@ -207,7 +207,7 @@ def decisions(mode: str) -> None:
     axes[0].legend(frameon=False, title=f"{found.n_errors} of {found.n_of} different\npairs are matches")
     X, y = datasets.load("wine")
     X = datasets.standardize(X)
-    solution = sm.solve(sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=10.0), tol=1e-4)
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=10.0), tol=1e-4)
     label = sm.near_optimal(solution).labels(X, y)
     Z = X @ solution.leading(2, X).T
     for c in range(3):

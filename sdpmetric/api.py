@@ -28,7 +28,6 @@ from sdpmetric.lego.kernel_stream import KernelLEGOStream
 from sdpmetric.lego.logdet import MetricStep
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.lego.stream import LEGOStream
-from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
 from sdpmetric.lmnn.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem
 from sdpmetric.lmnn.problem import LMNNProblem
@@ -65,7 +64,6 @@ __all__ = [
     "FRMLProblem",
     "FRMLStream",
     "FeatureSpace",
-    "FrobeniusLMNNProblem",
     "GuaranteedThreshold",
     "HashIndex",
     "ITMLProblem",

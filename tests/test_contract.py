@@ -41,7 +41,7 @@ FACTORIES = {
     "lmnn": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3),
     "kernel-lmnn": lambda X, y: sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="poly", degree=2, ridge=0.01),
     "multi-metric-lmnn": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3),
-    "frobenius-lmnn": lambda X, y: sm.FrobeniusLMNNProblem.from_labels(X, y, 2, 0.3, 0.5),
+    "lmnn, frobenius": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3, frobenius=0.5),
     "pola": lambda X, y: sm.POLAProblem.from_labels(X, y, 30, slack_weight=0.3),
     "pola, hard": lambda X, y: sm.POLAProblem.from_labels(
         X + (9 * y[:, None]).astype(X.dtype), y, 20, slack_weight=None
@@ -151,7 +151,7 @@ def test_single_precision_in_single_precision_out(name):
     assert solution.components.dtype == np.float32
 
 
-@pytest.mark.parametrize("name", ["lmnn", "kernel-lmnn", "multi-metric-lmnn", "frobenius-lmnn", "mcml", "mmc"])
+@pytest.mark.parametrize("name", ["lmnn", "kernel-lmnn", "multi-metric-lmnn", "lmnn, frobenius", "mcml", "mmc"])
 def test_the_optimum_does_not_depend_on_the_order_of_rows_or_the_names_of_classes(name):
     X, y = data()
     state = {**FACTORIES, "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y)}[name]
@@ -248,7 +248,7 @@ def test_to_cvxpy(name):
         return
     program = sm.to_cvxpy(problem)
     assert program.is_dcp()
-    if name not in ("lmnn", "kernel-lmnn", "multi-metric-lmnn"):
+    if name not in ("lmnn", "lmnn, frobenius", "kernel-lmnn", "multi-metric-lmnn"):
         with pytest.raises(TypeError, match="parametric"):
             sm.to_cvxpy(problem, parametric=True)
 

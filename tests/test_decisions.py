@@ -27,7 +27,7 @@ def statements() -> dict[str, sm.Problem]:
     same = y[pairs[:, 0]] == y[pairs[:, 1]]
     hinge = terms.PairHinge(pairs, same)
     return {
-        "lmnn": sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=20.0),
+        "lmnn": sm.LMNNProblem.from_labels(X, y, frobenius=20.0),
         "pola": sm.POLAProblem(X, pairs, same, slack_weight=0.3),
         "sum": sm.MetricProblem(X, hinge + terms.Pull(pairs[same]) + terms.Frobenius(weight=3.0)),
         "diagonal": sm.MetricProblem(X, hinge + 0.2 * terms.Trace() + terms.Frobenius(), diagonal=True),

@@ -1,7 +1,5 @@
 """Arguments of statements that are out of range: a sentence names each, whatever the statement."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -20,7 +18,7 @@ EQUAL = X[[0, 1, 2, 3, 4, 5, 0, 7, 8]]
 CHUNKS = [[0.0, 0.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.5]]
 ROW, ROWS = np.ones(3), np.ones((2, 3))
 KERNEL = np.exp(-np.sum((X[:, None] - X) ** 2 / 50.0, axis=2))
-FROBENIUS = sm.FrobeniusLMNNProblem.from_labels(X, Y, 1, 0.5, 1.0)
+FROBENIUS = sm.LMNNProblem.from_labels(X, Y, 1, 0.5, frobenius=1.0)
 
 
 def itml(**options):
@@ -69,7 +67,7 @@ def frml(rank=2, **options):
         (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS).certify(metric=[[1.0]], dual=[1.0]), "one per pair"),
         (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS).certify(metric=[[1.0]], threshold=np.nan), "threshold"),
         (lambda: sm.POLAProblem(LINE, TWO_PAIRS, SIGNS).objective(), "exactly one"),
-        (lambda: sm.solve(sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, 0.3), solver="batch"), "slack_weight=None"),
+        (lambda: sm.solve(sm.POLAProblem(LINE, TWO_PAIRS, SIGNS, 0.3), solver="batch"), "does not take POLA"),
         (lambda: sm.solve(sm.POLAProblem(LINE, TWO_PAIRS, SIGNS), solver="batch", beta=0.0), "beta"),
         (lambda: sm.MMCProblem(X, [[0, 0], [1, 2]], SIGNS), r"pair \[0, 0\] repeats a row"),
         (lambda: sm.MMCProblem(X, [[0, 1], [1, 0], [2, 3]], [True, False, False]), r"\[0, 1\] is listed both.* \(1"),
@@ -126,11 +124,10 @@ def frml(rank=2, **options):
         (lambda: sm.MLKRProblem(X[:1], [1.0]), "one row"),
         # LMNN with a Frobenius term, with kernels and with several metrics
         (lambda: sm.LMNNProblem(X, Y), "source must be what .*from_labels makes of labels, got ndarray"),
-        (lambda: sm.FrobeniusLMNNProblem(X, 1.0), "base must be what .*from_labels makes of labels, got ndarray"),
         (lambda: sm.MultiMetricLMNNProblem(X, Y, np.unique(Y)), "tied must be what .*from_labels makes of labels"),
-        (lambda: sm.FrobeniusLMNNProblem(FROBENIUS.base, 0.0), "frobenius must be positive"),
-        (lambda: sm.FrobeniusLMNNProblem(replace(FROBENIUS.base, loss="squared_hinge"), 1.0), "hinge only"),
-        (lambda: sm.FrobeniusLMNNProblem.from_triplets(X, [[0, 1, 2]], push_weight=1.5), "push_weight"),
+        (lambda: FROBENIUS.with_weights(frobenius=-1.0), "frobenius"),
+        (lambda: sm.LMNNProblem.from_labels(X, Y, 1, loss="squared_hinge", frobenius=1.0), "hinge only"),
+        (lambda: sm.LMNNProblem.from_triplets(X, [[0, 1, 2]], push_weight=1.5, frobenius=1.0), "push_weight"),
         (lambda: kernel(KERNEL[:, :-1]), "square"),
         (lambda: kernel(KERNEL + 1e-3 * np.eye(N, k=1)), "not symmetric"),
         (lambda: kernel(-KERNEL), "not positive semidefinite"),

@@ -95,7 +95,7 @@ def test_whole_weights_of_lmnn_are_repeated_rows(make, loss):
 def test_a_feature_space_and_a_frobenius_term_take_weights():
     kernel = sm.KernelLMNNProblem.from_labels(X, Y, 2, kernel="rbf", ridge=0.1, sample_weight=WEIGHTS)
     assert sm.solve(kernel).status.ok
-    frobenius = sm.FrobeniusLMNNProblem.from_labels(X, Y, 2, sample_weight=WEIGHTS)
+    frobenius = sm.LMNNProblem.from_labels(X, Y, 2, sample_weight=WEIGHTS, frobenius=1.0)
     solution, exact = sm.solve(frobenius, tol=1e-4), sm.solve(frobenius, solver="conic", tol=1e-5)
     assert solution.status.ok
     assert max(solution.lower_bound, exact.lower_bound) <= min(solution.objective, exact.objective) * (1 + 1e-9)

@@ -153,7 +153,7 @@ assert (bends <= 1e-3 * np.max(optima)).all()  # up to the gaps
 # \rVert^2 \le f(M) - f(M^*) \le f(M)
 # - b = g`, hence :math:`\lVert M - M^* \rVert \le \sqrt{2 g / \lambda}`.
 
-strong = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
+strong = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
 rough, exact = sm.solve(strong, tol=1e-2), sm.solve(strong, solver="conic")
 radius = np.sqrt(2 * (rough.objective - rough.lower_bound) / 1.0)
 distance = np.linalg.norm(rough.metric - exact.metric)

@@ -31,7 +31,7 @@ def cases() -> Iterator[Case]:
     yield "LMNN, 100,000 x 20", problem, "subgradient", 5.0
     yield "ten metrics, 20,000 x 20", sm.MultiMetricLMNNProblem.from_labels(*small), "factored", 2.0
     yield "LMNN, 20,000 x 20", sm.LMNNProblem.from_labels(*small), "conic", 3.0
-    yield "Frobenius term, 20,000 x 20", sm.FrobeniusLMNNProblem.from_labels(*small), "dual", 3.0
+    yield "Frobenius term, 20,000 x 20", sm.LMNNProblem.from_labels(*small, frobenius=1.0), "dual", 3.0
     file = Path(os.environ.get("SDPMETRIC_DATA", ".")) / "mnist.npz"
     if file.exists():
         with np.load(file) as data:

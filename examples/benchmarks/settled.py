@@ -66,7 +66,7 @@ def directions(L: np.ndarray, X: np.ndarray, queries: np.ndarray, rng: np.random
 def measured(name: str, n_adversaries: int, frobenius: float) -> tuple[list[str], int, int]:
     """A row of the table, and how many settled decisions were checked and contradicted."""
     X, y, queries, _ = split(name)
-    rng, problem = np.random.default_rng(1), sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=frobenius)
+    rng, problem = np.random.default_rng(1), sm.LMNNProblem.from_labels(X, y, frobenius=frobenius)
     best = sm.solve(problem, tol=1e-11, max_time=300.0)
     start, scale, checked, wrong = best.metric, np.linalg.norm(best.metric), 0, 0
     row, spent = [name, f"{len(X)} x {X.shape[1]}", f"{len(queries)}"], [0.0, 0.0]

@@ -89,7 +89,7 @@ def shipped(tol: float) -> None:
     for load in (load_iris, load_wine, load_digits):
         X, y = load(return_X_y=True)
         X = PCA(min(20, X.shape[1]), whiten=True).fit_transform(X)[:600] / np.sqrt(min(20, X.shape[1]))
-        lmnn = sm.FrobeniusLMNNProblem.from_labels(X, y[:600], 3, 0.5, 1.0)
+        lmnn = sm.LMNNProblem.from_labels(X, y[:600], 3, 0.5, frobenius=1.0)
         total = 0.5 * terms.Pull(labels=y[:600]) + 0.5 * terms.TripletHinge(labels=y[:600]) + terms.Frobenius()
         row, seconds = f"| LMNN + Frobenius, {load.__name__[5:]}", []
         for one in (lmnn, sm.MetricProblem(X, total)):

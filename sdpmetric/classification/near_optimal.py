@@ -145,8 +145,8 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
     Parameters
     ----------
     solution : Solution
-        Of `FrobeniusLMNNProblem`, `POLAProblem`, or a `MetricProblem` with a `Frobenius` term over all or over diagonal
-        metrics, with a proven lower bound.
+        Of `LMNNProblem` with `frobenius`, `POLAProblem`, or a `MetricProblem` with a `Frobenius` term over all or over
+        diagonal metrics, with a proven lower bound.
     optimum : bool, default False
         Return only the ball of half the radius, which contains the optimum.
 
@@ -165,7 +165,7 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> solution = sm.solve(sm.FrobeniusLMNNProblem.from_labels(X, y), tol=1e-9)
+    >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=1.0), tol=1e-9)
     >>> near = sm.near_optimal(solution)
     >>> near.labels(X, y)
     <Decisions: 150 of 150 settled (100.0%)>
@@ -180,7 +180,7 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
     if convexity is None:
         raise TypeError(
             f"{type(problem).__name__} is not known to be strongly convex, so metrics as good as this one may be far "
-            "from it: use FrobeniusLMNNProblem, POLAProblem, or a MetricProblem over all or over diagonal metrics with "
+            "from it: use LMNNProblem with frobenius=, POLAProblem, or a MetricProblem over all or diagonal metrics with "
             "terms.Frobenius()."
         )
     if not isinstance(certificate, DualityCertificate) or certificate.as_saved or not math.isfinite(certificate.gap):

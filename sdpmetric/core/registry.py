@@ -142,7 +142,10 @@ def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -
         return [entry for entry in takers if entry.turn(problem)] or takers[:1]
     entries = _registered(type(problem))
     if named := [entry for entry in entries if entry.name == name]:
-        return named
+        if named[0].when is None or named[0].when(problem):
+            return named
+        choices = ", ".join(repr(entry.name) for entry in solvers_of(problem))
+        raise ValueError(f"solver {name!r} does not take {problem.describe()}; choose one of 'auto', {choices}.")
     names = [entry.name for entry in entries]
     raise ValueError(
         f"unknown solver {name!r}{like(name, names)}; choose one of 'auto', {', '.join(map(repr, names))}."

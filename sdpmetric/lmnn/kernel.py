@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate, Multipliers
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge
@@ -105,10 +104,6 @@ class FeatureSpace:
         return coordinates
 
 
-# What certificates are proofs of.
-PROGRAM = "LMNN on coordinates computed from a kernel, taken as exact"
-
-
 @dataclass(eq=False, repr=False)
 class KernelLMNNProblem(LMNNProblem):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009].
@@ -151,6 +146,7 @@ class KernelLMNNProblem(LMNNProblem):
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
+        frobenius: float = 0.0,
     ) -> KernelLMNNProblem:
         """State LMNN in the feature space of a kernel.
 
@@ -165,7 +161,7 @@ class KernelLMNNProblem(LMNNProblem):
             As in `sklearn.metrics.pairwise.pairwise_kernels`.
         gamma, degree, coef0 : float, optional
             Parameters of the kernels that have them; defaults are scikit-learn's: 1 / d, 3 and 1.
-        target_neighbors, ridge, loss, search, sample_weight
+        target_neighbors, ridge, loss, search, sample_weight, frobenius
             As in `LMNNProblem.from_labels`.
 
         Raises
@@ -185,6 +181,7 @@ class KernelLMNNProblem(LMNNProblem):
             loss=loss,
             search=search,
             sample_weight=sample_weight,
+            frobenius=frobenius,
         )
         return cls._in(plain, space)
 
@@ -202,6 +199,7 @@ class KernelLMNNProblem(LMNNProblem):
         coef0: float | None = None,
         ridge: Ridge = 0.0,
         loss: Loss = "hinge",
+        frobenius: float = 0.0,
     ) -> KernelLMNNProblem:
         """State LMNN in the feature space of a kernel for an explicit list of triplets.
 
@@ -209,13 +207,14 @@ class KernelLMNNProblem(LMNNProblem):
         ----------
         X, kernel, gamma, degree, coef0
             As in `from_labels`.
-        triplets, weights, push_weight, ridge, loss
+        triplets, weights, push_weight, ridge, loss, frobenius
             As in `LMNNProblem.from_triplets`.
         """
         space, coordinates = FeatureSpace.of(X, kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
-        return cls._in(
-            LMNNProblem.from_triplets(coordinates, triplets, weights, push_weight, ridge=ridge, loss=loss), space
+        plain = LMNNProblem.from_triplets(
+            coordinates, triplets, weights, push_weight, ridge=ridge, loss=loss, frobenius=frobenius
         )
+        return cls._in(plain, space)
 
     @classmethod
     def _in(cls, plain: LMNNProblem, space: FeatureSpace) -> KernelLMNNProblem:
@@ -224,21 +223,17 @@ class KernelLMNNProblem(LMNNProblem):
     @property
     def plain(self) -> LMNNProblem:
         """The same program as LMNN on the coordinates, without the kernel."""
-        return LMNNProblem(self.X, self.source, self.push_weight, self.ridge, self.loss, self.classes, self.search)
+        return LMNNProblem(**{part.name: getattr(self, part.name) for part in fields(LMNNProblem)})
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
         parameters = "".join(f", {name} {value:g}" for name, value in self.space.parameters.items())
         return f"{super().describe()}; in the feature space of kernel {self.space.kernel!r}{parameters}"
 
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> DualityCertificate:
-        """Certify any point; see `LMNNProblem.certify`.
-
-        It is a proof about the coordinates `X`, which were computed from the kernel and are taken as exact.
-        """
-        return replace(super().certify(components, metric=metric, dual=dual), program=PROGRAM)
+    @property
+    def program(self) -> str:
+        """What certificates are proofs of: the coordinates `X` were computed from the kernel."""
+        return f"{super().program} on coordinates computed from a kernel, taken as exact"
 
     # -- from coordinates to kernels ------------------------------------------------------------------------------
 

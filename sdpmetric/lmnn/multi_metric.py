@@ -44,7 +44,6 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
     """
 
     statement: ClassVar[str] = "multi-metric-lmnn"
-    program: ClassVar[str] = "Multi-metric LMNN"
 
     tied: LMNNProblem
     regions: IndexArray
@@ -52,6 +51,8 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
 
     def __post_init__(self) -> None:
         validation.check_made(type(self).__name__, "tied", self.tied, "pull_cost")
+        if self.tied.frobenius:
+            raise ValueError("several metrics are stated without a Frobenius term; make tied with frobenius=0.")
 
     @classmethod
     def from_labels(
@@ -143,6 +144,11 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
     def push(self) -> Push:
         """The hinges of the objective."""
         return replace(self.tied.push, regions=self.regions, n_regions=len(self.region_names))
+
+    @property
+    def program(self) -> str:
+        """What certificates are proofs of."""
+        return "Multi-metric LMNN"
 
     @property
     def zero(self) -> FloatArray:

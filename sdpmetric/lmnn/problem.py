@@ -18,7 +18,7 @@ from sdpmetric.core import neighbors, validation
 from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, check_triplet_multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Candidates, Triplets
@@ -28,7 +28,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
 from sdpmetric.lmnn import proof as lmnn_proof
-from sdpmetric.lmnn.pull import DualCone, PullCost
+from sdpmetric.lmnn.pull import DualCone, PullCost, QuadraticCone
 from sdpmetric.lmnn.push import DualCandidate, Push, PushSums, joined
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, only_part
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
@@ -37,6 +37,7 @@ from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.comparisons import TripletHinge, labeled_triplets
+from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Pull, Trace
 
 Loss = Literal["hinge", "squared_hinge"]
@@ -55,8 +56,7 @@ class LargeMarginProblem(Problem):
     on `points`: the data in coordinates that whiten the cost of each metric, one after the other.
     """
 
-    weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
-    program: ClassVar[str] = "LMNN"
+    frobenius: float = 0.0  # weight of half the squared Frobenius norm; only one metric may have it
 
     if TYPE_CHECKING:
 
@@ -85,6 +85,16 @@ class LargeMarginProblem(Problem):
             """The same problem with a single metric."""
 
     @property
+    def weights(self) -> tuple[str, ...]:
+        """See `Problem.weights`."""
+        return ("push_weight", "ridge")
+
+    @property
+    def program(self) -> str:
+        """What certificates are proofs of."""
+        return "LMNN"
+
+    @property
     def squared(self) -> bool:
         """Whether the loss is the squared hinge."""
         return self.push.squared
@@ -103,10 +113,11 @@ class LargeMarginProblem(Problem):
         """Say in one sentence what is minimized, over how much data."""
         classes = "" if self.classes is None else f", {len(self.classes)} classes"
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
+        frobenius = f", Frobenius term {self.frobenius:g}" if self.frobenius else ""
         return (
             f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features"
             f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
-            f"push weight {self.push_weight:g}, {'squared hinge' if self.squared else 'hinge'}{ridge}"
+            f"push weight {self.push_weight:g}, {'squared hinge' if self.squared else 'hinge'}{ridge}{frobenius}"
         )
 
     # -- one metric or several ----------------------------------------------------------------------------------------
@@ -133,15 +144,20 @@ class LargeMarginProblem(Problem):
             pairs, scales = (pairs[0][own], pairs[1][own]), scales[own]
         return float(distances(Z, *pairs) @ scales) + share * self.ridge * float(np.sum(components**2))
 
+    def squared_norm(self, components: FloatArray) -> float:
+        """``1/2 ||L^T L||_F^2``, which `frobenius` multiplies."""
+        return 0.5 * float(np.sum((components @ components.T) ** 2)) if self.frobenius else 0.0
+
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eqs. 14, 16); see `Problem.objective`."""
         L, _ = self.check_point(components, metric)
         Z = self.embed(L)
-        return self.cost(L, Z) + self.push_weight * self.push.loss(Z)
+        return self.cost(L, Z) + self.push_weight * self.push.loss(Z) + self.frobenius * self.squared_norm(L)
 
     def partial_objective(self, Z: FloatArray, components: FloatArray, among: IndexArray) -> float:
         """The part of the objective that belongs to the given anchors, at embedded points Z."""
-        return self.cost(components, Z, among) + self.push_weight * self.push.loss(Z, among)
+        linear = self.cost(components, Z, among) + self.push_weight * self.push.loss(Z, among)
+        return linear + self.frobenius * self.squared_norm(components) * len(among) / len(self.X)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
         """The objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
@@ -228,7 +244,9 @@ class LargeMarginProblem(Problem):
 
     @cached_property
     def cones(self) -> list[DualCone]:
-        """Where the dual slack of each metric is proven to be PSD."""
+        """Where the dual slack of each metric is proven to be PSD; with a Frobenius term it need not be."""
+        if self.frobenius:
+            return [QuadraticCone(self.X, cost, self.frobenius) for cost in self.pull_costs]
         return [DualCone(self.X, cost) for cost in self.pull_costs]
 
     def certify(
@@ -238,21 +256,12 @@ class LargeMarginProblem(Problem):
 
         Multipliers ``a`` in their box, scaled so that ``C - sum a_t B_t`` is PSD, are dual feasible, and ``sum a_t`` is
         then below every objective. With several metrics the dual slack is block diagonal. Default: the (smoothed) hinge
-        slopes at the point, the best of several widths. See ``docs/certificates.md``.
+        slopes at the point, the best of several widths. With a Frobenius term every multiplier in its box is dual
+        feasible, and ``sum a - ||[sum a_t B_t - C]_+||_F^2 / (2 frobenius)`` is below every objective. See
+        ``docs/certificates.md`` and ``docs/frobenius.md``.
         """
         L, residual = self.check_point(components, metric)
-        return self.certificate(L, residual, validation.given_metric(metric, residual), dual, self.cones)
-
-    def certificate(
-        self,
-        components: FloatArray,
-        residual: float,
-        metric: FloatArray | None,
-        dual: Multipliers | None,
-        cones: Sequence[DualCone],
-    ) -> DualityCertificate:
-        """The certificate of a checked point, with what the cones have beside the linear costs."""
-        L, factors = components, self.stack(components)
+        factors, metric, cones = self.stack(L), validation.given_metric(metric, residual), self.cones
         if is_late() and not factors.any() and not any("coordinates" in vars(cost) for cost in self.pull_costs):
             return self._nothing()
         meant = [None] * len(factors) if metric is None else self.stack(metric)
@@ -340,6 +349,8 @@ class LargeMarginProblem(Problem):
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
+        if self.frobenius:
+            return super().caution(components, certificate)
         source, groups = self.source, [cost.null_groups for cost in self.pull_costs]
         within, total = source.totals_within(groups, self.push.regions)[0], source.total_weight
         sizes = [cost.sample_size for cost in self.pull_costs]
@@ -348,23 +359,23 @@ class LargeMarginProblem(Problem):
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        return lmnn_proof.large_margin(self, components, dual)
+        feasible = self.feasible_dual(lmnn_proof.given_triplets(dual))
+        objective, factors = self.certify(components, dual=dual).objective, self.stack(components)
+        if self.frobenius:
+            return lmnn_proof.with_frobenius(
+                self.push, self.ridge, self.pull_costs[0], self.frobenius, feasible, objective, factors
+            )
+        return lmnn_proof.with_semidefinite_slacks(self.push, self.ridge, feasible, objective, factors)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        return self.hinge_constraints(components, dual, self.feasible_dual)
-
-    def hinge_constraints(
-        self, components: FloatArray, dual: Multipliers | None, feasible: Callable[[Dual], Dual]
-    ) -> Constraints:
-        """The hinges at the metrics, with multipliers that are made feasible."""
         push, source, Z = self.push, self.source, self.embed(components)
         listed = [block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)]
         active = Triplets.join(*listed)
         loss = SquaredHinge() if push.squared else Hinge()
         if dual is None:
             dual = Dual(active, Weighted(loss, push.ceilings(active)).slopes(1.0 - push.margins(Z, active)))
-        repaired = feasible(check_triplet_multipliers(dual))
+        repaired = self.feasible_dual(check_triplet_multipliers(dual))
         both = Triplets.join(active, repaired.triplets)
         _, first, inverse = np.unique(both.keys(len(self.X)), return_index=True, return_inverse=True)
         T, values = both[first], np.concatenate([np.zeros(len(active)), repaired.values])
@@ -373,6 +384,7 @@ class LargeMarginProblem(Problem):
         pulls, pulled = distances(Z, *push.place(*self.target_pairs)), source.target_weights()
         pull, trace = float(pulls.sum() if pulled is None else pulls @ pulled), float(np.sum(components**2))
         hinges = float(Weighted(loss, weights).values(excess).sum())
+        frobenius = {"frobenius": self.squared_norm(components)} if self.frobenius else {}
         return Constraints(
             dual=repaired,
             roles={"anchor": T.anchors, "target": T.targets, "impostor": T.impostors},
@@ -381,8 +393,8 @@ class LargeMarginProblem(Problem):
             loss=Weighted(loss, push.weight * weights),
             stretch=[(T.anchors, T.impostors, far), (T.anchors, T.targets, -near)],
             weights=weights,
-            sums={"pull": pull, "push": hinges, "trace": trace},
-            slopes={"push_weight": hinges - pull, "ridge": trace},
+            sums={"pull": pull, "push": hinges, "trace": trace, **frobenius},
+            slopes={"push_weight": hinges - pull, "ridge": trace, **frobenius},
             margin=True,
         )
 
@@ -417,8 +429,12 @@ class LMNNProblem(LargeMarginProblem):
     Minimize over PSD matrices M, with ``D`` the squared distance under M and ``mu`` the push weight::
 
         (1 - mu) sum_{i, j~>i} w_i D(i, j)  +  mu sum_{i, j~>i, l} w_ijl h(1 + D(i, j) - D(i, l))  +  ridge trace(M)
+            +  frobenius / 2 ||M||_F^2
 
-    where h is the hinge or its square. Make one with `from_labels` or `from_triplets`.
+    where h is the hinge or its square. Make one with `from_labels` or `from_triplets`. With a `frobenius` weight the
+    objective is strongly convex and exactly one metric attains its minimum, which depends on the coordinates of the
+    data: scale the features first. With ``mu = 1`` and no ridge that is the program of Yoshida, Takeuchi and Karasuyama
+    (2018) [YTK2018] for the hinge.
 
     Attributes
     ----------
@@ -435,6 +451,8 @@ class LMNNProblem(LargeMarginProblem):
         Sorted class labels, for a problem made from labels.
     search : {"auto", "brute", "ball_tree"}
         How impostors are searched for; every choice is exact.
+    frobenius : float
+        Weight of half the squared Frobenius norm, >= 0; a positive one goes with the hinge only.
     """
 
     statement: ClassVar[str] = "lmnn"
@@ -446,6 +464,7 @@ class LMNNProblem(LargeMarginProblem):
     loss: Loss = "hinge"
     classes: NDArray[np.generic] | None = field(default=None, metadata=NOT_STATED)
     search: SearchMethod = field(default="auto", metadata=NOT_STATED)
+    frobenius: float = 0.0
 
     def __post_init__(self) -> None:
         validation.check_made(type(self).__name__, "source", self.source, "target_pairs")
@@ -464,6 +483,7 @@ class LMNNProblem(LargeMarginProblem):
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
+        frobenius: float = 0.0,
     ) -> LMNNProblem:
         """State LMNN for labeled data.
 
@@ -477,7 +497,7 @@ class LMNNProblem(LargeMarginProblem):
             Target neighbors per example: Euclidean, within the class, itself left out; distances that agree to a
             relative 1e-9 are tied, ties go to the lowest index. Every class needs more members than this.
         push_weight : float, default 0.5
-            ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge`.
+            ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge` or `frobenius`.
         target_neighbors : (n, k) integer array or (n, n) sparse array, optional
             Target neighbors to use instead: row numbers, or a graph whose stored entries are the pairs.
         ridge : float or "auto", default 0
@@ -490,6 +510,8 @@ class LMNNProblem(LargeMarginProblem):
             Weights of the examples, nonnegative; default 1. A weight of 2 counts as a second copy of the example, as
             anchor and as impostor, with the same target neighbors: pulls are weighed by ``w_i``, hinges by
             ``w_i w_l``. Target neighbors are chosen without weights.
+        frobenius : float, default 0
+            Weight of ``1/2 ||M||_F^2``; a positive one goes with the hinge only.
 
         Raises
         ------
@@ -506,7 +528,7 @@ class LMNNProblem(LargeMarginProblem):
             targets = validation.check_target_neighbors(target_neighbors, index)
         weights = check_sample_weight(sample_weight, len(data))
         source = LabeledTriplets.weighted(targets, index, weights)
-        return cls(data, source, push_weight, 0.0, loss, classes, search)._checked(ridge)
+        return cls(data, source, push_weight, 0.0, loss, classes, search, frobenius)._checked(ridge)
 
     @classmethod
     def from_triplets(
@@ -518,6 +540,7 @@ class LMNNProblem(LargeMarginProblem):
         *,
         ridge: Ridge = 0.0,
         loss: Loss = "hinge",
+        frobenius: float = 0.0,
     ) -> LMNNProblem:
         """State LMNN for an explicit list of triplets.
 
@@ -528,7 +551,7 @@ class LMNNProblem(LargeMarginProblem):
             Columns anchor, target, impostor: row numbers of X. Repeated triplets add up their weights.
         weights : (t,) array, optional
             Nonnegative weights of the hinges; default 1. The pull term counts each (anchor, target) once.
-        push_weight, ridge, loss
+        push_weight, ridge, loss, frobenius
             As in `from_labels`.
         """
         data = validation.check_examples(X)
@@ -536,7 +559,8 @@ class LMNNProblem(LargeMarginProblem):
         values = (
             np.ones(len(checked)) if weights is None else check_weights("weights", weights, len(checked), "triplet")
         )
-        return cls(data, ListedTriplets.from_triplets(checked, values), push_weight, 0.0, loss)._checked(ridge)
+        source = ListedTriplets.from_triplets(checked, values)
+        return cls(data, source, push_weight, 0.0, loss, frobenius=frobenius)._checked(ridge)
 
     def _checked(self, ridge: Ridge | None = None) -> Self:
         mu = validation.check_number("push_weight", self.push_weight, 0.0, 1.0)
@@ -544,15 +568,28 @@ class LMNNProblem(LargeMarginProblem):
         if isinstance(asked, str):
             asked = replace(self, push_weight=mu).pull_cost.sample_size.ridge(asked)
         ridge = validation.check_number("ridge", asked, 0.0)
-        if mu == 1.0 and ridge == 0.0:
+        frobenius = validation.check_number("frobenius", self.frobenius, 0.0)
+        if mu == 1.0 and ridge == frobenius == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimize but hinges; pass a positive ridge with it.")
         validation.check_choice("loss", self.loss, ("hinge", "squared_hinge"))
         validation.check_choice("search", self.search, ("auto", "brute", "ball_tree"))
-        return replace(self, push_weight=mu, ridge=ridge)
+        if frobenius and self.loss != "hinge":
+            raise ValueError("the Frobenius term is stated with the hinge only; leave loss='hinge', or frobenius=0.")
+        return replace(self, push_weight=mu, ridge=ridge, frobenius=frobenius)
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `push_weight` or `ridge`; see `Problem.with_weights`."""
+        """State the same problem with another `push_weight`, `ridge` or `frobenius`; see `Problem.with_weights`."""
         return super().with_weights(**values)._checked()
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """See `Problem.weights`."""
+        return ("push_weight", "ridge", "frobenius") if self.frobenius else ("push_weight", "ridge")
+
+    @property
+    def program(self) -> str:
+        """What certificates are proofs of."""
+        return "LMNN with a Frobenius term" if self.frobenius else "LMNN"
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -565,7 +602,8 @@ class LMNNProblem(LargeMarginProblem):
         Returns
         -------
         MetricProblem
-            ``(1 - push_weight) * Pull + push_weight * TripletHinge + ridge * Trace``, without terms of weight 0.
+            ``(1 - push_weight) * Pull + push_weight * TripletHinge + ridge * Trace + frobenius * Frobenius``, without
+            terms of weight 0.
 
         Raises
         ------
@@ -597,7 +635,12 @@ class LMNNProblem(LargeMarginProblem):
             listed = labeled_triplets("as_sum", source.labels, source.targets)
             values = source.weights_of(listed)
             push = TripletHinge(listed, loss=self.loss, weights=values, weight=self.push_weight)
-        return MetricProblem(self.X, pull + push + Trace(weight=self.ridge))
+        regularizers = Trace(weight=self.ridge) + Frobenius(weight=self.frobenius)
+        return MetricProblem(self.X, pull + push + regularizers)
+
+    def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
+        """With modulus `frobenius`; see `Problem.strong_convexity`."""
+        return StrongConvexity(self.frobenius, components) if self.frobenius else None
 
     @property
     def row_labels(self) -> NDArray[np.generic] | None:

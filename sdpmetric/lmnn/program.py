@@ -26,7 +26,7 @@ MAX_ENTRIES = 100_000_000
 # Labels of the constraints, the paper's numbers in section 3.4 beside them.
 MARGINS, SLACKS = "margins", "slacks"
 # Names of the parameters.
-PUSH_WEIGHT, RIDGE = "push_weight", "ridge"
+PUSH_WEIGHT, RIDGE, FROBENIUS = "push_weight", "ridge", "frobenius"
 
 
 def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, parametric: bool = False) -> cp.Problem:
@@ -36,8 +36,10 @@ def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, 
     names = _names(problem)
     metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in names), strict=True)
     loss, constraints = hinges(metrics, [X] * len(metrics), problem.push, chosen)
-    # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), the ridge, and mu sum_ijl (1 - y_il) xi_ijl
+    # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), ridge, Frobenius term, and mu sum_ijl (1 - y_il) xi_ijl
     objective = mu * loss
+    if problem.frobenius:
+        objective += 0.5 * _weight(FROBENIUS, problem.frobenius, parametric) * cp.sum_squares(metrics[0])
     for M, cost in zip(metrics, problem.pull_costs, strict=True):
         weights = np.ones(len(cost.first)) if cost.pair_weights is None else cost.pair_weights
         objective += (1 - mu) * cp.trace(adjoint(X, cost.first, cost.second, weights) @ M) + rho * cp.trace(M)

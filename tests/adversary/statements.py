@@ -134,7 +134,7 @@ def several(X, y, rng):
 
 def frobenius(X, y, rng):
     mu, ridge, lam = share(rng), weight(rng) if rng.random() < 0.4 else 0.0, weight(rng)
-    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, 1, mu, lam, ridge=ridge)
+    problem = sm.LMNNProblem.from_labels(X, y, 1, mu, frobenius=lam, ridge=ridge)
     base = problem.base
     pairs, triplets = np.stack(base.target_pairs, axis=1), oracles.all_triplets(base.source.targets, y)
 

@@ -37,8 +37,8 @@ def check(problem, solver="auto", **options):
 def test_scales_of_data_with_fourth_powers(data, scale):
     X, y = data
     total = terms.LogDet() + terms.Frobenius() + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2)
-    check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5))
-    check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5), "conic")
+    check(sm.LMNNProblem.from_labels(scale * X, y, 2, 0.3, frobenius=0.5))
+    check(sm.LMNNProblem.from_labels(scale * X, y, 2, 0.3, frobenius=0.5), "conic")
     check(sm.MetricProblem(scale * X, total))
 
 
@@ -64,7 +64,7 @@ def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement,
 
     problem = {
         "lmnn": lambda: sm.LMNNProblem.from_labels(X, y, 2),
-        "frobenius": lambda: sm.FrobeniusLMNNProblem.from_labels(X, y, 2),
+        "frobenius": lambda: sm.LMNNProblem.from_labels(X, y, 2, frobenius=1.0),
         "mmc": lambda: sm.MMCProblem.from_labels(X, y),
         "sum": lambda: sm.MetricProblem(X, terms.Frobenius() + terms.TripletHinge(labels=y)),
     }[statement]()

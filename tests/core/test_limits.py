@@ -119,7 +119,7 @@ def test_compilation_is_not_taken_for_the_time_of_a_certificate(monkeypatch: pyt
 @pytest.mark.parametrize("solver", ["dual", "conic"])
 def test_a_frobenius_term_is_solved_within_a_cap_on_candidates(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_blobs(150, 3, centers=3, cluster_std=2.0, random_state=0)[:2]
-    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
+    problem = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
     free = sm.solve(problem, solver="dual", tol=1e-5)
     cap = 3 * free.certificate.n_active
     monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", cap)
@@ -131,7 +131,7 @@ def test_a_frobenius_term_is_solved_within_a_cap_on_candidates(solver: str, monk
 
 def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_blobs(150, 3, centers=3, cluster_std=4.0, random_state=0)[:2]
-    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
+    problem = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
     reference = sm.solve(problem, tol=1e-4)
     monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 50)
     monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)

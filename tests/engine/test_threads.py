@@ -132,7 +132,7 @@ def data(n=900, d=12):
 STATEMENTS = {
     "single precision": lambda X, y: sm.LMNNProblem.from_labels(X.astype(np.float32), y, 3, 0.5),
     "several": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y, 3, 0.5),
-    "frobenius": lambda X, y: sm.FrobeniusLMNNProblem.from_labels(X, y, 3, 0.5),
+    "frobenius": lambda X, y: sm.LMNNProblem.from_labels(X, y, 3, 0.5, frobenius=1.0),
 }
 
 

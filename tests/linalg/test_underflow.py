@@ -48,7 +48,7 @@ def test_norms_and_products(scale: float) -> None:
 def test_lmnn_with_a_huge_frobenius_weight() -> None:
     rng = np.random.default_rng(3)
     X, y, L = rng.normal(size=(9, 2)), np.arange(9) % 2, 1e-81 * rng.normal(size=(2, 2))
-    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, 1, 0.0, 1e300)
-    pull = lmnn_objective(X, L, np.stack(problem.base.target_pairs, axis=1), [], [], 0.0)
+    problem = sm.LMNNProblem.from_labels(X, y, 1, 0.0, frobenius=1e300)
+    pull = lmnn_objective(X, L, np.stack(problem.target_pairs, axis=1), [], [], 0.0)
     size = sum((entry**2 for entry in metric(L).entries()), fmpq(0))
     assert number(problem.certify(L).objective) >= pull + number(5e299) * size

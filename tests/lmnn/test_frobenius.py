@@ -1,5 +1,7 @@
 """LMNN with a Frobenius term: both solvers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from instances import KINDS, Instance, assert_sandwich, make_instance
@@ -8,14 +10,14 @@ from seeds import blocks
 import sdpmetric as sm
 
 
-def random_problem(seed: int, *, lam: float | None = None) -> tuple[sm.FrobeniusLMNNProblem, Instance]:
+def random_problem(seed: int, *, lam: float | None = None) -> tuple[sm.LMNNProblem, Instance]:
     """Every kind of instance in turn, with a Frobenius term between hardly any and almost nothing else."""
     rng = np.random.default_rng([seed, 77])
     kind = KINDS[seed % len(KINDS)]
     instance = make_instance(kind, seed, mu=float(rng.uniform(0.1, 0.9)), ridge=float(rng.choice([0.0, 0.2])))
     size = float(np.mean(instance.problem.centered.astype(float) ** 2)) ** 2
     lam = size * 10 ** rng.uniform(-2, 2.5) if lam is None else lam
-    problem = sm.FrobeniusLMNNProblem(instance.problem, lam)
+    problem = replace(instance.problem, frobenius=lam)
     if seed % 7 == 3:
         problem = problem.with_weights(push_weight=1.0)
     return problem, instance
@@ -49,6 +51,6 @@ def test_no_push_and_no_triplets() -> None:
         solution = sm.solve(problem.with_weights(push_weight=0.0), solver=solver)
         assert solution.status.ok
         assert solution.objective <= 1e-12
-    empty = sm.FrobeniusLMNNProblem.from_triplets([[0.0], [1.0], [3.0]], np.zeros((0, 3), int))
+    empty = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], np.zeros((0, 3), int), frobenius=1.0)
     for solver in ("dual", "conic"):
         assert sm.solve(empty, solver=solver).objective <= 1e-12

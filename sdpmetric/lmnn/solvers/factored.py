@@ -75,7 +75,7 @@ class State:
     proof: Callable[[], Dual] | None = None  # lists the multipliers behind it
 
 
-@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True)
+@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,

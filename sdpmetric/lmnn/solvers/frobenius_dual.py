@@ -19,8 +19,9 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.lmnn.frobenius import FrobeniusLMNNProblem
-from sdpmetric.lmnn.triplets.margins import margins
+from sdpmetric.linalg import psd
+from sdpmetric.lmnn.problem import LMNNProblem
+from sdpmetric.lmnn.triplets.margins import margin_adjoint, margins
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.dual import DualValue, SumDual
@@ -56,7 +57,7 @@ class Active:
     center : (d, d) array
     """
 
-    problem: FrobeniusLMNNProblem
+    problem: LMNNProblem
     triplets: Triplets
     a: FloatArray
     proximal: float
@@ -65,10 +66,10 @@ class Active:
     @cached_property
     def sum(self) -> SumDual:
         """The dual over the active set, as that of a sum."""
-        base, quadratic = self.problem.base, self.problem.frobenius + self.proximal
+        base, quadratic = self.problem, self.problem.frobenius + self.proximal
         hinge = TripletHinge(self.triplets.to_array(), weights=base.push.ceilings(self.triplets))
         near = Frobenius(self.proximal / quadratic * self.center, weight=quadratic)
-        linear = self.problem.linear_cost
+        linear = base.pull_cost.matrix
         return SumDual(BoundTerms(base.centered, (hinge, near)), Domain.of(len(linear)), linear)
 
     @cached_property
@@ -101,27 +102,24 @@ class Active:
         return found
 
 
-@solver(FrobeniusLMNNProblem, "dual", tol=1e-6, rank=1)
-def steps(
-    problem: FrobeniusLMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None
-) -> Iterator[Step]:
+@solver(LMNNProblem, "dual", tol=1e-6, rank=1, when=lambda problem: problem.frobenius > 0.0)
+def steps(problem: LMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve LMNN with a Frobenius term."""
-    base = problem.base
     L = _scaled_identity(problem) if init is None else init
     begun = Step.certified(problem, L)
     yield begun
-    most = base.source.capacity(np.arange(len(problem.X), dtype=np.int32))
+    most = problem.source.capacity(np.arange(len(problem.X), dtype=np.int32))
     triplets = _near(problem, L, most, Triplets.join())
-    missed = 1.0 - margins(base.embed(L), triplets)
+    missed = 1.0 - margins(problem.embed(L), triplets)
     share = SHARE
-    a = base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
+    a = problem.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
     state = Active(problem, triplets, a, *_proximal(problem, L, share * begun.objective))
     best_gap, patience = math.inf, PATIENCE
     for _ in range(ROUNDS):
         state = state.solved(budget, INNER * tol)
         dual, points = state.dual, [state.components]
         if state.proximal > 0.0:
-            points.append(problem.dual_point(dual).components)
+            points.append(lagrangian_minimizer(problem, dual))
         L = min(points, key=lambda point: problem.objective(point))
         step = Step.certified(problem, L, dual)
         gap = step.objective - step.lower_bound
@@ -134,41 +132,48 @@ def steps(
         state = _renewed(state, _proximal(problem, L, share * step.objective), most)
 
 
-def _proximal(problem: FrobeniusLMNNProblem, L: FloatArray, wanted: float) -> tuple[float, FloatArray]:
+def lagrangian_minimizer(problem: LMNNProblem, dual: Dual) -> FloatArray:
+    """A factor of ``M(a) = [sum_t a_t B_t - C]_+ / frobenius``, with each multiplier clipped to its box."""
+    clipped = problem.push.clipped(dual)
+    B = margin_adjoint(problem.centered, clipped.triplets, clipped.values)
+    return psd.factor(B - problem.pull_cost.matrix) / math.sqrt(problem.frobenius)
+
+
+def _proximal(problem: LMNNProblem, L: FloatArray, wanted: float) -> tuple[float, FloatArray]:
     """The proximal term around a metric that brings its quadratic terms to a wanted size."""
     M = L.T @ L
     # A metric near 0 gives no scale for the optimal one: it is scaled to distances of about 1.
-    spread = 2.0 * float(np.sum(np.var(problem.base.centered, axis=0)))
+    spread = 2.0 * float(np.sum(np.var(problem.centered, axis=0)))
     size = max(float(np.sum(M**2)), 1.0 / spread / spread) if spread > 0.0 else math.inf
     return (max(0.0, 2.0 * wanted / size - problem.frobenius) if size > 0.0 else 0.0), M
 
 
-def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
+def _scaled_identity(problem: LMNNProblem) -> FloatArray:
     """The multiple of the identity with about the smallest objective, on some anchors."""
-    base, n = problem.base, len(problem.X)
+    n = len(problem.X)
     among = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int32))
     identity = np.eye(problem.X.shape[1])
-    units = float(np.sqrt(np.mean(base.centered**2))) or 1.0
+    units = float(np.sqrt(np.mean(problem.centered**2))) or 1.0
 
     def objective(log_scale: float) -> float:
         L = math.exp(log_scale) / units * identity
-        return base.partial_objective(base.embed(L), L, among) + problem.penalty(L) * len(among) / n
+        return problem.partial_objective(problem.embed(L), L, among)
 
     found = minimize_scalar(objective, bounds=(-5.0, 3.0), method="bounded", options={"xatol": 0.05})
     scaled: FloatArray = math.exp(found.x) / units * identity
     return scaled
 
 
-def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int, known: Triplets) -> Triplets:
+def _near(problem: LMNNProblem, L: FloatArray, most: int, known: Triplets) -> Triplets:
     """The triplets whose margin is below 1 at a metric, or a little above; if there are more than `most`, a half.
 
     Known ones are left out. Those with the smallest margins stay. The margin up to which triplets are listed is
     tightened as the search goes on.
     """
-    base, limit, n = problem.base, 1.0 + BAND, len(problem.X)
-    Z, keys = base.embed(L), known.keys(n)
+    limit, n = 1.0 + BAND, len(problem.X)
+    Z, keys = problem.embed(L), known.keys(n)
     found, sizes, count = [Triplets.join()], [np.zeros(0)], 0
-    for part in base.push.near(Z, widen=BAND):
+    for part in problem.push.near(Z, widen=BAND):
         weights = np.ones(len(part.impostors)) if part.weights is None else part.weights
         listed, _ = part.triplets((part.targets >= 0)[part.rows] * weights[:, None])
         listed = listed[~np.isin(listed.keys(n), keys)]

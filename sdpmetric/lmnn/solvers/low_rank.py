@@ -24,7 +24,7 @@ from sdpmetric.lmnn.solvers.working_set import WorkingSet
 WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 
 
-@solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True)
+@solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True, when=lambda problem: not problem.frobenius)
 def steps(
     problem: LMNNProblem,
     budget: Budget,

@@ -36,7 +36,7 @@ FIRST_DISTANCE = 8.0
 SCALE_ANCHORS = 500
 
 
-@solver(LargeMarginProblem, "subgradient", tol=1e-3)
+@solver(LargeMarginProblem, "subgradient", tol=1e-3, when=lambda problem: not problem.frobenius)
 def steps(
     problem: LargeMarginProblem,
     budget: base.Budget,
