@@ -40,7 +40,7 @@ def lego(targets: np.ndarray = TARGETS) -> sm.LEGOBatchProblem:
 CASES: dict[str, Callable[[], sm.Problem]] = {
     "several": lambda: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1),
     "squared": lambda: sm.LMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1, loss="squared_hinge"),
-    "frobenius": lambda: sm.LMNNProblem.from_labels(X, y, 2, 0.3, frobenius=0.4, ridge=0.05),
+    "frobenius": lambda: sm.LMNNProblem.from_labels(X, y, 2, 0.3, frobenius=0.4, ridge=0.1),
     "pola": lambda: pola(0.3),
     "hard": lambda: pola(None),
     "itml": lambda: sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 3.0, gamma=0.4, prior=np.diag([1.0, 2.0, 0.5])),

@@ -180,8 +180,8 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
     if convexity is None:
         raise TypeError(
             f"{type(problem).__name__} is not known to be strongly convex, so metrics as good as this one may be far "
-            "from it: use LMNNProblem with frobenius=, POLAProblem, or a MetricProblem over all or diagonal metrics with "
-            "terms.Frobenius()."
+            "from it: use LMNNProblem with frobenius=, POLAProblem, or a MetricProblem over all or diagonal metrics "
+            "with terms.Frobenius()."
         )
     if not isinstance(certificate, DualityCertificate) or certificate.as_saved or not math.isfinite(certificate.gap):
         raise ValueError(f"the solution has no proven gap ({certificate}); solve the problem with its default solver.")
