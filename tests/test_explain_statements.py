@@ -164,7 +164,7 @@ def test_influence_and_slacks_agree_with_loops(name: str) -> None:
     [
         ("several", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
         ("squared", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
-        ("frobenius", {"pull": 0.7, "push": 0.3, "trace": 0.05, "frobenius": 0.4}),
+        ("frobenius", {"pull": 0.7, "push": 0.3, "trace": 0.1, "frobenius": 0.4}),
         ("pola", {"frobenius": 1.0, "threshold": 1.0, "slack": 0.3}),
         ("hard", {"frobenius": 1.0, "threshold": 1.0}),
         ("itml", {"divergence": 1.0, "slack": 0.4}),
