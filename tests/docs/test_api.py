@@ -46,6 +46,18 @@ def test_every_public_name_has_an_example():
     assert set(STORED) <= NAMES
 
 
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_public_names_and_their_methods_are_documented(name):
+    """Ruff does not ask for it, because docstrings of what is internal are there for a reason only."""
+    module, _, attribute = name.rpartition(".")
+    public = getattr(importlib.import_module(module), attribute)
+    members = {member: getattr(public, member) for member in dir(public) if not member.startswith("_")}
+    documented = [member for member, value in members.items() if callable(value) or isinstance(value, property)]
+    assert public.__doc__
+    if inspect.isclass(public):
+        assert not [member for member in documented if not inspect.getdoc(members[member])]
+
+
 @pytest.mark.parametrize("code", [pytest.param(code, id=name) for code, name in FIRST.items()])
 def test_stored_example_runs(code, given, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
