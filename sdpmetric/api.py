@@ -22,11 +22,11 @@ from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.verbs import certify, path, solve, verify
 from sdpmetric.lego.batch import LEGOBatchProblem
-from sdpmetric.lego.comparator import regret
 from sdpmetric.lego.hash_index import HashIndex
 from sdpmetric.lego.kernel_stream import KernelLEGOStream
 from sdpmetric.lego.logdet import MetricStep
 from sdpmetric.lego.problem import LEGOProblem
+from sdpmetric.lego.regret import regret
 from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.lmnn.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem

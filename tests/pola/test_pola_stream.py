@@ -9,9 +9,10 @@ from pola_oracle import Threshold, project_cone, project_margin, separable, upda
 from seeds import blocks
 
 import sdpmetric as sm
-from sdpmetric.lego.comparator import comparator, least_loss
+from sdpmetric.core.run import Budget
 from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.pola.problem import POLAProblem
+from sdpmetric.pola.regret import comparator, least_loss
 
 
 def distance(first: Threshold, second: Threshold) -> float:
@@ -82,7 +83,8 @@ def check_inseparable(problem: POLAProblem, order: np.ndarray, gamma: float) -> 
     stream.partial_fit(problem.X, problem.pairs[order], problem.similar[order])
     assert np.abs(stream.metric - point.metric).max() <= 1e-9 * max(1.0, np.abs(point.metric).max())
     assert abs(stream.threshold - point.threshold) <= rounding(point.threshold)
-    objective, lower = comparator(in_order(problem, order), gamma, 1e-6)
+    optimum = comparator(in_order(problem, order), gamma, Budget())
+    objective, lower = optimum.objective, optimum.lower_bound
     assert lower - rounding(lower) <= objective <= lower + 1e-6 * objective
     assert stream.cumulative_loss <= stream.bound(objective) * (1 + 1e-9)
     return stream.cumulative_loss / stream.bound(objective)
@@ -173,6 +175,16 @@ def test_regret_by_the_solver() -> None:
         sm.regret(problem, solution, beta=0.3)
     with pytest.raises(TypeError, match="no regret bound"):
         sm.regret(sm.LMNNProblem.from_labels(problem.X, np.arange(15) % 2), solution)
+
+
+def test_regret_within_a_time_limit() -> None:
+    problem, order = random_stream(3)
+    stream = in_order(problem, order)
+    solution = sm.solve(stream, solver="online")
+    hurried = sm.regret(stream, solution, max_time=1e-9)
+    assert hurried.objective == solution.objective
+    assert hurried.lower_bound <= sm.regret(stream, solution).lower_bound
+    assert hurried.regret_bound is None or hurried.regret_bound >= solution.objective
 
 
 def test_contradicting_pairs_cost_every_metric_something() -> None:
@@ -323,12 +335,12 @@ def test_regret_bound_with_gamma_counts_the_gamma() -> None:
     problem = sm.POLAProblem([[0.0], [0.3]], [[0, 1]] * 30, [False] * 30)
     solution = sm.solve(problem, solver="online", gamma=100.0)
     judged = sm.regret(problem, solution, gamma=100.0)
-    objective, minimum = comparator(problem, 100.0)
-    assert judged.objective > 20.0 * 2.0 * problem.radius * objective
+    optimum = comparator(problem, 100.0, Budget())
+    assert judged.objective > 20.0 * 2.0 * problem.radius * optimum.objective
     assert judged.objective <= judged.regret_bound
-    assert judged.regret_bound == pytest.approx(2.0 * (problem.radius + 100.0) * minimum, rel=1e-5)
+    assert judged.regret_bound == pytest.approx(2.0 * (problem.radius + 100.0) * optimum.lower_bound, rel=1e-5)
 
 
 def test_pairs_that_nearly_contradict_each_other_cost_nothing() -> None:
     problem = sm.POLAProblem([[0, 0], [1, 0], [0.5, 1e-11]], [[0, 1], [0, 2]], [True, False])
-    assert least_loss(problem) == 0.0
+    assert least_loss(problem, Budget()) == 0.0
