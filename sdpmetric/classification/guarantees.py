@@ -245,8 +245,7 @@ def _labeled(distances: ArrayLike, similar: ArrayLike) -> tuple[FloatArray, Bool
     values = values if values.dtype.kind == "f" else values.astype(np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(f"distances must be finite numbers, one for each pair, got an array of shape {values.shape}.")
-    if len(labels) != len(values):
-        raise ValueError(f"similar has {len(labels)} labels for {len(values)} pairs; pass one for each.")
+    validation.check_count("similar", len(labels), len(values), "pair")
     if labels.dtype.kind not in "biuf" or not (np.isin(labels, (0, 1)).all() or np.isin(labels, (-1, 1)).all()):
         raise ValueError("similar must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")
     return values, labels > 0

@@ -98,10 +98,7 @@ def nearest_neighbors(
 
 def check_width(queries: NDArray[np.floating], train: NDArray[np.floating]) -> None:
     """Refuse queries with other features than the training examples have."""
-    if queries.shape[1] != train.shape[1]:
-        raise ValueError(
-            f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the same ones."
-        )
+    validation.check_width("X", queries, train.shape[1], "X_train")
 
 
 def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[np.integer]:

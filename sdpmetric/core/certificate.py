@@ -9,10 +9,8 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import ClassVar, Self, cast
 
-import numpy as np
-
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import gaps, html
+from sdpmetric.core import gaps, html, validation
 from sdpmetric.core.files import check_values
 from sdpmetric.core.gaps import absolute_gap
 from sdpmetric.core.status import Status
@@ -422,11 +420,8 @@ def check_triplet_multipliers(dual: Multipliers) -> Dual:
     return dual
 
 
-def check_multipliers(dual: Multipliers, n: int, what: str) -> FloatArray:
-    """Multipliers of a statement that lists its constraints, (n,), float64."""
+def check_multipliers(dual: Multipliers, shape: tuple[int, ...], what: str) -> FloatArray:
+    """Multipliers of a statement that lists its constraints, of a shape, float64."""
     if isinstance(dual, Dual):
-        raise TypeError(f"dual must be an array of {n} {what}; this problem has no triplets.")
-    values = np.asarray(dual, dtype=np.float64)
-    if values.shape != (n,) or not np.isfinite(values).all():
-        raise ValueError(f"dual must be {n} finite {what}, got shape {values.shape}.")
-    return values
+        raise TypeError(f"dual must be an array of shape {shape}, {what}; this problem has no triplets.")
+    return validation.check_matrix("dual", dual, shape, what)

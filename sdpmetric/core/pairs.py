@@ -158,14 +158,14 @@ def _different_rows(pairs: ArrayLike, n: int) -> IndexArray:
 
 def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
     """Flags of pairs, bool or +1 and -1, as bool; (p,)."""
-    given = np.asarray(unmasked("similar", similar))
-    if given.shape != (n_pairs,):
-        raise ValueError(f"similar has shape {given.shape} for {n_pairs} pairs; pass one value per pair.")
-    if given.dtype.kind == "b":
-        return given.copy()
-    if given.dtype.kind not in "iuf" or not np.isin(given, (-1, 1)).all():
+    flags = np.asarray(unmasked("similar", similar))
+    if flags.shape != (n_pairs,):
+        raise ValueError(f"similar must have shape ({n_pairs},), one flag for each pair, got {flags.shape}.")
+    if flags.dtype.kind == "b":
+        return flags.copy()
+    if flags.dtype.kind not in "iuf" or not np.isin(flags, (-1, 1)).all():
         raise ValueError("similar must be bool, or +1 for similar and -1 for dissimilar pairs.")
-    return np.asarray(given > 0)
+    return np.asarray(flags > 0)
 
 
 def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:

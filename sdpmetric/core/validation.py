@@ -75,8 +75,7 @@ def check_made(statement: str, name: str, value: object, method: str) -> None:
 def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
     """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
     labels = column_or_1d(unmasked("y", y), warn=False)
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels for {n} rows of X; pass one label per row.")
+    check_count("y", len(labels), n)
     check_names("y", labels)
     check_classification_targets(labels)
     classes, index = np.unique(labels, return_inverse=True)
@@ -236,10 +235,22 @@ def check_positive(name: str, value: float, remedy: str = "") -> float:
     return number
 
 
+def check_count(name: str, count: int, n: int, per: str = "row of X") -> None:
+    """Raise an error unless there is one entry for each of n things."""
+    if count != n:
+        raise ValueError(f"{name} has {count} entries; pass one for each {per}, {n} in all.")
+
+
+def check_width(name: str, rows: NDArray[np.generic], d: int, owner: str) -> None:
+    """Raise an error unless rows have the d features that `owner` has."""
+    if rows.shape[1] != d:
+        raise ValueError(f"{name} has {rows.shape[1]} features, and {owner} has {d}; pass the same ones.")
+
+
 def check_kind(name: str, value: object, kind: type, remedy: str = "") -> None:
     """Raise a TypeError unless the value is of a class."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{remedy}.")
+        raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{remedy and '; '}{remedy}.")
 
 
 def _fits(array: NDArray[np.generic], shape: Shape) -> bool:

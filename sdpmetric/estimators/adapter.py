@@ -139,9 +139,8 @@ class Adapter(SolvedEstimator):
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
         d, spread = X.shape[1], mean_squared_distance(X)
         scale = SPREAD / spread if spread > 0.0 else 1.0
-        M0 = scale * np.eye(d) if isinstance(self.prior, str) else validation.real_array("prior", self.prior)
-        if M0.shape != (d, d):
-            raise ValueError(f"prior must be 'identity' or a symmetric ({d}, {d}) matrix, got shape {M0.shape}.")
+        named = isinstance(self.prior, str)
+        M0 = scale * np.eye(d) if named else validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
         size = float(np.sum(M0 * M0)) / d
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 

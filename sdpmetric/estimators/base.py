@@ -429,8 +429,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _distance(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         points = check_array([u, v], dtype=np.float64)
-        if points.shape[1] != self.n_features_in_:
-            raise ValueError(f"u and v have {points.shape[1]} features; the metric is for {self.n_features_in_}.")
+        validation.check_width("u", points, self.n_features_in_, "the metric")
         first, second = self._embed(points)
         distance = float(np.linalg.norm(first - second))
         return distance * distance if squared else distance

@@ -650,8 +650,7 @@ def _warn_of_common_examples(index: NDArray[np.intp]) -> None:
 def _similar(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """The labels of dissimilar and similar pairs, and which of n pairs are similar."""
     labels = column_or_1d(y)
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels for {n} pairs; pass one for each.")
+    validation.check_count("y", len(labels), n, "pair")
     for classes in (np.array([False, True]), np.array([-1, 1]), np.array([0, 1])):
         alike = classes.dtype.kind == labels.dtype.kind or (labels.dtype.kind in "iuf" and classes.dtype.kind == "i")
         if alike and np.isin(labels, classes).all():

@@ -85,9 +85,9 @@ class HashIndex:
         random_state: int = 0,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        G = np.asarray(components, dtype=np.float64)
-        if G.ndim != 2 or 0 in G.shape or not np.isfinite(G).all():
-            raise ValueError(f"components must be a finite matrix of shape (r, d), got shape {G.shape}.")
+        G = validation.check_matrix("components", components, ("r", "d"))
+        if not G.size:
+            raise ValueError(f"components must have rows and columns, got shape {G.shape}.")
         if np.abs(G).max() > LARGEST:
             raise ValueError(f"components has an entry of {np.abs(G).max():.3g}, too large to be squared; scale it.")
         self.n_bits = validation.check_integer("n_bits", n_bits, high=1024)
@@ -120,16 +120,14 @@ class HashIndex:
         self
         """
         data = validation.check_data(X)
-        if data.shape[1] != self.n_features:
-            raise ValueError(f"X has {data.shape[1]} features, but this index has {self.n_features}; pass as many.")
+        validation.check_width("X", data, self.n_features, "this index")
         if ids is None and self._next_id + len(data) - 1 > np.iinfo(np.int64).max:
             raise ValueError(
                 f"the ids that follow the largest one so far, {self._next_id - 1}, do not fit into 64-bit integers; "
                 "pass ids=."
             )
         names = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_names(ids)
-        if len(names) != len(data):
-            raise ValueError(f"there are {len(names)} ids for {len(data)} rows of X; pass one id per row.")
+        validation.check_count("ids", len(names), len(data))
         if len(known := [i for i in names.tolist() if i in self._upkeep.table.slots]):
             raise ValueError(f"id {known[0]} is in the index already; remove it first, or choose another.")
         with np.errstate(over="ignore"):  # said in a sentence below

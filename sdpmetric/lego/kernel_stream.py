@@ -153,8 +153,8 @@ class KernelLEGOStream(LogDetCounts):
 
     def _data(self, X: ArrayLike) -> FloatArray:
         data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
-        if self._support is not None and data.shape[1] != self._support.shape[1]:
-            raise ValueError(f"X has {data.shape[1]} features, but this stream began with {self._support.shape[1]}.")
+        if self._support is not None:
+            validation.check_width("X", data, self._support.shape[1], "this stream")
         return data
 
     def _take(

@@ -247,8 +247,7 @@ class LogDetStream(LogDetCounts):
 
     def _data(self, X: ArrayLike) -> FloatArray:
         data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
-        if data.shape[1] != self.n_features:
-            raise ValueError(f"X has {data.shape[1]} features, but this stream began with {self.n_features}.")
+        validation.check_width("X", data, self.n_features, "this stream")
         return data
 
     def _difference(self, u: ArrayLike, v: ArrayLike) -> FloatArray:

@@ -193,7 +193,7 @@ class LEGOProblem(Problem):
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         (misses,), clip = self.losses.total.slopes(L), self.losses.total.losses[0].clip
-        a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
+        a = check_multipliers(misses if dual is None else dual, (len(misses),), "multipliers, one for each pair")
         return DualityCertificate(
             objective=self.losses.total.highest(self.X, L, None, validation.given_metric(metric, primal_residual)),
             lower_bound=self.lower_bound(a),

@@ -253,8 +253,7 @@ def check_targets(y: ArrayLike, n: int) -> FloatArray:
         values = np.asarray(column_or_1d(validation.numbers("y", y), warn=False), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must be one number per row, a continuous target ({error}).") from error
-    if len(values) != n:
-        raise ValueError(f"y has {len(values)} targets for {n} rows of X; pass one target per row.")
+    validation.check_count("y", len(values), n)
     if not np.isfinite(values).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
     if (values == values[0]).all():

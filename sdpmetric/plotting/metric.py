@@ -120,12 +120,10 @@ class MetricDisplay:
             raise ValueError(f"features must be two different integers from 0 to {d - 1}, got {features!r}.")
         first, second = (int(feature) for feature in features)
         labels = None if y is None else np.asarray(y).ravel()
-        if labels is not None and len(labels) != len(data):
-            raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
+        if labels is not None:
+            validation.check_count("y", len(labels), len(data))
         if centers is not None:
-            origins = np.asarray(centers, dtype=np.float64)
-            if origins.shape != (len(L), d):
-                raise ValueError(f"centers must be one row of {d} for each of {len(L)} metrics, got {origins.shape}.")
+            origins = validation.check_matrix("centers", centers, (len(L), d), "a row for each metric")
         else:
             means = _class_means(data, labels)
             origins = means if len(L) == len(means) > 1 else np.tile(data.mean(axis=0), (len(L), 1))

@@ -91,8 +91,7 @@ class NeighborsDisplay:
         """
         data, Z = before_and_after(learned, X)
         labels = np.asarray(y).ravel()
-        if len(labels) != len(data):
-            raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
+        validation.check_count("y", len(labels), len(data))
         side = math.isqrt(data.shape[1])
         if images is None and side * side != data.shape[1]:
             raise ValueError(
@@ -105,14 +104,9 @@ class NeighborsDisplay:
             count = validation.check_integer("examples", examples, high=len(data))
             rows = np.sort(validation.generator(random_state).choice(len(data), count, replace=False))
         else:
-            rows = np.asarray(examples)
-            if (
-                rows.ndim != 1
-                or not rows.size
-                or rows.dtype.kind not in "iu"
-                or not 0 <= rows.min() <= rows.max() < len(data)
-            ):
-                raise ValueError(f"examples must be row numbers from 0 to {len(data) - 1}, got {examples!r}.")
+            rows = validation.check_rows("examples", examples, len(data)).astype(np.int64)
+            if not len(rows):
+                raise ValueError("examples is empty; pass a number of examples, or row numbers.")
         nearest = [_nearest(P, rows, n_neighbors) for P in (data, Z)]
         return cls(pictures, labels, rows, *nearest).plot(ax)
 

@@ -167,8 +167,7 @@ class PairStream:
 
     def _check_data(self, X: ArrayLike) -> NDArray[np.floating]:
         data = validation.check_data(X)
-        if data.shape[1] != self.n_features:
-            raise ValueError(f"X has {data.shape[1]} features, but this stream has {self.n_features}; pass as many.")
+        validation.check_width("X", data, self.n_features, "this stream")
         return data
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:

@@ -119,14 +119,9 @@ class FRMLStream(FactorStream):
         """
         q = check_vector("query", query, self.n_features)
         near = check_vector("relevant", relevant, self.n_features)
-        rows = np.ascontiguousarray(irrelevant, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features or not len(rows):
-            raise ValueError(
-                f"irrelevant must be at least one row of {self.n_features} features, got shape {rows.shape}; a query "
-                "without irrelevant items has no loss; leave it out."
-            )
-        if not np.isfinite(rows).all():
-            raise ValueError("irrelevant contains NaN or infinity; drop those items or fill them in.")
+        rows = validation.check_matrix("irrelevant", irrelevant, ("m", self.n_features))
+        if not len(rows):
+            raise ValueError("irrelevant is empty; a query without irrelevant items has no loss; leave it out.")
         validation.check_entries("irrelevant", rows)
         n = len(rows)
         weights = self._weights(n, float(n))

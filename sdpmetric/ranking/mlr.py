@@ -322,7 +322,7 @@ class MLRProblem(Problem):
         d = self.X.shape[1]
         given = np.asarray(dual, dtype=np.float64) if not hasattr(dual, "triplets") else np.zeros(0)
         count = max(1, given.size // (1 + d * d))
-        rows = check_multipliers(given.ravel(), count * (1 + d * d), "numbers, a multiplier and a (d, d) factor each")
+        rows = check_multipliers(given.ravel(), (count * (1 + d * d),), "a multiplier and a (d, d) factor each")
         table = rows.reshape(count, 1 + d * d)
         factors = [one.reshape(d, d) for one in table[:, 1:]]
         return table[:, 0], [one[one.any(axis=1)] for one in factors]

@@ -26,6 +26,6 @@ def check_rankings(
             f"relevance has {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there "
             f"are {n_queries} queries, {'the rows of X' if asked is None else 'given apart from X'}."
         )
-    if asked is not None and asked.shape[1] != data.shape[1]:
-        raise ValueError(f"queries have {asked.shape[1]} features, but X has {data.shape[1]}; both need the same ones.")
+    if asked is not None:
+        validation.check_width("queries", asked, data.shape[1], "X")
     return data, related, asked

@@ -85,14 +85,14 @@ def evaluate(
     distances as scores, ties included. Within a tie at the k-th place precision is the mean over all orders, as in
     ``ndcg_score``. Distances are sums of squares of differences, without cancellation.
     """
-    X = _matrix("items", items)
+    X = validation.check_matrix("items", items, ("n", "d"))
     related = Relevance.of(relevance, len(X))
     if (queries is None) != related.leave_one_out:
         raise ValueError(
             "queries must be given if relevance is between queries and items, and not given if the items are the "
             "queries (relevance.leave_one_out)."
         )
-    Q = X if queries is None else _matrix("queries", queries, X.shape[1])
+    Q = X if queries is None else validation.check_matrix("queries", queries, ("q", X.shape[1]))
     if len(Q) != related.n_queries:
         raise ValueError(f"relevance has {related.n_queries} queries, but there are {len(Q)} rows of queries.")
     wanted = _ranks(ks)
@@ -134,9 +134,7 @@ def _spaces(
     if sum(given is not None for given in (components, metric, similarity)) > 1:
         raise ValueError("pass at most one of components=, metric= and similarity=.")
     if similarity is not None:
-        S = _matrix("similarity", similarity, d)
-        if len(S) != d:
-            raise ValueError(f"similarity must have shape ({d}, {d}), got {S.shape}.")
+        S = validation.check_matrix("similarity", similarity, (d, d))
         with np.errstate(over="ignore", invalid="ignore"):
             left = Q @ S
             products = float(np.abs(left).max(initial=0.0)) * float(np.abs(X).max(initial=0.0)) * d
@@ -144,14 +142,10 @@ def _spaces(
             raise ValueError("similarities of these queries and items overflow; scale the features or the similarity.")
         return left, X, True
     if metric is not None:
-        M = _matrix("metric", metric, d)
-        if len(M) != d or np.abs(M - M.T).max() > 1e-6 * np.abs(M).max():
-            raise ValueError(f"metric must be a symmetric ({d}, {d}) matrix; pass a factor as components=.")
-        if psd.smallest_eigenvalue(M) < -1e-6 * psd.largest_eigenvalue(M):
-            raise ValueError("metric is not positive semidefinite; pass a matrix that is not a metric as similarity=.")
-        L = psd.factor(M)
+        validation.check_point(None, metric, d)
+        L = psd.factor(np.asarray(metric, dtype=np.float64))
     elif components is not None:
-        L = _matrix("components", components, d)
+        L, _ = validation.check_point(components, None, d)
     else:
         return *_scaled(Q, X), False
     with np.errstate(over="ignore", invalid="ignore"):
@@ -177,16 +171,6 @@ def _ranks(ks: Sequence[int]) -> tuple[int, ...]:
     if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 1)):
         raise ValueError(f"ks must be a sequence of positive integers, for example (1, 10), got {ks!r}.")
     return tuple(sorted({int(k) for k in given}))
-
-
-def _matrix(name: str, given: ArrayLike, d: int | None = None) -> FloatArray:
-    array = np.ascontiguousarray(validation.real_array(name, given))
-    if array.ndim != 2 or (d is not None and array.shape[1] != d):
-        columns = "d" if d is None else str(d)
-        raise ValueError(f"{name} must be a matrix with {columns} columns, one for each feature, got {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contain NaN or infinity; drop those rows or fill them in.")
-    return array
 
 
 RankLoss = Literal["warp", "auc"]

@@ -29,11 +29,7 @@ def check_draws(
     asked = items if queries is None else np.asarray(validation.check_data(queries), dtype=np.float64)
     for name, rows in (("X", items), ("queries", asked)):
         validation.check_entries(name, rows)
-        if rows.shape[1] != n_features:
-            raise ValueError(
-                f"{name} has {rows.shape[1]} features, but this learner was made for {n_features}; "
-                "a stream cannot change its dimension, make a new learner."
-            )
+        validation.check_width(name, rows, n_features, "this learner, which cannot change its dimension,")
     if (queries is None) != related.leave_one_out or len(asked) != related.n_queries:
         raise ValueError(
             f"relevance has {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there are "
@@ -55,16 +51,14 @@ def start_factor(init: ArrayLike | None, n_components: int, n_features: int, sta
     if init is None:
         normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
         return np.ascontiguousarray(np.linalg.qr(normal)[0].T)
-    if np.shape(init) != (n_components, n_features):
-        raise ValueError(f"init must have shape ({n_components}, {n_features}), got {np.shape(init)}.")
-    L, _ = validation.check_point(init, None, n_features)
+    L = validation.check_matrix("init", init, (n_components, n_features))
     sigma = np.linalg.svd(L, compute_uv=False)
     if not sigma[-1] > 1e-6 * sigma[0]:
         raise ValueError(
             f"init has a smaller rank than its {n_components} rows (singular values {sigma[0]:.3g} to "
             f"{sigma[-1]:.3g}), and steps keep the rank; pass rows that are independent."
         )
-    return np.ascontiguousarray(L.copy())
+    return L
 
 
 def seed(random_state: int | None) -> NDArray[np.uint64]:

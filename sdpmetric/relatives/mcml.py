@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, Multipliers
+from sdpmetric.core.certificate import Certificate, Multipliers, check_multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.well_posed import SampleSize, caution
@@ -103,9 +103,8 @@ class MCMLProblem(MetricProblem):
 
     def read_dual(self, dual: Multipliers) -> list[FloatArray]:
         """Multipliers from distributions."""
-        n, q = len(self.X), np.asarray(dual, dtype=np.float64)
-        if q.shape != (n, n) or not np.isfinite(q).all():
-            raise ValueError(f"dual must be a finite ({n}, {n}) array of probabilities, got shape {q.shape}.")
+        n = len(self.X)
+        q = check_multipliers(dual, (n, n), "probabilities")
         rows = q[~np.eye(n, dtype=bool)].reshape(n, -1)
         return [(self._term.row_weights * (rows - self._term.ideal)).ravel()]
 

@@ -177,7 +177,7 @@ class MMCProblem(MetricProblem):
 
     def read_dual(self, dual: Multipliers) -> list[FloatArray]:
         """Multipliers of different examples, at about the multiple of them that proves most."""
-        a = check_multipliers(dual, len(self._differ), "multipliers, one per dissimilar pair")[self._differ]
+        a = check_multipliers(dual, (len(self._differ),), "multipliers, one per dissimilar pair")[self._differ]
         if not (largest := float(a.max())) > 0.0:
             return [np.zeros_like(a)]
         T = self.dual.slack.descent_coordinates

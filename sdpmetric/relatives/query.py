@@ -88,9 +88,7 @@ class QueryProblem(Problem):
     ) -> None:
         data = validation.check_examples(X)
         d = data.shape[1]
-        W0 = np.eye(d) if to is None else validation.real_array("to", to)
-        if W0.shape != (d, d) or not np.isfinite(W0).all():
-            raise ValueError(f"to must be a finite ({d}, {d}) array, the map W0 of queries, got shape {W0.shape}.")
+        W0 = np.eye(d) if to is None else validation.check_matrix("to", to, (d, d), "the map W0 of queries")
         if loss == "hard":
             raise ValueError("loss='hard' is for metrics; use 'hinge' with a small weight frobenius=.")
         weight = validation.check_number("frobenius", frobenius, np.finfo(np.float64).tiny)
@@ -145,10 +143,7 @@ class QueryProblem(Problem):
         d = self.X.shape[1]
         if metric is not None:
             raise ValueError(f"metric= is for metrics; pass the map of queries as components=W.T, ({d}, {d}).")
-        L, residual = super().check_point(components, None)
-        if len(L) != d:
-            raise ValueError(f"components must have shape ({d}, {d}), those of W.T, got {L.shape}.")
-        return L, residual
+        return validation.check_matrix("components", components, (d, d), "those of W.T"), 0.0
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the sum at ``components = W.T``."""
@@ -184,7 +179,7 @@ class QueryProblem(Problem):
         """Given multipliers, or slopes of the losses at some excess."""
         loss = self.terms[0]
         if dual is not None:
-            return [check_multipliers(dual, loss.size, "multipliers of the triplets")]
+            return [check_multipliers(dual, (loss.size,), "multipliers of the triplets")]
         return [loss.smoothed(u, width)[1] for width in (WIDTHS if loss.kinked else WIDTHS[:1])]
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:

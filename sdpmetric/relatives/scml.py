@@ -59,10 +59,10 @@ class SCMLProblem(MetricProblem):
         sparsity: float = 1e-3,
         weights: ArrayLike | None = None,
     ) -> None:
-        rows, B = np.asarray(triplets), validation.real_array("bases", bases)
+        rows, B = np.asarray(triplets), validation.check_matrix("bases", bases, ("k", "d"))
         lengths = np.linalg.norm(B, axis=-1, keepdims=True)
-        if B.ndim != 2 or not np.isfinite(B).all() or not (lengths > 0.0).all():
-            raise ValueError(f"bases must be a (k, d) array of finite rows that are not 0, got shape {B.shape}.")
+        if not (lengths > 0.0).all():
+            raise ValueError("bases must be directions; some row of it is 0.")
         trace = validation.check_number("sparsity", sparsity, np.finfo(np.float64).tiny) * terms.Trace()
         w = np.ones(len(rows)) if weights is None else check_mean_weights("weights", weights, len(rows), "triplet")
         hinge = terms.QuadrupletHinge if rows.shape[1:] == (4,) else terms.TripletHinge

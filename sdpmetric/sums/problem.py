@@ -338,7 +338,7 @@ class MetricProblem(Problem):
 
     def read_dual(self, dual: Multipliers) -> list[FloatArray]:
         """Multipliers, loss by loss, from the form that `certify` takes."""
-        return self.total.split(check_multipliers(dual, self.total.n_multipliers, "multipliers of the losses"))
+        return self.total.split(check_multipliers(dual, (self.total.n_multipliers,), "multipliers of the losses"))
 
     # -- the certificate ----------------------------------------------------------------------------------------
 

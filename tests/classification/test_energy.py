@@ -106,7 +106,7 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     ("changes", "words"),
     [
         ({"X": np.zeros((0, 3))}, "minimum of 1"),
-        ({"X": np.zeros((2, 2))}, "queries have 2 features and the training examples 3"),
+        ({"X": np.zeros((2, 2))}, "X has 2 features, and X_train has 3"),
         ({"X": np.full((2, 3), np.nan)}, "NaN"),
         ({"components": np.full((3, 3), np.inf)}, "NaN or infinity"),
         ({"components": np.ones((2, 3, 3))}, "pass regions="),
@@ -116,13 +116,13 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
         ({"push_weight": 1.5}, "at most 1"),
         ({"target_neighbors": np.full((19, 1), 40)}, "outside"),
         ({"y_train": np.zeros(19)}, "one class"),
-        ({"y_train": np.zeros(18)}, "18 labels for 19 rows"),
-        ({"components": np.eye(3)[0]}, r"components must have shape \(r, 3\)"),
+        ({"y_train": np.zeros(18)}, "18 entries"),
+        ({"components": np.eye(3)[0]}, "components must have"),
         ({"X_train": np.full((19, 3), 1e308), "components": 1e200 * np.eye(3)}, "overflow"),
         ({"target_neighbors": np.full((19, 2), -1)}, "names no neighbors"),
         ({"target_neighbors": [[-1, -3]] * 19}, "outside 0..18; .* -1 where a row has fewer"),
         ({"target_neighbors": [[1], [2, 3]]}, "rows of equal length"),
-        ({"target_neighbors": np.zeros((19, 1))}, "integer index array"),
+        ({"target_neighbors": np.zeros((19, 1))}, "integer array"),
     ],
 )
 @pytest.mark.filterwarnings("error")

@@ -162,7 +162,7 @@ def test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_f
         ({"control": "recall"}, "control must be"),
         ({"distances": [1.0, np.nan]}, "finite"),
         ({"similar": [0, 2]}, "similar must be"),
-        ({"similar": [0]}, "1 labels for 2 pairs"),
+        ({"similar": [0]}, "1 entries"),
     ],
 )
 def test_bad_arguments_are_sentences(change, reason):

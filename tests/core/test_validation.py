@@ -79,7 +79,7 @@ REFUSED = [
     ("[Ss]parse data was passed for X, but dense data is required.*toarray", {"X": sp.coo_array(X)}),
     (r"one class only \('a'\).*at least two", {"y": ["a"] * N}),
     (r"one class only \(7\)", {"y": np.full(N, 7)}),
-    ("12 labels for 13 rows", {"y": Y[:-1]}),
+    ("12 entries", {"y": Y[:-1]}),
     ("1d array", {"y": np.stack([Y, Y], axis=1)}),
     ("y contains NaN.*drop", {"y": np.where(Y == 0, np.nan, Y)}),
     ("y contains NaN or infinity", {"y": np.where(Y == 0, np.inf, Y)}),

@@ -182,7 +182,7 @@ class Several:
 @pytest.mark.parametrize(
     ("draw", "sentence"),
     [
-        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y[:-1]), "177 labels for 178 rows"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y[:-1]), "177 entries"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X[:, 1:], y), "X has 12 features and the metric 13"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, example=178), "example must be a row from 0 to 177"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, n_neighbors=90), "n_neighbors=90"),
@@ -214,7 +214,7 @@ class Several:
             lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=0),
             "at most 178",
         ),
-        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=[178]), "0 to 177"),
+        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=[178]), "outside"),
         (
             lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], n_neighbors=178),
             "at most 177",

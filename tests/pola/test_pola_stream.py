@@ -280,7 +280,7 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         ((X, [[0, 4]], [1]), r"outside 0\.\.3"),
         ((X, [[2, 2]], [1]), "repeats a row"),
         ((X, [[0, 1]], [0]), r"\+1"),
-        ((X, [[0, 1]], [1, 1]), "one value per pair"),
+        ((X, [[0, 1]], [1, 1]), "one flag for each pair"),
         ((1e40 * X, [[0, 1]], [-1]), "overflow") if make is sm.POLAStream else ((X, [], []), "empty"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -117,7 +117,7 @@ def test_queries_that_cannot_be_ranked_are_refused_or_left_out():
         (lambda: ranking.evaluate(np.full((2, 2), np.nan), [0, 1]), "NaN"),
         (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1, 1]), "has 5 items, but X has 4"),
         (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], np.eye(4)), "not given if the items are"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], components=np.eye(3)), "4 columns"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], components=np.eye(3)), r"shape \(r, 4\)"),
         (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], metric=-np.eye(4)), "not positive semidefinite"),
         (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], metric=np.eye(4), similarity=np.eye(4)), "at most one"),
         (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=(0,)), "positive integers"),

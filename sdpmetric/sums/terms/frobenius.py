@@ -43,9 +43,9 @@ class Frobenius(Regularizer):
         d = X.shape[1]
         if self.to is None:
             return replace(self, to=np.zeros((d, d)))
-        M0 = validation.real_array(f"to= of {self.name}", self.to)
-        if M0.shape != (d, d) or not np.isfinite(M0).all() or np.abs(M0 - M0.T).max() > 1e-9 * np.abs(M0).max():
-            raise ValueError(f"to= of {self.name} must be a finite symmetric ({d}, {d}) matrix, got shape {M0.shape}.")
+        M0 = validation.check_matrix(f"to= of {self.name}", self.to, (d, d))
+        if np.abs(M0 - M0.T).max() > 1e-9 * np.abs(M0).max():
+            raise ValueError(f"to= of {self.name} must be symmetric.")
         validation.check_entries(f"to= of {self.name}", M0)
         return replace(self, to=psd.symmetrize(M0))
 

@@ -236,15 +236,12 @@ class Collapse(_Softmax):
 
     def _checked(self, neighbors: ArrayLike, n: int) -> IndexArray:
         """Row numbers of different other examples, (n, m)."""
-        rows = np.asarray(neighbors)
-        fits = rows.ndim == 2 and len(rows) == n and rows.size > 0 and rows.dtype.kind in "iu"
-        if not fits or rows.min() < 0 or rows.max() >= n:
-            raise ValueError(f"neighbors of {self.name} must be ({n}, m) row numbers of X, got shape {rows.shape}.")
+        rows = validation.check_rows(f"neighbors of {self.name}", neighbors, n, (n, "m"))
         several = np.sort(np.column_stack([rows, np.arange(n)]), axis=1)
         if (repeated := (several[:, 1:] == several[:, :-1]).any(axis=1)).any():
             first = int(repeated.argmax())
             raise ValueError(f"neighbors of {self.name} name an example twice, or itself, in row {first}; name others.")
-        return rows.astype(np.int32)
+        return rows
 
     def describe(self) -> str:
         """Say in a few words what the term is."""
