@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -18,6 +17,7 @@ from sdpmetric.classification import loops
 from sdpmetric.classification.nearest import check_regions, check_width
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
+from sdpmetric.engine.cached import cached
 
 # Distances by which the target neighbors of a query are found.
 QueryNeighbors = Literal["metric", "euclidean"]
@@ -170,7 +170,7 @@ class _State:
         named = None if by_metric else _nearest_of_classes(centered[order], centered_queries, starts, k)
         return cls(classes, starts, metric_of_class, embedded, embedded_queries, reach, k, mu, named)
 
-    @cached_property
+    @cached
     def chunks(self) -> NDArray[np.int64]:
         """Where the chunks of each class begin; see `loops.scan`."""
         return np.concatenate([[0], np.cumsum(-(-np.diff(self.starts) // loops.CHUNK))])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -22,6 +21,7 @@ from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.read_only import read_only
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.dependence import described
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
@@ -172,7 +172,7 @@ class Problem(ABC):
                 raise ValueError(f"{name} is too large: squared distances or the trace overflow; scale it down.")
         return self.check_point(components, metric)
 
-    @cached_property
+    @cached
     def _ranges(self) -> FloatArray:
         """The largest difference of two examples in each feature, (d,)."""
         return np.asarray(np.ptp(np.asarray(self.X, dtype=np.float64), axis=0))
@@ -263,7 +263,7 @@ class Problem(ABC):
             "features out, or learn in the directions that vary, for example by PCA; see docs/useless_optima.md."
         )
 
-    @cached_property
+    @cached
     def centered(self) -> FloatArray:
         """The data minus a float near the mean of each feature, float64; exactly 0 where the feature is constant.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.sums.fenchel import NULL
@@ -140,13 +140,13 @@ class LEGOProblem(Problem):
         first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
         return LEGOProblem(self.X, *first, self.learning_rate, self.prior)
 
-    @cached_property
+    @cached
     def differences(self) -> FloatArray:
         """``z_t``, the difference of each pair, (p, d)."""
         X = np.asarray(self.X, dtype=np.float64)
         return X[self.pairs[:, 0]] - X[self.pairs[:, 1]]
 
-    @cached_property
+    @cached
     def root(self) -> FloatArray:
         """``G_0``, upper triangular, with ``G_0^T G_0 = A_0``."""
         return np.ascontiguousarray(np.linalg.cholesky(self.prior).T)
@@ -251,12 +251,12 @@ class LEGOProblem(Problem):
             return 0.0
         return max(0.0, proof.prove([best * raised], self.zero).value)
 
-    @cached_property
+    @cached
     def losses(self) -> MetricProblem:
         """The loss of one fixed metric, as a sum of one term."""
         return MetricProblem(self.X, DistanceTargets(self.pairs, self.targets, self.sides))
 
-    @cached_property
+    @cached
     def divergence_term(self) -> LogDet:
         """``D_ld(A, A_0)``."""
         return LogDet(to=self.prior).bind(self.X)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.well_posed import Ridge
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, Loss
 from sdpmetric.lmnn.push import Push
@@ -140,7 +140,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         assert isinstance(self.tied.source, LabeledTriplets)
         return self.tied.source
 
-    @cached_property
+    @cached
     def push(self) -> Push:
         """The hinges of the objective."""
         return replace(self.tied.push, regions=self.regions, n_regions=len(self.region_names))

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.core.well_posed import Ridge, caution
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import Part, ShardLost, current, deadline, is_late, remaining
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -104,7 +104,7 @@ class LargeMarginProblem(Problem):
         """Number of regions, and of metrics."""
         return self.push.n_regions
 
-    @cached_property
+    @cached
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs of the pull term, each once."""
         return self.source.target_pairs()
@@ -167,13 +167,13 @@ class LargeMarginProblem(Problem):
 
     # -- coordinates for solvers: there the cost is the trace ---------------------------------------------------------
 
-    @cached_property
+    @cached
     def _pull_scales(self) -> FloatArray:
         """What a unit of distance of each target pair costs."""
         w = self.source.target_weights()
         return (1 - self.push_weight) * (np.ones(len(self.target_pairs[0])) if w is None else w)
 
-    @cached_property
+    @cached
     def pull_costs(self) -> list[PullCost]:
         """The linear cost of each metric."""
         first, second = self.target_pairs
@@ -194,7 +194,7 @@ class LargeMarginProblem(Problem):
             state["_whitenings"] = [cost.coordinates for cost in self.pull_costs]
         return state
 
-    @cached_property
+    @cached
     def points(self) -> FloatArray:
         """The data in the coordinates that whiten each cost, (c n, rank), padded with zeros to one rank."""
         rank = max(cost.coordinates.rank for cost in self.pull_costs)
@@ -242,7 +242,7 @@ class LargeMarginProblem(Problem):
 
     # -- the certificate ----------------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def cones(self) -> list[DualCone]:
         """Where the dual slack of each metric is proven to be PSD; with a Frobenius term it need not be."""
         if self.frobenius:
@@ -654,7 +654,7 @@ class LMNNProblem(LargeMarginProblem):
         """The problem itself."""
         return self
 
-    @cached_property
+    @cached
     def push(self) -> Push:
         """The hinges of the objective."""
         everyone = np.zeros(len(self.X), dtype=np.int32)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.well_posed import SampleSize
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint, weighted_differences
@@ -57,7 +57,7 @@ class PullCost:
     pair_weights: FloatArray | None = None  # w_p, positive; None: 1
     whitening: psd.Whitening | None = None  # the coordinates, where another process has made them
 
-    @cached_property
+    @cached
     def scales(self) -> FloatArray:
         """``weight * w_p`` of each pair, (p,)."""
         w = np.ones(len(self.first)) if self.pair_weights is None else self.pair_weights
@@ -68,7 +68,7 @@ class PullCost:
         """How many examples the cost was learned from, and in how many directions they vary."""
         return SampleSize.of(self.X, self.first, self.second, self.scales)
 
-    @cached_property
+    @cached
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost is the identity on its range; null directions come last."""
         if self.whitening is not None:
@@ -88,13 +88,13 @@ class PullCost:
         pull = above(sum_above(products_above(self.scales, highest)), 4)
         return above(pull + product_above(self.ridge, trace_above(components, images.metric)), 2)
 
-    @cached_property
+    @cached
     def matrix(self) -> FloatArray:
         """``C``, (d, d), in the data's own coordinates."""
         pull = adjoint(self.X, self.first, self.second, self.scales)
         return pull + self.ridge * np.eye(len(pull))
 
-    @cached_property
+    @cached
     def null_groups(self) -> IndexArray:
         """Groups of examples that agree in the null space, (n,).
 
@@ -160,7 +160,7 @@ class DualCone:
         """Groups of examples, (n,): only pairs within a group may have a multiplier."""
         return self._coordinates_and_groups[1]
 
-    @cached_property
+    @cached
     def apart(self) -> IndexArray:
         """Groups of examples, (n,), every two of which are proven to differ in a direction that costs nothing."""
         pull = self.pull
@@ -178,7 +178,7 @@ class DualCone:
         """Number of coordinates."""
         return len(self.images.map.T)
 
-    @cached_property
+    @cached
     def floor(self) -> float:
         """A number below the least eigenvalue of the cost in these coordinates; 0 where none is proven positive."""
         least = self._coordinates_and_groups[0][1].least
@@ -212,7 +212,7 @@ class DualCone:
             return self.pull.whitened(components)
         return np.asarray(components @ np.linalg.pinv(self.images.map).T)
 
-    @cached_property
+    @cached
     def _coordinates_and_groups(self) -> tuple[tuple[Images, Form], IndexArray, str | None]:
         pull = self.pull
         varying = np.asarray(pull.X.any(axis=0))
@@ -338,12 +338,12 @@ class QuadraticCone(DualCone):
 
     weight: float
 
-    @cached_property
+    @cached
     def quadratic(self) -> Quadratic:
         """The cost with the Frobenius term."""
         return Quadratic(self.weight, self._coordinates_and_groups[0][1])
 
-    @cached_property
+    @cached
     def apart(self) -> IndexArray:
         """One group."""
         return np.zeros(len(self.X), dtype=np.int32)
@@ -356,7 +356,7 @@ class QuadraticCone(DualCone):
         """Components themselves."""
         return components
 
-    @cached_property
+    @cached
     def _coordinates_and_groups(self) -> tuple[tuple[Images, Form], IndexArray, str | None]:
         images = Images.of(self.X, self.pull.X, np.eye(self.X.shape[1]))
         return (images, self._cost(images)), self.apart, None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.linalg.rigorous import TINY, Form, Images, above, below, product_above, sum_above, sum_below
 from sdpmetric.lmnn.pull import DualCone
@@ -59,7 +59,7 @@ class Push:
     regions: IndexArray
     n_regions: int = 1  # c; listed triplets have one
 
-    @cached_property
+    @cached
     def duplicate_groups(self) -> IndexArray:
         """A number for each place that examples lie at, (n,): equal rows of X have equal numbers."""
         number: dict[bytes, int] = {}
@@ -72,7 +72,7 @@ class Push:
 
     # -- points: examples under their metrics -------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def blocks(self) -> Blocks:
         """The points of each metric."""
         return Blocks(len(self.X) * np.arange(self.n_regions + 1, dtype=np.int64))
@@ -277,12 +277,12 @@ class DualCandidate:
         coincident = sum_below(a[push.coincident(T)])
         return cls(push, sum_below(a), squares, forms, cones, coincident, max(1.0, headroom), given)
 
-    @cached_property
+    @cached
     def top(self) -> float:
         """Multiples up to ``1 / top`` are proven to be dual feasible: the dual slack is block diagonal."""
         return max(cone.top(form) for cone, form in zip(self.cones, self.forms, strict=True))
 
-    @cached_property
+    @cached
     def bound(self) -> tuple[float, float]:
         """The best lower bound that multiples of the multipliers prove, and the multiple, with all rounding outward.
 

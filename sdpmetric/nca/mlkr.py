@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.engine.cached import cached
 from sdpmetric.nca import loops
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 
@@ -94,7 +94,7 @@ class MLKRProblem(SoftNeighborProblem):
             f"continuous targets, {form}"
         )
 
-    @cached_property
+    @cached
     def value(self) -> Value:
         """The squared error of the mean of the neighbors' targets, which are taken minus their own mean."""
         y = np.asarray(self.targets - self.targets.mean())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.engine.cached import cached
 from sdpmetric.nca import loops
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 
@@ -179,17 +179,17 @@ class NCAProblem(SoftNeighborProblem):
 
     # -- the data as the loops want them: members of a class side by side
 
-    @cached_property
+    @cached
     def order(self) -> LongArray:
         """Examples by class, (n,); example ``order[a]`` is row a of `rows`."""
         return np.argsort(self.index, kind="stable")
 
-    @cached_property
+    @cached
     def row_classes(self) -> NDArray[np.int32] | None:
         """Class of each of the `rows`; None for continuous targets."""
         return None if len(self.targets) else self.index[self.order]
 
-    @cached_property
+    @cached
     def value(self) -> Value:
         """Minus the probability of a match, at least -1 if there is one, or minus its logarithm, at least 0."""
         weights = self.example_weights

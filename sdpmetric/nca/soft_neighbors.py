@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
+from sdpmetric.engine.cached import cached
 from sdpmetric.nca import loops
 
 # Probabilities that stand in memory at once, unless one example has more.
@@ -92,18 +92,18 @@ class SoftNeighborProblem(Problem):
 
     # -- the statement ------------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def order(self) -> LongArray:
         """Example ``order[a]`` is row a of `rows`, (n,)."""
         return np.arange(len(self.X))
 
-    @cached_property
+    @cached
     def rows(self) -> FloatArray:
         """The data in `order`, minus their mean, float64, (n, d)."""
         X = np.asarray(self.X, dtype=np.float64)
         return np.ascontiguousarray((X - X.mean(axis=0))[self.order])
 
-    @cached_property
+    @cached
     def spans(self) -> tuple[LongArray, LongArray]:
         """First and last but one row of the class of each of the `rows`, two (n,) arrays."""
         labels = self.row_classes
@@ -154,21 +154,21 @@ class SoftNeighborProblem(Problem):
             self._last[:] = L.copy(), value, gradient.copy()
         return value, gradient
 
-    @cached_property
+    @cached
     def example_weights(self) -> FloatArray:
         """Weights of the examples' values, (n,)."""
         return np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
 
-    @cached_property
+    @cached
     def _row_weights(self) -> FloatArray:
         return self.example_weights[self.order]
 
-    @cached_property
+    @cached
     def _last(self) -> list[Any]:
         """The latest full evaluation: factor, value and gradient."""
         return [None, 0.0, self.rows[:0]]
 
-    @cached_property
+    @cached
     def _row_of(self) -> LongArray:
         """The row of each example in `rows`."""
         return np.argsort(self.order)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -26,6 +25,7 @@ from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous import (
     Images,
@@ -173,12 +173,12 @@ class POLAProblem(Problem):
             f"{margin}, initial threshold {self.initial_threshold:g}"
         )
 
-    @cached_property
+    @cached
     def signs(self) -> FloatArray:
         """``y_t``: 1 for similar pairs and -1 for dissimilar ones, (p,)."""
         return np.where(self.similar, 1.0, -1.0)
 
-    @cached_property
+    @cached
     def ceilings(self) -> FloatArray:
         """The largest multipliers, (p,): the slack weight times those of the pairs, or infinity."""
         weight = math.inf if self.slack_weight is None else self.slack_weight
@@ -191,7 +191,7 @@ class POLAProblem(Problem):
         """
         return self._sum
 
-    @cached_property
+    @cached
     def _sum(self) -> MetricProblem:
         soft, start = self.slack_weight is not None, self.initial_threshold
         loss, weights = (Hinge(), self.ceilings) if soft else (Hard(), np.ones(len(self.pairs)))
@@ -201,18 +201,18 @@ class POLAProblem(Problem):
         """A factor of ``diag(A, b - 1)``, the point of `as_sum` that a metric and a threshold are, (r + 1, d + 1)."""
         return np.asarray(scipy.linalg.block_diag(components, [[math.sqrt(threshold - 1.0)]]))
 
-    @cached_property
+    @cached
     def differences(self) -> FloatArray:
         """``v_t``, the difference of each pair, (p, d)."""
         X = np.asarray(self.X, dtype=np.float64)
         return X[self.pairs[:, 0]] - X[self.pairs[:, 1]]
 
-    @cached_property
+    @cached
     def difference_rests(self) -> FloatArray:
         """What rounding took from each difference, (p, d)."""
         return exact.differences(self.X, *self.pairs.T)[1]
 
-    @cached_property
+    @cached
     def radius(self) -> float:
         """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1, rounded upward."""
         longest = above(float(np.sum(self.differences**2, axis=1).max(initial=0.0)), 3 * self.X.shape[1] + 2)
@@ -453,7 +453,7 @@ class POLAProblem(Problem):
             rigor="float",
         )
 
-    @cached_property
+    @cached
     def repeated(self) -> FloatArray:
         """Multipliers (p,) of the contradictions that need no search; zeros where there are none.
 

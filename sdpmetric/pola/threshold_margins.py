@@ -10,7 +10,6 @@ distances between examples and cost more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.engine.cached import cached
 from sdpmetric.losses import ScalarLoss
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.frobenius import Frobenius
@@ -42,7 +42,7 @@ class ThresholdMargins(MarginLoss):
         """Say in a few words what the term is."""
         return f"{self.scalar.name} over {self.size:,} margins to a threshold"
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """``1 - y_t + y_t (D(t) - D(p + 1))``."""
         K = sp.csr_array(sp.hstack([sp.diags_array(self.signs), -self.signs[:, None]], format="csr"))

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import remaining
 from sdpmetric.lazy import clarabel, scs
 from sdpmetric.lazy import cvxpy as cp
@@ -43,41 +43,41 @@ class Cones:
     exp: int = 0
     power: tuple[float, ...] = ()
 
-    @cached_property
+    @cached
     def linear(self) -> int:
         """Rows of the zero and the nonnegative cones."""
         return self.zero + self.nonneg
 
-    @cached_property
+    @cached
     def soc_blocks(self) -> list[slice]:
         """Rows of each second-order cone."""
         return _slices(self.linear, self.soc)
 
-    @cached_property
+    @cached
     def psd_blocks(self) -> list[slice]:
         """Rows of each semidefinite cone."""
         return _slices(self.linear + sum(self.soc), [k * (k + 1) // 2 for k in self.psd])
 
-    @cached_property
+    @cached
     def threes(self) -> tuple[slice, slice]:
         """The rows of exponential and of power cones."""
         exp, power = _slices(self.size - 3 * (self.exp + len(self.power)), (3 * self.exp, 3 * len(self.power)))
         return exp, power
 
-    @cached_property
+    @cached
     def size(self) -> int:
         """All rows."""
         triangles = sum(k * (k + 1) // 2 for k in self.psd)
         return self.linear + sum(self.soc) + triangles + 3 * (self.exp + len(self.power))
 
-    @cached_property
+    @cached
     def block(self) -> LongArray:
         """The number of the block of each row; each row of the zero and nonnegative cones is one."""
         sizes = [1] * self.linear + [s.stop - s.start for s in (*self.soc_blocks, *self.psd_blocks)]
         sizes += [3] * (self.exp + len(self.power))
         return np.repeat(np.arange(len(sizes)), sizes)
 
-    @cached_property
+    @cached
     def diagonal(self) -> BoolArray:
         """Rows that are not off the diagonal of a semidefinite block."""
         found = np.ones(self.size, dtype=bool)
@@ -157,18 +157,18 @@ class ConeProgram:
         """All numbers."""
         return Data(self.P, self.c, self.A, self.b)
 
-    @cached_property
+    @cached
     def radii(self) -> Data:
         """The radii, zeros where all is exact."""
         zeros = Data(*(np.zeros(v.shape) if v.ndim == 1 else sp.csr_array(v.shape) for v in self.data))
         return zeros if self.off is None else self.off
 
-    @cached_property
+    @cached
     def sizes(self) -> sp.csr_array:
         """The absolute values of A."""
         return abs(self.A)
 
-    @cached_property
+    @cached
     def transposed(self) -> sp.csr_array:
         """A', row by row."""
         return self.A.T.tocsr()

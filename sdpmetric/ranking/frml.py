@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCertificate, StationarityCertificate
 from sdpmetric.core.problem import Problem
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.lmnn.problem import LMNNProblem
@@ -133,7 +133,7 @@ class FRMLProblem(Problem):
             f"regularization {self.regularization:g}{gamma}"
         )
 
-    @cached_property
+    @cached
     def scale(self) -> float:
         """The loss of the last rank, at the mean number of irrelevant items."""
         n = len(self.X)
@@ -215,7 +215,7 @@ class FRMLProblem(Problem):
 
     # -- the convex relaxation --------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def relaxation(self) -> LMNNProblem:
         """FRML-AUC without the bound on the rank: a convex program, LMNN over all triplets (section 4.1 of the paper).
 
@@ -233,7 +233,7 @@ class FRMLProblem(Problem):
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def _weights(self) -> dict[int, FloatArray]:
         """Expected weights for each number of irrelevant items that occurs."""
         n = len(self.X)

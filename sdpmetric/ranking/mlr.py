@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_mu
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_last, is_late
 from sdpmetric.linalg.rigorous import (
     Form,
@@ -200,7 +200,7 @@ class MLRProblem(Problem):
             self._cuts[key] = self._evaluate(components, with_slope=True)[1]
         return self._cuts[key]
 
-    @cached_property
+    @cached
     def _cuts(self) -> dict[bytes, Cut]:
         """The latest cuts by their factor."""
         return {}
@@ -341,14 +341,14 @@ class MLRProblem(Problem):
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def _shares(self) -> FloatArray:
         """Weights of the queries that are asked, their sum 1."""
         asked = self.relevance.queries
         w = np.ones(len(asked)) if self.sample_weight is None else self.sample_weight[asked]
         return np.asarray(w / max(math.fsum(w), np.finfo(np.float64).tiny))
 
-    @cached_property
+    @cached
     def _points(self) -> tuple[FloatArray, FloatArray, IndexArray]:
         """Items and other queries; the same less a point amid the items, rounded once; rows of the queries asked."""
         X, asked = np.asarray(self.X, dtype=np.float64), self.relevance.queries

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import BoolArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.digest import digest
+from sdpmetric.engine.cached import cached
 
 Unanswerable = Literal["error", "exclude"]
 
@@ -217,22 +217,22 @@ class Relevance:
         """Number of queries, answerable or not."""
         return len(self.which)
 
-    @cached_property
+    @cached
     def n_relevant(self) -> LongArray:
         """Number of relevant items of each query, (m,)."""
         return self._lengths - int(self.leave_one_out)
 
-    @cached_property
+    @cached
     def n_irrelevant(self) -> LongArray:
         """Number of irrelevant items of each query, (m,)."""
         return self.n_items - self._lengths
 
-    @cached_property
+    @cached
     def queries(self) -> IndexArray:
         """Rows of the queries that have relevant and irrelevant items."""
         return np.flatnonzero((self.n_relevant > 0) & (self.n_irrelevant > 0)).astype(np.int32)
 
-    @cached_property
+    @cached
     def self_at(self) -> LongArray:
         """Position of each query in its own list, (m,); -1 where queries are not items."""
         if not self.leave_one_out:

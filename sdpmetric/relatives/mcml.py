@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from sdpmetric.core.certificate import Certificate, Multipliers, check_multiplie
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.well_posed import SampleSize, caution
+from sdpmetric.engine.cached import cached
 from sdpmetric.sums import descent
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.softmax import Collapse
@@ -78,7 +78,7 @@ class MCMLProblem(MetricProblem):
             f"{len(self.classes)} classes"
         )
 
-    @cached_property
+    @cached
     def ideal(self) -> FloatArray:
         """The ideal distribution ``p0(j | i)``, (n, n), rows sum to 1."""
         return self._square(self._term.ideal)

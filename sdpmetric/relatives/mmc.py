@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.well_posed import SampleSize, caution
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
@@ -145,7 +145,7 @@ class MMCProblem(MetricProblem):
     def _weights(self, kind: NDArray[np.bool_]) -> FloatArray:
         return np.ones(int(kind.sum())) if self.pair_weights is None else self.pair_weights[kind]
 
-    @cached_property
+    @cached
     def budgeted(self) -> MetricProblem:
         """The statement as printed, with its constraint, for programs and proofs."""
         (similar_pairs, costs), spread = self.terms[0].pair_costs(), self.terms[1]
@@ -184,7 +184,7 @@ class MMCProblem(MetricProblem):
         D, rank = self.total.distances(T.T)[len(self.total.costs[1]) :], T.shape[1]
         return [a / largest * (rank / float(np.maximum(a / largest, 0.0) @ D))]
 
-    @cached_property
+    @cached
     def _differ(self) -> NDArray[np.bool_]:
         """Dissimilar pairs of different examples; the distance of all others is 0 under every metric."""
         first, second = self.pairs[~self.similar].T

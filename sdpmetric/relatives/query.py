@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_mu
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import formulation
+from sdpmetric.engine.cached import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import TINY, above, all_above, gamma, product_above, squares_above, sum_above, sum_below
 from sdpmetric.losses import Weighted
@@ -110,14 +110,14 @@ class QueryProblem(Problem):
         (n, d), (term, _) = self.X.shape, self.terms
         return f"map of queries: mean {term.describe()} + {self.frobenius:g} half the square of W - W0: {n:,} x {d}"
 
-    @cached_property
+    @cached
     def terms(self) -> tuple[TripletHinge, Frobenius]:
         """The loss, whose excess is the margin minus a difference of similarities, and the Frobenius term."""
         weight, w = 1.0 / max(float(self.triplet_weights.sum()), np.finfo(np.float64).tiny), self.triplet_weights
         loss = TripletHinge(self.triplets, margin=self.margin, loss=self.loss, weights=w, weight=weight)
         return loss.bind(self.X), Frobenius(weight=self.frobenius)
 
-    @cached_property
+    @cached
     def total(self) -> BoundTerms:
         """Both terms."""
         return BoundTerms(np.asarray(self.X, dtype=np.float64), self.terms)
@@ -127,7 +127,7 @@ class QueryProblem(Problem):
         """``W0.T``, where every solve starts."""
         return self.to.T
 
-    @cached_property
+    @cached
     def pairs(self) -> tuple[FloatArray, FloatArray]:
         """The queries and the differences of their two items, (t, d) each."""
         q, x, z = (np.asarray(self.X[rows], dtype=np.float64) for rows in self.triplets.T)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous import RIGORS, TINY, Images, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
@@ -56,12 +56,12 @@ class BoundTerms:
         """Images of the exact data X, scaled, in coordinates T (d, r) within errors of exact ones; see `Images`."""
         return Images.of(X, self.centered, T, errors, self.scales, metric)
 
-    @cached_property
+    @cached
     def losses(self) -> tuple[Loss, ...]:
         """The terms with multipliers."""
         return tuple(loss for term in self.terms for loss in term.losses)
 
-    @cached_property
+    @cached
     def regularizers(self) -> tuple[Regularizer, ...]:
         """The terms that are strictly convex in the metric."""
         return tuple(own for term in self.terms for own in term.regularizers)
@@ -75,12 +75,12 @@ class BoundTerms:
         """See `Loss.stiffened`; and hard constraints get room, so points keep them exactly."""
         return replace(self, terms=tuple(term.stiffened(scale) for term in self.terms), room=room)
 
-    @cached_property
+    @cached
     def kinked(self) -> bool:
         """Whether a loss has to be smoothed."""
         return any(loss.kinked for loss in self.losses)
 
-    @cached_property
+    @cached
     def barrier(self) -> bool:
         """Whether a regularizer is infinite for singular metrics, as LogDet is."""
         zero = np.zeros((0, self.centered.shape[1]))
@@ -91,34 +91,34 @@ class BoundTerms:
         """Whether terms look at the metric itself, and not at distances alone."""
         return bool(self.ridge or self.regularizers or self.entrywise)
 
-    @cached_property
+    @cached
     def entrywise(self) -> bool:
         """Whether a loss looks at entries of the metric."""
         return any(loss.entrywise for loss in self.losses)
 
-    @cached_property
+    @cached
     def ridge(self) -> float:
         """The weight of the trace."""
         return math.fsum(term.ridge for term in self.terms)
 
-    @cached_property
+    @cached
     def costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs of all linear terms, (p, 2), and their costs (p,)."""
         rows, costs = zip(*(term.pair_costs() for term in self.terms), strict=True)
         return np.concatenate(rows), np.concatenate(costs)
 
-    @cached_property
+    @cached
     def pairs(self) -> IndexArray:
         """The pairs of all terms, (p, 2): those of the linear terms first, then loss by loss."""
         return np.concatenate([self.costs[0], *(loss.distance_pairs() for loss in self.losses)])
 
-    @cached_property
+    @cached
     def places(self) -> list[slice]:
         """Where the pairs of each loss are among `pairs`."""
         ends = len(self.costs[0]) + np.cumsum([0, *(len(loss.distance_pairs()) for loss in self.losses)])
         return [slice(first, last) for first, last in pairwise(ends.tolist())]
 
-    @cached_property
+    @cached
     def signed(self) -> list[tuple[sp.csr_array, sp.csr_array, int, int]]:
         """The positive and the negative part of each loss's combination, and its fullest row and column."""
         found = []
@@ -127,7 +127,7 @@ class BoundTerms:
             found.append((K.maximum(0.0), (-K).maximum(0.0), *counts))
         return found
 
-    @cached_property
+    @cached
     def n_multipliers(self) -> int:
         """How many multipliers there are: those of all losses, in the order of the terms."""
         return sum(loss.size for loss in self.losses)
@@ -153,7 +153,7 @@ class BoundTerms:
         own = [K @ part for K, part in zip(self._transposed, a, strict=True)]
         return np.concatenate([self.costs[1] if costs else np.zeros(len(self.costs[1])), *own])
 
-    @cached_property
+    @cached
     def _transposed(self) -> list[sp.csc_array]:
         return [loss.combination.T for loss in self.losses]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.engine.cached import cached
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.problem import MetricProblem
 
@@ -45,7 +45,7 @@ class Point(ABC):
             point.F = point.near(init)
         return point
 
-    @cached_property
+    @cached
     def map(self) -> FloatArray:
         """``T^T B``, B the basis of the domain, (p, d)."""
         return self.T.T @ self.problem.domain.basis
@@ -134,7 +134,7 @@ class Factor(Point):
             self.T, self.F = before
             self.__dict__.pop("map", None)
 
-    @cached_property
+    @cached
     def parts(self) -> list[NDArray[np.intp]]:
         """The columns of T that belong to each block of the domain."""
         reached = [np.flatnonzero(self.T[part].any(axis=0)) for part in self.problem.domain.parts]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from scipy.optimize import nnls
 
 from sdpmetric.core import validation
 from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import gamma
 
 FloatArray = NDArray[np.float64]
@@ -67,7 +67,7 @@ class Domain:
         blocks = tuple(np.arange(b * d, (b + 1) * d) for b in range(n_tasks + 1))
         return cls(np.eye(d * (n_tasks + 1)), False, f"metrics of {n_tasks} tasks with a shared part", blocks, sharing)
 
-    @cached_property
+    @cached
     def scales(self) -> FloatArray | None:
         """What metrics of tasks multiply the features by: the root of `sharing` in the shared block; None: nothing."""
         if self.sharing == 1.0:

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -26,6 +25,7 @@ from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, re
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
@@ -119,7 +119,7 @@ class DualValue:
     metric: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     spectrum: tuple[FloatArray, FloatArray] | None = None
 
-    @cached_property
+    @cached
     def objective(self) -> float:
         """The sum at the metric."""
         return self.cost()
@@ -150,58 +150,58 @@ class SumDual:
     n_negative: int = 0
     proximal: float = PROXIMAL
 
-    @cached_property
+    @cached
     def losses(self) -> list[MarginLoss]:
         """The losses, all of them scalar."""
         return [loss for loss in self.total.losses if isinstance(loss, MarginLoss)]
 
-    @cached_property
+    @cached
     def weight(self) -> float:
         """Weight of the Frobenius term."""
         return self.total.regularizers[0].weight
 
-    @cached_property
+    @cached
     def target(self) -> FloatArray:
         """``weight M0 - ridge I``, minus the linear cost, in coordinates of the domain, (k, k)."""
         M0 = -self.total.regularizers[0].gradient(np.zeros((0, self.total.centered.shape[1])))
         return self.domain.pinched(M0 - self.total.ridge * np.eye(len(M0)) - self.shift)
 
-    @cached_property
+    @cached
     def constant(self) -> float:
         """``weight / 2 |M0|^2``."""
         return self.total.regularizers[0].value(np.zeros((0, self.total.centered.shape[1])))
 
-    @cached_property
+    @cached
     def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """The examples that pairs name, in coordinates of the domain, and both rows of each pair among them."""
         rows, pairs = np.unique(self.total.pairs, return_inverse=True)
         first, second = np.ascontiguousarray(pairs.reshape(-1, 2).T.astype(np.int32))
         return np.ascontiguousarray(self.total.centered[rows]), first, second
 
-    @cached_property
+    @cached
     def combination(self) -> tuple[sp.csr_array, sp.csr_array]:
         """The matrix K with ``u = offset + K D`` over all pairs, (m, p), and its transpose."""
         K = sp.block_diag([sp.csr_array((0, len(self.total.costs[1]))), *(loss.combination for loss in self.losses)])
         return sp.csr_array(K), sp.csr_array(K.T)
 
-    @cached_property
+    @cached
     def offset(self) -> FloatArray:
         """What losses are functions of at the zero metric, (m,)."""
         return np.concatenate([np.zeros(0), *(self.total.offset(loss) for loss in self.losses)])
 
-    @cached_property
+    @cached
     def box(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest multipliers, (m,)."""
         boxes = [(np.zeros(0), np.zeros(0)), *(loss.box for loss in self.losses)]
         return np.concatenate([low for low, _ in boxes]), np.concatenate([high for _, high in boxes])
 
-    @cached_property
+    @cached
     def steep(self) -> BoolArray:
         """Where slopes of the conjugate are infinite at the ends of its domain, (m,)."""
         parts = [np.full(loss.size, loss.scalar.steep) for loss in self.losses]
         return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
 
-    @cached_property
+    @cached
     def sizes(self) -> FloatArray:
         """A norm of each row of K under the identity, (m,): the curvature along it is at most its square."""
         return np.asarray(abs(self.combination[0]) @ distances(*self.points))
@@ -218,7 +218,7 @@ class SumDual:
         self.n_negative = int(np.count_nonzero(values <= 0.0))
         return np.asarray((V * np.maximum(values, 0.0)) @ V.T)
 
-    @cached_property
+    @cached
     def differences(self) -> FloatArray | None:
         """The difference of the examples of each pair, (p, k), if these are few."""
         Y, first, second = self.points
@@ -258,7 +258,7 @@ class SumDual:
 
         return DualValue(math.fsum(parts), gradient, cost, P, found)
 
-    @cached_property
+    @cached
     def flat(self) -> bool:
         """Whether conjugates are 0 in the box, as those of hinges are."""
         return not any(loss.conjugates(loss.item_weights).any() or loss.scalar.steep for loss in self.losses)
@@ -351,13 +351,13 @@ class SumDual:
                     break
             weight = self.proximal = max(LEAST_PROXIMAL, LESS_PROXIMAL * weight)
 
-    @cached_property
+    @cached
     def units(self) -> FloatArray:
         """Units of the multipliers in which the curvature along each is at most about 1, (m,)."""
         found = math.sqrt(self.weight) / np.maximum(self.sizes, 1e-100)
         return np.where(self.sizes > 0.0, found, 1.0)
 
-    @cached_property
+    @cached
     def bends(self) -> FloatArray | None:
         """The second derivatives of the conjugates, (m,); None where they or the metric's are not simple."""
         if self.steep.any() or self.domain.blocks:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.sums.bound_terms import BoundTerms
@@ -148,7 +148,7 @@ class FenchelDual:
         """Number of features."""
         return int(self.total.centered.shape[1])
 
-    @cached_property
+    @cached
     def final(self) -> Regularizer | None:
         """The regularizer over which the minimum is taken in closed form."""
         if not self.slack.domain.orthonormal:
@@ -156,7 +156,7 @@ class FenchelDual:
         found = sorted(self.total.regularizers, key=lambda term: not isinstance(term, Frobenius))
         return found[0] if found else None
 
-    @cached_property
+    @cached
     def others(self) -> tuple[Regularizer, ...]:
         """The other regularizers."""
         return tuple(term for term in self.total.regularizers if term is not self.final)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
@@ -201,12 +201,12 @@ class MetricProblem(Problem):
         total = f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
         return f"{self.title}: {total}" if self.title else total
 
-    @cached_property
+    @cached
     def total(self) -> BoundTerms:
         """The sum as a function of the metric."""
         return BoundTerms(self.centered, self.terms, scales=self.domain.scales)
 
-    @cached_property
+    @cached
     def centered(self) -> FloatArray:
         """See `Problem.centered`; of tasks, the shared features are scaled by the root of `sharing`."""
         found, scales = super().centered, self.domain.scales
@@ -276,7 +276,7 @@ class MetricProblem(Problem):
 
     # -- for solvers --------------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def moderate(self) -> tuple[FloatArray, float, float]:
         """Coordinates (k, p) of moderate size; the best multiple of the identity there, for a factor; its objective.
 
@@ -342,7 +342,7 @@ class MetricProblem(Problem):
 
     # -- the certificate ----------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def dual(self) -> FenchelDual:
         """The dual of the sum."""
         return FenchelDual(self.total, Slack(self.X, self.total, self.domain))
@@ -383,7 +383,7 @@ class MetricProblem(Problem):
             info={"dual_residual": proven.residual, "null_dimension": proven.null_dimension},
         )
 
-    @cached_property
+    @cached
     def _resolution(self) -> float:
         """See `DualityCertificate.resolution`."""
         return resolution(self.X, self.total, self.domain)

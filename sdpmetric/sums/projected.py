@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, pair_forms
 from sdpmetric.sums.bound_terms import BoundTerms
@@ -62,12 +62,12 @@ class Descent:
         """The sum."""
         return self.dual.total
 
-    @cached_property
+    @cached
     def middle(self) -> FloatArray:
         """What the metric is near to, (k, k), and where descent starts after its projection."""
         return np.asarray(self.dual.target / self.dual.weight)
 
-    @cached_property
+    @cached
     def constant(self) -> float:
         """The sum of regularizer and trace less half the weighted square of the distance to `middle`."""
         return self.dual.constant - 0.5 * self.dual.weight * float(np.sum(self.middle**2))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
@@ -36,7 +36,7 @@ class Slack:
     total: BoundTerms
     domain: Domain
 
-    @cached_property
+    @cached
     def basis(self) -> tuple[FloatArray, FloatArray]:
         """Coordinates (k, p) of the domain in which the data have unit variance, and their inverse (p, k).
 
@@ -67,7 +67,7 @@ class Slack:
             total += self._form(replace(images, map=own), weights, errors, matrices)
         return total
 
-    @cached_property
+    @cached
     def points(self) -> FloatArray:
         """The data in coordinates of the basis, (n, k)."""
         B = self.total.centered
@@ -95,7 +95,7 @@ class Slack:
             start += loss.size
         return found
 
-    @cached_property
+    @cached
     def units(self) -> FloatArray:
         """Powers of 2, (k,), that bring what weights add to distances to moderate size."""
         span = np.ptp(self.X, axis=0).astype(np.float64)
@@ -105,7 +105,7 @@ class Slack:
         exact = (B * found[:, None] / found[:, None] == B).all(axis=1)  # no entry underflows
         return np.where(exact, found, 1.0)
 
-    @cached_property
+    @cached
     def _rank_one(self) -> tuple[Images, Images]:
         """The data along the basis, and in units."""
         B = self.domain.basis
@@ -211,7 +211,7 @@ class Slack:
             V[np.ix_(own, own)] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[own, None]
         return V[:, costs], np.eye(d)[:, ~costs]
 
-    @cached_property
+    @cached
     def descent_coordinates(self) -> FloatArray:
         """Coordinates (k, p) for solvers: linear costs are whitened, other directions have unit variance.
 

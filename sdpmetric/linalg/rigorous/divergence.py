@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import (
     above,
@@ -61,13 +61,13 @@ class LogDetPrior:
             return cls(matrix, root, 0)
         return cls(scaled, np.ldexp(root, -power), power)
 
-    @cached_property
+    @cached
     def _plain(self) -> bool:
         """Whether matrix and root are the identity, so nothing is rounded."""
         eye = np.eye(len(self.matrix))
         return np.array_equal(self.matrix, eye) and np.array_equal(self.root, eye)
 
-    @cached_property
+    @cached
     def _inverse(self) -> tuple[FloatArray, FloatArray, float, float]:
         """K, ``K^T A_0 K`` as computed, a bound of its error in the Frobenius norm, and r; infinite where unknown."""
         eye = np.eye(len(self.matrix))
@@ -81,7 +81,7 @@ class LogDetPrior:
         error = norm_above(E)
         return K, B, error, above(norm_above(B - eye) + error, 3)
 
-    @cached_property
+    @cached
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray] | None:
         """Floats below and above the diagonal of the inverse of A_0.
 
@@ -98,7 +98,7 @@ class LogDetPrior:
             return None
         return squares * (1.0 - g) / (1.0 + r), squares * (1.0 + g) / (1.0 - r)
 
-    @cached_property
+    @cached
     def log_det_matrix(self) -> tuple[float, float]:
         """Floats below and above ``log det A_0``."""
         if not self.power:
@@ -107,7 +107,7 @@ class LogDetPrior:
         low, high = math.nextafter(min(ends), -math.inf), math.nextafter(max(ends), math.inf)
         return sum_below(np.array([self._log_det[0], low])), sum_above(np.array([self._log_det[1], high]))
 
-    @cached_property
+    @cached
     def _log_det(self) -> tuple[float, float]:
         return (0.0, 0.0) if self._plain else log_det(self.matrix)
 

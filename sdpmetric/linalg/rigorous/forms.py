@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
 from sdpmetric.linalg.rigorous import loops
 from sdpmetric.linalg.rigorous.directed import (
@@ -152,12 +152,12 @@ class Images:
         """Images of points that were centered."""
         return cls(X, centered, np.ascontiguousarray(T, dtype=np.float64), map_errors, scales, metric)
 
-    @cached_property
+    @cached
     def points(self) -> FloatArray:
         """The images, (n, r)."""
         return np.ascontiguousarray(times(self.centered, self.map))
 
-    @cached_property
+    @cached
     def errors(self) -> FloatArray:
         """At least the distance of each image to the exact one, (n,)."""
         d, r = self.map.shape
@@ -171,24 +171,24 @@ class Images:
         errors *= 1.0 + gamma(d + 6)
         return errors + self._underflow if self._underflow else errors
 
-    @cached_property
+    @cached
     def _entry_errors(self) -> FloatArray:
         """What a unit in each coordinate may add to the error of each coordinate of an image, (d, r)."""
         rounding = gamma(len(self.map) + (3 if self.scales is None else 6)) * np.abs(self.map)
         return rounding if self.map_errors is None else rounding + self.map_errors
 
-    @cached_property
+    @cached
     def _underflow(self) -> float:
         """What underflow may add to errors: nothing where no product of two nonzero entries is small."""
         least = [float(np.abs(A[A != 0.0]).min(initial=math.inf)) for A in (self.centered, self.map)]
         return 0.0 if min(least) == math.inf or least[0] * least[1] >= SMALL_PRODUCT else UNDERFLOW_OF_IMAGES
 
-    @cached_property
+    @cached
     def off(self) -> FloatArray:
         """How far the entries of the metric that is meant may be from those of ``T T^T``, (d, d)."""
         return np.zeros((0, 0)) if self.metric is None else gram_off(self.map.T, self.metric)
 
-    @cached_property
+    @cached
     def rest(self) -> float:
         """By how much no squared distance of the metric that is meant differs from that of the images."""
         if self.metric is None:

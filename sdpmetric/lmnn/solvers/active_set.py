@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.push import joined
@@ -34,12 +34,12 @@ class Coordinates:
 
     problem: LargeMarginProblem
 
-    @cached_property
+    @cached
     def points(self) -> FloatArray:
         """The examples under each metric, (c n, p): here the whitened data of each region."""
         return self.problem.points
 
-    @cached_property
+    @cached
     def cost(self) -> FloatArray:
         """The linear costs C, (c, p, p): here the identity for each metric."""
         return np.stack([np.eye(self.points.shape[1])] * self.problem.n_regions)
@@ -61,12 +61,12 @@ class Coordinates:
 class CoordinatesAsGiven(Coordinates):
     """The same in the coordinates of the data, as Algorithm 1 is printed; null directions are as all others."""
 
-    @cached_property
+    @cached
     def points(self) -> FloatArray:
         """The centered data, once for each metric, (c n, d)."""
         return joined([self.problem.centered] * self.problem.n_regions)
 
-    @cached_property
+    @cached
     def cost(self) -> FloatArray:
         """``(1 - mu) sum C_ij + ridge I`` of each metric, (c, d, d)."""
         return np.stack([cost.matrix for cost in self.problem.pull_costs])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.push import Push, best_multiple_bound
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, Positions, carried
@@ -31,7 +32,7 @@ class Multipliers:
     whitened: FloatArray  # the same in coordinates in which the linear cost is the identity
     sums: FloatArray  # sum a, sum a^2 / w, and the largest a / w
 
-    @cached_property
+    @cached
     def bound(self) -> float:
         """The best lower bound of all multiples, up to rounding."""
         return _bound(self.push, self.whitened, self.sums)

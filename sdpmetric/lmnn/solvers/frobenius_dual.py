@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.triplets import Triplets
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.triplets.margins import margin_adjoint, margins
@@ -63,7 +63,7 @@ class Active:
     proximal: float
     center: FloatArray
 
-    @cached_property
+    @cached
     def sum(self) -> SumDual:
         """The dual over the active set, as that of a sum."""
         base, quadratic = self.problem, self.problem.frobenius + self.proximal
@@ -72,7 +72,7 @@ class Active:
         linear = base.pull_cost.matrix
         return SumDual(BoundTerms(base.centered, (hinge, near)), Domain.of(len(linear)), linear)
 
-    @cached_property
+    @cached
     def here(self) -> DualValue:
         """The dual there."""
         return self.sum.at(self.a, spectrum=True)

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from itertools import count
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, deadline, dealt, remaining
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
 from sdpmetric.lmnn import loops as hinges
@@ -137,7 +138,7 @@ class Movable:
     def __len__(self) -> int:
         return len(self.values)
 
-    @cached_property
+    @cached
     def _pairs(self) -> tuple[IndexArray, IndexArray, NDArray[np.int64], NDArray[np.int64]]:
         """The pairs, each once, and which of them are the far and the near ones of the triplets."""
         n = len(self.X)
@@ -146,7 +147,7 @@ class Movable:
         far, near = place.reshape(2, -1)
         return (keys // n).astype(np.int32), (keys % n).astype(np.int32), far, near
 
-    @cached_property
+    @cached
     def _used(self) -> tuple[IndexArray, Blocks, IndexArray, IndexArray]:
         """The points of the pairs, their blocks, and the pairs by numbers of these points."""
         used, place = np.unique(np.concatenate(self._pairs[:2]), return_inverse=True)

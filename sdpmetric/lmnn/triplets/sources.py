@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
+from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import WHOLE, check_deadline, dealt
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.lmnn.triplets.impostors import (
@@ -60,12 +60,12 @@ class LabeledTriplets:
             return cls(targets, labels)
         return cls(np.where(weights[:, None] > 0.0, targets, np.int32(-1)), labels, weights)
 
-    @cached_property
+    @cached
     def scales(self) -> FloatArray:
         """Weight of each example, (n,)."""
         return np.ones(len(self.labels)) if self.example_weights is None else self.example_weights
 
-    @cached_property
+    @cached
     def pulls(self) -> FloatArray:
         """The weight of each example times the number of its target neighbors, (n,)."""
         return self.scales * self.target_counts
@@ -109,7 +109,7 @@ class LabeledTriplets:
         weights = self.pair_weights(triplets.anchors, triplets.impostors)
         return np.where(member & other, 1.0 if weights is None else weights, 0.0)
 
-    @cached_property
+    @cached
     def target_counts(self) -> NDArray[np.int64]:
         """Number of target neighbors of each example, (n,)."""
         counts: NDArray[np.int64] = np.count_nonzero(self.targets >= 0, axis=1)

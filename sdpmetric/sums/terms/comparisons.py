@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import neighbors, validation
 from sdpmetric.core.proof import Part
 from sdpmetric.core.triplets import Triplets
+from sdpmetric.engine.cached import cached
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs
 
@@ -147,7 +147,7 @@ class TripletHinge(_Comparison):
         others = len(self.index) - np.bincount(self.index)[self.index]
         return int(np.sum((self.chosen >= 0).sum(axis=1) * others))
 
-    @cached_property
+    @cached
     def item_weights(self) -> FloatArray:
         """``weight * w_t``."""
         return self.weight * (np.ones(self.size) if self.weights is None else np.asarray(self.weights))
@@ -172,7 +172,7 @@ class TripletHinge(_Comparison):
         about = {"term": "labels", "loss": self.scalar.name, "weight": self.weight, "pull": 0.0, "offset": self.margin}
         return Part(about, arrays | {"multipliers": np.minimum(a[used], highest)}, {"y": self.index})
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """Anchors with targets, then anchors with impostors."""
         if self.chosen is None or self.index is None:
@@ -228,7 +228,7 @@ class QuadrupletHinge(_Comparison):
         """See `MarginLoss.listed`."""
         return {"quadruplets": np.asarray(self.quadruplets)}
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """The near pairs, then the far ones."""
         listed = np.asarray(self.quadruplets, dtype=np.int32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import ModuleType
 from typing import ClassVar, Self
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.core.proof import Part
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import TINY, above, below, gamma, product_above, squares_above, sum_below
 from sdpmetric.losses import Expression
@@ -53,7 +53,7 @@ class Frobenius(Regularizer):
         """Say in a few words what the term is."""
         return "half the squared Frobenius norm" + (" of the difference to a given matrix" if self.target.any() else "")
 
-    @cached_property
+    @cached
     def target(self) -> FloatArray:
         """``M0``."""
         return np.asarray(self.to, dtype=np.float64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import ModuleType
 from typing import ClassVar, Self
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.core.proof import Part
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import (
     Form,
     U,
@@ -67,12 +67,12 @@ class LogDet(Regularizer):
         plain = np.array_equal(self.target, np.eye(len(self.target)))
         return f"LogDet divergence from {'the identity' if plain else 'a given metric'}"
 
-    @cached_property
+    @cached
     def target(self) -> FloatArray:
         """``M0``."""
         return np.asarray(self.to, dtype=np.float64)
 
-    @cached_property
+    @cached
     def root(self) -> FloatArray:
         """A symmetric square root of M0, (d, d)."""
         if np.array_equal(self.target, np.eye(len(self.target))):
@@ -80,12 +80,12 @@ class LogDet(Regularizer):
         values, vectors = np.linalg.eigh(self.target)
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
-    @cached_property
+    @cached
     def prior(self) -> LogDetPrior:
         """M0 for bounds in floating point."""
         return LogDetPrior.of(self.target, self.root)
 
-    @cached_property
+    @cached
     def inverse_root(self) -> FloatArray:
         """A symmetric square root of the inverse of M0, (d, d)."""
         values, vectors = np.linalg.eigh(self.target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import ModuleType
 from typing import Self
 
@@ -18,6 +17,7 @@ from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.losses import CHECKED, Expression, LogRatio, ScalarLoss, Weighted
 from sdpmetric.sums.terms.base import Loss
@@ -150,7 +150,7 @@ class MarginLoss(Loss):
         """The number of losses."""
         return len(self.item_weights)
 
-    @cached_property
+    @cached
     def item_weights(self) -> FloatArray:
         """``weight * w_i``, (m,); of hard constraints `weight`, a unit for solvers, whatever w is."""
         w = np.asarray(self.weights, dtype=np.float64)
@@ -167,7 +167,7 @@ class MarginLoss(Loss):
         costs = self.item_weights * np.where(np.isfinite(at_margin), at_margin, at_half).max(axis=0)
         return float(costs[self.item_weights > 0.0].min(initial=np.inf))
 
-    @cached_property
+    @cached
     def box(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest multipliers, (m,) each."""
         c, scalar = self.item_weights, self.scalar
@@ -238,7 +238,7 @@ class MarginLoss(Loss):
         """Between the lowest and the highest multipliers."""
         return np.clip(a, *self.box)
 
-    @cached_property
+    @cached
     def _signs(self) -> FloatArray:
         """1 where all entries of a row of the combination are at least 0, -1 where at most 0, else 0, (m,)."""
         low, high = (found.toarray().ravel() for found in (self.combination.min(axis=1), self.combination.max(axis=1)))

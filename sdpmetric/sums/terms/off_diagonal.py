@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import ModuleType
 from typing import ClassVar, Self
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.proof import Part
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.losses import Absolute, Expression
 from sdpmetric.sums.terms.margins import MarginLoss, Rows
@@ -50,7 +50,7 @@ class OffDiagonal(MarginLoss):
         """Say in a few words what the term is."""
         return "l1 norm off the diagonal"
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """No distances."""
         nothing, size = np.zeros((0, 2), dtype=np.int32), len(np.asarray(self.weights))

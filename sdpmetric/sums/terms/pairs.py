@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.proof import Part
+from sdpmetric.engine.cached import cached
 from sdpmetric.losses import (
     LOSSES,
     HalfSquare,
@@ -87,7 +87,7 @@ class PairHinge(MarginLoss):
         """See `MarginLoss.listed`."""
         return {"pairs": np.asarray(self.pairs), "similar": np.asarray(self.similar)}
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """``margin - y b + y D``, y 1 for similar and -1 for dissimilar pairs."""
         y = np.where(np.asarray(self.similar), 1.0, -1.0)
@@ -181,7 +181,7 @@ class DistanceBounds(MarginLoss):
         words = " and ".join(f"{count:,} {kind}" for count, kind in kinds if count)
         return f"{self.scalar.name} {'' if self.scalar.hard else 'over '}{words} bounds on distances"
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """``D - b`` for upper bounds and ``b - D`` for lower ones, in units of the median bound."""
         s, b = np.asarray(self.sides, dtype=np.float64), np.asarray(self.bounds, dtype=np.float64)
@@ -252,7 +252,7 @@ class DistanceTargets(MarginLoss):
         }
         return Part({"term": "rows", "loss": "squared hinge", "weight": self.weight}, arrays)
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """The distances minus their targets."""
         sides, targets = (np.asarray(given, dtype=np.float64) for given in (self.sides, self.targets))
@@ -295,7 +295,7 @@ class Repulsion(MarginLoss):
         """The weights, the only multipliers there are; what they take away, other terms have to outweigh."""
         return self.clip(a)
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """Minus the squared distances."""
         return Rows.of_pairs(Linear(), self.pairs, -1.0)
@@ -334,7 +334,7 @@ class Budget(MarginLoss):
         """Say in a few words what the term is."""
         return f"at most {self.bound:g} for the sum of {len(self.distance_pairs()):,} distances"
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """The weighted sum divided by the bound, minus 1."""
         K = sp.csr_array(np.asarray(self.costs, dtype=np.float64)[None] / self.bound)
@@ -387,7 +387,7 @@ class Spread(MarginLoss):
         top = float(a.max(initial=0.0))
         return np.maximum(a, max(1e-12 * top, SMALLEST) if top > 0.0 else 0.0)
 
-    @cached_property
+    @cached
     def rows(self) -> Rows:
         """Minus the squared distances."""
         return Rows.of_pairs(NegativeRoot(), self.pairs, -1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import ModuleType
 from typing import ClassVar, Self
 
@@ -18,6 +17,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import (
     above,
     all_above,
@@ -73,7 +73,7 @@ class _Softmax(Loss):
     def roundings(self) -> int:
         """At least how many relative roundings weights and p are off by."""
 
-    @cached_property
+    @cached
     def _logs(self) -> tuple[FloatArray, FloatArray]:
         """Floats below and above the exact h."""
         return log_bounds(self.counts)
@@ -83,7 +83,7 @@ class _Softmax(Loss):
         """The numbers of all rows."""
         return int(self.ideal.size)
 
-    @cached_property
+    @cached
     def offset(self) -> FloatArray:
         """0."""
         return np.zeros(self.size)
@@ -256,25 +256,25 @@ class Collapse(_Softmax):
     def _classes(self) -> IndexArray:
         return np.asarray(self.index, dtype=np.int32)
 
-    @cached_property
+    @cached
     def listed(self) -> IndexArray:
         """The examples j of each i, (n, m)."""
         if self.neighbors is None:
             return np.nonzero(~np.eye(self.n, dtype=bool))[1].reshape(self.n, -1).astype(np.int32)
         return np.asarray(self.neighbors, dtype=np.int32)
 
-    @cached_property
+    @cached
     def _mates(self) -> BoolArray:
         """Which of them are of i's class, (n, m)."""
         return np.asarray(self._classes[self.listed] == self._classes[:, None])
 
-    @cached_property
+    @cached
     def _used(self) -> FloatArray:
         """``w_i``, 0 where no member of i's class is listed, (n,)."""
         w = np.ones(self.n) if self.sample_weight is None else np.asarray(self.sample_weight, dtype=np.float64)
         return np.where(self._mates.any(axis=1), w, 0.0)
 
-    @cached_property
+    @cached
     def row_weights(self) -> FloatArray:
         """``weight * w_i``, (n, 1)."""
         return self.weight * self._used[:, None]
@@ -283,7 +283,7 @@ class Collapse(_Softmax):
         """All pairs a < b, or those of i and its neighbors."""
         return super().distance_pairs() if self.neighbors is None else self.ordered_pairs()
 
-    @cached_property
+    @cached
     def combination(self) -> sp.csr_array:
         """Minus the squared distance of each ordered pair, example by example."""
         if self.neighbors is not None:
@@ -304,13 +304,13 @@ class Collapse(_Softmax):
         first = np.repeat(np.arange(self.n, dtype=np.int32), self.listed.shape[1])
         return np.stack([first, self.listed.ravel()], axis=1)
 
-    @cached_property
+    @cached
     def ideal(self) -> FloatArray:
         """``p0``, (n, m); of rows that cost nothing, uniform."""
         shares = np.where(self._mates.any(axis=1, keepdims=True), self._mates, True)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    @cached_property
+    @cached
     def counts(self) -> FloatArray:
         """Numbers of the members of the class that are listed, (n,)."""
         return np.asarray(np.maximum(self._mates.sum(axis=1), 1.0))
@@ -380,7 +380,7 @@ class PairSoftmax(_Softmax):
         """The weights of all pairs together, (1, 1)."""
         return np.full((1, 1), self.weight * self.total)
 
-    @cached_property
+    @cached
     def ideal(self) -> FloatArray:
         """`shares` as one row."""
         return np.asarray(self.shares)[None]
@@ -395,7 +395,7 @@ class PairSoftmax(_Softmax):
         """Those of sums over the pairs."""
         return 2 * len(np.asarray(self.pairs)) + 16
 
-    @cached_property
+    @cached
     def combination(self) -> sp.csr_array:
         """Minus the squared distances."""
         return -sp.eye_array(self.size, format="csr")
