@@ -85,16 +85,16 @@ class FRMLProblem(Problem):
         regularization: float = 0.01,
         queries: ArrayLike | None = None,
     ) -> None:
-        data, related, asked = check_rankings(X, relevance, queries)
+        data, relevant_items, query_rows = check_rankings(X, relevance, queries)
         d = data.shape[1]
         validation.check_choice("loss", loss, ("warp", "auc"))
         self.X = data
-        self.relevance = related
+        self.relevance = relevant_items
         self.n_components = validation.check_integer("n_components", n_components, high=d)
         self.loss = loss
         self.gamma = validation.check_number("gamma", gamma, 1.0)
         self.regularization = validation.check_number("regularization", regularization, 0.0)
-        self.queries = asked
+        self.queries = query_rows
 
     @classmethod
     def from_labels(
@@ -181,8 +181,8 @@ class FRMLProblem(Problem):
         leading part, and `primal_residual` is the largest eigenvalue that was dropped, relative to the largest one.
         See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
-        given, residual = validation.check_point(components, metric, self.X.shape[1])
-        L = given
+        full_factor, residual = validation.check_point(components, metric, self.X.shape[1])
+        L = full_factor
         if len(L) > self.n_components:
             sigma = np.linalg.svd(L, compute_uv=False)
             dropped = float(sigma[self.n_components]) if len(sigma) > self.n_components else 0.0
@@ -191,8 +191,10 @@ class FRMLProblem(Problem):
         if dual is not None:
             if self.loss != "auc":
                 raise ValueError("only the AUC loss has a convex relaxation; pass no multipliers with loss='warp'.")
-            whole = metric is not None and len(L) == len(given)
-            bound = self.relaxation.certify(None if whole else L, metric=metric if whole else None, dual=dual)
+            is_given_metric = metric is not None and len(L) == len(full_factor)
+            bound = self.relaxation.certify(
+                None if is_given_metric else L, metric=metric if is_given_metric else None, dual=dual
+            )
             return RelaxationCertificate(
                 objective=above(bound.objective, ROUNDINGS),
                 lower_bound=below(bound.lower_bound, ROUNDINGS),
@@ -238,11 +240,11 @@ class FRMLProblem(Problem):
         """Expected weights for each number of irrelevant items that occurs."""
         n = len(self.X)
         sizes = np.unique(self.relevance.n_irrelevant[self.relevance.queries])
-        found = {}
+        weights_by_size = {}
         for size in sizes.tolist():
             weights = expected_weights(self.loss, size, self.gamma)
-            found[size] = np.pad(weights, (0, n - size), mode="edge")
-        return found
+            weights_by_size[size] = np.pad(weights, (0, n - size), mode="edge")
+        return weights_by_size
 
     def _evaluate(self, L: FloatArray, *, with_gradient: bool) -> tuple[float, FloatArray, int]:
         """Objective, gradient in the metric (zero if it is not asked for), and the number of positive hinges."""
@@ -250,23 +252,33 @@ class FRMLProblem(Problem):
         Q = X if self.queries is None else np.asarray(self.queries, dtype=np.float64)
         Z = np.ascontiguousarray(X @ L.T)
         Y = Z if self.queries is None else np.ascontiguousarray(Q @ L.T)
-        related, d = self.relevance, X.shape[1]
+        relevance, d = self.relevance, X.shape[1]
         total, active, gradient = 0.0, 0, np.zeros((d, d))
-        columns = np.zeros(len(X))
-        for block, near, far in sorted_scores(Y, Z, related):
-            counts = related.n_relevant[block], related.n_irrelevant[block]
+        item_slopes = np.zeros(len(X))
+        for block, relevant_distances, irrelevant_distances in sorted_scores(Y, Z, relevance):
+            counts = relevance.n_relevant[block], relevance.n_irrelevant[block]
             weights = np.stack([self._weights[size] for size in counts[1].tolist()])
             losses = np.empty(len(block))
-            loops.expected_losses(near, far, *counts, weights, self.lam, losses)
+            loops.expected_losses(relevant_distances, irrelevant_distances, *counts, weights, self.lam, losses)
             total += float(losses.sum())
             if with_gradient:
                 scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
                 loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores, False)
-                members = related.mask(block)
-                own = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
-                active += loops.expected_slopes(scores, members, own, near, far, *counts, weights, self.lam, slopes)
-                columns += slopes.sum(axis=0)
+                members = relevance.mask(block)
+                query_items = block if relevance.leave_one_out else np.full(len(block), -1, dtype=np.int32)
+                active += loops.expected_slopes(
+                    scores,
+                    members,
+                    query_items,
+                    relevant_distances,
+                    irrelevant_distances,
+                    *counts,
+                    weights,
+                    self.lam,
+                    slopes,
+                )
+                item_slopes += slopes.sum(axis=0)
                 cross = Q[block].T @ (slopes @ X)
                 gradient += (Q[block].T * slopes.sum(axis=1)) @ Q[block] - cross - cross.T
-        gradient += (X.T * columns) @ X
+        gradient += (X.T * item_slopes) @ X
         return total, psd.symmetrize(gradient), active

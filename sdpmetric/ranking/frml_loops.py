@@ -2,7 +2,7 @@
 
 Who is relevant to whom comes as sorted lists of items in compressed rows: ``lists = (indptr, indices)``, the list of
 query q is number ``which[q]``. Where the queries are the items themselves every list holds the query too, at position
-``self_at[q]``; else ``self_at[q]`` is -1. See `sdpmetric.ranking.relevance.Relevance`.
+``self_position[q]``; else ``self_position[q]`` is -1. See `sdpmetric.ranking.relevance.Relevance`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.engine.compiled import FAST, loop
 
-# Queries, items, the queries to draw from, `which`, `indptr`, `indices` and `self_at`.
+# Queries, items, the queries to draw from, `which`, `indptr`, `indices` and `self_position`.
 Draws = tuple[FloatArray, FloatArray, IndexArray, IndexArray, LongArray, IndexArray, LongArray]
 
 # Steps between exact recomputations of the Gram matrix of the factor, which is updated in between.
 REFRESH = 256
 # What ``totals`` counts, here and for similarities: steps, violators or mistakes, queries or triplets, steps that were
 # shortened, and, here only, evaluations of f_q.
-UPDATES, MISTAKES, ITEMS, SHORTENED, EVALUATIONS = range(5)
+UPDATES, MISTAKES, ITEMS, SHORTENED, EVALUATIONS, N_TOTALS = range(6)
 
 
 @loop()
@@ -37,12 +37,12 @@ def uniform(state: NDArray[np.uint64], n: int) -> int:
 
 
 @loop()
-def draw_relevant(state: NDArray[np.uint64], members: IndexArray, self_at: int) -> int:
+def draw_relevant(state: NDArray[np.uint64], members: IndexArray, self_position: int) -> int:
     """A relevant item of a query, each as likely as the next."""
-    if self_at < 0:
+    if self_position < 0:
         return int(members[uniform(state, len(members))])
-    at = uniform(state, len(members) - 1)
-    return int(members[at + (at >= self_at)])
+    position = uniform(state, len(members) - 1)
+    return int(members[position + (position >= self_position)])
 
 
 @loop()
@@ -54,11 +54,11 @@ def draw_irrelevant(state: NDArray[np.uint64], members: IndexArray, n_items: int
     r = uniform(state, n_items - len(members))
     low, high = 0, len(members)
     while low < high:
-        middle = (low + high) // 2
-        if members[middle] - middle <= r:
-            low = middle + 1
+        position = (low + high) // 2
+        if members[position] - position <= r:
+            low = position + 1
         else:
-            high = middle
+            high = position
     return int(r + low)
 
 
@@ -159,9 +159,9 @@ def retract(
     first, second = np.empty((k, k)), np.empty((k, k))
     for i in range(k):
         for j in range(k):
-            own = 1.0 if i == j else 0.0
-            first[i, j] = (own - 0.5 * T[i, j]) * share * c[j]
-            second[i, j] = (0.375 * T[i, j] - 0.5 * own) * share * c[j]
+            identity = 1.0 if i == j else 0.0
+            first[i, j] = (identity - 0.5 * T[i, j]) * share * c[j]
+            second[i, j] = (0.375 * T[i, j] - 0.5 * identity) * share * c[j]
     change, inner = np.zeros((k, d)), np.zeros((k, r))
     _add_product(second, E, inner)
     _add_product(first, V, change)
@@ -206,27 +206,27 @@ def frml(
     totals: LongArray,
 ) -> float:
     """One step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses."""
-    queries, items, asked, which, indptr, indices, self_at = draws
+    queries, items, answerable, list_of_query, indptr, indices, self_position = draws
     (r, d), n = components.shape, len(items)
     V, E, c = np.empty((2 * batch_size, d)), np.empty((2 * batch_size, r)), np.empty(2 * batch_size)
     loss = 0.0
     for step in steps:
         used = 0
         for _ in range(batch_size):
-            q = asked[uniform(state, len(asked))]
-            members = indices[indptr[which[q]] : indptr[which[q] + 1]]
-            near = draw_relevant(state, members, self_at[q])
-            limit = 1.0 + embed_difference(components, queries[q], items[near], V[used], E[used])
+            q = answerable[uniform(state, len(answerable))]
+            members = indices[indptr[list_of_query[q]] : indptr[list_of_query[q] + 1]]
+            relevant = draw_relevant(state, members, self_position[q])
+            limit = 1.0 + embed_difference(components, queries[q], items[relevant], V[used], E[used])
             loss += regularization * (limit - 1.0)
-            irrelevant = n - len(members)
-            most = max(1, int(irrelevant / gamma)) if warp else 1
+            n_irrelevant = n - len(members)
+            max_draws = max(1, int(n_irrelevant / gamma)) if warp else 1
             weight = 0.0
-            for draw in range(1, most + 1):
-                far = draw_irrelevant(state, members, n)
-                distance = embed_difference(components, queries[q], items[far], V[used + 1], E[used + 1])
+            for draw in range(1, max_draws + 1):
+                irrelevant = draw_irrelevant(state, members, n)
+                distance = embed_difference(components, queries[q], items[irrelevant], V[used + 1], E[used + 1])
                 totals[EVALUATIONS] += 1
                 if distance < limit:
-                    weight = weights[irrelevant // draw]
+                    weight = weights[n_irrelevant // draw]
                     loss += weight * (limit - distance)
                     totals[MISTAKES] += 1
                     break

@@ -101,5 +101,5 @@ def principal(X: ArrayLike, n_components: int, size: float) -> FloatArray:
     data = np.asarray(X, dtype=np.float64)
     _, vectors = np.linalg.eigh(np.cov(data, rowvar=False).reshape(data.shape[1], data.shape[1]))
     L = np.ascontiguousarray(vectors.T[::-1][:n_components])
-    found = mean_squared_distance(data @ L.T)
-    return math.sqrt(size / found) * L if found > 0.0 else L
+    mean_distance = mean_squared_distance(data @ L.T)
+    return math.sqrt(size / mean_distance) * L if mean_distance > 0.0 else L

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.ranking import frml_loops as loops
+from sdpmetric.ranking.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankLoss, rank_weights
-from sdpmetric.ranking.triplet_stream import REACH, FactorStream, check_vector
+
+# The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.
+LARGEST_CHANGE = 1.0
+# Rows of a start have full rank if their singular values are above this share of the largest.
+FULL_RANK = 1e-6
 
 
-class FRMLStream(FactorStream):
+class FRMLStream:
     """FRML, learning of rankings by a metric of fixed rank (Lim and Lanckriet 2014) [LL2014].
 
     One item of the stream is a query with a relevant item and irrelevant ones. With ``d`` the squared distances under
@@ -81,7 +87,14 @@ class FRMLStream(FactorStream):
         init: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
-        super().__init__(n_features, n_components, step=step, init=init, random_state=random_state)
+        self.n_features = validation.check_integer("n_features", n_features)
+        self.n_components = validation.check_integer("n_components", n_components, 1, self.n_features)
+        self._random = np.array([validation.seed(random_state, 0)], dtype=np.uint64)  # state of the loops' draws
+        self._totals = np.zeros(loops.N_TOTALS, dtype=np.int64)
+        self.cumulative_loss = 0.0
+        self.step = validation.check_number("step", step, 0.0)
+        self.components = start_factor(init, self.n_components, self.n_features, self._random)
+        self._gram = self.components @ self.components.T
         validation.check_choice("loss", loss, ("warp", "auc"))
         self.loss: Literal["warp", "auc"] = loss
         self.gamma = validation.check_number("gamma", gamma, 1.0)
@@ -89,8 +102,34 @@ class FRMLStream(FactorStream):
         self.decay = validation.check_number("decay", decay, 0.0)
         self.batch_size = validation.check_integer("batch_size", batch_size)
         self.scale = None if scale is None else validation.check_number("scale", scale, np.finfo(float).tiny)
-        self._pending: list[tuple[FloatArray, float]] = []
-        self._taken = 0
+        self._pending: list[tuple[FloatArray, float]] = []  # differences v_k of the batch, and their coefficients
+        self._pending_items = 0
+
+    @property
+    def metric(self) -> FloatArray:
+        """``W = K^T K``, (d, d)."""
+        W: FloatArray = self.components.T @ self.components
+        return W
+
+    @property
+    def n_updates(self) -> int:
+        """Steps of the metric so far."""
+        return int(self._totals[loops.UPDATES])
+
+    @property
+    def n_items(self) -> int:
+        """Queries taken so far."""
+        return int(self._totals[loops.ITEMS])
+
+    @property
+    def mistakes(self) -> int:
+        """Queries with a violator so far."""
+        return int(self._totals[loops.MISTAKES])
+
+    @property
+    def shortened(self) -> int:
+        """Steps so far that were too long for the retraction and were shortened; if many, `step` is too long."""
+        return int(self._totals[loops.SHORTENED])
 
     @property
     def n_evaluations(self) -> int:
@@ -117,18 +156,17 @@ class FRMLStream(FactorStream):
             If the dimension is another one than before, numbers are not finite or above 1e70, or there is no
             irrelevant item.
         """
-        q = check_vector("query", query, self.n_features)
-        near = check_vector("relevant", relevant, self.n_features)
+        q, relevant_item = self._vector("query", query), self._vector("relevant", relevant)
         rows = validation.check_matrix("irrelevant", irrelevant, ("m", self.n_features))
         if not len(rows):
             raise ValueError("irrelevant is empty; a query without irrelevant items has no loss; leave it out.")
         validation.check_entries("irrelevant", rows)
         n = len(rows)
         weights = self._weights(n, float(n))
-        limit = 1.0 + float(np.sum((self.components @ (q - near)) ** 2))
+        limit = 1.0 + float(np.sum((self.components @ (q - relevant_item)) ** 2))
         loss, weight = self.regularization * (limit - 1.0), 0.0
-        most = max(1, int(n / self.gamma)) if self.loss == "warp" else 1
-        for draw in range(1, most + 1):
+        max_draws = max(1, int(n / self.gamma)) if self.loss == "warp" else 1
+        for draw in range(1, max_draws + 1):
             v = q - rows[loops.uniform(self._random, n)]
             distance = float(np.sum((self.components @ v) ** 2))
             self._totals[loops.EVALUATIONS] += 1
@@ -138,52 +176,112 @@ class FRMLStream(FactorStream):
                 self._totals[loops.MISTAKES] += 1
                 self._pending.append((v, weight))
                 break
-        self._pending.append((q - near, -(weight + self.regularization)))
+        self._pending.append((q - relevant_item, -(weight + self.regularization)))
         self._totals[loops.EVALUATIONS] += 1
         self._totals[loops.ITEMS] += 1
         self.cumulative_loss += loss
-        self._taken += 1
-        if self._taken == self.batch_size:
+        self._pending_items += 1
+        if self._pending_items == self.batch_size:
             self._end_batch()
         return loss
 
+    def _vector(self, name: str, vector: ArrayLike) -> FloatArray:
+        checked = validation.check_vector(name, vector, self.n_features)
+        validation.check_entries(name, checked)
+        return checked
+
     def _end_batch(self) -> None:
-        V, c = (np.array(part) for part in zip(*self._pending, strict=True))
-        c *= float(self._lengths(1)[0]) / self._taken
-        if loops.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
+        V, c = (np.array(column) for column in zip(*self._pending, strict=True))
+        c *= float(self._lengths(1)[0]) / self._pending_items
+        if loops.retract(self.components, self._gram, V, V @ self.components.T, c, LARGEST_CHANGE) < 1.0:
             self._totals[loops.SHORTENED] += 1
         self._totals[loops.UPDATES] += 1
         if self.n_updates % loops.REFRESH == 0:
             loops.refresh_gram(self.components, self._gram)
-        self._pending, self._taken = [], 0
+        self._pending, self._pending_items = [], 0
 
-    def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
-        weights = self._weights(len(draws[1]), float(related.n_irrelevant[related.queries].mean()))
-        if self._taken:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
+        queries: ArrayLike | None = None,
+        *,
+        n_steps: int | None = None,
+    ) -> Self:
+        """Draw queries, relevant and irrelevant items uniformly, and take them in one compiled loop.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            The items.
+        relevance : Relevance, (n,) array of labels, lists for each query, or sparse matrix
+        queries : (m, d) array, optional
+            Default: the items, each left out of its own ranking.
+        n_steps : int, optional
+            Steps of `batch_size` queries each; default: as many as draw each query once on average.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the dimension is another one than before, numbers are not finite or above 1e70, or a query has no
+            relevant or no irrelevant item (unless the relevance says to exclude such queries).
+        """
+        items, related, query_rows = check_rankings(X, relevance, queries)
+        validation.check_width("X", items, self.n_features, "this stream")
+        data = np.asarray(items, dtype=np.float64)
+        rows = data if query_rows is None else np.asarray(query_rows, dtype=np.float64)
+        for name, checked in (("X", data), ("queries", rows)):
+            validation.check_entries(name, checked)
+        n_passes = -(-len(related.queries) // self.batch_size)
+        count = n_passes if n_steps is None else validation.check_integer("n_steps", n_steps)
+        weights = self._weights(len(data), float(related.n_irrelevant[related.queries].mean()))
+        if self._pending_items:
             self._end_batch()
+        lists = related.list_of_query, related.indptr, related.indices, related.self_position
         loss = loops.frml(
             self.components,
             self._gram,
-            draws,
+            (rows, data, related.queries, *lists),
             weights,
             self.loss == "warp",
             self.gamma,
             self.regularization,
             self.batch_size,
             self._lengths(count),
-            REACH,
+            LARGEST_CHANGE,
             self._random,
             self._totals,
         )
-        return float(loss)
+        self.cumulative_loss += float(loss)
+        return self
 
-    def _weights(self, n: int, irrelevant: float) -> FloatArray:
+    def _weights(self, n: int, mean_irrelevant: float) -> FloatArray:
+        """Losses of the ranks 0 to n over `scale`, which the first item settles where it was not given."""
         weights = rank_weights(self.loss, n)
         if self.scale is None:
-            self.scale = float(np.interp(irrelevant, np.arange(n + 1), weights))
+            self.scale = float(np.interp(mean_irrelevant, np.arange(n + 1), weights))
         scaled: FloatArray = weights / self.scale
         return scaled
 
     def _lengths(self, count: int) -> FloatArray:
         lengths: FloatArray = self.step / (1.0 + self.decay * np.arange(self.n_updates, self.n_updates + count, 1.0))
         return lengths
+
+
+def start_factor(init: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
+    """A checked copy of the factor to start from; default: random orthonormal rows."""
+    if init is None:
+        normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
+        return np.ascontiguousarray(np.linalg.qr(normal)[0].T)
+    L = validation.check_matrix("init", init, (n_components, n_features))
+    sigma = np.linalg.svd(L, compute_uv=False)
+    if not sigma[-1] > FULL_RANK * sigma[0]:
+        raise ValueError(
+            f"init has a smaller rank than its {n_components} rows (singular values {sigma[0]:.3g} to "
+            f"{sigma[-1]:.3g}), and steps keep the rank; pass rows that are independent."
+        )
+    return L

@@ -37,30 +37,34 @@ def measure(
 ) -> None:
     """AUC, average precision and precision at each k of rankings by increasing score, ties as in scikit-learn."""
     for q in range(len(relevant)):
-        near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
-        i = j = at = 0
+        hit_scores, miss_scores = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+        i = j = place = 0
         ordered = average = 0.0
-        while i < len(near) or j < len(far):
-            score = near[i] if j == len(far) or (i < len(near) and near[i] <= far[j]) else far[j]
+        while i < len(hit_scores) or j < len(miss_scores):
+            score = (
+                hit_scores[i]
+                if j == len(miss_scores) or (i < len(hit_scores) and hit_scores[i] <= miss_scores[j])
+                else miss_scores[j]
+            )
             hits, misses = 0, 0
-            while i + hits < len(near) and near[i + hits] == score:
+            while i + hits < len(hit_scores) and hit_scores[i + hits] == score:
                 hits += 1
-            while j + misses < len(far) and far[j + misses] == score:
+            while j + misses < len(miss_scores) and miss_scores[j + misses] == score:
                 misses += 1
-            ordered += hits * (len(far) - j - misses + 0.5 * misses)
+            ordered += hits * (len(miss_scores) - j - misses + 0.5 * misses)
             before, after = i + j, i + j + hits + misses
             if hits:
                 average += hits * (i + hits) / after
-            while at < len(ks) and ks[at] <= after:  # within a tie every order is as likely as the next
-                out[q, 2 + at] = (i + (ks[at] - before) * hits / (after - before)) / ks[at]
-                at += 1
+            while place < len(ks) and ks[place] <= after:  # within a tie every order is as likely as the next
+                out[q, 2 + place] = (i + (ks[place] - before) * hits / (after - before)) / ks[place]
+                place += 1
             i += hits
             j += misses
-        while at < len(ks):
-            out[q, 2 + at] = len(near) / ks[at]
-            at += 1
-        out[q, 0] = ordered / (len(near) * len(far))
-        out[q, 1] = average / len(near)
+        while place < len(ks):
+            out[q, 2 + place] = len(hit_scores) / ks[place]
+            place += 1
+        out[q, 0] = ordered / (len(hit_scores) * len(miss_scores))
+        out[q, 1] = average / len(hit_scores)
 
 
 @loop()
@@ -75,18 +79,18 @@ def expected_losses(
 ) -> None:
     """Mean over a query's relevant items of ``weight(v) / v * sum of its v positive h + regularization * distance``."""
     for q in range(len(relevant)):
-        near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+        relevant_distances, irrelevant_distances = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
         weight = weights[q if len(weights) > 1 else 0]
-        total, below, v = 0.0, 0.0, 0
-        for distance in near:
+        total, violator_sum, v = 0.0, 0.0, 0
+        for distance in relevant_distances:
             limit = 1.0 + distance
-            while v < len(far) and far[v] < limit:
-                below += far[v]
+            while v < len(irrelevant_distances) and irrelevant_distances[v] < limit:
+                violator_sum += irrelevant_distances[v]
                 v += 1
             total += regularization * distance
             if v:
-                total += weight[v] * (limit - below / v)
-        out[q] = total / len(near)
+                total += weight[v] * (limit - violator_sum / v)
+        out[q] = total / len(relevant_distances)
 
 
 @loop()
@@ -94,11 +98,11 @@ def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
     """How many entries are below a value, or not above it; see `sdpmetric.engine.compiled` on np.searchsorted."""
     low, high = 0, len(ascending)
     while low < high:
-        middle = (low + high) // 2
-        if ascending[middle] < value or (equal and ascending[middle] == value):
-            low = middle + 1
+        position = (low + high) // 2
+        if ascending[position] < value or (equal and ascending[position] == value):
+            low = position + 1
         else:
-            high = middle
+            high = position
     return low
 
 
@@ -106,7 +110,7 @@ def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
 def expected_slopes(
     scores: FloatArray,
     members: NDArray[np.bool_],
-    own: NDArray[np.int32],
+    query_items: NDArray[np.int32],
     relevant: FloatArray,
     irrelevant: FloatArray,
     n_relevant: LongArray,
@@ -118,29 +122,35 @@ def expected_slopes(
     """Derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges."""
     active = 0
     for q in range(len(scores)):
-        near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+        relevant_distances, irrelevant_distances = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
         weight = weights[q if len(weights) > 1 else 0]
-        up, share = np.empty(len(near)), np.empty(len(near) + 1)
+        relevant_slopes, violator_slopes = np.empty(len(relevant_distances)), np.empty(len(relevant_distances) + 1)
         v = 0
-        for i in range(len(near)):
-            while v < len(far) and far[v] < 1.0 + near[i]:
+        for i in range(len(relevant_distances)):
+            while v < len(irrelevant_distances) and irrelevant_distances[v] < 1.0 + relevant_distances[i]:
                 v += 1
             active += v
-            up[i] = (regularization + weight[v]) / len(near)
-            share[i] = weight[v] / (v * len(near)) if v else 0.0
-        share[len(near)] = 0.0
-        for i in range(len(near) - 1, -1, -1):  # an irrelevant item violates for every relevant one beyond it
-            share[i] += share[i + 1]
+            relevant_slopes[i] = (regularization + weight[v]) / len(relevant_distances)
+            violator_slopes[i] = weight[v] / (v * len(relevant_distances)) if v else 0.0
+        violator_slopes[len(relevant_distances)] = 0.0
+        for i in range(
+            len(relevant_distances) - 1, -1, -1
+        ):  # an irrelevant item violates for every relevant one beyond it
+            violator_slopes[i] += violator_slopes[i + 1]
         for j in range(scores.shape[1]):
             if members[q, j]:
-                out[q, j] = 0.0 if j == own[q] else up[count_below(near, scores[q, j], False)]
+                out[q, j] = (
+                    0.0
+                    if j == query_items[q]
+                    else relevant_slopes[count_below(relevant_distances, scores[q, j], False)]
+                )
             else:
-                low, high = 0, len(near)
+                low, high = 0, len(relevant_distances)
                 while low < high:  # the first relevant item with 1 + its distance beyond this one
-                    middle = (low + high) // 2
-                    if scores[q, j] < 1.0 + near[middle]:
-                        high = middle
+                    position = (low + high) // 2
+                    if scores[q, j] < 1.0 + relevant_distances[position]:
+                        high = position
                     else:
-                        low = middle + 1
-                out[q, j] = -share[low]
+                        low = position + 1
+                out[q, j] = -violator_slopes[low]
     return active

@@ -43,11 +43,11 @@ MLRLoss = Literal["auc", "map"]
 # Distances in memory at once: a block of queries times all items.
 SCORES_AT_ONCE = 1 << 19
 # Cuts whose slopes are cached.
-KEPT = 400
+CACHED_CUTS = 400
 # Mean losses below this are taken as 0, as products of it may underflow.
 SMALLEST = 1e-290
 # Triplets that `MLRProblem.triplets` lists.
-MOST_TRIPLETS = 2_000_000
+MAX_TRIPLETS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,14 @@ class MLRProblem(Problem):
         queries: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> None:
-        data, related, asked = check_rankings(X, relevance, queries)
+        data, relevant_items, query_rows = check_rankings(X, relevance, queries)
         validation.check_choice("loss", loss, ("auc", "map"))
         self.X = data
-        self.relevance = related
+        self.relevance = relevant_items
         self.loss = loss
         self.slack_weight = validation.check_number("slack_weight", slack_weight, np.finfo(np.float64).tiny)
-        self.queries = asked
-        self.sample_weight = check_sample_weight(sample_weight, len(data if asked is None else asked))
+        self.queries = query_rows
+        self.sample_weight = check_sample_weight(sample_weight, len(data if query_rows is None else query_rows))
 
     @classmethod
     def from_labels(
@@ -195,7 +195,7 @@ class MLRProblem(Problem):
         """
         key = np.ascontiguousarray(components, dtype=np.float64).tobytes()
         if key not in self._cuts:
-            while len(self._cuts) >= KEPT:
+            while len(self._cuts) >= CACHED_CUTS:
                 self._cuts.pop(next(iter(self._cuts)))
             self._cuts[key] = self._evaluate(components, with_slope=True)[1]
         return self._cuts[key]
@@ -214,17 +214,17 @@ class MLRProblem(Problem):
         ValueError
             If the loss is "map", queries are not items, or there are more than 2 million triplets.
         """
-        related, asked = self.relevance, self.relevance.queries
-        count = int((related.n_relevant[asked] * related.n_irrelevant[asked]).sum())
-        if self.loss != "auc" or self.queries is not None or count > MOST_TRIPLETS:
+        relevance, queries = self.relevance, self.relevance.queries
+        count = int((relevance.n_relevant[queries] * relevance.n_irrelevant[queries]).sum())
+        if self.loss != "auc" or self.queries is not None or count > MAX_TRIPLETS:
             raise ValueError(
-                f"triplets are listed for loss='auc', items as queries, and up to {MOST_TRIPLETS:,} of them; this is "
+                f"triplets are listed for loss='auc', items as queries, and up to {MAX_TRIPLETS:,} of them; this is "
                 f"loss={self.loss!r} with {count:,} triplets. Solve the problem itself."
             )
         rows, weights = [], []
-        for q, share in zip(asked.tolist(), self._shares.tolist(), strict=True):
-            near, far = related.relevant(q), related.irrelevant(q)
-            grid = np.stack(np.meshgrid(near, far, indexing="ij"), axis=-1).reshape(-1, 2)
+        for q, share in zip(queries.tolist(), self._shares.tolist(), strict=True):
+            relevant, irrelevant = relevance.relevant(q), relevance.irrelevant(q)
+            grid = np.stack(np.meshgrid(relevant, irrelevant, indexing="ij"), axis=-1).reshape(-1, 2)
             rows.append(np.column_stack([np.full(len(grid), q), grid]))
             weights.append(np.full(len(grid), 2.0 * self.slack_weight * share / len(grid)))
         push = terms.TripletHinge(np.concatenate(rows), margin=0.5, weights=np.concatenate(weights))
@@ -252,8 +252,8 @@ class MLRProblem(Problem):
         """
         L, primal_residual = self.check_point(components, metric)
         objective, violated = self._highest(L, validation.given_metric(metric, primal_residual))
-        own: tuple[FloatArray, list[FloatArray]] = (np.zeros(0), []) if is_late() else (np.ones(1), [L])
-        shares, factors = own if dual is None else self._cuts_of(dual)
+        cut_of_point: tuple[FloatArray, list[FloatArray]] = (np.zeros(0), []) if is_late() else (np.ones(1), [L])
+        shares, factors = cut_of_point if dual is None else self._cuts_of(dual)
         cuts = [self.separate(factor) for factor in factors]
         a, residual = self._feasible(shares, cuts)
         bound = below(float(a @ [cut.offset for cut in cuts]), len(cuts) + 4)
@@ -274,30 +274,30 @@ class MLRProblem(Problem):
         Every cut has a ranking of each query, so a query has its share of the multipliers of all cuts in which it is
         violated. What it costs is its loss times C and its share.
         """
-        L, asked = components, self.relevance.queries
-        every, _, rows = self._points
-        places = asked if self.queries is None else np.full(len(asked), -1)  # of queries apart there is no row of X
+        L, queries = components, self.relevance.queries
+        points, _, rows = self._points
+        places = queries if self.queries is None else np.full(len(queries), -1)  # of queries apart there is no row of X
         shares, factors = (np.ones(1), [L]) if dual is None else self._cuts_of(dual)
         a, _ = self._feasible(shares, [self.separate(factor) for factor in factors])
-        multipliers, slopes = np.zeros(len(asked)), np.zeros((len(asked), len(self.X)))
-        for one, factor in zip(a.tolist(), factors, strict=True):
+        multipliers, slopes = np.zeros(len(queries)), np.zeros((len(queries), len(self.X)))
+        for multiplier, factor in zip(a.tolist(), factors, strict=True):
             for ranked in self._ranked(self._images(factor)):
-                weight = one * self._shares[ranked.some]
+                weight = multiplier * self._shares[ranked.some]
                 multipliers[ranked.some] += weight * (ranked.losses > 0.0)
                 slopes[ranked.some] += weight[:, None] * ranked.slopes
-        parts = self._ranked(self._images(L))
-        excess = np.maximum(np.concatenate([part.losses + part.changes for part in parts]), 0.0)
+        blocks = self._ranked(self._images(L))
+        excess = np.maximum(np.concatenate([block.losses + block.changes for block in blocks]), 0.0)
         slopes /= np.where(multipliers > 0.0, multipliers, 1.0)[:, None]
-        Z, n = every @ L.T, len(self.X)
+        Z, n = points @ L.T, len(self.X)
         stretch = [
-            (places, np.full(len(asked), j), -slopes[:, j] * np.sum((Z[rows] - z) ** 2, axis=1))
+            (places, np.full(len(queries), j), -slopes[:, j] * np.sum((Z[rows] - z) ** 2, axis=1))
             for j, z in enumerate(Z[:n])
         ]
         slack = float(self._shares @ excess)
         return Constraints(
             dual=self.multipliers(shares, factors) if dual is None else dual,
             roles={"query": places},
-            columns={"query": asked},
+            columns={"query": queries},
             multipliers=multipliers,
             excess=excess,
             loss=Weighted(Hinge(), self.slack_weight * self._shares),
@@ -310,22 +310,25 @@ class MLRProblem(Problem):
         """Multipliers of cuts that are dual feasible, and how far the given ones were from that."""
         a = np.maximum(shares, 0.0)
         a = np.nextafter(a / total, 0.0) if (total := sum_above(a)) > 1.0 else a
-        form = sum((cut.form.times(one) for one, cut in zip(a.tolist(), cuts, strict=True)), Form.zero(self.X.shape[1]))
-        least = form.least
-        if not least > -math.inf:
+        form = sum(
+            (cut.form.times(multiplier) for multiplier, cut in zip(a.tolist(), cuts, strict=True)),
+            Form.zero(self.X.shape[1]),
+        )
+        smallest_eigenvalue = form.least
+        if not smallest_eigenvalue > -math.inf:
             return 0.0 * a, math.inf
         C = self.slack_weight
-        scale = C if least >= 0.0 else min(C, below(1.0 / -least, 2))
-        return a * below(scale, 2), max(0.0, -C * least - 1.0)
+        scale = C if smallest_eigenvalue >= 0.0 else min(C, below(1.0 / -smallest_eigenvalue, 2))
+        return a * below(scale, 2), max(0.0, -C * smallest_eigenvalue - 1.0)
 
     def _cuts_of(self, dual: Multipliers) -> tuple[FloatArray, list[FloatArray]]:
         d = self.X.shape[1]
-        given = np.asarray(dual, dtype=np.float64) if not hasattr(dual, "triplets") else np.zeros(0)
-        count = max(1, given.size // (1 + d * d))
-        rows = check_multipliers(given.ravel(), (count * (1 + d * d),), "a multiplier and a (d, d) factor each")
+        numbers = np.asarray(dual, dtype=np.float64) if not hasattr(dual, "triplets") else np.zeros(0)
+        count = max(1, numbers.size // (1 + d * d))
+        rows = check_multipliers(numbers.ravel(), (count * (1 + d * d),), "a multiplier and a (d, d) factor each")
         table = rows.reshape(count, 1 + d * d)
-        factors = [one.reshape(d, d) for one in table[:, 1:]]
-        return table[:, 0], [one[one.any(axis=1)] for one in factors]
+        factors = [factor.reshape(d, d) for factor in table[:, 1:]]
+        return table[:, 0], [factor[factor.any(axis=1)] for factor in factors]
 
     def multipliers(self, shares: FloatArray, factors: list[FloatArray]) -> FloatArray:
         """Multipliers of cuts and the factors at which they were separated as one array; see `certify`.
@@ -336,7 +339,7 @@ class MLRProblem(Problem):
         factors : list of (r, d) arrays, r at most d
         """
         d = self.X.shape[1]
-        padded = [np.pad(one, ((0, d - len(one)), (0, 0))).ravel() for one in factors]
+        padded = [np.pad(factor, ((0, d - len(factor)), (0, 0))).ravel() for factor in factors]
         return np.concatenate([np.concatenate([[a], row]) for a, row in zip(shares, padded, strict=True)])
 
     # -- parts --------------------------------------------------------------------------------------------------
@@ -344,16 +347,16 @@ class MLRProblem(Problem):
     @cached
     def _shares(self) -> FloatArray:
         """Weights of the queries that are asked, their sum 1."""
-        asked = self.relevance.queries
-        w = np.ones(len(asked)) if self.sample_weight is None else self.sample_weight[asked]
+        queries = self.relevance.queries
+        w = np.ones(len(queries)) if self.sample_weight is None else self.sample_weight[queries]
         return np.asarray(w / max(math.fsum(w), np.finfo(np.float64).tiny))
 
     @cached
     def _points(self) -> tuple[FloatArray, FloatArray, IndexArray]:
         """Items and other queries; the same less a point amid the items, rounded once; rows of the queries asked."""
-        X, asked = np.asarray(self.X, dtype=np.float64), self.relevance.queries
-        every = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
-        return every, every - X.mean(axis=0), asked if self.queries is None else asked + len(X)
+        X, queries = np.asarray(self.X, dtype=np.float64), self.relevance.queries
+        points = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
+        return points, points - X.mean(axis=0), queries if self.queries is None else queries + len(X)
 
     def _highest(self, L: FloatArray, metric: FloatArray | None = None) -> tuple[float, int]:
         """A float not below the objective, and how many queries violate."""
@@ -363,30 +366,30 @@ class MLRProblem(Problem):
 
     def _evaluate(self, L: FloatArray, metric: FloatArray | None = None, *, with_slope: bool) -> tuple[float, Cut]:
         """A float not below the mean loss, and the cut of the rankings that are most violated."""
-        every, centered, rows = self._points
-        X, long, n = centered[: len(self.X)], norms_above(centered), len(self.X)
-        most, offset, size, violated = 0.0, 0.0, 0.0, 0
-        slope, weight_of = np.zeros((X.shape[1],) * 2), np.zeros(n)
+        points, centered, rows = self._points
+        X, norms, n = centered[: len(self.X)], norms_above(centered), len(self.X)
+        loss_above, offset, size, violated = 0.0, 0.0, 0.0, 0
+        slope, item_weights = np.zeros((X.shape[1],) * 2), np.zeros(n)
         for ranked in self._ranked(self._images(L, metric)):
-            part, shares, slopes = rows[ranked.some], self._shares[ranked.some], ranked.slopes
-            most += float(shares @ (ranked.losses + ranked.changes + ranked.room))
+            query_points, shares, slopes = rows[ranked.some], self._shares[ranked.some], ranked.slopes
+            loss_above += float(shares @ (ranked.losses + ranked.changes + ranked.room))
             offset, violated = offset + float(shares @ ranked.losses), violated + int(np.count_nonzero(ranked.losses))
             if with_slope:  # the slopes of a query add up to 0
                 slopes *= shares[:, None]
-                weight_of += slopes.sum(axis=0)
-                cross = centered[part].T @ (slopes @ X)
+                item_weights += slopes.sum(axis=0)
+                cross = centered[query_points].T @ (slopes @ X)
                 slope -= cross + cross.T
                 np.abs(slopes, out=slopes)
-                size += float(slopes.sum(axis=0) @ long[:n] ** 2 + 2.0 * long[part] @ (slopes @ long[:n]))
-        slope += (X.T * weight_of) @ X
-        size = above(size, len(every) + n + 32)
-        form = Form(0.5 * (slope + slope.T), above(gamma(len(every) + n + 48) * size) + UNDERFLOW, size + UNDERFLOW)
-        known = below(offset, len(rows) + n + 32) if offset > SMALLEST else 0.0
-        return above(most, len(rows) + 16), Cut(known, form, violated)
+                size += float(slopes.sum(axis=0) @ norms[:n] ** 2 + 2.0 * norms[query_points] @ (slopes @ norms[:n]))
+        slope += (X.T * item_weights) @ X
+        size = above(size, len(points) + n + 32)
+        form = Form(0.5 * (slope + slope.T), above(gamma(len(points) + n + 48) * size) + UNDERFLOW, size + UNDERFLOW)
+        offset_below = below(offset, len(rows) + n + 32) if offset > SMALLEST else 0.0
+        return above(loss_above, len(rows) + 16), Cut(offset_below, form, violated)
 
     def _images(self, L: FloatArray, metric: FloatArray | None = None) -> Images:
-        every, centered, _ = self._points
-        return Images.of(every, centered, L.T, metric=metric)
+        points, centered, _ = self._points
+        return Images.of(points, centered, L.T, metric=metric)
 
     def _ranked(self, images: Images) -> Iterator[Ranked]:
         """The most violated rankings of some queries after the other.
@@ -395,25 +398,30 @@ class MLRProblem(Problem):
         query q, which may be far away. Relevant items count as far, irrelevant ones as near as rounding allows; that of
         the choice of a ranking and of its value is added, and what a metric near ``L^T L`` may change.
         """
-        related, (_, centered, rows), n, metric = self.relevance, self._points, len(self.X), images.metric
+        relevance, (_, centered, rows), n, metric = self.relevance, self._points, len(self.X), images.metric
         P, errors, sizes = images.points, images.errors, norms_above(images.points)
         Z, e, z, g = P[:n], errors[:n], sizes[:n], gamma(P.shape[1] + 12)
-        own, coordinates = g * z * z + e * (2.0 * z + e), np.abs(centered)
+        item_errors, coordinates = g * z * z + e * (2.0 * z + e), np.abs(centered)
         if metric is not None:
-            moved = coordinates[:n] @ (images.off * (1.0 + gamma(2 * len(metric) + 16)))
-            own += np.einsum("ij,ij->i", moved, coordinates[:n])
+            metric_errors = coordinates[:n] @ (images.off * (1.0 + gamma(2 * len(metric) + 16)))
+            item_errors += np.einsum("ij,ij->i", metric_errors, coordinates[:n])
         for first in range(0, len(rows), height := max(1, SCORES_AT_ONCE // n)):
             check_last()
-            some = slice(first, first + height)
-            part, block = rows[some], related.queries[some]
-            members = related.mask(block)
-            off = own + np.outer(sizes[part], 2.0 * (g * z + e)) + np.outer(errors[part], 2.0 * (z + e)) + SMALLEST
+            queries = slice(first, first + height)
+            query_points, query_items = rows[queries], relevance.queries[queries]
+            members = relevance.mask(query_items)
+            score_errors = (
+                item_errors
+                + np.outer(sizes[query_points], 2.0 * (g * z + e))
+                + np.outer(errors[query_points], 2.0 * (z + e))
+                + SMALLEST
+            )
             if metric is not None:
-                off += 2.0 * coordinates[part] @ moved.T
-            scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[part] @ Z.T)
-            scores += np.where(members, off, -off)
+                score_errors += 2.0 * coordinates[query_points] @ metric_errors.T
+            scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[query_points] @ Z.T)
+            scores += np.where(members, score_errors, -score_errors)
             slopes, order = np.empty_like(scores), np.argsort(scores, axis=1, kind="stable")
-            left_out = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
+            left_out = query_items if relevance.leave_one_out else np.full(len(query_items), -1, dtype=np.int32)
             losses = loops.most_violated(scores, order, members, left_out, self.loss == "map", slopes)
-            room = 4.0 * gamma(n + 32) * (related.n_irrelevant[block] + 8.0 * np.abs(scores).max(axis=1))
-            yield Ranked(some, losses, np.einsum("ij,ij->i", slopes, scores), slopes, room)
+            room = 4.0 * gamma(n + 32) * (relevance.n_irrelevant[query_items] + 8.0 * np.abs(scores).max(axis=1))
+            yield Ranked(queries, losses, np.einsum("ij,ij->i", slopes, scores), slopes, room)

@@ -19,22 +19,32 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.ranking.mlr import MLRProblem
 
-# Multiples of the start that are tried, in units of the root mean squared distance.
-SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-# Shares of the predicted decrease that make a step serious, and one that lets the next step be longer.
-SERIOUS, GOOD = 0.1, 0.5
-# Shares of the gap, and of the objective, that are a small predicted decrease.
-NEAR, EXHAUSTED = 1e-3, 1e-13
-# Shares of the proximal weight at which multipliers for the certificate are sought.
-PROVING = (1.0, 0.1, 0.01)
-# What the proximal weight is multiplied by: after good steps, and after many steps without progress.
-LONGER, SHORTER, STALLED = 0.5, 2.0, 12
-# Cuts that are kept, and multipliers below which one may be dropped.
-MOST_CUTS, UNUSED = 120, 1e-10
-# Newton steps for the master problem, lengths that are tried, and the rise of its dual that ends it.
-NEWTON, LENGTHS, ACCURACY = 20, (1.0, 0.5, 0.25, *np.geomspace(0.1, 1e-12, 12)), 1e-13
-# Steps between two certificates; after so many in which the gap does not shrink by so much, floats prove no more.
-CERTIFY_EVERY, PATIENCE, SMALLER = 5, 200, 0.99
+
+@dataclass(frozen=True)
+class BundleOptions:
+    """Constants of the proximal bundle method; shares are of the predicted decrease unless another number is named."""
+
+    start_scales: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of the root mean squared distance, all tried
+    serious_share: float = 0.1  # a step that decreases the objective by as much moves the center
+    long_share: float = 0.5  # after such a step the next one may be longer
+    small_share: float = 1e-3  # of the gap: predicted decreases below it ask for longer steps
+    exhausted_share: float = 1e-13  # of the objective: decreases below it are rounding
+    proving_weights: tuple[float, ...] = (1.0, 0.1, 0.01)  # of the proximal weight, at which bounds are sought
+    lengthening: float = 0.5  # of the proximal weight, after long steps
+    shortening: float = 2.0  # of the proximal weight, after `stalled_steps` steps without progress
+    stalled_steps: int = 12
+    max_cuts: int = 120
+    unused_multiplier: float = 1e-10  # cuts with smaller ones may be dropped
+    newton_steps: int = 20  # for the master problem
+    newton_lengths: tuple[float, ...] = (1.0, 0.5, 0.25, *np.geomspace(0.1, 1e-12, 12))
+    newton_rise: float = 1e-13  # of the largest offset: a promised rise of the master's dual that ends it
+    armijo: float = 1e-4  # share of the promised rise that a length has to bring
+    certify_every: int = 5  # steps
+    patience: int = 200  # steps in which the gap does not shrink by `progress`, after which floats prove no more
+    progress: float = 0.99
+
+
+OPTIONS = BundleOptions()
 
 
 @solver(MLRProblem, "cutting_planes", tol=1e-2, rank=1)
@@ -50,7 +60,7 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, init: FloatArray |
     L, first = np.eye(d) / math.sqrt(size), () if init is None else (init,)
     if init is not None and (spread := mean_squared_distance(problem.X @ init.T)) > 0.0:
         L = init / math.sqrt(spread)
-    L = min(in_time([*first, *(scale * L for scale in SCALES)]), key=problem.objective)
+    L = min(in_time([*first, *(scale * L for scale in OPTIONS.start_scales)]), key=problem.objective)
     cut = problem.separate(L)
     bundle = Bundle(problem, max(size, float(np.abs(cut.slope).max())))
     center, best = bundle.size * (L.T @ L), bundle.separated(L, budget)
@@ -60,25 +70,27 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, init: FloatArray |
     for count in itertools.count():
         shares, W = bundle.master(center, weight)
         predicted = best - bundle.trace * float(np.trace(W)) - bundle.model(W)
-        done = predicted <= EXHAUSTED * best
-        if count % CERTIFY_EVERY == 0 or done:
-            proving = max((bundle.master(center, share * weight)[0] for share in PROVING), key=bundle.bound)
+        done = predicted <= OPTIONS.exhausted_share * best
+        if count % OPTIONS.certify_every == 0 or done:
+            proving = max(
+                (bundle.master(center, share * weight)[0] for share in OPTIONS.proving_weights), key=bundle.bound
+            )
             last = max(last, bundle.bound(proving))
             yield Step.certified(problem, bundle.factor(center), bundle.multipliers(proving))
-            if best - last < SMALLER * gap:
+            if best - last < OPTIONS.progress * gap:
                 gap, since = best - last, count
-        if (done and weight <= EXHAUSTED) or count > since + PATIENCE:
+        if (done and weight <= OPTIONS.exhausted_share) or count > since + OPTIONS.patience:
             return
         L = bundle.factor(W)
         value = bundle.separated(L, budget)
-        if best - value >= SERIOUS * predicted:
-            weight *= LONGER if best - value >= GOOD * predicted else 1.0
+        if best - value >= OPTIONS.serious_share * predicted:
+            weight *= OPTIONS.lengthening if best - value >= OPTIONS.long_share * predicted else 1.0
             center, best, idle = W, value, 0
             yield Step(L, objective=bundle.unit * best)
         else:
             idle += 1
-            weight *= SHORTER if idle % STALLED == 0 else 1.0
-        weight *= LONGER if predicted <= NEAR * (best - last) else 1.0
+            weight *= OPTIONS.shortening if idle % OPTIONS.stalled_steps == 0 else 1.0
+        weight *= OPTIONS.lengthening if predicted <= OPTIONS.small_share * (best - last) else 1.0
         bundle.trim(shares)
 
 
@@ -125,11 +137,11 @@ class Bundle:
     def trim(self, shares: FloatArray) -> None:
         """Keep multipliers, and drop the oldest cuts without one if there are too many."""
         self.shares[: len(shares)] = shares
-        while len(self.factors) > MOST_CUTS:
-            unused = np.flatnonzero(self.shares[:-1] <= UNUSED)
-            at = int(unused[0]) if len(unused) else 0
-            del self.offsets[at], self.slopes[at], self.factors[at]
-            self.shares = np.delete(self.shares, at)
+        while len(self.factors) > OPTIONS.max_cuts:
+            unused = np.flatnonzero(self.shares[:-1] <= OPTIONS.unused_multiplier)
+            oldest = int(unused[0]) if len(unused) else 0
+            del self.offsets[oldest], self.slopes[oldest], self.factors[oldest]
+            self.shares = np.delete(self.shares, oldest)
 
     def first_weight(self, center: FloatArray) -> float:
         """A proximal weight at which the first step is about as long as the center."""
@@ -142,12 +154,14 @@ class Bundle:
 
     def bound(self, shares: FloatArray) -> float:
         """About what `MLRProblem.certify` proves from multipliers."""
-        least = psd.smallest_eigenvalue(np.tensordot(shares, self.slopes, 1))
-        return float(shares @ self.offsets) * min(1.0, self.trace / -least if least < 0.0 else 1.0)
+        smallest_eigenvalue = psd.smallest_eigenvalue(np.tensordot(shares, self.slopes, 1))
+        return float(shares @ self.offsets) * min(
+            1.0, self.trace / -smallest_eigenvalue if smallest_eigenvalue < 0.0 else 1.0
+        )
 
     def multipliers(self, shares: FloatArray) -> FloatArray:
         """Multipliers as the problem takes them, those of 0 left out."""
-        used = np.flatnonzero(shares > UNUSED)
+        used = np.flatnonzero(shares > OPTIONS.unused_multiplier)
         if not len(used):
             used = np.array([0])
         return self.problem.multipliers(shares[used], [self.factors[k] for k in used])
@@ -170,22 +184,22 @@ class Bundle:
 
         a = self.shares
         value, values, vectors = dual(a)
-        for _ in range(NEWTON):
+        for _ in range(OPTIONS.newton_steps):
             W = (vectors * np.maximum(values, 0.0)) @ vectors.T
             gradient = offsets + np.tensordot(A, W, 2)
             row, column, slopes = psd.projection_slopes(values)
             F = (vectors.T @ A @ vectors)[:, row, column] * np.sqrt(slopes / weight)
             step = _quadratic(F @ F.T / unit, gradient / unit, a)
             promised = float(gradient @ step)
-            if promised <= ACCURACY * unit:
+            if promised <= OPTIONS.newton_rise * unit:
                 break
-            for t in LENGTHS:
-                there = dual(a + t * step)
-                if there[0] >= value + 1e-4 * t * promised:
+            for t in OPTIONS.newton_lengths:
+                trial = dual(a + t * step)
+                if trial[0] >= value + OPTIONS.armijo * t * promised:
                     break
             else:
                 break
-            a, (value, values, vectors) = a + t * step, there
+            a, (value, values, vectors) = a + t * step, trial
         return a, (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
@@ -198,7 +212,7 @@ def _quadratic(H: FloatArray, g: FloatArray, a: FloatArray) -> FloatArray:
     settings.verbose = False
     cones = [clarabel.NonnegativeConeT(k + 1)]
     bounds = np.append(a, 1.0 - a.sum())
-    found = clarabel.DefaultSolver(sp.csc_array(np.triu(damped)), -g, constraints, bounds, cones, settings).solve()
-    new = np.maximum(a + np.asarray(found.x), 0.0)
+    solution = clarabel.DefaultSolver(sp.csc_array(np.triu(damped)), -g, constraints, bounds, cones, settings).solve()
+    new = np.maximum(a + np.asarray(solution.x), 0.0)
     new /= max(1.0, float(new.sum()))
     return np.asarray(new - a)

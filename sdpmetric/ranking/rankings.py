@@ -18,14 +18,14 @@ def check_rankings(
 ) -> tuple[Data, Relevance, Data | None]:
     """Items, relevance and queries that fit each other."""
     data = read_only(validation.check_data(X))
-    related = Relevance.of(relevance, len(data))
-    asked = None if queries is None else read_only(validation.check_data(queries))
-    n_queries = len(data) if asked is None else len(asked)
-    if (asked is None) != related.leave_one_out or n_queries != related.n_queries:
+    checked = Relevance.of(relevance, len(data))
+    query_rows = None if queries is None else read_only(validation.check_data(queries))
+    n_queries = len(data) if query_rows is None else len(query_rows)
+    if (query_rows is None) != checked.leave_one_out or n_queries != checked.n_queries:
         raise ValueError(
-            f"relevance has {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there "
-            f"are {n_queries} queries, {'the rows of X' if asked is None else 'given apart from X'}."
+            f"relevance has {checked.n_queries} queries with leave_one_out={checked.leave_one_out}, but there "
+            f"are {n_queries} queries, {'the rows of X' if query_rows is None else 'given apart from X'}."
         )
-    if asked is not None:
-        validation.check_width("queries", asked, data.shape[1], "X")
-    return data, related, asked
+    if query_rows is not None:
+        validation.check_width("queries", query_rows, data.shape[1], "X")
+    return data, checked, query_rows

@@ -13,7 +13,7 @@ from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.ranking.relevance import Relevance
 
 # Triplets that are listed at most.
-LISTED = 20_000_000
+MAX_TRIPLETS = 20_000_000
 
 
 def relaxed(
@@ -24,17 +24,17 @@ def relaxed(
     Hinges weigh ``1 / |X_q+|`` and pulls ``lam / |X_q+|``, each rounded once.
     """
     related, X = relevance, np.asarray(data, dtype=np.float64)
-    asked = related.queries
-    count = int((related.n_relevant[asked] * related.n_irrelevant[asked]).sum())
-    if count > LISTED:
-        raise ValueError(f"the relaxation lists {count:,} triplets, more than {LISTED:,}; use fewer queries.")
+    answerable = related.queries
+    count = int((related.n_relevant[answerable] * related.n_irrelevant[answerable]).sum())
+    if count > MAX_TRIPLETS:
+        raise ValueError(f"the relaxation lists {count:,} triplets, more than {MAX_TRIPLETS:,}; use fewer queries.")
     first = 0 if queries is None else len(X)
     rows = X if queries is None else np.concatenate([X, np.asarray(queries, dtype=np.float64)])
     triplets = []
-    for q in asked.tolist():
+    for q in answerable.tolist():
         grid = np.stack(np.meshgrid(related.relevant(q), related.irrelevant(q), indexing="ij"), axis=-1).reshape(-1, 2)
         triplets.append(np.column_stack([np.full(len(grid), first + q), grid]))
     checked = validation.check_triplets(np.concatenate(triplets), len(rows))
-    listed = ListedTriplets.from_triplets(checked, 2.0 / related.n_relevant[checked.anchors - first])
-    pulls = 2.0 * lam / related.n_relevant[listed.candidates.anchors - first]
-    return LMNNProblem(validation.check_examples(rows), replace(listed, pulls=pulls), 0.5)
+    weighted = ListedTriplets.from_triplets(checked, 2.0 / related.n_relevant[checked.anchors - first])
+    pulls = 2.0 * lam / related.n_relevant[weighted.candidates.anchors - first]
+    return LMNNProblem(validation.check_examples(rows), replace(weighted, pulls=pulls), 0.5)

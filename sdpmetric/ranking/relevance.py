@@ -28,7 +28,7 @@ class Relevance:
     Attributes
     ----------
     n_items : int
-    which : (m,) int32 array
+    list_of_query : (m,) int32 array
         Number of the list of each query.
     indptr : (l + 1,) int64 array
         Where each list begins and ends in `indices`.
@@ -42,7 +42,7 @@ class Relevance:
     """
 
     n_items: int
-    which: IndexArray
+    list_of_query: IndexArray
     indptr: LongArray
     indices: IndexArray
     leave_one_out: bool
@@ -89,14 +89,14 @@ class Relevance:
         order = np.argsort(index, kind="stable").astype(np.int32)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(classes)))]).astype(np.int64)
         if queries is None:
-            which = index.astype(np.int32)
+            list_of_query = index.astype(np.int32)
         else:
-            asked = _labels(queries)
-            at = np.minimum(np.searchsorted(classes, asked), max(len(classes) - 1, 0))
-            known = classes[at] == asked
-            which = np.where(known, at, len(classes)).astype(np.int32)
+            query_labels = _labels(queries)
+            class_index = np.minimum(np.searchsorted(classes, query_labels), max(len(classes) - 1, 0))
+            has_items = classes[class_index] == query_labels
+            list_of_query = np.where(has_items, class_index, len(classes)).astype(np.int32)
             indptr = np.append(indptr, indptr[-1])  # the empty list, of labels that no item has
-        return cls(len(labels), which, indptr, order, queries is None, unanswerable)
+        return cls(len(labels), list_of_query, indptr, order, queries is None, unanswerable)
 
     @classmethod
     def from_lists(
@@ -128,14 +128,19 @@ class Relevance:
         validation.check_integer("n_items", n_items)
         if isinstance(lists, str) or not isinstance(lists, Iterable):
             raise ValueError(f"lists must be a sequence with one list of row numbers for each query, got {lists!r}.")
-        arrays = [np.asarray(one) for one in lists]
-        for q, one in enumerate(arrays):
-            if one.ndim != 1 or (one.size and one.dtype.kind not in "iu"):
+        arrays = [np.asarray(items) for items in lists]
+        for q, items in enumerate(arrays):
+            if items.ndim != 1 or (items.size and items.dtype.kind not in "iu"):
                 raise ValueError(
-                    f"list {q} must be a one-dimensional array of row numbers, got {one.dtype} {one.shape}."
+                    f"list {q} must be a one-dimensional array of row numbers, got {items.dtype} {items.shape}."
                 )
-        rows = np.repeat(np.arange(len(arrays)), [len(one) for one in arrays])
-        columns = np.concatenate([np.zeros(0, dtype=np.int64), *[one.astype(np.int64) for one in arrays if one.size]])
+        rows = np.repeat(np.arange(len(arrays)), [len(items) for items in arrays])
+        columns = np.concatenate(
+            [
+                np.zeros(0, dtype=np.int64),
+                *[rows_of_query.astype(np.int64) for rows_of_query in arrays if rows_of_query.size],
+            ]
+        )
         return cls._of_pairs(rows, columns, (len(arrays), int(n_items)), leave_one_out, unanswerable)
 
     @classmethod
@@ -153,13 +158,13 @@ class Relevance:
         unanswerable : {"error", "exclude"}, default "error"
             As in `from_labels`.
         """
-        found = sp.coo_array(matrix)
-        nonzero = found.data != 0
-        rows, columns = (np.asarray(axis, dtype=np.int64)[nonzero] for axis in found.coords)
-        return cls._of_pairs(rows, columns, found.shape, leave_one_out, unanswerable)
+        entries = sp.coo_array(matrix)
+        nonzero = entries.data != 0
+        rows, columns = (np.asarray(axis, dtype=np.int64)[nonzero] for axis in entries.coords)
+        return cls._of_pairs(rows, columns, entries.shape, leave_one_out, unanswerable)
 
     @classmethod
-    def of(cls, given: object, n: int) -> Relevance:
+    def of(cls, relevance: object, n: int) -> Relevance:
         """Relevance from labels, lists or a matrix, among n items that are the queries, too.
 
         Parameters
@@ -172,18 +177,18 @@ class Relevance:
         ValueError
             If it is for another number of items.
         """
-        if isinstance(given, Relevance):
-            made = given
-        elif sp.issparse(given):
-            matrix = sp.coo_array(given)
-            made = cls.from_matrix(matrix, leave_one_out=matrix.shape[0] == matrix.shape[1])
-        elif isinstance(given, Sequence) and len(given) and np.ndim(given[0]) == 1:
-            made = cls.from_lists(given, n, leave_one_out=len(given) == n)
+        if isinstance(relevance, Relevance):
+            checked = relevance
+        elif sp.issparse(relevance):
+            matrix = sp.coo_array(relevance)
+            checked = cls.from_matrix(matrix, leave_one_out=matrix.shape[0] == matrix.shape[1])
+        elif isinstance(relevance, Sequence) and len(relevance) and np.ndim(relevance[0]) == 1:
+            checked = cls.from_lists(relevance, n, leave_one_out=len(relevance) == n)
         else:
-            made = cls.from_labels(np.asarray(given))
-        if made.n_items != n:
-            raise ValueError(f"relevance has {made.n_items} items, but X has {n} rows; pass one row for each item.")
-        return made
+            checked = cls.from_labels(np.asarray(relevance))
+        if checked.n_items != n:
+            raise ValueError(f"relevance has {checked.n_items} items, but X has {n} rows; pass one row for each item.")
+        return checked
 
     @classmethod
     def _of_pairs(
@@ -215,7 +220,7 @@ class Relevance:
     @property
     def n_queries(self) -> int:
         """Number of queries, answerable or not."""
-        return len(self.which)
+        return len(self.list_of_query)
 
     @cached
     def n_relevant(self) -> LongArray:
@@ -233,18 +238,18 @@ class Relevance:
         return np.flatnonzero((self.n_relevant > 0) & (self.n_irrelevant > 0)).astype(np.int32)
 
     @cached
-    def self_at(self) -> LongArray:
+    def self_position(self) -> LongArray:
         """Position of each query in its own list, (m,); -1 where queries are not items."""
         if not self.leave_one_out:
             return np.full(self.n_queries, -1, dtype=np.int64)
         keys = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * self.n_items + self.indices
-        own = self.which.astype(np.int64) * self.n_items + np.arange(self.n_queries)
-        at: LongArray = np.searchsorted(keys, own) - self.indptr[self.which]
-        return at
+        query_keys = self.list_of_query.astype(np.int64) * self.n_items + np.arange(self.n_queries)
+        positions: LongArray = np.searchsorted(keys, query_keys) - self.indptr[self.list_of_query]
+        return positions
 
     @property
     def _lengths(self) -> LongArray:
-        lengths: LongArray = np.diff(self.indptr)[self.which]
+        lengths: LongArray = np.diff(self.indptr)[self.list_of_query]
         return lengths
 
     def relevant(self, query: int) -> IndexArray:
@@ -264,7 +269,7 @@ class Relevance:
         return mask
 
     def _members(self, query: int) -> IndexArray:
-        start, stop = self.indptr[self.which[query] : self.which[query] + 2]
+        start, stop = self.indptr[self.list_of_query[query] : self.list_of_query[query] + 2]
         return self.indices[start:stop]
 
     def part(
@@ -294,15 +299,17 @@ class Relevance:
         offsets = np.concatenate([[0], np.cumsum(new >= 0)])
         indptr = offsets[self.indptr].astype(np.int64)
         policy = self.unanswerable if unanswerable is None else unanswerable
-        return Relevance(len(items), self.which[queries], indptr, new[new >= 0], leave, policy)
+        return Relevance(len(items), self.list_of_query[queries], indptr, new[new >= 0], leave, policy)
 
     def fingerprint(self) -> str:
         """Return a hash of the relation."""
-        return digest((self.n_items, self.leave_one_out, self.unanswerable), self.which, self.indptr, self.indices)
+        return digest(
+            (self.n_items, self.leave_one_out, self.unanswerable), self.list_of_query, self.indptr, self.indices
+        )
 
 
-def _labels(given: ArrayLike) -> NDArray[np.generic]:
-    labels = np.asarray(given)
+def _labels(values: ArrayLike) -> NDArray[np.generic]:
+    labels = np.asarray(values)
     if labels.ndim != 1 or not len(labels):
         raise ValueError(
             f"labels must be a one-dimensional array with one label for each row, got shape {labels.shape}."

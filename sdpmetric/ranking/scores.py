@@ -86,25 +86,27 @@ def evaluate(
     ``ndcg_score``. Distances are sums of squares of differences, without cancellation.
     """
     X = validation.check_matrix("items", items, ("n", "d"))
-    related = Relevance.of(relevance, len(X))
-    if (queries is None) != related.leave_one_out:
+    checked = Relevance.of(relevance, len(X))
+    if (queries is None) != checked.leave_one_out:
         raise ValueError(
             "queries must be given if relevance is between queries and items, and not given if the items are the "
             "queries (relevance.leave_one_out)."
         )
     Q = X if queries is None else validation.check_matrix("queries", queries, ("q", X.shape[1]))
-    if len(Q) != related.n_queries:
-        raise ValueError(f"relevance has {related.n_queries} queries, but there are {len(Q)} rows of queries.")
+    if len(Q) != checked.n_queries:
+        raise ValueError(f"relevance has {checked.n_queries} queries, but there are {len(Q)} rows of queries.")
     wanted = _ranks(ks)
-    left, right, products = _spaces(Q, X, components, metric, similarity)
-    asked = related.queries
-    out = np.empty((len(asked), 2 + len(wanted)))
+    query_space, item_space, products = _spaces(Q, X, components, metric, similarity)
+    answerable = checked.queries
+    out = np.empty((len(answerable), 2 + len(wanted)))
     done = 0
-    for block, near, far in sorted_scores(left, right, related, products=products):
-        counts = related.n_relevant[block], related.n_irrelevant[block]
-        loops.measure(near, far, *counts, np.array(wanted, dtype=np.int64), out[done : done + len(block)])
+    for block, relevant_scores, irrelevant_scores in sorted_scores(query_space, item_space, checked, products=products):
+        counts = checked.n_relevant[block], checked.n_irrelevant[block]
+        loops.measure(
+            relevant_scores, irrelevant_scores, *counts, np.array(wanted, dtype=np.int64), out[done : done + len(block)]
+        )
         done += len(block)
-    return RankingScores(asked, out[:, 0], out[:, 1], out[:, 2:], wanted)
+    return RankingScores(answerable, out[:, 0], out[:, 1], out[:, 2:], wanted)
 
 
 def sorted_scores(
@@ -131,16 +133,16 @@ def _spaces(
     Q: FloatArray, X: FloatArray, components: ArrayLike | None, metric: ArrayLike | None, similarity: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, bool]:
     d = X.shape[1]
-    if sum(given is not None for given in (components, metric, similarity)) > 1:
+    if sum(argument is not None for argument in (components, metric, similarity)) > 1:
         raise ValueError("pass at most one of components=, metric= and similarity=.")
     if similarity is not None:
         S = validation.check_matrix("similarity", similarity, (d, d))
         with np.errstate(over="ignore", invalid="ignore"):
-            left = Q @ S
-            products = float(np.abs(left).max(initial=0.0)) * float(np.abs(X).max(initial=0.0)) * d
+            images = Q @ S
+            products = float(np.abs(images).max(initial=0.0)) * float(np.abs(X).max(initial=0.0)) * d
         if not np.isfinite(products):
             raise ValueError("similarities of these queries and items overflow; scale the features or the similarity.")
-        return left, X, True
+        return images, X, True
     if metric is not None:
         validation.check_point(None, metric, d)
         L = psd.factor(np.asarray(metric, dtype=np.float64))
@@ -150,8 +152,8 @@ def _spaces(
         return *_scaled(Q, X), False
     with np.errstate(over="ignore", invalid="ignore"):
         embedded = X @ L.T
-        asked = embedded if Q is X else Q @ L.T
-    return *_scaled(asked, embedded), False
+        embedded_queries = embedded if Q is X else Q @ L.T
+    return *_scaled(embedded_queries, embedded), False
 
 
 def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -167,10 +169,10 @@ def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _ranks(ks: Sequence[int]) -> tuple[int, ...]:
-    given = np.asarray(ks)
-    if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 1)):
+    ranks = np.asarray(ks)
+    if ranks.ndim != 1 or (ranks.size and (ranks.dtype.kind not in "iu" or ranks.min() < 1)):
         raise ValueError(f"ks must be a sequence of positive integers, for example (1, 10), got {ks!r}.")
-    return tuple(sorted({int(k) for k in given}))
+    return tuple(sorted({int(k) for k in ranks}))
 
 
 RankLoss = Literal["warp", "auc"]
