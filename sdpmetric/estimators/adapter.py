@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -118,6 +118,7 @@ class Adapter(SolvedEstimator):
     side: Literal["both", "query"] = "both"
     n_candidates: Count = 30
     strength_: float = field(init=False)
+    _span: Data | None = field(init=False, default=None)
     strengths_: FloatArray = field(init=False)
     scores_: FloatArray = field(init=False)
     statement = MetricProblem
@@ -135,13 +136,41 @@ class Adapter(SolvedEstimator):
     def _embed(self, X: Data | sp.csr_array) -> Data:
         return super()._embed(normalize(X) if self.unit_rows else X)
 
+    def _in_span(self, X: Data) -> Data:
+        """Rows in orthonormal coordinates of their span where that has fewer dimensions than the features.
+
+        With ``M0 = c I`` the optimum is ``Q N Q^T + c (I - Q Q^T)`` for the optimum N of the same problem about the
+        coordinates ``Q^T x``: losses depend on ``Q^T M Q`` alone, and off the span c I costs nothing. Objective, bound
+        and multipliers are those of N.
+        """
+        self._span = None
+        starts = isinstance(self.init, str) and self.init == "auto" and not self.warm_start
+        if len(X) >= X.shape[1] or self.side == "query" or not isinstance(self.prior, str) or not starts:
+            return X
+        centered = X - X.mean(axis=0)
+        self._span = np.asarray(np.linalg.qr(centered.T)[0])
+        coordinates: Data = centered @ self._span
+        return coordinates
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        if self._span is not None:
+            _, singular_values, Vt = np.linalg.svd(np.asarray(components, dtype=np.float64), full_matrices=False)
+            prior = cast(Frobenius, cast(MetricProblem, problem).terms[1])
+            off_span = np.sqrt(prior.target[0, 0])  # the square root of the metric off the span, times I
+            in_span = (Vt.T * singular_values) @ Vt
+            np.fill_diagonal(in_span, in_span.diagonal() - off_span)
+            lifted: Data = self._span @ (in_span @ self._span.T)
+            np.fill_diagonal(lifted, lifted.diagonal() + off_span)
+            components = lifted.astype(self._span.dtype, copy=False)
+        return super()._fitted(problem, components)
+
     def _proximity(self, X: Data, count: float) -> tuple[Frobenius, float]:
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
-        d, spread = X.shape[1], mean_squared_distance(X)
+        d, spread = self.n_features_in_, mean_squared_distance(X)
         scale = SPREAD / spread if spread > 0.0 else 1.0
         named = isinstance(self.prior, str)
-        M0 = scale * np.eye(d) if named else validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
-        size = float(np.sum(M0 * M0)) / d
+        M0 = scale * np.eye(X.shape[1]) if named else validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
+        size = float(np.sum(M0 * M0)) / len(M0)
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Stated:
@@ -184,6 +213,8 @@ class Adapter(SolvedEstimator):
         return MetricProblem(X, (1.0 / total) * loss + proximity)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
+        X = self._in_span(X)
+
         def stated(rows: LongArray) -> Stated:
             return self._problem(X[rows], y[rows], None if weights is None else weights[rows])
 
@@ -200,6 +231,7 @@ class Adapter(SolvedEstimator):
         annotations: ArrayLike | None,
         state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
+        X = self._in_span(X)
         rows = validation.rectangular("tuples", tuples)
         if rows.ndim != 2 or rows.shape[1] not in (2, 3, 4):
             rows = validation.check_pairs(rows, len(X))

@@ -313,6 +313,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def _padded(self, components: Data) -> Data:
         """Components with rows of zeros if there are fewer than asked for; another fit has as many."""
         missing = max(0, self._rows(components.shape[-1]) - components.shape[-2])
+        if not missing:
+            return components
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
 
     def _rows(self, d: int) -> int:

@@ -69,6 +69,21 @@ def test_a_prior_takes_the_place_of_the_identity():
     np.testing.assert_allclose(adapter.metric_, M0, atol=1e-3 * np.abs(M0).max())
 
 
+@pytest.mark.parametrize("options", [{}, {"metric": "cosine"}, {"strength": "cv"}])
+def test_fewer_rows_than_features_are_solved_in_their_span_and_proven_in_the_whole_space(options, monkeypatch):
+    wide = np.random.default_rng(0).normal(size=(43, 60)) + Y[:, None] * np.linspace(-1.0, 1.0, 60)
+    adapter = Adapter(tol=1e-8, **options).fit(wide, Y)
+    monkeypatch.setattr(Adapter, "_in_span", lambda self, X: X)
+    whole = Adapter(tol=1e-8, **options)
+    whole.fit(wide, Y)
+    assert adapter.solution_.problem.X.shape == (43, 43)
+    assert adapter.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-7)
+    proven = sm.certify(whole.solution_.problem, adapter.components_, dual=adapter.solution_.dual)
+    assert proven.relative_gap < 1e-7
+    pairs = Adapter(tol=1e-6).fit_pairs(wide, PAIRS, SIMILAR)
+    assert pairs.components_.shape == (60, 60)
+
+
 def test_cosine_is_of_rows_divided_by_their_lengths():
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     cosine, euclidean = Adapter(metric="cosine").fit(X, Y), Adapter().fit(unit, Y)
