@@ -18,7 +18,7 @@ from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import Rigor, sum_above, sum_below
 from sdpmetric.programs.canonical import Solver
 from sdpmetric.programs.compilation import Canonical, check
-from sdpmetric.programs.enclosure import OverSizeError
+from sdpmetric.programs.definite import OverSizeError
 from sdpmetric.programs.evidence import Evidence
 from sdpmetric.programs.search import Search
 

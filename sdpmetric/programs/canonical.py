@@ -141,7 +141,7 @@ class Data(NamedTuple):
 class ConeProgram:
     """``minimize c'x + x'Px / 2 subject to b - Ax in K``.
 
-    The floats are exact, or off by at most the radii `off`. `proofs` keeps what was factorized.
+    The floats are exact, or off by at most the radii in `uncertainty`. `proofs` keeps what was factorized.
     """
 
     P: sp.csr_array
@@ -149,7 +149,7 @@ class ConeProgram:
     A: sp.csr_array
     b: FloatArray
     cones: Cones
-    off: Data | None = None
+    uncertainty: Data | None = None
     proofs: dict[str | bytes | None, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -161,7 +161,7 @@ class ConeProgram:
     def radii(self) -> Data:
         """The radii, zeros where all is exact."""
         zeros = Data(*(np.zeros(v.shape) if v.ndim == 1 else sp.csr_array(v.shape) for v in self.data))
-        return zeros if self.off is None else self.off
+        return zeros if self.uncertainty is None else self.uncertainty
 
     @cached
     def sizes(self) -> sp.csr_array:
@@ -173,12 +173,21 @@ class ConeProgram:
         """A', row by row."""
         return self.A.T.tocsr()
 
+    @cached_property
+    def transposed_radii(self) -> sp.csr_array:
+        """The radii of A', row by row."""
+        return self.radii.A.T.tocsr()
+
     def of_rows(self, rows: LongArray, zero: int) -> ConeProgram:
         """The program with linear rows by number, the first so many of which become equations."""
-        order = np.append(rows, np.arange(self.cones.linear, self.cones.size))
-        off = None if self.off is None else Data(self.off.P, self.off.c, self.off.A[order], self.off.b[order])
+        if zero == self.cones.zero and len(rows) == self.cones.linear:
+            return self
+        order, radii = np.append(rows, np.arange(self.cones.linear, self.cones.size)), self.radii
+        uncertainty = None
+        if self.uncertainty is not None:
+            uncertainty = Data(radii.P, radii.c, radii.A[order], radii.b[order])
         cones = replace(self.cones, zero=zero, nonneg=len(rows) - zero)
-        return ConeProgram(self.P, self.c, self.A[order], self.b[order], cones, off)
+        return ConeProgram(self.P, self.c, self.A[order], self.b[order], cones, uncertainty)
 
     def equilibrated(self) -> tuple[ConeProgram, Units]:
         """The same program in units, powers of 2, in which the logarithms of rows and columns are 0 on average."""
@@ -249,7 +258,9 @@ class Units:
     def of(self, program: ConeProgram, sign: int = 1) -> ConeProgram:
         """The program in these units, or back in its own with the sign -1."""
         data = self._of(program.data, sign)
-        return ConeProgram(*data, program.cones, None if program.off is None else self._of(program.off, sign))
+        return ConeProgram(
+            *data, program.cones, None if program.uncertainty is None else self._of(program.uncertainty, sign)
+        )
 
     def _of(self, data: Data, sign: int) -> Data:
         A, P = data.A.tocoo(), data.P.tocoo()

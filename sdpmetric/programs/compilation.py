@@ -98,9 +98,9 @@ class Canonical:
         except UnknownError as error:
             why = why or str(error)
             off = Data(sp.csr_array(P.shape), 0.0 * c, *_split(_rounding(order, raw)))
-        program, order = _finite(replace(program, off=off), order)
+        program, order = _finite(replace(program, uncertainty=off), order)
         if not any(np.any(M.data if sp.issparse(M) else M) for M in program.radii):
-            program = replace(program, off=None)
+            program = replace(program, uncertainty=None)
         sign = -1 if maximize else 1
         return cls(program, offset, offset_off, sign, why, problem, chain, stuffed, [*inverse, last], order)
 

@@ -20,7 +20,7 @@ def farkas(program: ConeProgram, z: FloatArray) -> FloatArray | None:
 
     They are proven in fractions, and returned as whole numbers where these are floats, else rounded.
     """
-    if program.off is not None:
+    if program.uncertainty is not None:
         return None
     cones, used = program.cones, np.flatnonzero(np.abs(z) > NOTHING * np.abs(z).max(initial=0.0))
     rows = program.A[used].tocsc()

@@ -31,8 +31,8 @@ class SearchOptions:
     poor: float = 1e-4  # One that is worth a search in other units
     shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Rows that lack something are moved by more, one by one
     largest_shift: float = 1e-3
-    smallest_share: float = 1e-12  # Of the inner one, in points between two
-    halvings: int = 7  # Of the interval of logarithms of shares
+    exponents: tuple[float, ...] = (-9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)  # Shares of the inner of two points
+    precision: float = 0.2  # Of an exponent, where a better one is wanted
     rounding: float = 1e-12  # Contradictions up to this prove nothing where compilation rounds by an unknown amount
 
 
@@ -193,7 +193,7 @@ class Search:
             missing = np.maximum(missing, bound.missing)
 
     def _mix_points(self, program: ConeProgram, units: Units, outer: FloatArray, inner: FloatArray) -> None:
-        self._bisect(lambda share: self._above(program, units, outer + share * (inner - outer)))
+        self._mix("upper", lambda share: self._above(program, units, outer + share * (inner - outer)))
 
     def _mix_multipliers(
         self,
@@ -208,14 +208,17 @@ class Search:
             x, z = (v + share * (w - v) for v, w in ((outer.x, inner.x), (outer.z, inner.z)))
             return self._below(program, units, x, z, rows=rows, weighted=weighted)
 
-        self._bisect(bound)
+        self._mix("lower", bound)
 
-    def _bisect(self, bound: Callable[[float], Bound]) -> None:
-        """Points between an outer one and an inner one, as near the outer one as is proven."""
-        low, high = math.log10(OPTIONS.smallest_share), 0.0  # not proven, and proven
-        if bound(1.0).why:
-            return
-        for _ in range(OPTIONS.halvings):
+    def _mix(self, side: str, bound: Callable[[float], Bound]) -> None:
+        """The bound at the smallest share of the inner point that is proven, of a few."""
+        low, high = OPTIONS.exponents[0], math.inf
+        for exponent in OPTIONS.exponents:
+            if not bound(10.0**exponent).why:
+                high = exponent
+                break
+            low = exponent
+        while self._open(side) and OPTIONS.precision < high - low < math.inf:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if bound(10.0**middle).why else (low, middle)
 
@@ -315,7 +318,7 @@ class Search:
 
 
 def _without_objective(program: ConeProgram) -> ConeProgram:
-    return replace(program, c=0.0 * program.c, P=sp.csr_array(program.P.shape), off=None, proofs={})
+    return replace(program, c=0.0 * program.c, P=sp.csr_array(program.P.shape), uncertainty=None, proofs={})
 
 
 def _relaxed(program: ConeProgram) -> ConeProgram:
@@ -329,7 +332,7 @@ def _relaxed(program: ConeProgram) -> ConeProgram:
         b = np.concatenate([of.b[:zero], sign * of.b[:zero], [one], of.b[zero:]])
         return Data(sp.csr_array((n + 1, n + 1)), np.append(np.zeros(n), one), A, b)
 
-    off = None if program.off is None else data(program.off, 1.0, 0.0 * column, 0.0)
+    off = None if program.uncertainty is None else data(program.uncertainty, 1.0, 0.0 * column, 0.0)
     cones = replace(cones, zero=0, nonneg=2 * zero + 1 + cones.nonneg)
     return ConeProgram(*data(program.data, -1.0, column, 1.0), cones, off)
 
@@ -346,6 +349,6 @@ def _rays(program: ConeProgram) -> ConeProgram:
         b[int(bent.sum()) + zero] = one
         return Data(sp.csr_array(of.P.shape), of.c, A, b)
 
-    off = None if program.off is None else data(program.off, 0.0)
+    off = None if program.uncertainty is None else data(program.uncertainty, 0.0)
     cones = replace(cones, zero=zero + int(bent.sum()), nonneg=cones.nonneg + 1)
     return ConeProgram(*data(program.data, 1.0), cones, off)

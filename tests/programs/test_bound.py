@@ -19,7 +19,8 @@ import sdpmetric as sm
 from sdpmetric.cli import app
 from sdpmetric.programs.canonical import Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
-from sdpmetric.programs.enclosure import Definite, independent, lacks, lower_bound, upper_bound
+from sdpmetric.programs.definite import Definite, independent
+from sdpmetric.programs.enclosure import lacks, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
 from sdpmetric.programs.readers import read_program
 
@@ -164,15 +165,15 @@ def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
 
 
 def test_large_sparse_matrices_are_proven_definite_too(monkeypatch, rng):
-    from sdpmetric.programs import enclosure
+    from sdpmetric.programs import definite
 
     W = sp.csr_array(sp.random_array((120, 40), density=0.1, rng=rng) + sp.eye_array(120, 40))
     dense = Definite.of(W, 0 * W)
-    monkeypatch.setattr(enclosure, "DENSE", 10)
+    monkeypatch.setattr(definite, "SPARSE", 10)
     sparse = Definite.of(W, 0 * W)
     exact = np.linalg.svd((W @ sp.diags_array(np.ldexp(1.0, sparse.powers))).toarray(), compute_uv=False)[-1] ** 2
     for bound in (dense, sparse):
-        assert 0.1 * exact < bound.least <= exact * (1 + 1e-12)
+        assert 0.1 * exact < bound.bottom <= exact * (1 + 1e-12)
     v = rng.normal(size=40)
     assert np.allclose(sparse.solve(v), dense.solve(v))
 
@@ -390,4 +391,4 @@ def test_radii_contain_the_coefficients_in_fractions(name, scale, rng):
             slope = values_at[j + 1][i] - values_at[0][i]
             assert abs(Fraction(float(program.A[i, j])) + slope) <= Fraction(float(radii.A[i, j]))
     if name in ("product", "powers of 2"):
-        assert program.off is None
+        assert program.uncertainty is None
