@@ -168,8 +168,9 @@ class Adapter(SolvedEstimator):
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
         d, spread = self.n_features_in_, mean_squared_distance(X)
         scale = SPREAD / spread if spread > 0.0 else 1.0
-        named = isinstance(self.prior, str)
-        M0 = scale * np.eye(X.shape[1]) if named else validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
+        M0 = scale * np.eye(X.shape[1])
+        if not isinstance(self.prior, str):
+            M0 = validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
         size = float(np.sum(M0 * M0)) / len(M0)
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 
