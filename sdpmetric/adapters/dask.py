@@ -68,18 +68,20 @@ def solve(
     """
     sizes = [getattr(block, "nbytes", None) for block in data]
     block_sizes = [int(size) for size in sizes if isinstance(size, int | float) and math.isfinite(size)]
-    engine = Dask(client)
-    engine.workers_for(2 * sum(block_sizes))  # the chunks and what is made of them
-    how, limit = partial(cast(Callable[..., Solution], verbs.solve), **options), Budget(max_time).max_time
-    future = client.submit(_solve, state, how, time.time() + limit, *client.compute(list(data)), pure=False)
+    limit, future = Budget(max_time).max_time, None
     try:
         with deadline(time.perf_counter() + 1.2 * limit + 1.0):
+            engine = Dask(client)
+            engine.workers_for(2 * sum(block_sizes))  # the chunks and what is made of them
+            how = partial(cast(Callable[..., Solution], verbs.solve), **options)
+            future = client.submit(_solve, state, how, time.time() + limit, *client.compute(list(data)), pure=False)
             return cast(Solution, engine.wait(future))
     except BudgetSpent:
-        future.cancel()
+        if future is not None:
+            future.cancel()
         raise TimeoutError(
             f"there is no solution after max_time={max_time:g} seconds, since loading the data or stating the problem "
-            "took longer; raise max_time, or pass fewer rows."
+            "took longer, or the scheduler does not answer; raise max_time, or pass fewer rows."
         ) from None
 
 

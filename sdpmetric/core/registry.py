@@ -136,20 +136,17 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
 
 def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -> list[Solver]:
     """The solver of a name; for "auto" those that take the options and have a turn, or the first without one."""
+    entries = solvers_of(problem)
     if name == "auto":
-        entries = solvers_of(problem)
         takers = [entry for entry in entries if entry.options.issuperset(options)] or entries
         return [entry for entry in takers if entry.turn(problem)] or takers[:1]
-    entries = _registered(type(problem))
     if named := [entry for entry in entries if entry.name == name]:
-        if named[0].when is None or named[0].when(problem):
-            return named
-        choices = ", ".join(repr(entry.name) for entry in solvers_of(problem))
-        raise ValueError(f"solver {name!r} does not take {problem.describe()}; choose one of 'auto', {choices}.")
+        return named
     names = [entry.name for entry in entries]
-    raise ValueError(
-        f"unknown solver {name!r}{like(name, names)}; choose one of 'auto', {', '.join(map(repr, names))}."
-    )
+    reason = f"unknown solver {name!r}{like(name, names)}"
+    if name in {entry.name for entry in _registered(type(problem))}:
+        reason = f"solver {name!r} does not take {problem.describe()}"
+    raise ValueError(f"{reason}; choose one of 'auto', {', '.join(map(repr, names))}.")
 
 
 def _registered(statement: type[Problem]) -> list[Solver]:

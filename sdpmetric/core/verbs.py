@@ -31,7 +31,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import Engine, resolve
-from sdpmetric.engine.interface import using
+from sdpmetric.engine.interface import deadline, using
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -132,7 +132,9 @@ def solve(
     watches = [] if watch is None else [watch]
     watches += [] if printer is None else [lambda step, row: printer(row)]
     budget = Budget(max_time, max_iter)
-    with using(resolve(engine)):
+    with deadline(budget.ends, budget.last):
+        place = resolve(engine)
+    with using(place):
         attempts = Attempts(problem, solvers, budget, tol, options)
         solution = Run(
             problem,

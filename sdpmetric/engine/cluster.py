@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import CancelledError
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import (
+    BudgetSpent,
     Held,
     P,
     Part,
@@ -82,7 +84,8 @@ class Dask:
             raise TypeError(f"client must be a dask.distributed.Client, got {type(client).__name__}.")
         self.client = client
         self._sent: WeakKeyDictionary[object, Future] = WeakKeyDictionary()
-        self._workers()
+        with contextlib.suppress(BudgetSpent):  # a solve whose scheduler does not answer ends with what it has
+            self._workers()
 
     def _workers(self) -> dict[str, tuple[int, int]]:
         """Threads and bytes of memory, 0 for no limit, of each worker by its address."""

@@ -170,3 +170,17 @@ def test_a_solve_goes_on_after_a_worker_was_killed_while_data_are_scattered(work
     assert killed
     assert np.isfinite(solution.objective)
     assert solution.status in (sm.Status.OPTIMAL, sm.Status.USER_LIMIT)
+
+
+def test_a_scheduler_that_does_not_answer_ends_a_solve_at_its_limit(client, monkeypatch):
+    async def frozen(**_):
+        await asyncio.sleep(3600.0)
+
+    problem = blobs()
+    sm.solve(problem)
+    monkeypatch.setattr(client.scheduler, "identity", frozen)
+    began = time.perf_counter()
+    solution = sm.solve(problem, engine=client, max_time=2.0)
+    assert time.perf_counter() - began < 1.2 * 2.0 + 1.0
+    assert solution.status is sm.Status.USER_LIMIT
+    assert np.isfinite(solution.objective)
