@@ -173,7 +173,7 @@ class ConeProgram:
         """A', row by row."""
         return self.A.T.tocsr()
 
-    @cached_property
+    @cached
     def transposed_radii(self) -> sp.csr_array:
         """The radii of A', row by row."""
         return self.radii.A.T.tocsr()

@@ -253,7 +253,7 @@ def lower_bound(
     columns, roots, definite = correction.columns, correction.roots, correction.definite
     if definite is None:
         return Bound(-math.inf, "columns of the constraints depend on each other, or nearly")
-    x = np.where(curved, x, 0.0)
+    x, worst = np.where(curved, x, 0.0), math.inf
     for _ in range(REPAIRS):
         for _ in range(2 if len(columns) else 0):
             w = np.zeros(len(x))
@@ -267,6 +267,9 @@ def lower_bound(
         missing = lacks(cones, z, _balls(cones, errors, roots * shift * (1.0 + 1e-12)), dual=True)
         if missing.max(initial=0.0) <= 0.0:
             break
+        stalled, worst = missing.max() > 0.7 * worst, missing.max()
+        if stalled:
+            return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
         z = z + 1.5 * missing * cones.interior(dual=True)
     else:
         return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
