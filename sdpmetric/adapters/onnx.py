@@ -61,7 +61,6 @@ def register() -> None:
 
 
 def _matrix(estimator: MetricEstimator) -> NDArray[np.floating]:
-    """The linear map as (d, r)."""
     if isinstance(estimator, estimators.KernelLMNN | estimators.MultiMetricLMNN):
         raise TypeError(
             f"{type(estimator).__name__} needs its training examples, for kernel values or for their regions; ONNX "

@@ -263,7 +263,6 @@ def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.
 
 
 def _check_norms(queries: list[NDArray[np.floating]], train: list[NDArray[np.floating]]) -> None:
-    """Refuse what would make a distance overflow."""
     for Q, Z in zip(queries, train, strict=True):
         with np.errstate(over="ignore"):
             largest = 4 * (Q[:, -2].max() + Z[:, -1].max())
@@ -317,7 +316,6 @@ def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLi
 def _metrics_of_classes(
     regions: ArrayLike | None, label: NDArray[np.int32], classes: NDArray[np.generic], n_metrics: int
 ) -> NDArray[np.int64]:
-    """Which metric each class has."""
     region = check_regions(regions, len(label), n_metrics)
     metric = np.zeros(len(classes), dtype=np.int64)
     metric[label] = region

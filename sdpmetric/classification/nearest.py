@@ -97,7 +97,6 @@ def nearest_neighbors(
 
 
 def check_width(queries: NDArray[np.floating], train: NDArray[np.floating]) -> None:
-    """Refuse queries with other features than the training examples have."""
     validation.check_width("X", queries, train.shape[1], "X_train")
 
 

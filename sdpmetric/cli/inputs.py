@@ -52,7 +52,6 @@ def input_errors(*paths: object) -> Iterator[None]:
 
 
 def check_names(kind: str, names: list[str], allowed: tuple[str, ...]) -> None:
-    """Refuse a name that is not known, in a sentence."""
     for name in names:
         if name not in allowed:
             raise ValueError(
@@ -61,12 +60,10 @@ def check_names(kind: str, names: list[str], allowed: tuple[str, ...]) -> None:
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a seed that no generator of random numbers takes."""
     validation.check_integer("--seed", seed, 0, 2**32 - 1)
 
 
 def check_limits(limits: LimitOptions) -> None:
-    """Refuse limits out of range before any work."""
     check_seed(limits.seed)
     Budget(limits.max_time, limits.max_iter)
     if limits.tol is not None:
@@ -101,8 +98,6 @@ def data_file(data: str) -> Iterator[str]:
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """A problem, and how it was stated."""
-
     problem: Problem
     X: Array  # (n, d): the prepared features
     preparation: Pipeline  # Fitted
@@ -113,7 +108,6 @@ class Stated:
     held_out: tuple[Array, Array] | None = None  # The others, prepared, and their labels
 
     def model(self, solution: Solution) -> Model:
-        """What is saved of a solution of the problem."""
         linear = solution.components.shape[-1] == self.X.shape[1] and np.array_equal(self.problem.X, self.X)
         description = (self.table.features, self.table.label, self.statement, self.parameters, linear)
         return Model(solution, self.preparation, *description)
@@ -216,7 +210,6 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
 
 
 def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
-    """State a problem by name for labeled data."""
     labeled_statements = {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
     check_names("statement", [name], tuple(labeled_statements))
     kind = labeled_statements[name]
@@ -231,8 +224,6 @@ def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> P
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A metric from a file."""
-
     components: Array | None  # Exactly one of the two
     metric: Array | None  # Exactly one of the two
     model: Model | None = None  # Where the file is one

@@ -22,12 +22,10 @@ DEFAULT = "lmnn"
 
 
 def _data_sets(incomplete: str) -> list[str]:
-    """Completion of the name of a data set."""
     return [name for name in NAMED if name.startswith(incomplete)]
 
 
 def _statements(incomplete: str) -> list[str]:
-    """Completion of the name of a statement."""
     from sdpmetric import api as api  # which registers all statements
     from sdpmetric.core.problem import Labeled, statements
 
@@ -51,8 +49,6 @@ _solver = partial(typer.Option, rich_help_panel="Solver")
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How a table is read."""
-
     label: Annotated[str | None, _table(help="Column of a table that holds the labels.")] = None
     delimiter: Annotated[
         str | None, _table(help="Between the cells of a CSV file: a character, or 'tab'. Default: detected.")
@@ -102,8 +98,6 @@ class ProblemOptions(TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """What every solver is told alike."""
-
     tol: Annotated[float | None, _solver(help="Relative gap to prove. Default: that of the solver.")] = None
     max_time: Annotated[float | None, _solver(help="Most seconds, for each solver.")] = None
     max_iter: Annotated[int | None, _solver(help="Most iterations, for each solver.")] = None
@@ -112,22 +106,16 @@ class LimitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SolverOptions(LimitOptions):
-    """Which solver, and its limits."""
-
     solver: Annotated[str, _solver(help="By name; default: that of the problem class.")] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SolversOptions(LimitOptions):
-    """Which solvers, and their limits."""
-
     solvers: Annotated[str | None, _solver(help="Solvers, separated by commas. Default: all that prove.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProofOptions:
-    """How tight a lower bound is to be."""
-
     tol: Annotated[float, _solver(help="Relative gap to prove.")] = 1e-3
     max_time: Annotated[float | None, _solver(help="Seconds for the proof.")] = None
 
@@ -136,7 +124,6 @@ class Flagged:
     """Flags of a command without a type in its help, where it would say nothing."""
 
     def get_params(self, ctx: object) -> list[Any]:
-        """The parameters of the command."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
@@ -236,7 +223,6 @@ def guarded() -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """A line on standard error, where it can be written."""
     with suppress(OSError):
         console = Lines(stderr=True, highlight=False)
         console.print(text, markup=False, soft_wrap=not console.is_terminal)  # a terminal wraps between words

@@ -48,8 +48,6 @@ NOT_PROVEN = 1
 
 
 class Output:
-    """Standard output: lines of text as they come, or one JSON object in the end."""
-
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
         self.facts: dict[str, object] = {}
@@ -58,7 +56,6 @@ class Output:
         self.console = Lines(width=None if terminal else 120, highlight=False, soft_wrap=not terminal)
 
     def say(self, *text: object, markup: bool = False) -> None:
-        """Print lines, unless JSON is requested."""
         if not self.as_json:
             self.console.print(*text, sep="\n", markup=markup)
 
@@ -72,7 +69,6 @@ class Output:
         self.say(text, markup=True)
 
     def finish(self, proven: bool = True) -> None:
-        """End with the exit code."""
         if self.as_json:
             typer.echo(json.dumps(_finite(self.facts), indent=2))
         raise typer.Exit(0 if proven else NOT_PROVEN)
@@ -88,12 +84,10 @@ def _finite(value: object) -> object:
 
 
 def facts_of(certificate: Certificate) -> dict[str, object]:
-    """What a certificate says, for JSON."""
     return certificate.to_dict() | {"gap": certificate.gap, "relative_gap": certificate.relative_gap}
 
 
 def solution_facts(solution: Solution) -> dict[str, object]:
-    """What a solution says, for JSON."""
     return {
         "solver": solution.solver,
         "status": solution.status.word,
@@ -106,7 +100,6 @@ def solution_facts(solution: Solution) -> dict[str, object]:
 
 
 def run(problem: Problem, title: str, solver: str, limits: LimitOptions, watch: Watch | None = None) -> Solution:
-    """Solve, with progress shown."""
     tol = solvers_to_try(problem, solver)[0].tol if limits.tol is None else limits.tol
     with progress(title, tol) as callback:
         return solve_problem(
@@ -245,7 +238,6 @@ N_PAIRS = 10_000
 def scores(
     Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int
 ) -> tuple[int, float | None]:
-    """Score an embedding."""
     identity = np.eye(Z.shape[1])
     predicted = knn_predict(identity, *((Z, y) if train is None else train), None if train is None else Z, n_neighbors)
     _, index = validation.check_labels(y, len(Z), n_classes=1)
@@ -261,7 +253,6 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, path: Path | None) -> None:
-    """Write an embedding, and labels if there are any."""
     names = [f"{(model.statement or 'component').replace('-', '_')}{number}" for number in range(Z.shape[1])]
     label = None if y is None else model.label or "label"
     if path is None:

@@ -22,8 +22,6 @@ from sdpmetric.datasets.preparation import word_counts
 
 
 class Bunch(Protocol):
-    """What scikit-learn's loaders return."""
-
     data: NDArray[np.generic]
     target: Labels
     feature_names: list[str]

@@ -97,7 +97,6 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
 
 
 def check_components(n_components: int, data: FloatArray) -> None:
-    """Refuse a number of principal components that the data do not have."""
     if not validation.is_integer(n_components) or not 1 <= n_components <= min(data.shape):
         raise ValueError(
             f"cannot keep {n_components!r} principal components of {data.shape[0]} examples with {data.shape[1]} "

@@ -297,7 +297,6 @@ class Adapter(SolvedEstimator):
         stated: Callable[[LongArray], Stated],
         scored: Callable[[Stated, LongArray, LongArray], Score],
     ) -> None:
-        """Set the strength, by cross-validation if asked for."""
         self.strength_, self.strengths_, self.scores_ = 1.0, np.zeros(0), np.zeros(0)
         if self.strength != "cv":
             self.strength_ = float(self.strength)

@@ -98,12 +98,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     # -- data and problems --------------------------------------------------------------------------------------------
 
     def _checked(self, X: ArrayLike, *, reset: bool = True, n_min: int = 2) -> Data:
-        """Checked parameters and data."""
         self._validate_params()
         return self._ranked(checked_data(self, X, reset=reset, n_min=n_min))
 
     def _checked_labels(self, X: ArrayLike, y: ArrayLike, *, reset: bool = True, n_min: int = 2) -> tuple[Data, Labels]:
-        """Checked parameters, data and labels."""
         self._validate_params()
         data, labels = checked_data_and_labels(self, X, y, reset=reset, n_min=n_min)
         return self._ranked(data), labels
@@ -129,7 +127,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return make(*data, **arguments | named)
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
-        """State the problem of labeled data."""
         return self._state(cast(type[Labeled], self.statement).from_labels, X, y, **weighted(weights))
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
@@ -171,7 +168,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return self._fit(data[rows], labels[rows], weights)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
-        """Learn from checked data."""
         began = time.perf_counter()
         rows, held = self._divided(len(y), y)
         problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows])
@@ -292,7 +288,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return L if nearest is None else nearest[0]
 
     def _check_last(self, d_last: int, d: int) -> None:
-        """Refuse a warm start from components for other data."""
         if d_last != d:
             raise ValueError(
                 f"warm_start=True, but the components of the fit before are for {d_last} features, and X has {d}; pass "
@@ -318,11 +313,9 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
 
     def _rows(self, d: int) -> int:
-        """How many rows `components_` has."""
         return getattr(self, "n_components", None) or d
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
-        """Set the attributes of a fit."""
         self._forget()
         attributes = self._fitted(problem, solution.components) | {"solution_": solution, "n_iter_": solution.n_iter}
         if isinstance(solution.certificate, DualityCertificate):
@@ -332,7 +325,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         self.__dict__.update(attributes)
 
     def _forget(self) -> None:
-        """Drop the attributes that not every fit has."""
         for name in PASSING:
             self.__dict__.pop(name, None)
 
@@ -345,12 +337,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return divide(n, self.validation_fraction, self._seed(), groups)
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
-        """What scores components on the examples held back, by nearest neighbors."""
         votes = min(getattr(self, "n_neighbors", 3), len(y))
         return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes) == y_held))
 
     def _measure_tuples(self, problem: Problem, held: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> Score:
-        """What scores components on tuples held back."""
         return partial(tuple_score, problem.X, held, similar)
 
     # -- for everybody ------------------------------------------------------------------------------------------------

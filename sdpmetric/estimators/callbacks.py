@@ -41,8 +41,6 @@ else:
     except ImportError:
 
         class _Silent:
-            """A task without callbacks."""
-
             def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
                 return self
 

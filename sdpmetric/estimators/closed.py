@@ -76,7 +76,6 @@ class ClosedForm(MetricEstimator):
     def _keep_formula(
         self, components: FloatArray, varying: BoolArray, ridge: float, sample_size: SampleSize, X: Data
     ) -> Self:
-        """Set the attributes of a fit, of components of the features that vary."""
         task = Task(self._init_callback_context(max_subtasks=None), self, X).begin()
         L = np.zeros((len(components), X.shape[1]))
         L[:, varying] = components

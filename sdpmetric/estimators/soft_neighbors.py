@@ -40,7 +40,6 @@ class SoftNeighborEstimator(MetricEstimator):
     diagonal: bool
 
     def _continuous(self) -> bool:
-        """Whether y are numbers."""
         raise NotImplementedError
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
@@ -64,7 +63,6 @@ class SoftNeighborEstimator(MetricEstimator):
         return _regressed(squared, y, y)
 
     def _check_start(self, d: int) -> None:
-        """Refuse components to begin with that do not fit the data."""
         if self.warm_start and hasattr(self, "components_"):
             self._check_last(self.components_.shape[1], d)
         if isinstance(self.init, np.ndarray):
@@ -101,7 +99,6 @@ class SoftNeighborEstimator(MetricEstimator):
         """Say how far it has come."""
 
     def _scaled(self, problem: SoftNeighborProblem, start: FloatArray) -> FloatArray:
-        """Initial components at the scale to begin with."""
         return unsaturated(problem, start)
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:

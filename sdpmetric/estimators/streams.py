@@ -72,11 +72,9 @@ class StreamingEstimator(MetricEstimator):
         return self._take_pairs(self._checked(X, reset=not self._streaming(), n_min=1), pairs, similar)
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Check pairs, and continue with them."""
         raise NotImplementedError
 
     def _n_taken(self) -> int:
-        """How many pairs the stream has processed."""
         raise NotImplementedError
 
     def _streaming(self) -> bool:

@@ -277,7 +277,6 @@ class QuadrupletClassifier(ComparisonEstimator):
 
 
 def _labels_of(names: NDArray[np.generic] | None, labels: ArrayLike) -> NDArray[Any]:
-    """Labels of the examples that are in tuples."""
     label_array = column_or_1d(labels)
     if names is None or names.dtype.kind not in "iu":
         raise ValueError("labels= are those of examples; pass tuples as row numbers, and examples=.")

@@ -138,7 +138,6 @@ def ended(solution: Solution) -> Trace:
 
 
 def column(trace: Trace, against: Against) -> FloatArray:
-    """Seconds or iterations of a trace, which must not be empty."""
     validation.check_choice("against", against, get_args(Against))
     if not len(trace):
         raise ValueError(

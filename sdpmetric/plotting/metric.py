@@ -222,6 +222,5 @@ class MetricDisplay:
 
 
 def _class_means(X: FloatArray, y: NDArray[np.generic] | None) -> FloatArray:
-    """The mean of each class, in the order of the labels; no rows without labels."""
     labels = np.zeros(0) if y is None else np.unique(y)
     return np.array([X[y == label].mean(axis=0) for label in labels]).reshape(len(labels), X.shape[1])

@@ -171,7 +171,6 @@ class NeighborsDisplay:
 
 
 def _nearest(P: FloatArray, rows: IndexArray, n_neighbors: int) -> IndexArray:
-    """The nearest other examples of some rows."""
     validation.check_integer("n_neighbors", n_neighbors, high=len(P) - 1)
     _, neighbor_rows = classification.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
     # Among equal examples another one may come first, so the example is removed wherever it is listed.

@@ -69,7 +69,6 @@ def hues() -> tuple[str, ...]:
 
 
 def look(c: int) -> tuple[str, str]:
-    """Color and marker of a class."""
     return hues()[c % len(COLORS)], MARKERS[c % len(MARKERS)]
 
 
@@ -90,7 +89,6 @@ def axes_of(axes: Axes | Sequence[Axes] | None, count: int, size: tuple[float, f
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure of axes, also of axes in a subfigure."""
     figure = ax.get_figure(root=True)
     if figure is None:
         raise ValueError("these axes were removed from their figure; pass others, or none.")
@@ -127,7 +125,6 @@ def feature_names(names: ArrayLike | None, d: int) -> list[str]:
 
 
 def one_metric(solution: Solution) -> FloatArray:
-    """The components of a solution, which must have a single metric."""
     if solution.components.ndim > 2:
         raise ValueError(
             f"this solution has {len(solution.components)} metrics, so there is no single embedding; MetricDisplay "
@@ -155,7 +152,6 @@ def before_and_after(learned: Learned, X: ArrayLike) -> tuple[FloatArray, FloatA
 
 
 def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
-    """Examples transformed by a fitted estimator, or under the metric of a solution."""
     if isinstance(learned, Solution):
         L, data = one_metric(learned), np.asarray(validation.check_data(X), dtype=np.float64)
         if data.shape[1] != L.shape[1]:

@@ -47,8 +47,6 @@ CANCELS = 0.7
 
 @runtime_checkable
 class WithLabels(Protocol):
-    """A statement that was made from labels, if `row_labels` is not None."""
-
     @property
     def row_labels(self) -> NDArray[np.generic] | None:
         """The label of each example, (n,)."""
@@ -69,8 +67,6 @@ class WithRegions(Protocol):
 
 @runtime_checkable
 class WithTargets(Protocol):
-    """A statement with target neighbors."""
-
     @property
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""
@@ -194,7 +190,6 @@ def _number(value: float) -> float | None:
 
 
 def _packed(values: NDArray[np.generic]) -> str:
-    """The bytes of an array, little-endian, in base 64."""
     return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode("ascii")
 
 

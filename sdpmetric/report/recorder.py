@@ -18,8 +18,6 @@ MAX_NUMBERS = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A point that a solver passed."""
-
     row: int  # of the trace
     components: NDArray[np.floating]  # (r, d), or (c, r, d) for c metrics
 
@@ -47,7 +45,6 @@ class Recorder:
     n_rows: int = 0
 
     def __call__(self, step: Step, row: TraceRow) -> None:
-        """Take note of a point."""
         number, self.n_rows = self.n_rows, self.n_rows + 1
         if number % self.stride:
             return

@@ -63,7 +63,6 @@ class Scores:
         return f"{word}: of the held-out examples, neighbors classify {counts} ({test})."
 
     def to_dict(self) -> dict[str, object]:
-        """Everything by name, for JSON."""
         return asdict(self) | {"intervals": self.intervals, "p": self.p}
 
 
