@@ -57,8 +57,8 @@ class LinearScan:
 
     def update(self, *steps: sm.MetricStep) -> None:
         for step in steps:
-            scale = 2 * (step.left @ self.G @ step.right) / (step.right @ step.right) + step.left @ step.left
-            self.norms += np.float32(scale) * (self.X @ step.right.astype(np.float32)) ** 2
+            scale = 2 * (step.column @ self.G @ step.row) / (step.row @ step.row) + step.column @ step.column
+            self.norms += np.float32(scale) * (self.X @ step.row.astype(np.float32)) ** 2
             self.G = step.apply(self.G)
 
     def query(self, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

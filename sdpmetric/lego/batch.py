@@ -77,7 +77,7 @@ class LEGOBatchProblem(MetricProblem):
         sign = np.concatenate([np.full(len(rows), side) for side, rows in sides])
         first, second = stream.pairs[pair].T
         D = np.sum((stream.differences @ components.T) ** 2, axis=1)[pair]
-        divergence, lost = stream.divergence(components), stream.objective(components)
+        divergence, loss = stream.divergence(components), stream.objective(components)
         return Constraints(
             dual=a,
             roles={"first": first, "second": second},
@@ -86,6 +86,6 @@ class LEGOBatchProblem(MetricProblem):
             excess=sign * (D - stream.targets[pair]),
             loss=Weighted(LOSSES["squared_hinge"], np.full(len(pair), 0.5 * rate)),
             stretch=[(first, second, -sign * D)],
-            sums={"divergence": divergence, "loss": lost},
-            slopes={"learning_rate": lost},
+            sums={"divergence": divergence, "loss": loss},
+            slopes={"learning_rate": loss},
         )

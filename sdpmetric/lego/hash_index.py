@@ -128,8 +128,8 @@ class HashIndex:
             )
         names = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_names(ids)
         validation.check_count("ids", len(names), len(data))
-        if len(known := [i for i in names.tolist() if i in self._upkeep.table.slots]):
-            raise ValueError(f"id {known[0]} is in the index already; remove it first, or choose another.")
+        if len(duplicates := [i for i in names.tolist() if i in self._upkeep.table.slots]):
+            raise ValueError(f"id {duplicates[0]} is in the index already; remove it first, or choose another.")
         with np.errstate(over="ignore"):  # said in a sentence below
             rows = (data - self._center).astype(self._upkeep.table.X.dtype)
         if not float(np.abs(rows).max()) <= LARGEST:
@@ -272,10 +272,10 @@ class HashIndex:
         total = float(sizes.sum())
         weights = np.rint(sizes * (WEIGHT / total if total > 0.0 else 0.0)).astype(np.int64)
         words = loops.disagreements(weights, key[0])
-        found: NDArray[np.int32] = loops.nearest_keys(
+        slots: NDArray[np.int32] = loops.nearest_keys(
             table.keys.view(np.uint8), table.alive, words, int(weights.sum()), wanted
         )
-        return found
+        return slots
 
     def keys(self) -> NDArray[np.bool_]:
         """The bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
@@ -293,11 +293,11 @@ class HashIndex:
         ----------
         path : str or Path
         """
-        about = {name: getattr(self, name) for name in ("rehash_share", "search_share", "max_pending", "random_state")}
-        about |= {"next_id": self._next_id, "counters": asdict(self.counters)}
+        values = {name: getattr(self, name) for name in ("rehash_share", "search_share", "max_pending", "random_state")}
+        values |= {"next_id": self._next_id, "counters": asdict(self.counters)}
         alive = self._upkeep.table.alive
         arrays: dict[str, NDArray[np.generic]] = {
-            "about": np.array(json.dumps(about)),
+            "about": np.array(json.dumps(values)),
             "components": self._upkeep.planes.components,
             "directions": self._upkeep.planes.directions,
             "center": self._center,
@@ -351,7 +351,7 @@ ARRAYS = {
     "ids": Part("i8", ("n",)),
 }
 SETTINGS = {"rehash_share": "float", "search_share": "float", "max_pending": "int", "random_state": "int"}
-ABOUT = SETTINGS | {"next_id": "int", "counters": "dict"}
+TEXT_VALUES = SETTINGS | {"next_id": "int", "counters": "dict"}
 
 
 class Settings(TypedDict):
@@ -366,14 +366,14 @@ class Settings(TypedDict):
 def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Counters, int]:
     """Settings, counters and next id of an index's file whose arrays fit each other."""
     check_arrays(arrays, ARRAYS)
-    about = read_json(arrays, "about")
-    check_values(about, ABOUT, "about", frozenset(ABOUT))
-    counters = cast(dict[str, int], about["counters"])
+    values = read_json(arrays, "about")
+    check_values(values, TEXT_VALUES, "about", frozenset(TEXT_VALUES))
+    counters = cast(dict[str, int], values["counters"])
     check_values(counters, {f.name: f.type for f in fields(Counters)}, "counters")
     if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > LARGEST_DIRECTION:
         raise ValueError("its directions are not Gaussian vectors.")
-    next_id = validation.check_integer("next_id", cast(int, about["next_id"]), 0)
-    return cast(Settings, {name: about[name] for name in SETTINGS}), Counters(**counters), next_id
+    next_id = validation.check_integer("next_id", cast(int, values["next_id"]), 0)
+    return cast(Settings, {name: values[name] for name in SETTINGS}), Counters(**counters), next_id
 
 
 def moderate(name: str, vector: FloatArray) -> FloatArray:
@@ -398,12 +398,12 @@ def check_names(ids: ArrayLike) -> NDArray[np.int64]:
     return names.astype(np.int64)
 
 
-def check_dtype(given: DTypeLike) -> np.dtype[np.floating]:
+def check_dtype(requested: DTypeLike) -> np.dtype[np.floating]:
     """float32 or float64."""
     try:
-        dtype = np.dtype(given)
+        dtype = np.dtype(requested)
     except TypeError as error:
-        raise ValueError(f"dtype must be float32 or float64, got {given!r}.") from error
+        raise ValueError(f"dtype must be float32 or float64, got {requested!r}.") from error
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
     return cast("np.dtype[np.floating]", dtype)
@@ -415,26 +415,26 @@ def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[Met
     for step in steps:
         if not isinstance(step, MetricStep):
             raise TypeError(
-                f"update takes steps, as MetricStep(left, right) or as *result.steps of a stream's update, "
+                f"update takes steps, as MetricStep(column, row) or as *result.steps of a stream's update, "
                 f"got {type(step).__name__}."
             )
-        if np.shape(step.left) != (r,) or np.shape(step.right) != (d,):
+        if np.shape(step.column) != (r,) or np.shape(step.row) != (d,):
             raise ValueError(
-                f"a step has vectors of shapes {np.shape(step.left)} and {np.shape(step.right)}, but the factor "
+                f"a step has vectors of shapes {np.shape(step.column)} and {np.shape(step.row)}, but the factor "
                 f"of this index is ({r}, {d})."
             )
         try:
-            left, right = (np.array(side, dtype=np.float64) for side in (step.left, step.right))
+            column, row = (np.array(side, dtype=np.float64) for side in (step.column, step.row))
         except (TypeError, ValueError) as error:
             raise ValueError(f"a step of the metric must have vectors of real numbers ({error}).") from error
-        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+        if not (np.isfinite(column).all() and np.isfinite(row).all()):
             raise ValueError("a step of the metric contains NaN or infinity; the index stays where it was.")
-        checked.append(MetricStep(left, right))
-        longer, shorter = sorted((float(np.abs(left).max()), float(np.abs(right).max())), reverse=True)
-        largest += longer * shorter  # an upper bound of the factor's entries after the steps
-        if max(longer, largest) > LARGEST:
+        checked.append(MetricStep(column, row))
+        max_size, min_size = sorted((float(np.abs(column).max()), float(np.abs(row).max())), reverse=True)
+        largest += max_size * min_size  # an upper bound of the factor's entries after the steps
+        if max(max_size, largest) > LARGEST:
             raise ValueError(
-                f"a step of the metric makes entries of {max(longer, largest):.3g}, whose squares would overflow "
+                f"a step of the metric makes entries of {max(max_size, largest):.3g}, whose squares would overflow "
                 "in distances; the index stays where it was."
             )
     return checked

@@ -136,7 +136,7 @@ def flip_bits(
     slots: NDArray[np.int32],
     bits: NDArray[np.int16],
     values: Rows,
-    moved: Rows,
+    changes: Rows,
     reach: Rows,
     keys: Keys,
     alive: NDArray[np.bool_],
@@ -149,7 +149,7 @@ def flip_bits(
         positive = value > 0.0
         if abs(value) < reach[j] and alive[i]:
             looked += 1
-            positive = value + _dot(X[i], moved[j]) > 0.0
+            positive = value + _dot(X[i], changes[j]) > 0.0
             if positive != (value > 0.0) and i != last:
                 changed += 1
                 last = i
@@ -181,26 +181,26 @@ def nearest_keys(
     `keys` are the bytes of the keys, `table` is that of `disagreements`, and `top` the sum of its weights.
     """
     n = len(keys)
-    far = np.empty(n, dtype=np.int32)
+    disagreement = np.empty(n, dtype=np.int32)
     counts = np.zeros(top + 1, dtype=np.int64)
     for i in range(n):
-        far[i] = top + 1
+        disagreement[i] = top + 1
         if alive[i]:
             h = 0
             for t in range(len(table)):
                 h += table[t, keys[i, t]]
-            far[i] = h
+            disagreement[i] = h
             counts[h] += 1
-    limit, room = 0, wanted
-    while limit < top and counts[limit] < room:
-        room -= counts[limit]
+    limit, remaining = 0, wanted
+    while limit < top and counts[limit] < remaining:
+        remaining -= counts[limit]
         limit += 1
-    found = np.empty(wanted, dtype=np.int32)
+    nearest = np.empty(wanted, dtype=np.int32)
     size = 0
     for i in range(n):
-        if far[i] < limit or (far[i] == limit and room > 0):
-            if far[i] == limit:
-                room -= 1
-            found[size] = i
+        if disagreement[i] < limit or (disagreement[i] == limit and remaining > 0):
+            if disagreement[i] == limit:
+                remaining -= 1
+            nearest[size] = i
             size += 1
-    return found[:size]
+    return nearest[:size]

@@ -73,7 +73,7 @@ class Upkeep:
 
     def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
         """Add rows, with projections of the base, so the pending steps apply to them, too."""
-        if self.planes.lost:
+        if self.planes.is_stale:
             self.rehash(keys=True)
         alive = np.ones(len(rows), np.bool_)
         keys = np.zeros((len(rows), self.table.keys.shape[1]), np.uint64)
@@ -92,18 +92,18 @@ class Upkeep:
 
     def catch_up(self) -> None:
         """Update the keys with the steps since the last call."""
-        table, planes, near = self.table, self.planes, self._near
+        table, planes, listed_entries = self.table, self.planes, self._near
         if not self._behind or not len(table):
             return
         self._behind = False
-        if self.rehash_share == 0.0 or planes.lost:
+        if self.rehash_share == 0.0 or planes.is_stale:
             self.rehash(keys=True)
-        elif planes.pending >= self.max_pending or near.rows < (1.0 - UNLISTED_SHARE) * table.size:
+        elif planes.pending >= self.max_pending or listed_entries.rows < (1.0 - UNLISTED_SHARE) * table.size:
             self.rehash()
         else:
-            share, unsearched, reach = near.shares(planes)
+            share, unsearched, reach = listed_entries.shares(planes)
             if share < self.rehash_share and unsearched >= self.search_share:
-                flips, changed, checked = near.search(table, planes, reach)
+                flips, changed, checked = listed_entries.search(table, planes, reach)
                 self.counters.searches += 1
                 self.counters.bits_flipped += flips
                 self.counters.bits_checked += checked
@@ -165,15 +165,15 @@ class Table:
     def append(self, ids: NDArray[np.int64], X: Rows, projections: Rows, keys: NDArray[np.uint64]) -> None:
         """Add rows at the end."""
         new = {"X": X, "projections": projections, "keys": keys, "ids": ids}
-        end = self.size + len(ids)
+        new_size = self.size + len(ids)
         for name, held in self._held.items():
-            if end > len(held):
-                grown = np.empty((max(end, 3 * len(held) // 2), *held.shape[1:]), held.dtype)
+            if new_size > len(held):
+                grown = np.empty((max(new_size, 3 * len(held) // 2), *held.shape[1:]), held.dtype)
                 grown[: self.size] = held[: self.size]
                 self._held[name] = grown
-            self._held[name][self.size : end] = new.get(name, True)
-        self.slots.update(zip(ids.tolist(), range(self.size, end), strict=True))
-        self.size = end
+            self._held[name][self.size : new_size] = new.get(name, True)
+        self.slots.update(zip(ids.tolist(), range(self.size, new_size), strict=True))
+        self.size = new_size
         self._show()
 
     def remove(self, ids: NDArray[np.int64]) -> bool:
@@ -194,12 +194,12 @@ class Table:
         self.slots = dict(zip(self.ids.tolist(), range(self.size), strict=True))
 
     def _show(self) -> None:
-        end = slice(self.size)
-        self.X = cast(Rows, self._held["X"][end])
-        self.projections = cast(Rows, self._held["projections"][end])
-        self.keys = cast(NDArray[np.uint64], self._held["keys"][end])
-        self.ids = cast(NDArray[np.int64], self._held["ids"][end])
-        self.alive = cast(NDArray[np.bool_], self._held["alive"][end])
+        rows = slice(self.size)
+        self.X = cast(Rows, self._held["X"][rows])
+        self.projections = cast(Rows, self._held["projections"][rows])
+        self.keys = cast(NDArray[np.uint64], self._held["keys"][rows])
+        self.ids = cast(NDArray[np.int64], self._held["ids"][rows])
+        self.alive = cast(NDArray[np.bool_], self._held["alive"][rows])
 
 
 class Planes:
@@ -213,24 +213,24 @@ class Planes:
 
     def push(self, step: MetricStep) -> None:
         """Move the factor and the normals by one step."""
-        left, right = step.left, step.right
-        image = self.directions @ left
+        column, row = step.column, step.row
+        image = self.directions @ column
         self.pending += 1
-        if self.lost:
+        if self.is_stale:
             self._forget()
         else:
-            self._rights.append(right)
+            self._rights.append(row)
             self._images.append(image)
-        for matrix, vector in ((self.components, left), (self.now, image)):
-            dger(1.0, right, vector, a=matrix.T, overwrite_a=1)  # in place: the transpose has Fortran's order
+        for matrix, vector in ((self.components, column), (self.now, image)):
+            dger(1.0, row, vector, a=matrix.T, overwrite_a=1)  # in place: the transpose has Fortran's order
 
     @property
-    def lost(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether the base can no longer be brought up to date step by step."""
         return self.pending > int(self.components.shape[1])
 
     @property
-    def moved(self) -> FloatArray:
+    def change(self) -> FloatArray:
         """Change of the normals, (b, d): its inner product with an example is the change of the projection."""
         change: FloatArray = self.now - self.base
         return change
@@ -262,7 +262,7 @@ REACH = 2.0
 # Share of all entries that is listed, in units of rehash_share / n_bits. If one bit of each changed example flips, one
 # unit of entries flips, and about five times as many are within reach of an average hyperplane (2 * REACH / 0.8);
 # hyperplanes that move more than others need longer lists.
-LISTED = 16.0
+LISTED_SHARE = 16.0
 
 
 class NearPlanes:
@@ -273,7 +273,7 @@ class NearPlanes:
         self._sample = table.X[chosen]
         self._projections = self._sample @ normals
         self._searched = self._now = self._projections > 0.0  # bits of the sample at the last search, and seen last
-        share = min(1.0, LISTED * rehash_share / normals.shape[1])
+        share = min(1.0, LISTED_SHARE * rehash_share / normals.shape[1])
         room = int(2.0 * share * table.size * normals.shape[1]) + 8 * normals.shape[1] if share > 0.0 else 0
         self._slots, self._bits = np.empty(room, np.int32), np.empty(room, np.int16)
         self._values = np.empty(room, normals.dtype)
@@ -285,9 +285,9 @@ class NearPlanes:
         """List the near entries of a block of projections whose first slot is `first`; blocks come in order."""
         if self.rows < first or not len(self._slots):
             return  # the list is full
-        end = self._count
+        count = self._count
         written, done = loops.list_near(
-            P, alive, self._cuts, first, self._slots[end:], self._bits[end:], self._values[end:]
+            P, alive, self._cuts, first, self._slots[count:], self._bits[count:], self._values[count:]
         )
         self._count += written
         self.rows += done
@@ -297,7 +297,7 @@ class NearPlanes:
 
         The reach is how far the projections of each bit move, (b,), at most.
         """
-        shift = self._sample @ planes.moved.T.astype(self._sample.dtype)
+        shift = self._sample @ planes.change.T.astype(self._sample.dtype)
         self._now = self._projections + shift > 0.0
         changed, unsearched = ((bits != self._now).any(axis=1) for bits in (self._projections > 0.0, self._searched))
         reach: Rows = REACH * np.sqrt(np.mean(shift**2, axis=0))
@@ -306,9 +306,9 @@ class NearPlanes:
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
         """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
         count, dtype, self._searched = self._count, table.X.dtype, self._now
-        listed = self._slots[:count], self._bits[:count], self._values[:count]
-        moved = planes.moved.astype(dtype)
-        flips, changed, looked = loops.flip_bits(table.X, *listed, moved, reach, table.keys, table.alive)
+        entries = self._slots[:count], self._bits[:count], self._values[:count]
+        changes = planes.change.astype(dtype)
+        flips, changed, looked = loops.flip_bits(table.X, *entries, changes, reach, table.keys, table.alive)
         if self.rows < table.size:  # all bits of examples added after the list was made
             new = slice(self.rows, table.size)
             P = table.X[new] @ planes.now.T.astype(dtype)

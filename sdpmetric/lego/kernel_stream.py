@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,11 +9,11 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.lego import loops as logdet
-from sdpmetric.lego.logdet import LogDetCounts, LogDetUpdate
+from sdpmetric.lego import loops
+from sdpmetric.lego.logdet import LogDetStream, LogDetUpdate, check_different
 
 
-class KernelLEGOStream(LogDetCounts):
+class KernelLEGOStream(LogDetStream):
     """LEGO with the metric ``A = s (I + sum_lm S_lm phi(x_l) phi(x_m)^T)`` in a feature space [JKDG2008].
 
     The first metric is s times the identity of the feature space. A step adds a multiple of ``(A z)(A z)^T``, and ``A
@@ -58,8 +56,6 @@ class KernelLEGOStream(LogDetCounts):
         self._rows: dict[bytes, int] = {}
         self._K, self._S = np.zeros((0, 0)), np.zeros((0, 0))
 
-    # -- what is known ------------------------------------------------------------------------------------------
-
     @property
     def support(self) -> FloatArray:
         """The examples x_l that pairs were made of, (m, d), each once."""
@@ -82,19 +78,17 @@ class KernelLEGOStream(LogDetCounts):
         -------
         distances : (p,) array
         """
-        data = self._data(X)
+        data = self._check_data(X)
         rows = validation.check_pairs(pairs, len(data))
         used, index = np.unique(rows, return_inverse=True)
         first, second = index.reshape(rows.shape).T
-        plain = self._values(data[used], data[used])
-        found = np.diag(plain)[first] + np.diag(plain)[second] - 2.0 * plain[first, second]
+        inner = self._values(data[used], data[used])
+        squares = np.diag(inner)[first] + np.diag(inner)[second] - 2.0 * inner[first, second]
         if self._support is not None:
             values = self._values(data[used], self._support)
             z = values[first] - values[second]
-            found = found + np.einsum("ij,ij->i", z @ self._S, z)
-        return np.asarray(np.maximum(found, 0.0))
-
-    # -- learning -----------------------------------------------------------------------------------------------
+            squares = squares + np.einsum("ij,ij->i", z @ self._S, z)
+        return np.asarray(np.maximum(squares, 0.0))
 
     def update(self, u: ArrayLike, v: ArrayLike, target: float, side: int = 0) -> LogDetUpdate:
         """Take one pair.
@@ -117,65 +111,42 @@ class KernelLEGOStream(LogDetCounts):
             `partial_fit` checks the whole kernel matrix, which here would cost O(m^3) for each example.
         """
         d = None if self._support is None else self._support.shape[1]
-        first = validation.check_vector("an example", u, d)
-        both = np.stack([first, validation.check_vector("an example", v, len(first))])
-        if (both[0] == both[1]).all():
-            raise ValueError("the two examples are equal, 0 apart under every metric; leave the pair out.")
-        rows, targets, sides = check_targets(both, [[0, 1]], target, side)
+        example = validation.check_vector("an example", u, d)
+        examples = np.stack([example, validation.check_vector("an example", v, len(example))])
+        check_different(*examples)
+        rows, targets, sides = check_targets(examples, [[0, 1]], target, side)
         losses = self.cumulative_loss
-        distance = self._take(both, rows, targets, sides, strict=False)
+        distance = self._take_pairs(examples, rows, targets, sides, strict=False)
         return LogDetUpdate(distance, self.cumulative_loss - losses, ())
 
-    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
-        """Take pairs of rows in turn, in one compiled loop.
-
-        Parameters
-        ----------
-        X, pairs, targets, sides
-            As in `LEGOStream.partial_fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As `LEGOStream.partial_fit`; or if the kernel matrix is not symmetric or not positive semidefinite.
-        """
-        data = self._data(X)
-        checked = check_targets(data, pairs, targets, sides)
-        if len(checked[0]):
-            self._take(data, *checked, strict=True)
-        return self
-
-    # -- parts --------------------------------------------------------------------------------------------------
-
-    def _data(self, X: ArrayLike) -> FloatArray:
+    def _check_data(self, X: ArrayLike) -> FloatArray:
         data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
         if self._support is not None:
             validation.check_width("X", data, self._support.shape[1], "this stream")
         return data
 
-    def _take(
+    def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
+        self._take_pairs(X, pairs, targets, sides, strict=True)
+
+    def _take_pairs(
         self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray, *, strict: bool
     ) -> float:
         """Take checked pairs; return the last pair's distance before its step."""
         used, index = np.unique(pairs, return_inverse=True)
-        known = len(self._K)
+        n_support = len(self._K)
         indices = self._indices(X[used], strict)
         rows = indices[index.reshape(pairs.shape)].astype(np.int32)
         same = (rows[:, 0] == rows[:, 1]) & (targets > 0.0) & (sides <= 0.0)
         if same.any():  # 0.0 and -0.0 have different bytes
             raise ValueError(f"pair {pairs[same][0].tolist()} has two equal examples; leave it out.")
-        taken, distance = logdet.take_kernel_pairs(
+        n_taken, distance = loops.take_kernel_pairs(
             self._S, self._K, rows, targets, sides, self.learning_rate, self._totals
         )
-        self._n_items += taken
-        if taken < len(pairs):
-            self._shrink(np.union1d(np.arange(known), rows[:taken]).astype(np.int64))
+        self._n_items += n_taken
+        if n_taken < len(pairs):
+            self._shrink(np.union1d(np.arange(n_support), rows[:n_taken]).astype(np.int64))
             raise ValueError(
-                f"the squared distance of pair {pairs[taken].tolist()} came out as {distance:g}: the kernel is not "
+                f"the squared distance of pair {pairs[n_taken].tolist()} came out as {distance:g}: the kernel is not "
                 "positive semidefinite, or its values or the target are too large; use another kernel, or scale the "
                 "features."
             )
@@ -183,8 +154,8 @@ class KernelLEGOStream(LogDetCounts):
 
     def _indices(self, X: FloatArray, strict: bool) -> NDArray[np.int64]:
         """Row numbers of examples in the support, which grows by new examples."""
-        known = dict(self._rows)
-        indices = np.array([known.setdefault((row + 0.0).tobytes(), len(known)) for row in X])
+        numbers_by_row = dict(self._rows)
+        indices = np.array([numbers_by_row.setdefault((row + 0.0).tobytes(), len(numbers_by_row)) for row in X])
         first = np.unique(indices, return_index=True)
         new = X[first[1][first[0] >= len(self._rows)]]
         if len(new):
@@ -200,7 +171,7 @@ class KernelLEGOStream(LogDetCounts):
                 check_positive(K)
             else:
                 _check_rows(K, len(self._K))
-            self._support, self._rows, self._K, self._S = support, known, K, S
+            self._support, self._rows, self._K, self._S = support, numbers_by_row, K, S
         return indices
 
     def _shrink(self, retained: NDArray[np.int64]) -> None:
@@ -214,13 +185,13 @@ class KernelLEGOStream(LogDetCounts):
         return self.kernel(X, Y) * self.initial_scale
 
 
-def _check_rows(K: FloatArray, known: int) -> None:
+def _check_rows(K: FloatArray, n_support: int) -> None:
     """Refuse new rows with an inner product larger than the two lengths allow: O(m) for each, and no full proof."""
     lengths = np.diag(K)
-    size = np.maximum(np.maximum(lengths[known:, None], lengths), np.finfo(float).tiny)
-    room = lengths[known:, None] / size * (lengths / size) + PSD_TOLERANCE
-    wrong = (K[known:] / size) ** 2 > room
-    if wrong.any() or (lengths[known:] < -PSD_TOLERANCE * np.abs(lengths).max()).any():
+    size = np.maximum(np.maximum(lengths[n_support:, None], lengths), np.finfo(float).tiny)
+    largest = lengths[n_support:, None] / size * (lengths / size) + PSD_TOLERANCE
+    wrong = (K[n_support:] / size) ** 2 > largest
+    if wrong.any() or (lengths[n_support:] < -PSD_TOLERANCE * np.abs(lengths).max()).any():
         raise ValueError(
             "the kernel is not positive semidefinite: two examples violate the Cauchy-Schwarz inequality; use another "
             "kernel."

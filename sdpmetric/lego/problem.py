@@ -130,8 +130,12 @@ class LEGOProblem(Problem):
         pairs, similar = pairs_of_labels(index, n_pairs, random_state)
         order = validation.generator(random_state, 0).permutation(len(pairs))
         pairs, similar = pairs[order], similar[order]
-        near, far = np.percentile(distances(np.asarray(data, dtype=np.float64), pairs[:, 0], pairs[:, 1]), [5, 95])
-        return cls(data, pairs, np.where(similar, near, far), np.where(similar, 1, -1), learning_rate)
+        similar_target, dissimilar_target = np.percentile(
+            distances(np.asarray(data, dtype=np.float64), pairs[:, 0], pairs[:, 1]), [5, 95]
+        )
+        return cls(
+            data, pairs, np.where(similar, similar_target, dissimilar_target), np.where(similar, 1, -1), learning_rate
+        )
 
     def head(self, n_pairs: int) -> LEGOProblem:
         """The stream up to its first `n_pairs` pairs, at least 1."""
@@ -221,15 +225,15 @@ class LEGOProblem(Problem):
         """
         if not n_pairs:
             return RegretCertificate(objective=0.0, lower_bound=0.0, program="LEGO", regret_bound=0.0, rigor="float")
-        taken, tries = self.head(n_pairs), [self.root, components]
+        head, factors = self.head(n_pairs), [self.root, components]
         return RegretCertificate(
             objective=loss,
-            lower_bound=max(taken.certify(L).lower_bound for L in tries),
+            lower_bound=max(head.certify(L).lower_bound for L in factors),
             primal_residual=0.0,
-            n_active=int(np.count_nonzero(taken.losses.total.slopes(components)[0])),
+            n_active=int(np.count_nonzero(head.losses.total.slopes(components)[0])),
             program="LEGO",
             rigor="float",
-            regret_bound=min(taken.allowance(reach, L) for L in tries),
+            regret_bound=min(head.allowance(reach, L) for L in factors),
         )
 
     def lower_bound(self, dual: FloatArray) -> float:
@@ -241,11 +245,11 @@ class LEGOProblem(Problem):
         first, second = self.pairs.T
         Y, Z = self.centered @ V, self.centered @ null
         parted = np.abs(Z[first] - Z[second]).max(axis=1, initial=0.0) > NULL
-        kept = np.where(parted, np.maximum(a, 0.0), a)
-        S = adjoint(Y, first, second, kept)
+        signed = np.where(parted, np.maximum(a, 0.0), a)
+        S = adjoint(Y, first, second, signed)
         if not np.isfinite(S).all():
             return 0.0
-        raised = kept - LIFTED * float(np.linalg.eigvalsh(S).min(initial=0.0)) * lifting
+        raised = signed - LIFTED * float(np.linalg.eigvalsh(S).min(initial=0.0)) * lifting
         best = -float(raised @ self.targets) / (float(raised @ raised) or 1.0)
         if not 0.0 < best < np.inf:
             return 0.0

@@ -17,22 +17,22 @@ CERTIFICATES = 8
 @solver(LEGOProblem, "online", tol=1e-6, rank=1, stream=True)
 def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Take the pairs in their order by LEGO, and certify the run now and then."""
-    d, rate, first = problem.X.shape[1], problem.learning_rate, problem.prior
-    stream = LEGOStream(d, rate, first)
+    d, rate, prior = problem.X.shape[1], problem.learning_rate, problem.prior
+    stream = LEGOStream(d, rate, prior)
 
     def certify(n_pairs: int) -> RegretCertificate:
         return problem.certify_stream(stream.cumulative_loss, n_pairs, stream.reach, stream.components)
 
     yield Step(stream.components, objective=0.0, lower_bound=0.0, certificate=certify(0))
-    p, taken = len(problem.pairs), 0
-    while taken < p:
-        left = budget.max_iter - budget.spent
-        size = int(min(max(1, -(-p // CERTIFICATES)), p - taken, max(left, 0)))
+    p, n_taken = len(problem.pairs), 0
+    while n_taken < p:
+        remaining = budget.max_iter - budget.spent
+        size = int(min(max(1, -(-p // CERTIFICATES)), p - n_taken, max(remaining, 0)))
         if not size or not budget.remaining:
             raise BudgetSpent
-        part = slice(taken, taken + size)
+        rows = slice(n_taken, n_taken + size)
         budget.spend(size)
-        stream.partial_fit(problem.X, problem.pairs[part], problem.targets[part], problem.sides[part])
-        taken += size
-        certificate = certify(taken)
+        stream.partial_fit(problem.X, problem.pairs[rows], problem.targets[rows], problem.sides[rows])
+        n_taken += size
+        certificate = certify(n_taken)
         yield Step.of_certificate(stream.components, certificate, n_active=stream.n_updates)

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.lego import loops as logdet
-from sdpmetric.lego.logdet import LogDetStream, LogDetUpdate, MetricStep
+from sdpmetric.engine.compiled import fixed
+from sdpmetric.lego import loops
+from sdpmetric.lego.logdet import LogDetStream, LogDetUpdate, MetricStep, check_different
+
+# Default candidates for the learning rate, in units of one over the mean squared target or distance.
+RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))
+# Mean squares below it have no reciprocal that a rate could be.
+SMALLEST = 1e-290
 
 
 class LEGOStream(LogDetStream):
@@ -39,6 +46,125 @@ class LEGOStream(LogDetStream):
         If a number is out of range, or the metric is not positive definite.
     """
 
+    def __init__(self, n_features: int, learning_rate: float, prior: ArrayLike | None = None) -> None:
+        super().__init__(learning_rate)
+        self._G = np.eye(validation.check_integer("n_features", n_features))
+        if prior is not None:
+            A0 = validation.check_positive_definite("prior", prior, len(self._G))
+            self._G = np.ascontiguousarray(np.linalg.cholesky(A0).T)
+        self._log_volume = 2.0 * float(np.linalg.slogdet(self._G)[1])
+
+    @classmethod
+    def pretrained(
+        cls,
+        X: ArrayLike,
+        pairs: ArrayLike,
+        targets: ArrayLike,
+        sides: ArrayLike | None = None,
+        *,
+        rates: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> Self:
+        """A new stream with the learning rate that has the smallest loss on a few pairs.
+
+        The paper tunes the rate on 1,000 constraints and states neither candidates nor criterion [JKDG2008]. Here each
+        rate processes the pairs once, from the initial metric, and the smallest cumulative loss wins. The returned
+        stream has not seen the pairs.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+        targets, sides
+            As in `partial_fit`.
+        rates : (m,) array, optional
+            Rates to try; default: 1e-4 to 1e2, two for each power of ten, divided by the mean of squared targets and
+            squared distances under the initial metric.
+        prior : (d, d) array, optional
+        """
+        data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        checked = check_targets(data, pairs, targets, sides)
+        if not len(checked[0]):
+            raise ValueError("there are no pairs to choose a learning rate by; pass some, or name a rate.")
+        initial = cls(data.shape[1], 1.0, prior)
+        if rates is None:
+            Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ initial._G.T
+            with np.errstate(over="ignore"):
+                size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
+            if size < SMALLEST and (Z.any() or checked[1].any()):
+                raise ValueError("fourth powers of distances underflow; scale the features, for example to [0, 1].")
+            rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
+        candidates = [cls(data.shape[1], float(rate), prior) for rate in np.ravel(rates)]
+        if not candidates:
+            raise ValueError("rates is empty; name at least one learning rate.")
+        for stream in candidates:
+            stream._take(data, *checked)
+        best = min(candidates, key=lambda stream: stream.cumulative_loss)
+        return cls(data.shape[1], best.learning_rate, prior)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, d."""
+        return self._G.shape[1]
+
+    @property
+    def components(self) -> FloatArray:
+        """The factor G of the metric, (d, d), a copy."""
+        return self._G.copy()
+
+    @property
+    def metric(self) -> FloatArray:
+        """The metric ``A = G^T G``, (d, d)."""
+        metric: FloatArray = self._G.T @ self._G
+        return metric
+
+    @property
+    def reach(self) -> float:
+        """Largest ``prediction * max(prediction, target)`` of pairs that violated their target; see docs/lego.md."""
+        return float(self._totals[loops.REACH])
+
+    def drift(self) -> float:
+        """Rounding error of the factor, measured by the log-determinant of its metric.
+
+        Each step changes it by a known amount; their sum is compared with the log-determinant of the current factor. As
+        the metric is ``G^T G``, rounding can make it singular but never indefinite; if singular, this is infinite.
+        """
+        sign, half = np.linalg.slogdet(self._G)
+        return float(abs(2.0 * half - self._log_volume - self._totals[loops.VOLUME])) if sign != 0 else np.inf
+
+    def update(self, u: ArrayLike, v: ArrayLike, target: float, side: int = 0) -> LogDetUpdate:
+        """Take one pair.
+
+        Parameters
+        ----------
+        u, v : (d,) arrays
+        target : float
+            Squared distance, at least 0.
+        side : {0, 1, -1}, default 0
+            0: the distance should be the target; 1: at most the target; -1: at least the target.
+
+        Returns
+        -------
+        LogDetUpdate
+
+        Raises
+        ------
+        ValueError
+            If the vectors have another length than the metric, are not finite, or are equal; if the target is negative
+            or not finite; if the side is unknown; or if a number overflows, which changes nothing.
+        """
+        z = self._difference(u, v)
+        y = validation.check_number("target", target, 0.0)
+        if side not in (0, 1, -1):
+            raise ValueError(f"side must be 1 (at most the target), -1 (at least) or 0 (the target), got {side!r}.")
+        column, row = np.empty(len(self._G)), np.empty(len(z))
+        losses = self.cumulative_loss
+        distance, has_moved = loops.pair_step(self._G, z, y, float(side), self.learning_rate, column, row, self._totals)
+        if not np.isfinite(distance):
+            raise self._too_large("the squared distance or the target is")
+        self._n_items += 1
+        return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(column, row),) if has_moved else ())
+
     def update_comparison(
         self, u: ArrayLike, v: ArrayLike, w: ArrayLike, x: ArrayLike, margin: float = 1.0
     ) -> LogDetUpdate:
@@ -60,15 +186,17 @@ class LEGOStream(LogDetStream):
         LogDetUpdate
             With two steps where the margin was violated.
         """
-        near, far = self._difference(u, v), self._difference(w, x)
+        near_difference, far_difference = self._difference(u, v), self._difference(w, x)
         gap = validation.check_number("margin", margin, 0.0)
-        left, right = np.empty((2, len(self._G))), np.empty((2, len(near)))
+        columns, rows = np.empty((2, len(self._G))), np.empty((2, len(near_difference)))
         losses = self.cumulative_loss
-        excess, moved = logdet.comparison_step(self._G, near, far, gap, self.learning_rate, left, right, self._totals)
+        excess, has_moved = loops.comparison_step(
+            self._G, near_difference, far_difference, gap, self.learning_rate, columns, rows, self._totals
+        )
         if not np.isfinite(excess):
             raise self._too_large("the distances or the margin of the comparison are")
         self._n_items += 1
-        steps = (MetricStep(left[0], right[0]), MetricStep(left[1], right[1])) if moved else ()
+        steps = (MetricStep(columns[0], rows[0]), MetricStep(columns[1], rows[1])) if has_moved else ()
         return LogDetUpdate(excess - gap, self.cumulative_loss - losses, steps)
 
     def partial_fit_comparisons(self, X: ArrayLike, comparisons: ArrayLike, margin: float = 1.0) -> Self:
@@ -85,15 +213,37 @@ class LEGOStream(LogDetStream):
         -------
         self
         """
-        data = self._data(X)
+        data = self._check_data(X)
         rows = np.asarray(comparisons)
         if rows.ndim != 2 or rows.shape[1] != 4:
             raise ValueError(f"comparisons must be an integer array of shape (q, 4), got shape {rows.shape}.")
         halves = [check_targets(data, rows[:, :2], 0.0, 1)[0], check_targets(data, rows[:, 2:], 0.0, -1)[0]]
-        given = np.ascontiguousarray(np.concatenate(halves, axis=1))
+        checked = np.ascontiguousarray(np.concatenate(halves, axis=1))
         gap = validation.check_number("margin", margin, 0.0)
-        taken = logdet.take_comparisons(self._G, data, given, gap, self.learning_rate, self._totals)
-        self._n_items += taken
-        if taken < len(given):
-            raise self._too_large(f"the distances or the margin of comparison {given[taken].tolist()} are")
+        n_taken = loops.take_comparisons(self._G, data, checked, gap, self.learning_rate, self._totals)
+        self._n_items += n_taken
+        if n_taken < len(checked):
+            raise self._too_large(f"the distances or the margin of comparison {checked[n_taken].tolist()} are")
         return self
+
+    def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
+        n_taken = loops.take_pairs(self._G, fixed(X), pairs, targets, sides, self.learning_rate, self._totals)
+        self._n_items += n_taken
+        if n_taken < len(pairs):
+            raise self._too_large(f"the squared distance or the target of pair {pairs[n_taken].tolist()} is")
+
+    def _too_large(self, numbers: str) -> ValueError:
+        return ValueError(
+            f"{numbers} too large to learn from with learning_rate={self.learning_rate:g}: scale the features, or take "
+            "a smaller rate; about one over a mean squared target is common."
+        )
+
+    def _check_data(self, X: ArrayLike) -> FloatArray:
+        data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        validation.check_width("X", data, self.n_features, "this stream")
+        return data
+
+    def _difference(self, u: ArrayLike, v: ArrayLike) -> FloatArray:
+        first, second = (validation.check_vector("an example", x, self.n_features) for x in (u, v))
+        check_different(first, second)
+        return first - second

@@ -78,7 +78,7 @@ def test_few_bits_are_stale_where_the_metric_turns_back_and_elsewhere(rng):
     index = sm.HashIndex(G, 48, dtype=np.float64, rehash_share=0.6, search_share=0.05).add(X).rehash()
     units = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in rng.normal(size=(2, 2, 16)))
     first, second = (sm.MetricStep(0.12 * u, v) for u, v in units)
-    reverse_step = sm.MetricStep(-first.left, first.right)
+    reverse_step = sm.MetricStep(-first.column, first.row)
     for steps in ((first,), (reverse_step, second)):
         index.update(*steps)
         index.query(X[0], 1)
