@@ -25,12 +25,11 @@ from sdpmetric.core.run import Step
 
 def replace_steps(monkeypatch, name, steps):
     """Let a solver of LMNN take other steps."""
-    of_lmnn = sm.LMNNProblem.__mro__
-    entries = [
-        (scope, dataclasses.replace(entry, steps=steps) if (entry.name, scope in of_lmnn) == (name, True) else entry)
-        for scope, entry in registry._SOLVERS
-    ]
-    monkeypatch.setattr(registry, "_SOLVERS", entries)
+    sm.solvers_of(sm.LMNNProblem)  # registers them
+    for scope in sm.LMNNProblem.__mro__:
+        solvers = registry._SOLVERS.get(scope, {})
+        if name in solvers:
+            monkeypatch.setitem(solvers, name, dataclasses.replace(solvers[name], steps=steps))
 
 
 @pytest.fixture
