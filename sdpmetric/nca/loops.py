@@ -1,6 +1,6 @@
 """Rows of the softmax of NCA and MLKR, a block at a time: distances, log-sum-exp, value, weights of the gradient.
 
-Each part of the work takes every so-many-th block of rows and keeps one (block, n) buffer, which fits the cache of a
+Each worker takes every so-many-th block of rows and keeps one (block, n) buffer, which fits the cache of a
 core as long as n is moderate; nothing is ever (n, n). Sums are in float64 and in a fixed order.
 The exponential is a polynomial that the compiler vectorizes, within 1e-15 of the exact one, relatively.
 """
@@ -16,11 +16,12 @@ from sdpmetric.engine.compiled import FAST, fixed, loop
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
 # What the sums are of: minus a probability, minus its logarithm, or the squared error of a prediction.
-PROBABILITY, LOGARITHM, SQUARED_ERROR = 0, 1, 2
+PROBABILITY, LOGARITHM, SQUARED_ERROR = range(3)
 # Entries of the buffer: what a core's second-level cache holds, beside what is multiplied with it.
 BUFFER = 80_000
 # Rows of a block at least and at most.
-FEWEST, MOST = 16, 128
+FEWEST_ROWS = 16
+MOST_ROWS = 128
 # exp(-708) is the smallest normal number; below it the polynomial's exponent would wrap around.
 LOWEST = -708.0
 # Minima are taken of so many columns side by side; compilers vectorize that, and not one running minimum.
@@ -76,25 +77,25 @@ def _sum(row: FloatArray) -> float:
 @loop(fastmath=FAST)
 def _smallest(row: FloatArray) -> float:
     lanes = np.full(LANES, np.inf)
-    whole = len(row) // LANES
-    for start in range(whole):
-        part = row[start * LANES : (start + 1) * LANES]
+    n_blocks = len(row) // LANES
+    for start in range(n_blocks):
+        block = row[start * LANES : (start + 1) * LANES]
         for c in range(LANES):
-            lanes[c] = min(lanes[c], part[c])
-    least = np.inf
+            lanes[c] = min(lanes[c], block[c])
+    minimum = np.inf
     for c in range(LANES):
-        least = min(least, lanes[c])
-    rest = row[whole * LANES :]
-    for j in range(len(rest)):
-        least = min(least, rest[j])
-    return least
+        minimum = min(minimum, lanes[c])
+    remainder = row[n_blocks * LANES :]
+    for j in range(len(remainder)):
+        minimum = min(minimum, remainder[j])
+    return minimum
 
 
 @loop(fastmath=FAST)
-def _squares(row: FloatArray, own: float, norms: FloatArray) -> None:
+def _squares(row: FloatArray, norm: float, norms: FloatArray) -> None:
     """Squared distances from inner products, in place."""
     for j in range(len(row)):
-        row[j] = max(own + norms[j] - 2.0 * row[j], 0.0)
+        row[j] = max(norm + norms[j] - 2.0 * row[j], 0.0)
 
 
 @loop(fastmath=FAST)
@@ -107,38 +108,38 @@ def _weigh(row: FloatArray, factor: float, columns: FloatArray) -> None:
 
 @loop()
 def _class_row(
-    row: FloatArray, i: int, begin: int, end: int, logarithm: bool, weight: float, columns: FloatArray
+    row: FloatArray, i: int, class_begin: int, class_end: int, logarithm: bool, weight: float, columns: FloatArray
 ) -> float:
-    """Value of one example, whose matches are rows `begin` to `end`; `row`, its distances, becomes the weights."""
+    """Value of one example, whose matches are the rows of its class; `row`, its distances, becomes the weights."""
     row[i] = np.inf
-    own = _smallest(row[begin:end])
-    nearest = min(own, _smallest(row[:begin]), _smallest(row[end:]))
-    if nearest == np.inf or (logarithm and own == np.inf):  # no other example, or no match: a constant
+    nearest_match = _smallest(row[class_begin:class_end])
+    nearest = min(nearest_match, _smallest(row[:class_begin]), _smallest(row[class_end:]))
+    if nearest == np.inf or (logarithm and nearest_match == np.inf):  # no other example, or no match: a constant
         row[:] = 0.0
         return 0.0
-    _exponentials(row[:begin], nearest)
-    _exponentials(row[end:], nearest)
-    others = _sum(row[:begin]) + _sum(row[end:])
+    _exponentials(row[:class_begin], nearest)
+    _exponentials(row[class_end:], nearest)
+    other_sum = _sum(row[:class_begin]) + _sum(row[class_end:])
     matches = share = 0.0
-    if own < np.inf:
-        _exponentials(row[begin:end], own)
-        matches, share = _sum(row[begin:end]), np.exp(nearest - own)
+    if nearest_match < np.inf:
+        _exponentials(row[class_begin:class_end], nearest_match)
+        matches, share = _sum(row[class_begin:class_end]), np.exp(nearest - nearest_match)
     else:
-        row[begin:end] = 0.0
-    total = others + share * matches
+        row[class_begin:class_end] = 0.0
+    total = other_sum + share * matches
     p = share * matches / total
     if logarithm:
         # q - p, where q is the softmax among the matches; 1 - p without cancellation.
-        _weigh(row[:begin], -weight / total, columns[:begin])
-        _weigh(row[end:], -weight / total, columns[end:])
-        _weigh(row[begin:end], weight * others / (matches * total), columns[begin:end])
+        _weigh(row[:class_begin], -weight / total, columns[:class_begin])
+        _weigh(row[class_end:], -weight / total, columns[class_end:])
+        _weigh(row[class_begin:class_end], weight * other_sum / (matches * total), columns[class_begin:class_end])
         # log1p of the sum over the other classes keeps the digits of values near 0.
-        if share * matches > others:
-            return float(weight * np.log1p(others / (share * matches)))
-        return float(weight * (own - nearest + np.log(total) - np.log(matches)))
-    _weigh(row[:begin], -weight * p / total, columns[:begin])
-    _weigh(row[end:], -weight * p / total, columns[end:])
-    _weigh(row[begin:end], weight * share * others / total**2, columns[begin:end])
+        if share * matches > other_sum:
+            return float(weight * np.log1p(other_sum / (share * matches)))
+        return float(weight * (nearest_match - nearest + np.log(total) - np.log(matches)))
+    _weigh(row[:class_begin], -weight * p / total, columns[:class_begin])
+    _weigh(row[class_end:], -weight * p / total, columns[class_end:])
+    _weigh(row[class_begin:class_end], weight * share * other_sum / total**2, columns[class_begin:class_end])
     return float(-weight * p)
 
 
@@ -159,14 +160,14 @@ def _soft_row(
     if logarithm:
         for j in range(n):
             match[j] += row[j]
-        own = _smallest(match)
-        _exponentials(match, own)
+        nearest_match = _smallest(match)
+        _exponentials(match, nearest_match)
         _exponentials(row, nearest)
         total, matches = _sum(row), _sum(match)
         for j in range(n):
             row[j] = weight * (match[j] / matches - row[j] / total)
             columns[j] += row[j]
-        return float(weight * (own - nearest + np.log(total) - np.log(matches)))
+        return float(weight * (nearest_match - nearest + np.log(total) - np.log(matches)))
     _exponentials(match, 0.0)
     _exponentials(row, nearest)
     total, matches = _sum(row), 0.0
@@ -181,7 +182,7 @@ def _soft_row(
 
 @loop(fastmath=FAST)
 def _regression_row(
-    row: FloatArray, i: int, targets: FloatArray, weight: float, columns: FloatArray, away: FloatArray
+    row: FloatArray, i: int, targets: FloatArray, weight: float, columns: FloatArray, residuals: FloatArray
 ) -> float:
     """Squared error of the mean target of one example's neighbors; `row`, its distances, becomes the weights."""
     row[i] = np.inf
@@ -192,70 +193,73 @@ def _regression_row(
     _exponentials(row, nearest)
     total, error = _sum(row), 0.0
     for j in range(len(row)):
-        away[j] = targets[j] - targets[i]
-        error += row[j] * away[j]
+        residuals[j] = targets[j] - targets[i]
+        error += row[j] * residuals[j]
     error /= total
     for j in range(len(row)):
-        row[j] *= -2.0 * weight * error * (away[j] - error) / total
+        row[j] *= -2.0 * weight * error * (residuals[j] - error) / total
         columns[j] += row[j]
     return float(weight * error * error)
 
 
 @loop(nogil=True)
 def weighted_rows(
-    own: FloatArray,
-    which: LongArray,
+    anchors: FloatArray,
+    anchor_rows: LongArray,
     transposed: FloatArray,
     norms: FloatArray,
     factors: FloatArray,
-    begin: LongArray,
-    end: LongArray,
+    class_begin: LongArray,
+    class_end: LongArray,
     targets: FloatArray,
     loss: int,
     weights: FloatArray,
     height: int,
-    part: int,
+    worker: int,
     values: FloatArray,
     products: FloatArray,
-    columns: FloatArray,
-    turned: FloatArray,
+    column_sums: FloatArray,
+    transposed_products: FloatArray,
 ) -> None:
     """Values of some examples, and products of the weights ``w_ij = d value_i / d D_ij``.
 
-    Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = which[a]``; part t adds ``sum_i w_ij`` to
-    ``columns[t, j]`` and, where `turned` is not empty, ``sum_i w_ij own_i`` to ``turned[t, j]``.
+    Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = anchor_rows[a]``; worker t adds ``sum_i w_ij`` to
+    ``column_sums[t, j]`` and, where `transposed_products` is not empty, ``sum_i w_ij anchors_i`` to
+    ``transposed_products[t, j]``.
     """
-    n, m = len(norms), len(own)
+    n, m = len(norms), len(anchors)
     buffer = np.empty((height, n))
     match = np.empty(n if len(targets) else 0)
-    for block in range(part, (m + height - 1) // height, len(columns)):
+    for block in range(worker, (m + height - 1) // height, len(column_sums)):
         top = block * height
         bottom = min(top + height, m)
         D = buffer[: bottom - top]
-        np.dot(own[top:bottom], transposed, D)
+        np.dot(anchors[top:bottom], transposed, D)
         for k in range(bottom - top):
-            i = which[top + k]
+            i = anchor_rows[top + k]
             _squares(D[k], norms[i], norms)
             if loss == SQUARED_ERROR:
-                values[top + k] = _regression_row(D[k], i, targets, weights[i], columns[part], match)
+                values[top + k] = _regression_row(D[k], i, targets, weights[i], column_sums[worker], match)
             elif len(targets):
-                values[top + k] = _soft_row(D[k], i, targets, loss == LOGARITHM, weights[i], columns[part], match)
+                values[top + k] = _soft_row(D[k], i, targets, loss == LOGARITHM, weights[i], column_sums[worker], match)
             else:
-                values[top + k] = _class_row(D[k], i, begin[i], end[i], loss == LOGARITHM, weights[i], columns[part])
+                values[top + k] = _class_row(
+                    D[k], i, class_begin[i], class_end[i], loss == LOGARITHM, weights[i], column_sums[worker]
+                )
         if len(products):
             np.dot(D, factors, products[top:bottom])
-        if len(turned):
-            turned[part] += np.dot(D.T, own[top:bottom])
+        if len(transposed_products):
+            transposed_products[worker] += np.dot(D.T, anchors[top:bottom])
 
 
 def evaluate(
     X: FloatArray,
     L: FloatArray,
-    begin: LongArray,
-    end: LongArray,
+    class_begin: LongArray,
+    class_end: LongArray,
     targets: FloatArray,
     loss: int,
-    which: LongArray | None = None,
+    anchor_rows: LongArray | None = None,
     *,
     weights: FloatArray | None = None,
     differentiate: bool = True,
@@ -265,33 +269,36 @@ def evaluate(
     The gradient is ``2 L X^T (diag(c) - W - W^T) X``, W the weights and c their column sums: two products with the
     embedding, or one with the data, whichever is less.
     """
-    n, m = len(X), len(X) if which is None else len(which)
-    height = max(FEWEST, min(MOST, BUFFER // n))
-    parts = threads.parts(m // height, 1, most=threads.ACCUMULATORS)
-    wide = X.shape[1] <= 2 * len(L)
+    n, m = len(X), len(X) if anchor_rows is None else len(anchor_rows)
+    height = max(FEWEST_ROWS, min(MOST_ROWS, BUFFER // n))
+    n_workers = threads.parts(m // height, 1, most=threads.ACCUMULATORS)
+    in_features = X.shape[1] <= 2 * len(L)
     with threads.one_pool():
         Z = X @ L.T
         norms = np.einsum("ij,ij->i", Z, Z)
-        everyone = which is None
-        which = np.arange(n) if which is None else which
-        own = Z if everyone else Z[which]
-        factors = X if wide else Z
+        is_full = anchor_rows is None
+        anchor_rows = np.arange(n) if anchor_rows is None else anchor_rows
+        anchors = Z if is_full else Z[anchor_rows]
+        factors = X if in_features else Z
         values, products = np.zeros(m), np.zeros((m if differentiate else 0, factors.shape[1]))
-        columns = np.zeros((parts, n))
-        turned = np.zeros((parts if differentiate and not wide else 0, n, len(L)))
-        matches = (begin, end, fixed(targets), int(loss), fixed(np.ones(n) if weights is None else weights))
+        column_sums = np.zeros((n_workers, n))
+        transposed_products = np.zeros((n_workers if differentiate and not in_features else 0, n, len(L)))
+        matches = (class_begin, class_end, fixed(targets), int(loss), fixed(np.ones(n) if weights is None else weights))
         embedding = (np.ascontiguousarray(Z.T), norms, factors)
-        rows, sums = (own, which, *embedding, *matches, height), (values, products, columns, turned)
-        threads.run(lambda t: weighted_rows(*rows, t, *sums), parts)
-        value, c = float(values.sum()), columns.sum(axis=0)
+        rows, sums = (
+            (anchors, anchor_rows, *embedding, *matches, height),
+            (values, products, column_sums, transposed_products),
+        )
+        threads.run(lambda t: weighted_rows(*rows, t, *sums), n_workers)
+        value, c = float(values.sum()), column_sums.sum(axis=0)
         if not differentiate:
             return value, np.zeros(L.shape)
-        if wide:
-            S = (X if everyone else X[which]).T @ products
+        if in_features:
+            S = (X if is_full else X[anchor_rows]).T @ products
             return value, 2 * L @ ((X.T * c) @ X - S - S.T)
-        G = c[:, None] * Z - turned.sum(axis=0)
-        if everyone:
+        G = c[:, None] * Z - transposed_products.sum(axis=0)
+        if is_full:
             G -= products
         else:
-            np.subtract.at(G, which, products)
+            np.subtract.at(G, anchor_rows, products)
         return value, 2 * G.T @ X

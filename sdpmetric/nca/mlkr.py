@@ -8,12 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.cached import cached
 from sdpmetric.nca import loops
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(init=False, eq=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ class Value:
         As `sdpmetric.nca.loops` names it.
     targets : (n,) array
         Numbers that it depends on, in the order of `SoftNeighborProblem.rows`; empty where classes decide.
-    least : float
+    lower_bound : float
         What no objective is below.
     scale : float
         What the gradient of `SoftNeighborProblem.stationarity` is divided by.
@@ -44,7 +44,7 @@ class Value:
 
     loss: int
     targets: FloatArray
-    least: float
+    lower_bound: float
     scale: float
     program: str
 
@@ -66,19 +66,9 @@ class SoftNeighborProblem(Problem):
         Weight of each example's value in the sum; None: 1. As neighbors all examples count alike.
     """
 
-    if TYPE_CHECKING:
-
-        @property
-        def n_components(self) -> int:
-            """Rows of the factor that solvers start with."""
-
-        @property
-        def diagonal(self) -> bool:
-            """Whether the factor is diagonal."""
-
-        @property
-        def sample_weight(self) -> FloatArray | None:
-            """Weights of the examples' values."""
+    n_components: int
+    diagonal: bool
+    sample_weight: FloatArray | None
 
     @property
     @abstractmethod
@@ -138,14 +128,14 @@ class SoftNeighborProblem(Problem):
     ) -> tuple[float, FloatArray]:
         if anchors is None and np.array_equal(L, self._last[0]):
             return self._last[1], self._last[2].copy()
-        which = None if anchors is None else self._row_of[np.asarray(anchors)]
+        anchor_rows = None if anchors is None else self._row_of[np.asarray(anchors)]
         value, gradient = loops.evaluate(
             self.rows,
             L,
             *self.spans,
             self.value.targets,
             self.value.loss,
-            which,
+            anchor_rows,
             weights=self._row_weights,
             differentiate=differentiate,
         )
@@ -183,8 +173,8 @@ class SoftNeighborProblem(Problem):
             Default all, which takes n^2 numbers.
         """
         L, _ = self._check_point(components, None)
-        which = np.arange(len(self.X)) if examples is None else np.asarray(examples)
-        return distribution(np.asarray(self.X, dtype=np.float64) @ L.T, which)
+        rows = np.arange(len(self.X)) if examples is None else np.asarray(examples)
+        return distribution(np.asarray(self.X, dtype=np.float64) @ L.T, rows)
 
     def perplexity(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
         """Effective number of neighbors of each example, ``exp(-sum_j p_ij log p_ij)``, (n,): between 1 and n - 1.
@@ -205,7 +195,7 @@ class SoftNeighborProblem(Problem):
         value, gradient = self._evaluate(L, None, True)
         return StationarityCertificate(
             objective=value,
-            lower_bound=self.value.least,
+            lower_bound=self.value.lower_bound,
             primal_residual=primal_residual,
             stationarity=self.stationarity(L, gradient),
             program=self.value.program,
@@ -273,10 +263,10 @@ def distribution(Z: FloatArray, examples: NDArray[np.integer]) -> FloatArray:
 
 def perplexity(Z: FloatArray) -> FloatArray:
     """The exponential of the entropy of each example's probabilities, (n,): its effective number of neighbors."""
-    found = np.empty(len(Z))
+    perplexities = np.empty(len(Z))
     height = max(1, BLOCK // len(Z))
     for first in range(0, len(Z), height):
         rows = np.arange(first, min(first + height, len(Z)))
         p = distribution(Z, rows)
-        found[rows] = np.exp(-np.sum(p * np.log(np.maximum(p, np.finfo(float).tiny)), axis=1))
-    return found
+        perplexities[rows] = np.exp(-np.sum(p * np.log(np.maximum(p, np.finfo(float).tiny)), axis=1))
+    return perplexities

@@ -15,10 +15,19 @@ from sdpmetric.core.status import Status
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 from sdpmetric.nca.start import start_of
 
-# Iterations before the first report, how many times more before each of the next, and the pairs that L-BFGS remembers.
-FIRST, GROWTH, MEMORY = 50, 2, 20
-# Rounds without progress after which the solver stops.
-PATIENCE = 2
+
+@dataclass(frozen=True)
+class LBFGSOptions:
+    """Constants of the rounds of L-BFGS-B, each from the point of the one before."""
+
+    first_iterations: int = 50  # of the first round
+    growth: int = 2  # of the iterations from round to round
+    memory: int = 20  # pairs of steps and gradients that are remembered
+    evaluations: int = 20  # for each iteration, at most
+    patience: int = 2  # rounds without progress after which the solver stops
+
+
+OPTIONS = LBFGSOptions()
 
 
 @solver(SoftNeighborProblem, "lbfgs", tol=1e-5, rank=1)
@@ -55,28 +64,29 @@ def steps(
         if iterations is None and stationarity <= tol:
             raise StopIteration
 
-    idle, limit = 0, FIRST
-    while idle < PATIENCE:
+    idle, limit = 0, OPTIONS.first_iterations
+    while idle < OPTIONS.patience:
         before = best
-        options: dict[str, float] = {"maxiter": limit, "maxfun": 20 * limit, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0}
+        options: dict[str, float] = {"maxiter": limit, "maxfun": OPTIONS.evaluations * limit, "maxcor": OPTIONS.memory}
+        options |= {"ftol": 0.0, "gtol": 0.0}
         if iterations is not None:
             options = {"maxiter": iterations} | ({} if accuracy is None else {"ftol": accuracy, "gtol": accuracy})
         try:
-            found = minimize(evaluate, packed.flat(L), jac=True, method="L-BFGS-B", options=options, callback=after)
+            minimum = minimize(evaluate, packed.flat(L), jac=True, method="L-BFGS-B", options=options, callback=after)
         except (BudgetSpent, KeyboardInterrupt):
             yield Step(reached, objective=best, extras=_extras(problem, reached))
             raise
         if iterations is not None:
-            ended = Status.STATIONARY if found.success else Status.USER_LIMIT if found.status == 1 else None
-            factor = packed.factor(found.x)
-            yield Step(factor, objective=float(found.fun), status=ended, extras=_extras(problem, factor))
+            ended = Status.STATIONARY if minimum.success else Status.USER_LIMIT if minimum.status == 1 else None
+            factor = packed.factor(minimum.x)
+            yield Step(factor, objective=float(minimum.fun), status=ended, extras=_extras(problem, factor))
             return
         L = reached  # a line search may end in a flat region although it has evaluated a better point
         yield Step(L, objective=best, extras=_extras(problem, L))
         if stationarity <= tol:
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0
-        limit *= GROWTH
+        limit *= OPTIONS.growth
 
 
 def _extras(problem: SoftNeighborProblem, factor: FloatArray) -> dict[str, float]:

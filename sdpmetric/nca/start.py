@@ -9,9 +9,12 @@ from sdpmetric.core import validation
 from sdpmetric.core.named import Init, named_components
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 
-# Mean squared norms of the embedding among which a start is scaled, the examples that decide, and the share of the
-# largest gain over a factor of zeros that is enough.
-SIZES, DECIDING, MOST = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0), 500, 0.75
+# Mean squared norms of the embedding among which a start is scaled.
+SIZES = tuple(0.5 * 4.0**k for k in range(7))
+# Examples that decide between the scales, drawn at random.
+DECIDING = 500
+# The smallest scale is taken that gains at least this share of the largest gain over a factor of zeros.
+SHARE_OF_GAIN = 0.75
 # A start of at most this stationarity cannot be improved by descent: its softmaxes are saturated.
 SATURATED = 1e-5
 
@@ -32,8 +35,8 @@ def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatAr
 
     if stationarity(components) > SATURATED or not (problem.rows @ components.T).any():
         return components
-    other = rescaled(problem, components)
-    return other if stationarity(other) > SATURATED else components
+    rescaled_components = rescaled(problem, components)
+    return rescaled_components if stationarity(rescaled_components) > SATURATED else components
 
 
 def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state: int = 0) -> FloatArray:
@@ -47,6 +50,6 @@ def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state:
     deciding = validation.generator(random_state).permutation(n)[:DECIDING]
     scaled = [np.sqrt(wanted / size) * components for wanted in SIZES]
     values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * components, *scaled]])
-    enough = values[0] - MOST * max(values[0] - values.min(), 0.0)
-    best: FloatArray = scaled[int(np.argmax(values[1:] <= enough))]
+    acceptable = values[0] - SHARE_OF_GAIN * max(values[0] - values.min(), 0.0)
+    best: FloatArray = scaled[int(np.argmax(values[1:] <= acceptable))]
     return best

@@ -46,7 +46,7 @@ def test_sums_over_some_examples_add_up_whatever_the_block(kind, monkeypatch):
     problem = sm.MLKRProblem(make(2).X, np.arange(N) % 7) if kind == "mlkr" else make(2, objective=kind)
     L = np.random.default_rng(0).normal(size=(3, 3))
     value, gradient = problem.value_and_gradient(L)
-    monkeypatch.setattr(loops, "FEWEST", 2)
+    monkeypatch.setattr(loops, "FEWEST_ROWS", 2)
     monkeypatch.setattr(loops, "BUFFER", 3 * N)
     blocks = [problem.value_and_gradient(L, np.arange(start, N, 3)) for start in range(3)]
     assert_same(sum(block[0] for block in blocks), value)
