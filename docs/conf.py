@@ -106,18 +106,33 @@ def write_api(app: Sphinx, config: object) -> None:
         target.write_text(text, encoding="utf-8")
 
 
+def write_about(app: Sphinx, config: object) -> None:
+    """Changelog, citation and license as pages."""
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff", "LICENSE")}
+    pages = {
+        "changelog": re.sub(r"\]\(docs/", "](../", texts["CHANGELOG.md"]),
+        "citation": f"# Cite sdpmetric\n\n```yaml\n{texts['CITATION.cff']}```\n",
+        "license": f"# License\n\n```text\n{texts['LICENSE']}```\n",
+    }
+    for name, text in pages.items():
+        (HERE / "generated" / f"{name}.md").write_text(f"---\norphan: true\n---\n\n{text}", encoding="utf-8")
+
+
 BULLET = re.compile(r"^- (?:\[[^\]]*\]\((?!https?:|\.\./)[^)#\s]+\.(?:md|rst)\)(?:, )?)+", re.MULTILINE)
 PAGE = re.compile(r"\]\(([^)#\s]+)\.(?:md|rst)\)")
 KEY = re.compile(r"\*\*\[(\w+\d{4})\]\*\*")
 PICTURE = re.compile(r"!(\[[^\]]*\])\((pictures/\w+)\.svg\)")
 # Pages whose lists of links are the site's navigation.
-TRACKS = ("index", "start", "theory", "reference", "evidence")
+TRACKS = ("index", "start", "theory", "reference", "benchmarks")
 # What pages link to on GitHub, and what Sphinx makes of it.
 FOLDERS = {
     "../examples": "generated/gallery/index.rst",
     "../examples/reproductions": "generated/gallery/reproductions/index.rst",
     "course": "generated/course/index.rst",
     "../sdpmetric/api.py": "generated/api.rst",
+    "../CHANGELOG.md": "generated/changelog.md",
+    "../CITATION.cff": "generated/citation.md",
+    "../LICENSE": "generated/license.md",
 }
 
 
@@ -130,9 +145,23 @@ def both_modes(picture: re.Match[str]) -> str:
 
 
 def navigation(docname: str, text: str) -> str:
-    """The pages that a track lists become its part of the navigation: no second list to keep."""
-    pages = [page for bullet in BULLET.finditer(text) for page in PAGE.findall(bullet.group())]
-    return f"\n```{{toctree}}\n:hidden:\n\n{chr(10).join(dict.fromkeys(pages))}\n```\n" if docname in TRACKS else ""
+    """The pages that a track lists, under their headings, become its part of the navigation: no second list to keep."""
+    if docname not in TRACKS:
+        return ""
+    trees = []
+    for section in re.split(r"^## ", text, flags=re.MULTILINE):
+        pages = [page for bullet in BULLET.finditer(section) for page in PAGE.findall(bullet.group())]
+        if pages:
+            caption = "" if docname == "index" else f":caption: {section.splitlines()[0]}\n"
+            trees.append(f"\n```{{toctree}}\n:hidden:\n{caption}\n{chr(10).join(dict.fromkeys(pages))}\n```\n")
+    return "".join(trees)
+
+
+def as_glossary(text: str) -> str:
+    """The glossary's list as terms, which the search finds first."""
+    terms = re.findall(r"^- \[([^\]]+)\]\(([^)]+)\): (.+)$", text, flags=re.MULTILINE)
+    entries = "\n".join(f"{term}\n  {meaning} ([more]({link}))\n" for term, link, meaning in terms)
+    return f"# Glossary\n\n````{{glossary}}\n{entries}````\n"
 
 
 def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -143,6 +172,8 @@ def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
     for folder, made in FOLDERS.items():
         text = text.replace(f"]({folder})", f"]({made})")
     up = "../" * docname.count("/")
+    if docname == "glossary":
+        text = as_glossary(text)
     if docname == "bibliography":
         text = KEY.sub(lambda key: f"[**{key[1]}**]{{#{key[1].lower()}}}", text)
     else:
@@ -250,6 +281,7 @@ def setup(app: Sphinx) -> None:
     """Connect the hooks above."""
     app.add_html_math_renderer("mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None))
     app.connect("config-inited", write_api)
+    app.connect("config-inited", write_about)
     app.connect("source-read", read_source)
     app.connect("builder-inited", write_notebooks, priority=600)  # after sphinx-gallery
     app.connect("autodoc-skip-member", skip_foreign)

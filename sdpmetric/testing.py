@@ -1,7 +1,7 @@
 """The contract of a statement as checks, for the statements of this package and for those of others.
 
 Each check takes ``make``, a function without arguments that states a small problem again, and raises AssertionError
-where a promise is broken. `check_statement` runs them all; see ``docs/your_own_statement.md``.
+where a promise is broken. `check_statement` runs them all; see ``docs/your_own_program.md``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The base of every statement: immutable data, a description, an objective, and a certificate for any point.
 
 A statement may also have *capabilities*: optional methods that functions look up by name. See
-``docs/your_own_statement.md``.
+``docs/your_own_program.md``.
 """
 
 from __future__ import annotations

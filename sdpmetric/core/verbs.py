@@ -88,7 +88,7 @@ def solve(
         after this many steps without a better one.
     engine : Engine, dask.distributed.Client or "threads", optional
         Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
-        cluster. See ``docs/engines.md``.
+        cluster. See ``docs/deploy.md``.
     **options
         Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient",
         ``backend="SCS"`` of "conic", or ``n_components=2`` and ``full=`` (the solution without a bound on the rank) of

@@ -56,7 +56,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The program and its certificate: docs/classification.md.
+    The program and its certificate: docs/decisions.md.
 
     References
     ----------

@@ -314,7 +314,7 @@ class KernelLMNN(LargeMarginEstimator):
 
     Notes
     -----
-    The program and its certificate: docs/kernel.md.
+    The program and its certificate: docs/variants.md.
 
     References
     ----------
@@ -431,7 +431,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     Notes
     -----
-    The program and its certificate: docs/multi_metric.md.
+    The program and its certificate: docs/variants.md.
 
     References
     ----------

@@ -111,7 +111,7 @@ class MLR(RankingEstimator, SolvedEstimator):
 
     Notes
     -----
-    The program and its certificate: docs/mlr.md.
+    The program and its certificate: docs/rankings.md.
 
     References
     ----------
@@ -182,7 +182,7 @@ class FRML(RankingEstimator):
 
     Notes
     -----
-    The program and its certificate: docs/frml.md.
+    The program and its certificate: docs/rankings.md.
 
     References
     ----------

@@ -232,7 +232,7 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
     For continuous targets y. It is a transformer for use before a regressor that depends on distances, such as
-    ``KNeighborsRegressor``, which with weights ``exp(-d^2)`` is the paper's kernel regression (``docs/mlkr.md``). MLKR
+    ``KNeighborsRegressor``, which with weights ``exp(-d^2)`` is the paper's kernel regression (``docs/lfda.md``). MLKR
     is not convex, and optimality is not proven: the certificate is of kind "stationarity".
 
     Parameters
@@ -268,7 +268,7 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
 
     Notes
     -----
-    The program and its certificate: docs/mlkr.md.
+    The program and its certificate: docs/lfda.md.
 
     References
     ----------

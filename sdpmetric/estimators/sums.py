@@ -306,7 +306,7 @@ class MMC(_WithoutDependent):
 
     Notes
     -----
-    The program and its certificate: docs/mmc.md. Features that are combinations of others up to rounding count as 0,
+    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as 0,
     unless `diagonal`, and the certificate is about the data without them (docs/useless_optima.md).
 
     References
@@ -363,7 +363,7 @@ class ITML(SolvedEstimator):
 
     Notes
     -----
-    The program and its certificate: docs/itml.md.
+    The program and its certificate: docs/relatives.md.
 
     References
     ----------
@@ -412,7 +412,7 @@ class MCML(_WithoutDependent):
 
     Notes
     -----
-    The program and its certificate: docs/mcml.md. Features that are combinations of others up to rounding count as 0,
+    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as 0,
     and the certificate is about the data without them (docs/useless_optima.md).
 
     References

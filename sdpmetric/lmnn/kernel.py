@@ -231,9 +231,9 @@ class KernelLMNNProblem(LMNNProblem):
         return f"{super().describe()}; in the feature space of kernel {self.space.kernel!r}{parameters}"
 
     @property
-    def program(self) -> str:
+    def title(self) -> str:
         """What certificates are proofs of: the coordinates `X` were computed from the kernel."""
-        return f"{super().program} on coordinates computed from a kernel, taken as exact"
+        return f"{super().title} on coordinates computed from a kernel, taken as exact"
 
     # -- from coordinates to kernels ------------------------------------------------------------------------------
 

@@ -146,7 +146,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         return replace(self.tied.push, regions=self.regions, n_regions=len(self.region_names))
 
     @property
-    def program(self) -> str:
+    def title(self) -> str:
         """What certificates are proofs of."""
         return "Multi-metric LMNN"
 

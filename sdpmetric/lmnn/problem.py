@@ -24,17 +24,20 @@ from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import Part, ShardLost, current, deadline, is_late, remaining
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
 from sdpmetric.lmnn import proof as lmnn_proof
 from sdpmetric.lmnn.pull import DualCone, PullCost, QuadraticCone
 from sdpmetric.lmnn.push import DualCandidate, Push, PushSums, joined
+from sdpmetric.lmnn.readable import MAX_TRIPLETS, equation
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, only_part
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import unit_hinges, with_rest
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
+from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.comparisons import TripletHinge, labeled_triplets
 from sdpmetric.sums.terms.frobenius import Frobenius
@@ -90,7 +93,7 @@ class LargeMarginProblem(Problem):
         return ("push_weight", "ridge")
 
     @property
-    def program(self) -> str:
+    def title(self) -> str:
         """What certificates are proofs of."""
         return "LMNN"
 
@@ -119,6 +122,50 @@ class LargeMarginProblem(Problem):
             f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
             f"push weight {self.push_weight:g}, {'squared hinge' if self.squared else 'hinge'}{ridge}{frobenius}"
         )
+
+    # -- as in the paper ----------------------------------------------------------------------------------------------
+
+    def program(self) -> cp.Problem:
+        """The program of the paper in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem.
+
+        Returns
+        -------
+        cvxpy.Problem
+            With at most 50 triplets ``print`` shows a line for each, labeled ``push[i,j,l]``.
+
+        Examples
+        --------
+        >>> import sdpmetric as sm
+        >>> problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
+        >>> print(problem.program())
+        minimize (1 - mu) * trace([[1]] @ M) + mu * sum(xi)
+        subject to push[0,1,2]: trace([[8]] @ M) >= 1 - xi[0]
+                   slacks: xi >= 0
+                   cone: M >> 0
+        """
+        return to_cvxpy(self)
+
+    def to_latex(self) -> str:
+        r"""The equation of the paper with the numbers of this problem, in LaTeX.
+
+        Returns
+        -------
+        str
+            An ``aligned`` environment; with at most 50 triplets every pull and every slack is written out.
+
+        Examples
+        --------
+        >>> import sdpmetric as sm
+        >>> problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
+        >>> print(problem.to_latex().splitlines()[-2])
+        \text{subject to} \quad & D_{M}(0, 2) - D_{M}(0, 1) \ge 1 - \xi_{0,1,2}
+        """
+        from sdpmetric.lmnn.program import all_triplets  # that module needs this one
+
+        return equation(self, all_triplets(self) if 0 < self.source.size <= MAX_TRIPLETS else None)
+
+    def _repr_html_(self) -> str:
+        return f"{super()._repr_html_()}$${self.to_latex()}$$"
 
     # -- one metric or several ----------------------------------------------------------------------------------------
 
@@ -286,7 +333,7 @@ class LargeMarginProblem(Problem):
             lower_bound=lower_bound,
             primal_residual=residual,
             n_active=sums.n_active,
-            program=self.program,
+            program=self.title,
             rigor="float",
             resolution=RESOLUTION * push.weight * push.source.least_weight if free else 0.0,
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
@@ -304,7 +351,7 @@ class LargeMarginProblem(Problem):
             lower_bound=0.0,
             primal_residual=0.0,
             n_active=self.source.size,
-            program=self.program,
+            program=self.title,
             rigor="float",
             weakness="time was over before a bound above 0 was found",
         )
@@ -587,7 +634,7 @@ class LMNNProblem(LargeMarginProblem):
         return ("push_weight", "ridge", "frobenius") if self.frobenius else ("push_weight", "ridge")
 
     @property
-    def program(self) -> str:
+    def title(self) -> str:
         """What certificates are proofs of."""
         return "LMNN with a Frobenius term" if self.frobenius else "LMNN"
 

@@ -16,6 +16,7 @@ from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.readable import PUSH, is_readable, readable_program
 from sdpmetric.programs.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.programs.exact_program import ExactProgram, Point, named
 
@@ -35,6 +36,9 @@ def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, 
     mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
     names = _names(problem)
     metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in names), strict=True)
+    if is_readable(chosen):
+        frobenius = _weight(FROBENIUS, problem.frobenius, parametric) if problem.frobenius else 0.0
+        return readable_program(problem, chosen, metrics, cones, {PUSH_WEIGHT: mu, RIDGE: rho, FROBENIUS: frobenius})
     loss, constraints = hinges(metrics, [X] * len(metrics), problem.push, chosen)
     # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), ridge, Frobenius term, and mu sum_ijl (1 - y_il) xi_ijl
     objective = mu * loss
@@ -42,7 +46,9 @@ def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, 
         objective += 0.5 * _weight(FROBENIUS, problem.frobenius, parametric) * cp.sum_squares(metrics[0])
     for M, cost in zip(metrics, problem.pull_costs, strict=True):
         weights = np.ones(len(cost.first)) if cost.pair_weights is None else cost.pair_weights
-        objective += (1 - mu) * cp.trace(adjoint(X, cost.first, cost.second, weights) @ M) + rho * cp.trace(M)
+        objective += (1 - mu) * cp.trace(adjoint(X, cost.first, cost.second, weights) @ M)
+        if parametric or problem.ridge:
+            objective += rho * cp.trace(M)
     return cp.Problem(cp.Minimize(objective), [*constraints, *cones])  # (3) M is PSD
 
 
@@ -65,8 +71,8 @@ def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, para
 
 def dual_of(program: cp.Problem, triplets: Triplets) -> Dual | None:
     """The multipliers of a solved program's margins."""
-    margins = named(program).get(MARGINS)
-    return None if margins is None else Dual(triplets, np.ravel(margins.dual_value))
+    margins = [c for c in program.constraints if c.label and (c.label == MARGINS or c.label.startswith(f"{PUSH}["))]
+    return Dual(triplets, np.concatenate([np.ravel(c.dual_value) for c in margins])) if margins else None
 
 
 def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> Triplets:

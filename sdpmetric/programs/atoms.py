@@ -50,7 +50,7 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     """
     validation.check_integer("d", d)
     M = cp.Variable((int(d), int(d)), symmetric=True, name=name)
-    return M, (M >> 0).set_label(CONE if name == "M" else f"{CONE}_{name}")
+    return M, cp.constraints.PSD(M).set_label(CONE if name == "M" else f"{CONE}_{name}")
 
 
 def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Expression:

@@ -75,7 +75,9 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
     the constraints are labeled ``margins``, ``slacks`` and ``cone``. Find them again with
-    `sdpmetric.programs.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
+    `sdpmetric.programs.named`. With at most 50 triplets the program has a constraint ``push[i,j,l]`` for each in place
+    of ``margins``, and a parameter ``mu``: ``print`` shows it as the paper does. The dual values of ``margins`` are the
+    multipliers a_t, that of ``cone`` is the
     slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their cones
     ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the constraints ``margins``,
     ``slacks``, ``cone`` and ``floor``. The program files of the rooms say how the others are named.

@@ -1,4 +1,4 @@
-"""What public names claim, how rigorously, and what tries to refute it: for test_claims.py and docs/certificates.md.
+"""What public names claim, how rigorously, and what tries to refute it: for test_claims.py and docs/measured/claims.md.
 
 `python tests/claims/table.py` writes the table into the page.
 """
@@ -241,7 +241,7 @@ ROWS = (
         families="scale dependence underflow",
     ),
 )
-PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measured" / "claims.md"
 FIRST, LAST = "<!-- claims: python tests/claims/table.py -->\n", "<!-- end of claims -->\n"
 
 

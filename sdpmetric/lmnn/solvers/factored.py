@@ -1,6 +1,6 @@
 """The certified factored solver: L-BFGS on a smoothed hinge in the factor of the metric, with a proof.
 
-Coarse to fine in the anchors and in the smoothing width; see ``docs/factored.md`` for what each part is good for.
+Coarse to fine in the anchors and in the smoothing width; see ``docs/lmnn_solvers.md`` for what each part is good for.
 """
 
 from __future__ import annotations

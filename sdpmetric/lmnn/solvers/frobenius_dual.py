@@ -1,6 +1,6 @@
 """LMNN with a Frobenius term on its dual: rounds of an active set of triplets and exhaustive search.
 
-Every iterate is dual feasible. The primal point is ``M(a)``. See ``docs/frobenius.md``.
+Every iterate is dual feasible. The primal point is ``M(a)``. See ``docs/duals.md``.
 """
 
 from __future__ import annotations

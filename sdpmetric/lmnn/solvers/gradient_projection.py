@@ -1,6 +1,6 @@
 """Algorithm 1 of Weinberger and Saul 2009, gradient projection with an active set, and its two rules for the step.
 
-Comments name the lines of Algorithm 1 and the equations of its appendix. See ``docs/subgradient.md``.
+Comments name the lines of Algorithm 1 and the equations of its appendix. See ``docs/lmnn_solvers.md``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Near an optimum the multipliers of a first-order method violate the cone, ``I - 
 the point's objective is off: the violation in a direction goes like the square root of what is left to gain there.
 Scaling by the largest eigenvalue pays for the worst direction with the whole bound. Multipliers strictly inside
 their box are free to move, though, and there are enough of them to set the few eigenvalues near 1 to exactly 1: a
-least-squares problem in as many dimensions as the optimal face has. See ``docs/factored.md``.
+least-squares problem in as many dimensions as the optimal face has. See ``docs/lmnn_solvers.md``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The projected subgradient method of Weinberger and Saul 2009, as printed and so that it converges: where it starts.
 
-The loop is in `sdpmetric.lmnn.solvers.gradient_projection`. See ``docs/subgradient.md``.
+The loop is in `sdpmetric.lmnn.solvers.gradient_projection`. See ``docs/lmnn_solvers.md``.
 """
 
 from __future__ import annotations
