@@ -306,8 +306,8 @@ class MMC(_WithoutDependent):
 
     Notes
     -----
-    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as 0,
-    unless `diagonal`, and the certificate is about the data without them (docs/useless_optima.md).
+    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
+    0, unless `diagonal`, and the certificate is about the data without them (docs/useless_optima.md).
 
     References
     ----------
@@ -412,8 +412,8 @@ class MCML(_WithoutDependent):
 
     Notes
     -----
-    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as 0,
-    and the certificate is about the data without them (docs/useless_optima.md).
+    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
+    0, and the certificate is about the data without them (docs/useless_optima.md).
 
     References
     ----------
