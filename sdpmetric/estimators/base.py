@@ -284,7 +284,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         max_rows = n if init == "pca" else int(index.max()) if init == "lda" and index is not None else d
         L = named_components(init, problem.X, index, min(rows, d, max_rows), self._seed())
         domain: Domain | None = getattr(problem, "domain", None)
-        nearest = None if domain is None else domain.nearest(L)
+        nearest = None if domain is None else domain.member_beside(L)
         return L if nearest is None else nearest[0]
 
     def _check_last(self, d_last: int, d: int) -> None:

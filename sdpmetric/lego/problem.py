@@ -18,7 +18,7 @@ from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import above
-from sdpmetric.sums.fenchel import NULL
+from sdpmetric.sums.fenchel import NULL_TOLERANCE
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.pairs import DistanceTargets
@@ -180,8 +180,8 @@ class LEGOProblem(Problem):
             As in `objective`.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        weighted = above(self.learning_rate * self.losses.total.highest(self.X, L))
-        return above((1.0 / self.learning_rate + reach) * (self.divergence_term.highest(L) + weighted), 6)
+        weighted = above(self.learning_rate * self.losses.total.upper_bound(self.X, L))
+        return above((1.0 / self.learning_rate + reach) * (self.divergence_term.upper_bound(L) + weighted), 6)
 
     # -- certificates -------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class LEGOProblem(Problem):
         (misses,), clip = self.losses.total.slopes(L), self.losses.total.losses[0].clip
         a = check_multipliers(misses if dual is None else dual, (len(misses),), "multipliers, one for each pair")
         return DualityCertificate(
-            objective=self.losses.total.highest(self.X, L, None, validation.given_metric(metric, primal_residual)),
+            objective=self.losses.total.upper_bound(self.X, L, None, validation.given_metric(metric, primal_residual)),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
             n_active=int(np.count_nonzero(misses)),
@@ -244,7 +244,7 @@ class LEGOProblem(Problem):
         V, null = proof.slack.coordinates(proof.total.pair_weights([lifting]), None)
         first, second = self.pairs.T
         Y, Z = self.centered @ V, self.centered @ null
-        parted = np.abs(Z[first] - Z[second]).max(axis=1, initial=0.0) > NULL
+        parted = np.abs(Z[first] - Z[second]).max(axis=1, initial=0.0) > NULL_TOLERANCE
         signed = np.where(parted, np.maximum(a, 0.0), a)
         S = adjoint(Y, first, second, signed)
         if not np.isfinite(S).all():

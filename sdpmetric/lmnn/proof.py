@@ -21,7 +21,7 @@ from sdpmetric.linalg.rigorous import above, sum_above, sum_below
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
-from sdpmetric.sums.proof import ROOM, ROUNDING, Lists, as_they_appear, finite, frobenius_slope
+from sdpmetric.sums.proof import CLAIM_SLACK, CONSTRAINT_SLACK, Arrays, check_finite, number_labels
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Trace, pull_part
@@ -40,7 +40,7 @@ def with_semidefinite_slacks(
     push: Push, ridge: float, feasible: Dual, objective: float, components: FloatArray
 ) -> Proof:
     """A proof of the lower bound ``sum a``, or with squared hinges ``sum a - sum a^2 / (4 mu w)``."""
-    terms, a, w = _terms(push, ridge, feasible, ROOM)
+    terms, a, w = _terms(push, ridge, feasible, CONSTRAINT_SLACK)
     conjugates = above(sum_above(a**2 / w) / (4.0 * push.weight), 4) if push.squared and len(a) else 0.0
     return _proof(push, (objective, sum_below(a) - conjugates), terms, components)
 
@@ -54,9 +54,9 @@ def with_frobenius(
     first, second = np.concatenate([T.anchors, T.anchors]), np.concatenate([T.impostors, T.targets])
     term = Frobenius(weight=weight).bind(push.X)
     S = pull.matrix + adjoint(pull.X, first, second, np.concatenate([-a, a]))
-    U, _ = frobenius_slope(S, term, np.eye(len(S)), lambda A: A)
+    U, _ = term.proof_slope(S, lambda A: A)
     bound = sum_below(a) - (1.0 + 1e-11) * float(np.sum(U * U)) / (2.0 * weight)
-    return _proof(push, (objective, bound - ROUNDING * abs(bound)), [*terms, term.part(U)], components)
+    return _proof(push, (objective, bound - CLAIM_SLACK * abs(bound)), [*terms, term.proof_part(U)], components)
 
 
 def _terms(push: Push, ridge: float, feasible: Dual, shrinking: float) -> tuple[list[Part], FloatArray, FloatArray]:
@@ -65,17 +65,17 @@ def _terms(push: Push, ridge: float, feasible: Dual, shrinking: float) -> tuple[
     w, pull = source.weights_of(T), [1.0, -mu]
     a = (1.0 - shrinking) * feasible.values
     a = a if push.squared else np.minimum(a, (1.0 - 1e-15) * mu * w)
-    traces = [Trace(weight=ridge).part(a)] if ridge else []
+    traces = [Trace(weight=ridge).proof_part(a)] if ridge else []
     if isinstance(source, LabeledTriplets):
         loss = "squared hinge" if push.squared else "hinge"
         about = {"term": "labels", "loss": loss, "weight": mu, "pull": pull, "offset": 1.0}
-        arrays: Lists = {
+        arrays: Arrays = {
             "targets": source.targets,
             "weights": source.scales,
             "triplets": T.to_array(),
             "multipliers": a,
         }
-        return [Part(about, arrays, {"y": as_they_appear(source.labels)}), *traces], a, w
+        return [Part(about, arrays, {"y": number_labels(source.labels)}), *traces], a, w
     pairs, pair_weights = np.stack(source.target_pairs(), axis=1), source.target_weights()
     C, n = source.candidates, len(push.X)
     counts = np.diff(C.indptr)
@@ -85,7 +85,7 @@ def _terms(push: Push, ridge: float, feasible: Dual, shrinking: float) -> tuple[
     values, order = np.zeros(len(triplets)), np.argsort(triplets.keys(n))
     values[order[np.searchsorted(triplets.keys(n)[order], T.keys(n))]] = a
     pulls = pull_part(pairs, np.ones(len(pairs)) if pair_weights is None else pair_weights, pull)
-    return [pulls, hinges.part(values), *traces], a, w
+    return [pulls, hinges.proof_part(values), *traces], a, w
 
 
 def _proof(push: Push, claims: tuple[float, float], terms: Sequence[Part], components: FloatArray) -> Proof:
@@ -94,4 +94,4 @@ def _proof(push: Push, claims: tuple[float, float], terms: Sequence[Part], compo
         data |= term.data
     shares = np.eye(push.n_regions)[push.regions] if push.n_regions > 1 else np.ones((len(push.X), 1))
     arrays = {"components": components, "shares": shares, "map": np.eye(components.shape[2])}
-    return finite(Proof(*claims, {"domain": "all"}, terms, data, arrays))
+    return check_finite(Proof(*claims, {"domain": "all"}, terms, data, arrays))

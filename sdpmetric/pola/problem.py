@@ -43,7 +43,7 @@ from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs
 from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.proof import ROOM
+from sdpmetric.sums.proof import CONSTRAINT_SLACK
 
 # A margin may be missed by this much, relative to the threshold, and count as met.
 ROUNDING = 1e-9
@@ -434,12 +434,12 @@ class POLAProblem(Problem):
         total, (L, b) = self.as_sum(), self.repair(components)
         data = {"X": self.X, "pairs": self.pairs, "similar": self.similar}
         if self.slack_weight is None:
-            L, b = math.sqrt(1.0 + ROOM) * L, (1.0 + ROOM) * b
+            L, b = math.sqrt(1.0 + CONSTRAINT_SLACK) * L, (1.0 + CONSTRAINT_SLACK) * b
         if (contradiction := self._contradiction(L, b, dual, self.objective(L, threshold=b))) is not None:
-            proof = proofs.of_contradiction(total, contradiction, data)
+            proof = proofs.of_contradiction(total.dual, contradiction, data)
         else:
             lifted = self.lifted(L, b)
-            proof = proofs.of_sum(total, lifted, total.prove(lifted, dual), data)
+            proof = total.proof_of(lifted, total.prove(lifted, dual), data)
         return replace(proof, domain={"domain": "threshold"})
 
     def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:

@@ -85,5 +85,5 @@ def least_loss(problem: POLAProblem, budget: Budget) -> float:
         a = 2.0 * gamma * np.asarray(comparator(problem, gamma, budget, 1e-4).dual)
         a = a + 1.0000001 * max(0.0, violation(a)) / slack * contradicting
         a *= 2.0 * float(a.sum() - a @ y) / float(a @ a)  # the best multiple
-        smallest = max(smallest, losses.dual.unmoved([a]).value)
+        smallest = max(smallest, losses.dual.prove_unmoved([a]).value)
     return smallest

@@ -34,7 +34,7 @@ from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.program import state
-from sdpmetric.sums.proof import ROOM, of_sum
+from sdpmetric.sums.proof import CONSTRAINT_SLACK
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.linear import Pull
 from sdpmetric.sums.terms.pairs import Budget, Spread
@@ -204,7 +204,7 @@ class MMCProblem(MetricProblem):
         images = self.total.images(self.X, L.T, None, validation.given_metric(metric, residual))
         (low, high), costs, (loss,) = images.distances(*self.total.pairs.T), self.total.costs[1], self.total.losses
         spent = sum_above(products_above(costs, high[: len(costs)]))
-        objective = -below(-loss.highest(-high[len(costs) :], -low[len(costs) :]) / math.sqrt(max(1.0, spent)), 3)
+        objective = -below(-loss.upper_bound(-high[len(costs) :], -low[len(costs) :]) / math.sqrt(max(1.0, spent)), 3)
         proven = self.prove(self.settled(L), dual)
         bound = -above(2.0 * math.sqrt(-proven.value), 2) if math.isfinite(proven.value) else -math.inf
         return DualityCertificate(
@@ -227,13 +227,13 @@ class MMCProblem(MetricProblem):
         """
         a = self.read_dual(self.multipliers(components) if dual is None else dual)[0]
         a = np.maximum(a / a.max(), 1e-12)
-        w = np.asarray(self.terms[1].part(a).arrays["weights"], dtype=np.float64)
+        w = np.asarray(self.terms[1].proof_part(a).arrays["weights"], dtype=np.float64)
         T = self.dual.slack.coordinates(self.total.pair_weights([0.0 * a]), None)[0]
         first, second = self.total.pairs[len(self.total.costs[1]) :].T
         B = adjoint(self.centered @ T, first, second, a)
         largest = float(np.diag(B).max()) if self.domain.diagonal else psd.largest_eigenvalue(B)
         scale = 0.5 * math.sqrt(float((w * w / a).sum()) / largest)
-        a, theta = scale * a, (1.0 + ROOM) * scale * largest
+        a, theta = scale * a, (1.0 + CONSTRAINT_SLACK) * scale * largest
         value = -above(theta + sum_above(0.25 * w * w / a), 6)
         return Proven(value, [a, np.array([theta])], coordinates=T)
 
@@ -241,15 +241,15 @@ class MMCProblem(MetricProblem):
         """The dissimilar pairs; see `Constrained.constraints`. Multipliers are those of the constrained program."""
         a = self.budget_dual(self.settled(components), dual).multipliers[0]
         D = self.budgeted.total.distances(components)[: len(a)]
-        spread = self.budgeted.terms[0].losses[0].explained(a, -D, D)
+        spread = self.budgeted.terms[0].losses[0].listed_constraints(a, -D, D)
         assert spread is not None
         return joined({"spread": spread}, self.state_dual([a]), {"spread": self.objective(components)})
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """A point that spends a little less than 1, and multipliers of the pairs and the budget."""
-        L = components * math.sqrt((1.0 - ROOM) / max(1.0, self.spent(components)))
+        L = components * math.sqrt((1.0 - CONSTRAINT_SLACK) / max(1.0, self.spent(components)))
         data = {"X": self.X, "pairs": self.pairs, "similar": self.similar}
-        return of_sum(self.budgeted, L, self.budget_dual(L, dual), data)
+        return self.budgeted.proof_of(L, self.budget_dual(L, dual), data)
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples in similar pairs."""

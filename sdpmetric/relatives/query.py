@@ -212,7 +212,7 @@ class QueryProblem(Problem):
             if not (np.isfinite(u + error).all() and np.isfinite(entries).all()):
                 return math.inf
             square = product_above(0.5, self.frobenius, squares_above(entries))
-            return sum_above(np.array([self.terms[0].highest(u - error, u + error), square]))
+            return sum_above(np.array([self.terms[0].upper_bound(u - error, u + error), square]))
 
     def proven(self, a: FloatArray) -> float:
         """A lower bound from multipliers in their box, rounded downward."""

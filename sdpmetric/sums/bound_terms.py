@@ -87,14 +87,14 @@ class BoundTerms:
         return any(math.isinf(term.value(zero)) for term in self.regularizers)
 
     @property
-    def whole(self) -> bool:
+    def depends_on_matrix(self) -> bool:
         """Whether terms look at the metric itself, and not at distances alone."""
-        return bool(self.ridge or self.regularizers or self.entrywise)
+        return bool(self.ridge or self.regularizers or self.depends_on_entries)
 
     @cached
-    def entrywise(self) -> bool:
+    def depends_on_entries(self) -> bool:
         """Whether a loss looks at entries of the metric."""
-        return any(loss.entrywise for loss in self.losses)
+        return any(loss.depends_on_entries for loss in self.losses)
 
     @cached
     def ridge(self) -> float:
@@ -113,7 +113,7 @@ class BoundTerms:
         return np.concatenate([self.costs[0], *(loss.distance_pairs() for loss in self.losses)])
 
     @cached
-    def places(self) -> list[slice]:
+    def pair_slices(self) -> list[slice]:
         """Where the pairs of each loss are among `pairs`."""
         ends = len(self.costs[0]) + np.cumsum([0, *(len(loss.distance_pairs()) for loss in self.losses)])
         return [slice(first, last) for first, last in pairwise(ends.tolist())]
@@ -144,8 +144,8 @@ class BoundTerms:
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
         """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
         D = self.distances(components) if D is None else D
-        M = components.T @ components if self.entrywise else NO_METRIC
-        found = zip(self.losses, self.places, strict=True)
+        M = components.T @ components if self.depends_on_entries else NO_METRIC
+        found = zip(self.losses, self.pair_slices, strict=True)
         return [self.offset(loss) + loss.combination @ D[own] + loss.entries(M) for loss, own in found]
 
     def pair_weights(self, a: list[FloatArray], costs: bool = True) -> FloatArray:
@@ -160,7 +160,7 @@ class BoundTerms:
     def weight_errors(self, a: list[FloatArray]) -> FloatArray | None:
         """How far the exact `pair_weights` may be off besides `ROUNDINGS` roundings, (p,); None: not at all."""
         found = np.zeros(len(self.pairs))
-        for loss, part, own, (up, down, _, count) in zip(self.losses, a, self.places, self.signed, strict=True):
+        for loss, part, own, (up, down, _, count) in zip(self.losses, a, self.pair_slices, self.signed, strict=True):
             errors = loss.errors(part)
             if count > 1:  # sums of numbers of any signs
                 errors = errors + gamma(count + ROUNDINGS) * np.abs(part)
@@ -171,7 +171,7 @@ class BoundTerms:
     def entry_matrix(self, a: list[FloatArray]) -> FloatArray:
         """What losses of entries add to the dual slack matrix, (d, d)."""
         d = self.centered.shape[1]
-        parts = [loss.matrix(part) for loss, part in zip(self.losses, a, strict=True)]
+        parts = [loss.entry_matrix(part) for loss, part in zip(self.losses, a, strict=True)]
         return np.asarray(sum(parts, np.zeros((d, d))))
 
     def slack_matrix(self, a: list[FloatArray]) -> FloatArray:
@@ -212,7 +212,7 @@ class BoundTerms:
         parts = [linear, *(loss.value(part) for loss, part in pairs), *(term.value(L) for term in self.regularizers)]
         return math.inf if math.inf in parts else math.fsum(parts)
 
-    def highest(
+    def upper_bound(
         self,
         X: NDArray[np.floating],
         components: FloatArray,
@@ -234,16 +234,16 @@ class BoundTerms:
             error += (more + more.T) * (1.0 + gamma(len(components) + 4))
         if metric is not None:
             error += images.off
-        for loss, own, (up, down, count, _) in zip(self.losses, self.places, self.signed, strict=True):
+        for loss, own, (up, down, count, _) in zip(self.losses, self.pair_slices, self.signed, strict=True):
             entries = loss.entries(M)
             ends = [loss.offset + up @ a[own] - down @ b[own] + entries for a, b in ((low, high), (high, low))]
             size = np.abs(loss.offset) + up @ high[own] + down @ high[own] + np.abs(loss.entries(np.abs(M)))
             off = gamma(count + 8) * size + np.abs(loss.entries(error))
-            parts.append(loss.highest(ends[0] - off, ends[1] + off))
+            parts.append(loss.upper_bound(ends[0] - off, ends[1] + off))
         if metric is None:
-            parts += [term.highest(components, errors) for term in self.regularizers]
+            parts += [term.upper_bound(components, errors) for term in self.regularizers]
         else:
-            parts += [term.highest_near(metric, components, images.off) for term in self.regularizers]
+            parts += [term.upper_bound_at(metric, components, images.off) for term in self.regularizers]
         return math.inf if math.inf in parts else sum_above(np.array(parts))
 
     def smoothed(

@@ -182,7 +182,9 @@ def _descend(
 def _barrier(problem: MetricProblem) -> float:
     """The weight of LogDet where it is the only regularizer and no loss has kinks; else 0."""
     total = problem.total
-    return total.regularizers[0].weight if total.barrier and not (total.kinked or problem.dual.others) else 0.0
+    return (
+        total.regularizers[0].weight if total.barrier and not (total.kinked or problem.dual.bounded_by_slopes) else 0.0
+    )
 
 
 def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:

@@ -137,7 +137,7 @@ class Factor(Point):
     @cached
     def parts(self) -> list[NDArray[np.intp]]:
         """The columns of T that belong to each block of the domain."""
-        reached = [np.flatnonzero(self.T[part].any(axis=0)) for part in self.problem.domain.parts]
+        reached = [np.flatnonzero(self.T[part].any(axis=0)) for part in self.problem.domain.all_blocks]
         return reached if self.problem.domain.blocks else [np.arange(self.T.shape[1])]
 
     def _pinched(self, A: FloatArray) -> FloatArray:

@@ -1,6 +1,8 @@
-"""The cones that metrics of a sum are taken from, in coordinates.
+"""The cones that metrics of a sum are taken from: ``M = B^T N B`` with N PSD, block diagonal, or diagonal.
 
-``M = B^T N B`` with N PSD, or PSD and block diagonal, or diagonal with entries >= 0.
+Metrics of several tasks with a shared part, ``M_c = sharing M_0 + N_c``, are one block diagonal metric of lifted data:
+each example is ``(x, 0, .., x, .., 0)`` with the second x in the block of its task. With the first block multiplied by
+``sqrt(sharing)`` two examples of a task are at the squared distance that M_c gives them.
 """
 
 from __future__ import annotations
@@ -12,15 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import gamma
 
-FloatArray = NDArray[np.float64]
-
 # How far a metric may be from the cone, relative to its size, and count as in it.
-OUTSIDE = 1e-6
+MEMBERSHIP_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +54,15 @@ class Domain:
 
     @classmethod
     def of(cls, d: int, diagonal: bool = False, bases: ArrayLike | None = None) -> Domain:
-        """The domain of given arguments, of which one at most may be used."""
+        """The domain that a sum is stated with; at most one of the arguments may be used."""
         if diagonal and bases is not None:
             raise ValueError("diagonal= and bases= exclude each other; pass at most one of them.")
         if bases is not None:
-            B = _vectors(bases, d)
+            B = np.ascontiguousarray(np.asarray(bases, dtype=np.float64))
+            if B.ndim != 2 or B.shape[1] != d or not B.size or not np.isfinite(B).all() or not B.any():
+                shape = f"(k, d), a vector in each row, with d = {d}"
+                raise ValueError(f"bases must be a finite array of shape {shape}; got shape {B.shape}.")
+            validation.check_entries("bases", B)
             return cls(B, True, f"nonnegative combinations of {len(B):,} rank-one metrics")
         return cls(np.eye(d), bool(diagonal), "weights of features" if diagonal else "all metrics")
 
@@ -69,7 +74,7 @@ class Domain:
 
     @cached
     def scales(self) -> FloatArray | None:
-        """What metrics of tasks multiply the features by: the root of `sharing` in the shared block; None: nothing."""
+        """What metrics of tasks multiply the features by; None: nothing. It is not exact, so data are not scaled."""
         if self.sharing == 1.0:
             return None
         scales = np.ones(self.basis.shape[1])
@@ -77,50 +82,48 @@ class Domain:
         return scales
 
     @property
-    def parts(self) -> tuple[NDArray[np.intp], ...]:
-        """The coordinates of each block; all of them if there is one."""
+    def all_blocks(self) -> tuple[NDArray[np.intp], ...]:
+        """The coordinates of each block, also where there is one."""
         return self.blocks or (np.arange(len(self.basis)),)
 
-    def pinched(self, A: FloatArray) -> FloatArray:
-        """The diagonal blocks of a (k, k) matrix, 0 elsewhere; of weights, its diagonal."""
+    def block_diagonal(self, A: FloatArray) -> FloatArray:
+        """The entries of a (k, k) matrix that products with N depend on, 0 elsewhere."""
         if self.diagonal:
             return np.diag(np.diag(A))
         if not self.blocks:
             return A
-        out = np.zeros_like(A)
-        for part in self.blocks:
-            out[np.ix_(part, part)] = A[np.ix_(part, part)]
-        return out
+        restricted = np.zeros_like(A)
+        for block in self.blocks:
+            restricted[np.ix_(block, block)] = A[np.ix_(block, block)]
+        return restricted
 
     @property
-    def whole(self) -> bool:
-        """Whether it is all metrics."""
-        return self.plain and not self.diagonal and not self.blocks
+    def is_full_cone(self) -> bool:
+        return self.has_identity_basis and not self.diagonal and not self.blocks
 
     @property
-    def plain(self) -> bool:
-        """Whether B is the identity."""
+    def has_identity_basis(self) -> bool:
         return self.basis.shape[0] == self.basis.shape[1] and np.array_equal(self.basis, np.eye(len(self.basis)))
 
     @property
-    def orthonormal(self) -> bool:
+    def is_orthonormal(self) -> bool:
         """Whether the rows of B are orthonormal, so norms of M and N are the same."""
-        return not self.diagonal or self.plain
+        return not self.diagonal or self.has_identity_basis
 
-    def nearest(self, components: FloatArray) -> tuple[FloatArray, FloatArray | None] | None:
-        """A factor of a metric near by that is exactly in the domain; None where that of the components is."""
-        M = components.T @ components
-        if self.whole:
+    def member_beside(self, components: FloatArray) -> tuple[FloatArray, FloatArray | None] | None:
+        """A factor of a metric near by that is exactly in the domain, and its error; None where the given one is."""
+        if self.is_full_cone:
             return None
-        if self.diagonal and self.plain:
-            alone = (np.count_nonzero(components, axis=1) <= 1).all()
-            return None if alone else (np.diag(np.sqrt(np.diag(M))), None)
+        if self.diagonal and self.has_identity_basis:
+            if (np.count_nonzero(components, axis=1) <= 1).all():
+                return None
+            return np.diag(np.sqrt(np.diag(components.T @ components))), None
         if self.blocks:
-            parts = np.zeros((len(self.blocks), *components.shape))
-            for own, part in zip(parts, self.blocks, strict=True):
-                own[:, part] = components[:, part]
-            alone = (parts.any(axis=2).sum(axis=0) <= 1).all()
-            return None if alone else (parts.reshape(-1, components.shape[1]), None)
+            factors = np.zeros((len(self.blocks), *components.shape))
+            for factor, block in zip(factors, self.blocks, strict=True):
+                factor[:, block] = components[:, block]
+            is_member = (factors.any(axis=2).sum(axis=0) <= 1).all()
+            return None if is_member else (factors.reshape(-1, components.shape[1]), None)
         roots = np.sqrt(self._weights_of(components))[:, None]
         return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
 
@@ -128,19 +131,17 @@ class Domain:
         """How far a metric is from the cone, relative to its size."""
         M = components.T @ components
         size = float(np.abs(M).max(initial=0.0))
-        if size == 0.0 or self.whole:
+        if size == 0.0 or self.is_full_cone:
             return 0.0
-        if self.blocks:
-            nearest = self.pinched(M)
-        elif self.plain:
-            nearest = np.diag(np.diag(M))
+        if self.has_identity_basis:
+            member = self.block_diagonal(M)
         else:
-            nearest = (self.basis.T * self._weights_of(components)) @ self.basis
-        return float(np.abs(M - nearest).max()) / size
+            member = (self.basis.T * self._weights_of(components)) @ self.basis
+        return float(np.abs(M - member).max()) / size
 
     def combination(self, M: FloatArray) -> FloatArray:
         """The weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""
-        if self.plain:
+        if self.has_identity_basis:
             return np.maximum(np.diag(M), 0.0)
         size = float(np.abs(M).max()) or 1.0
         products = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
@@ -152,33 +153,28 @@ class Domain:
         """See `combination`; where the rows of a factor are multiples of vectors of the basis, from these."""
         B, rows = self.basis, components[components.any(axis=1)]
         squares, products = np.maximum(np.einsum("ij,ij->i", B, B), 1e-300), rows @ B.T
-        which = np.argmax(products * products / squares, axis=1)
-        scale = products[np.arange(len(rows)), which] / squares[which]
-        off = np.linalg.norm(rows - scale[:, None] * B[which], axis=1)
-        if not (off <= OUTSIDE * np.linalg.norm(rows, axis=1)).all():
+        vectors = np.argmax(products * products / squares, axis=1)
+        scale = products[np.arange(len(rows)), vectors] / squares[vectors]
+        errors = np.linalg.norm(rows - scale[:, None] * B[vectors], axis=1)
+        if not (errors <= MEMBERSHIP_TOLERANCE * np.linalg.norm(rows, axis=1)).all():
             return self.combination(components.T @ components)
-        return np.bincount(which, scale * scale, len(B)).astype(np.float64)
+        return np.bincount(vectors, scale * scale, len(B)).astype(np.float64)
 
     def check(self, components: FloatArray) -> float:
-        """The relative distance of a metric from the cone."""
-        off = self.residual(components)
-        if off > OUTSIDE:
+        """The relative distance of a metric from the cone, an error where it is clearly outside."""
+        residual = self.residual(components)
+        if residual > MEMBERSHIP_TOLERANCE:
             raise ValueError(
-                f"metric is {off:.2g} of its size away from the domain of the problem ({self.kind}); pass a metric "
-                "of that domain, or state the problem without the restriction."
+                f"metric is {residual:.2g} of its size away from the domain of the problem ({self.kind}); pass a "
+                "metric of that domain, or state the problem without the restriction."
             )
-        return off
+        return residual
 
 
 def lift_tasks(
     X: NDArray[np.floating], tasks: ArrayLike, sharing: float
 ) -> tuple[NDArray[np.floating], NDArray[np.intp], Domain]:
-    """Data in which several metrics with a shared part are one block diagonal metric.
-
-    Each example is ``(x, 0, .., x, .., 0)`` with the second x in the block of its task. With the first block multiplied
-    by ``sqrt(sharing)``, which is left to `Domain.scales` as it is not exact, two examples of one task are at the
-    squared distance ``D`` under ``sharing M_0 + N_c``.
-    """
+    """Lifted data, the number of the task of each example, and the domain of block diagonal metrics."""
     validation.check_positive("sharing", sharing)
     try:
         names, index = validation.check_labels(tasks, len(X), n_classes=1)
@@ -188,14 +184,5 @@ def lift_tasks(
     lifted = np.zeros((n, len(names) + 1, d), dtype=X.dtype)
     lifted[:, 0] = X
     lifted[np.arange(n), index + 1] = X
-    number = index.astype(np.intp)
-    return lifted.reshape(n, -1), number, replace(Domain.of_tasks(d, len(names), float(sharing)), tasks=number)
-
-
-def _vectors(given: ArrayLike, d: int) -> FloatArray:
-    array = np.asarray(given, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] != d or not array.size or not np.isfinite(array).all() or not array.any():
-        wanted = f"bases must be a finite array of shape (k, d), a vector in each row, with d = {d}"
-        raise ValueError(f"{wanted}; got shape {array.shape}.")
-    validation.check_entries("bases", array)
-    return np.ascontiguousarray(array)
+    numbers = index.astype(np.intp)
+    return lifted.reshape(n, -1), numbers, replace(Domain.of_tasks(d, len(names), float(sharing)), tasks=numbers)

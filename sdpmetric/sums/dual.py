@@ -94,7 +94,7 @@ def _steep(loss: Loss) -> bool:
 def takes(problem: MetricProblem) -> bool:
     """Whether a sum has scalar losses and one Frobenius term, over metrics whose coordinates are orthonormal."""
     total, domain = problem.total, problem.domain
-    regularizers = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
+    regularizers = len(total.regularizers) == 1 and isinstance(problem.dual.minimized, Frobenius)
     return (
         regularizers
         and not domain.diagonal
@@ -164,7 +164,7 @@ class SumDual:
     def target(self) -> FloatArray:
         """``weight M0 - ridge I``, minus the linear cost, in coordinates of the domain, (k, k)."""
         M0 = -self.total.regularizers[0].gradient(np.zeros((0, self.total.centered.shape[1])))
-        return self.domain.pinched(M0 - self.total.ridge * np.eye(len(M0)) - self.shift)
+        return self.domain.block_diagonal(M0 - self.total.ridge * np.eye(len(M0)) - self.shift)
 
     @cached
     def constant(self) -> float:
@@ -235,7 +235,7 @@ class SumDual:
         else:
             used = np.flatnonzero(weights)
             S = psd.symmetrize((V[used] * weights[used, None]).T @ V[used])
-        Q = self.target - self.domain.pinched(S)
+        Q = self.target - self.domain.block_diagonal(S)
         if spectrum:
             found = np.linalg.eigh(Q)
         P = (self.positive(Q) if found is None else self._positive(*found)) / self.weight

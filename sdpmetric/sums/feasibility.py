@@ -17,7 +17,7 @@ from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.sums.bound_terms import BoundTerms
-from sdpmetric.sums.fenchel import NULL, FenchelDual, Proven
+from sdpmetric.sums.fenchel import NULL_TOLERANCE, FenchelDual, Proven
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]
@@ -54,8 +54,8 @@ def unbounded(dual: FenchelDual) -> int:
     Y = dual.slack.points @ null
     rows = np.concatenate([loss.distance_pairs() for loss in gaining])
     parts = Y[rows[:, 0]] - Y[rows[:, 1]]
-    sizes = np.linalg.svd(parts[np.abs(parts).max(axis=1, initial=0.0) > NULL], compute_uv=False)
-    return int(np.count_nonzero(sizes > NULL))
+    sizes = np.linalg.svd(parts[np.abs(parts).max(axis=1, initial=0.0) > NULL_TOLERANCE], compute_uv=False)
+    return int(np.count_nonzero(sizes > NULL_TOLERANCE))
 
 
 def contradiction(dual: FenchelDual, a: Lists) -> Proven | None:
@@ -71,7 +71,7 @@ def contradiction(dual: FenchelDual, a: Lists) -> Proven | None:
     given = [part for loss, part in zip(total.losses, found, strict=True) if loss.hard]
     for tried in _near(own, given, size):
         proven = Proven(_exactly(own, tried), tried)
-        proven = proven if proven.value > 0.0 else own.unmoved(tried)
+        proven = proven if proven.value > 0.0 else own.prove_unmoved(tried)
         if proven.value > 0.0:
             return replace(proven, multipliers=_whole(total, found, proven.multipliers))
     return None
@@ -93,7 +93,7 @@ def _near(own: FenchelDual, a: Lists, size: float) -> Iterator[Lists]:
     used, K = np.flatnonzero(flat > NEARLY * flat.max()), sp.block_diag([loss.combination for loss in total.losses])
     K, x, proof = sp.csr_array(K)[used], flat[used] / float(flat[used].sum()), np.zeros_like(flat)
     pairs = np.unique(K.indices)
-    if domain.diagonal or total.entrywise or len(pairs) * total.centered.shape[1] > LARGEST:
+    if domain.diagonal or total.depends_on_entries or len(pairs) * total.centered.shape[1] > LARGEST:
         yield _simple(a)
         return
     V = total.centered[total.pairs[pairs, 0]] - total.centered[total.pairs[pairs, 1]]
@@ -151,7 +151,12 @@ def _exactly(dual: FenchelDual, a: Lists) -> float:
     """
     total, flat = dual.total, np.concatenate(a)
     signs = [np.abs(loss.combination.data) == 1.0 for loss in total.losses]
-    if total.entrywise or not np.concatenate(signs).all() or (flat != np.round(flat)).any() or flat.sum() >= EXACT:
+    if (
+        total.depends_on_entries
+        or not np.concatenate(signs).all()
+        or (flat != np.round(flat)).any()
+        or flat.sum() >= EXACT
+    ):
         return 0.0
     weights: FloatArray = total.pair_weights(a)
     used = np.flatnonzero(weights)
@@ -240,7 +245,7 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
     chosen[rows] = 1.0
     moved, domain, kept = T.T @ dual.slack.domain.basis, dual.slack.domain, total.split(chosen)
     first, second = total.pairs.T
-    parts = np.stack([T[part].any(axis=0) for part in domain.parts])
+    parts = np.stack([T[part].any(axis=0) for part in domain.all_blocks])
     free = parts.T @ parts
 
     def evaluate(flat: FloatArray, gained: float) -> tuple[float, FloatArray]:

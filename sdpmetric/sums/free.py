@@ -59,9 +59,9 @@ def optimum_is_free(X: NDArray[np.floating], total: BoundTerms, domain: Domain) 
     At the zero metric; at the metric that the only regularizer is a distance from; or along a direction in which no
     pulled pair differs.
     """
-    if total.highest(X, np.zeros((0, X.shape[1]))) <= 0.0:
+    if total.upper_bound(X, np.zeros((0, X.shape[1]))) <= 0.0:
         return True
-    if not domain.whole:
+    if not domain.is_full_cone:
         return False
     return _free_at_target(X, total) if total.regularizers else _free_in_null_directions(X, total)
 
@@ -80,12 +80,12 @@ def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
     share = above(off / gram.least, 2) if gram.least > 0.0 else math.inf
     if not share < 0.5:
         return False
-    return not rest.terms or rest.highest(X, L, np.full(L.shape, above(share * norm_above(L), 2))) <= 0.0
+    return not rest.terms or rest.upper_bound(X, L, np.full(L.shape, above(share * norm_above(L), 2))) <= 0.0
 
 
 def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool:
     """Whether distances in directions in which no pulled pair differs reduce all losses to 0."""
-    if total.ridge or total.entrywise:
+    if total.ridge or total.depends_on_entries:
         return False
     pulled = [_pulled(loss) for loss in total.losses]
     pairs = np.concatenate([total.costs[0][total.costs[1] != 0.0], *pulled])

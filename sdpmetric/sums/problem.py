@@ -34,9 +34,7 @@ from sdpmetric.sums.slack import Slack
 from sdpmetric.sums.term_checks import check_bound_term
 from sdpmetric.sums.terms.base import Loss, Sum, Term
 from sdpmetric.sums.terms.comparisons import TripletHinge
-from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Pull, Trace
-from sdpmetric.sums.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -154,7 +152,7 @@ class MetricProblem(Problem):
                 f"bound in {unbounded} directions in which no other term costs anything; add terms.Trace(), or a "
                 "Budget over pairs that differ there, or reduce the dimension first, for example by PCA."
             )
-        if self.domain.plain or not self.total.barrier:
+        if self.domain.has_identity_basis or not self.total.barrier:
             return
         rank = np.linalg.matrix_rank(self.domain.basis)
         if rank < self.X.shape[1]:
@@ -197,7 +195,7 @@ class MetricProblem(Problem):
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
         parts = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
-        domain = "" if self.domain.whole else f"; over {self.domain.kind}"
+        domain = "" if self.domain.is_full_cone else f"; over {self.domain.kind}"
         total = f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
         return f"{self.title}: {total}" if self.title else total
 
@@ -225,15 +223,15 @@ class MetricProblem(Problem):
     def task_metrics(self, components: ArrayLike) -> FloatArray:
         """The metrics ``M_c = sharing M_0 + N_c`` of all tasks, (t, d, d), from components of the lifted problem."""
         L, _ = self.check_point(components, None)
-        own = [L[:, part].T @ L[:, part] for part in self.domain.parts]
+        own = [L[:, part].T @ L[:, part] for part in self.domain.all_blocks]
         return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
 
     def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
         """By Frobenius terms, over all and over diagonal metrics; see `Problem.strong_convexity`."""
-        modulus = sum_below(np.array([term.weight for term in self.terms if isinstance(term, Frobenius)]))
-        if not modulus > 0.0 or not self.domain.plain or self.domain.blocks:
+        modulus = sum_below(np.array([term.strong_convexity for term in self.terms]))
+        if not modulus > 0.0 or not self.domain.has_identity_basis or self.domain.blocks:
             return None
-        near = self.domain.nearest(components)
+        near = self.domain.member_beside(components)
         return StrongConvexity(modulus, components if near is None else near[0])
 
     def easier(self) -> str:
@@ -242,7 +240,7 @@ class MetricProblem(Problem):
             return super().easier()
         if faster := self._labeled_advice():
             return faster
-        steep = any(isinstance(loss, MarginLoss) and loss.scalar.steep for loss in self.total.losses)
+        steep = any(loss.steep for loss in self.total.losses)
         if steep and not (self.total.regularizers or self.total.ridge or self.total.costs[1].any()):
             return (
                 "A logistic loss alone has no minimum where a metric satisfies all comparisons: it falls without end "
@@ -259,7 +257,7 @@ class MetricProblem(Problem):
         """How to state LMNN without a list of its triplets, where the labels of this sum make many."""
         pulls = [term for term in self.terms if isinstance(term, Pull)]
         pushes = [term for term in self.terms if isinstance(term, TripletHinge) and term.chosen is not None]
-        if not self.domain.whole or len(pulls) != 1 or len(pushes) != 1 or pushes[0].size <= MANY_TRIPLETS:
+        if not self.domain.is_full_cone or len(pulls) != 1 or len(pushes) != 1 or pushes[0].size <= MANY_TRIPLETS:
             return ""
         traces = [term for term in self.terms if isinstance(term, Trace)]
         (pull,), (push,) = pulls, pushes
@@ -365,8 +363,8 @@ class MetricProblem(Problem):
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
-            points = ((L, None, validation.given_metric(metric, residual)), self.domain.nearest(L))
-            objective = max(self.total.highest(self.X, *point) for point in points if point is not None)
+            points = ((L, None, validation.given_metric(metric, residual)), self.domain.member_beside(L))
+            objective = max(self.total.upper_bound(self.X, *point) for point in points if point is not None)
         weakness = proven.weakness
         if any(loss.hard for loss in self.total.losses) and not math.isfinite(objective):
             weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so it is infinite"
@@ -394,19 +392,23 @@ class MetricProblem(Problem):
         given = self.prove(components, dual).multipliers
         alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
         names = [name for name, term in zip(self.names, self.terms, strict=True) for _ in term.losses]
-        parts = zip(names, total.losses, given, total.excess(components, D), total.places, strict=True)
-        found = {name: loss.explained(a, u, D[own]) for name, loss, a, u, own in parts}
+        parts = zip(names, total.losses, given, total.excess(components, D), total.pair_slices, strict=True)
+        found = {name: loss.listed_constraints(a, u, D[own]) for name, loss, a, u, own in parts}
         listed = {name: part for name, part in found.items() if part is not None}
         return joined(listed, self.state_dual(given), dict(zip(self.names, alone, strict=True)))
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        lists = self.lists() or None
         if not math.isfinite(self.total.value(components)[0]) and any(loss.hard for loss in self.total.losses):
-            found = feasibility.proof(self.dual, components, None if dual is None else self.read_dual(dual))
-            if found is not None:
-                return proofs.of_contradiction(self, found, lists)
-        return proofs.of_sum(self, components, self.prove(components, dual), lists)
+            given = None if dual is None else self.read_dual(dual)
+            if (contradiction := feasibility.proof(self.dual, components, given)) is not None:
+                return proofs.of_contradiction(self.dual, contradiction, self.lists() or None)
+        return self.proof_of(components, self.prove(components, dual), self.lists() or None)
+
+    def proof_of(self, components: FloatArray, proven: Proven, data: proofs.Arrays | None) -> Proof:
+        """A lower bound, and the objective of a point, for a file with some lists of examples."""
+        objective = self.certify(components, dual=self.state_dual(proven.multipliers)).objective
+        return proofs.of_sum(self.dual, components, objective, proven, data)
 
     def lists(self) -> dict[str, NDArray[np.generic]]:
         """Pairs and whether they are similar, where data files of the statement hold them."""
@@ -420,7 +422,7 @@ class MetricProblem(Problem):
         if dual is not None:
             tries = iter([self.read_dual(dual)])
         else:
-            several = self.total.kinked or any(loss.rough for loss in self.total.losses)
+            several = self.total.kinked or any(loss.has_infinite_slopes for loss in self.total.losses)
             widths = WIDTHS if several else WIDTHS[:1]
             tries = (self.total.slopes(components, width) for width in in_time(widths))
         return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)

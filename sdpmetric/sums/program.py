@@ -31,7 +31,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         cones = [(w >= 0).set_label(CONE)]
         sizes = np.diag(T) ** 2
         N = cp.diag(cp.multiply(sizes, w))
-        M = N if domain.plain else domain.basis.T @ N @ domain.basis
+        M = N if domain.has_identity_basis else domain.basis.T @ N @ domain.basis
         D = squared_distances_of_rays(X @ domain.basis.T, problem.total.pairs, sizes) @ w
     elif domain.blocks:
         reached = [np.flatnonzero(T[part].any(axis=0)) for part in domain.blocks]
@@ -54,9 +54,9 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         objective += problem.total.ridge * cp.trace(M)
     losses, ties = problem.total.losses, []
     named = [name for name, term in zip(problem.names, problem.terms, strict=True) for _ in term.losses]
-    for name, loss, own in zip(named, losses, problem.total.places, strict=True):
+    for name, loss, own in zip(named, losses, problem.total.pair_slices, strict=True):
         u = cp.Variable(loss.size, name=name)
-        linear = loss.entry_expression(M, cp) if loss.entrywise else loss.combination @ D[own]
+        linear = loss.entry_expression(M, cp) if loss.depends_on_entries else loss.combination @ D[own]
         room = (ROOM if problem.X.dtype == np.float64 else ROOM_SINGLE) if scaled and loss.hard else 0.0
         ties.append((u == linear + (loss.offset + room * loss.unit)).set_label(f"{name}_excess"))
         value, own_constraints = loss.expression(u, cp)

@@ -33,8 +33,10 @@ PATIENCE = 20
 def takes(problem: MetricProblem) -> bool:
     """Whether all losses are finite and without kinks, beside one Frobenius term, in orthonormal coordinates."""
     total = problem.total
-    smooth = not any(loss.kinked or loss.hard or loss.rough or loss.entrywise for loss in total.losses)
-    one = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
+    smooth = not any(
+        loss.kinked or loss.hard or loss.has_infinite_slopes or loss.depends_on_entries for loss in total.losses
+    )
+    one = len(total.regularizers) == 1 and isinstance(problem.dual.minimized, Frobenius)
     finite = all(math.isfinite(loss.value(total.offset(loss))) for loss in total.losses)
     return bool(total.losses) and smooth and one and finite
 
@@ -78,10 +80,10 @@ class Descent:
         D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
         linear = len(total.costs[1])
         value, a = self.constant + float(total.costs[1] @ D[:linear]), list[FloatArray]()
-        for loss, own in zip(total.losses, total.places, strict=True):
+        for loss, own in zip(total.losses, total.pair_slices, strict=True):
             part, slopes = loss.smoothed(total.offset(loss) + loss.combination @ D[own], 0.0)
             value, a = value + part, [*a, slopes]
-        S = self.dual.domain.pinched(adjoint(Y, first, second, total.pair_weights(a)))
+        S = self.dual.domain.block_diagonal(adjoint(Y, first, second, total.pair_weights(a)))
         off = P - self.middle
         return Iterate(P, value + 0.5 * weight * float(np.sum(off * off)), value, a, S, S + weight * off)
 
@@ -127,7 +129,7 @@ def turn(problem: MetricProblem) -> int:
     Descent in a factor is slow near a metric of full rank: for `Collapse` near I in 384 dimensions these gradients take
     3 s, and L-BFGS in the factor does not end in 14.
     """
-    to_metric = bool(problem.dual.final.target.any()) if isinstance(problem.dual.final, Frobenius) else False
+    to_metric = bool(problem.dual.minimized.target.any()) if isinstance(problem.dual.minimized, Frobenius) else False
     return 1 if to_metric and not fits(problem) else 0
 
 
@@ -136,7 +138,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     dual = SumDual(problem.total, problem.domain)
-    first = None if init is None else dual.domain.pinched(init.T @ init)
+    first = None if init is None else dual.domain.block_diagonal(init.T @ init)
     yield from _iterates(problem, Descent(dual), first, budget, tol)
 
 

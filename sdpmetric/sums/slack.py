@@ -1,4 +1,12 @@
-"""The dual slack matrix of a sum of terms on the domain of its metrics, with bounds of its eigenvalues."""
+"""The dual slack matrix of a sum of terms on the domain of its metrics, with bounds of its eigenvalues.
+
+``S = sum_q w_q v_q v_q^T + ridge I + A`` has a weight for the difference ``v_q`` of each pair of examples, and a
+matrix A from terms that look at entries of the metric. Metrics ``M = B^T N B`` of a domain have ``<S, M> = <B S B^T,
+N>``: S has to be PSD as a form in coordinates of the domain; for diagonal N only the diagonal of ``B S B^T`` counts.
+
+Coordinates T, (k, p), make columns of ``B^T T`` of new features; the form is ``T^T B S B^T T`` there. In those that
+whiten a PSD part of S this part is the identity, and eigenvalues of the rest are relative to it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +18,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
@@ -19,22 +28,30 @@ from sdpmetric.linalg.spans import dimension
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.terms.base import ROUNDINGS, Regularizer
-from sdpmetric.sums.terms.frobenius import Frobenius
-from sdpmetric.sums.terms.log_det import LogDet
 
-FloatArray = NDArray[np.float64]
+# Multipliers, or other arrays, of a sum: one array for each loss.
+ByLoss = list[FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class Slack:
-    """``S = sum_q w_q v_q v_q^T + ridge I + (a matrix)`` as a form on the domain: ``B S B^T`` in given coordinates.
-
-    It has to be PSD there; for diagonal metrics only its diagonal counts.
-    """
+    """Slack matrices of a sum over exact data X, (n, d), on a domain."""
 
     X: NDArray[np.floating]
     total: BoundTerms
     domain: Domain
+
+    @property
+    def d(self) -> int:
+        return int(self.X.shape[1])
+
+    # -- coordinates --------------------------------------------------------------------------------------------
+
+    @cached
+    def points(self) -> FloatArray:
+        """The centered data in coordinates of the domain, (n, k)."""
+        X = self.total.centered
+        return X if self.domain.has_identity_basis else X @ self.domain.basis.T
 
     @cached
     def basis(self) -> tuple[FloatArray, FloatArray]:
@@ -43,173 +60,60 @@ class Slack:
         Where terms look at the metric itself there are k of them; else directions without variation are left out.
         """
         Y = self.points
-        if self.domain.diagonal or self.total.whole:
+        if self.domain.diagonal or self.total.depends_on_matrix:
             size = np.sqrt(np.mean(Y * Y, axis=0))
             size[size == 0.0] = 1.0
             return np.diag(1.0 / size), np.diag(size)
         if not self.domain.blocks:
             return psd.data_basis(Y)
-        found = [psd.data_basis(Y[:, part]) for part in self.domain.blocks]
-        return scipy.linalg.block_diag(*(T for T, _ in found)), scipy.linalg.block_diag(*(T for _, T in found))
+        bases = [psd.data_basis(Y[:, block]) for block in self.domain.blocks]
+        return scipy.linalg.block_diag(*(T for T, _ in bases)), scipy.linalg.block_diag(*(T for _, T in bases))
 
-    def images(self, T: FloatArray) -> Images:
-        """The data in coordinates T, (k, p), of the domain."""
-        return self.total.images(self.X, T)
+    def coordinates(self, weights: FloatArray, regularizer: Regularizer | None) -> tuple[FloatArray, FloatArray]:
+        """Coordinates that whiten a cost, and directions of no cost, (k, .) each.
 
-    def form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
-        """``T^T B (sum_q w_q v_q v_q^T + matrices) B^T T`` and its error; blocks of it."""
-        if not self.domain.blocks:
-            return self._form(images, weights, errors, matrices)
-        total = Form.zero(images.map.shape[1])
-        for part in self.domain.blocks:
-            own = np.zeros_like(images.map)
-            own[part] = images.map[part]
-            total += self._form(replace(images, map=own), weights, errors, matrices)
-        return total
-
-    @cached
-    def points(self) -> FloatArray:
-        """The data in coordinates of the basis, (n, k)."""
-        B = self.total.centered
-        return B if self.domain.plain else B @ self.domain.basis.T
-
-    def squares(self, pairs: NDArray[np.integer], columns: NDArray[np.intp] | None = None) -> FloatArray:
-        """What weights of rank-one metrics, by default all of them, add to the distances of pairs, (p, k)."""
-        Y = self.points if columns is None else self.points[:, columns]
-        return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
-
-    def table(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> FloatArray:
-        """What weights of rank-one metrics add to what losses are of: (m, k) for some of the losses and weights."""
-        total, found, start = self.total, np.empty((len(rows), len(columns))), 0
-        for loss, own in zip(total.losses, total.places, strict=True):
-            mine, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), total.pairs[own]
-            for first in range(0, len(mine), PAIRS_AT_ONCE):
-                check_deadline()
-                part = mine[first : first + PAIRS_AT_ONCE]
-                K = sp.csr_array(loss.combination[rows[part] - start])
-                used = np.unique(K.indices)
-                found[part] = K[:, used] @ self.squares(pairs[used], columns)
-            if loss.entrywise:
-                B = self.domain.basis[columns]
-                found[mine] += loss.entries(np.einsum("ki,kj->ijk", B, B))[rows[mine] - start]
-            start += loss.size
-        return found
-
-    @cached
-    def units(self) -> FloatArray:
-        """Powers of 2, (k,), that bring what weights add to distances to moderate size."""
-        span = np.ptp(self.X, axis=0).astype(np.float64)
-        size = span if self.domain.plain else np.abs(self.domain.basis) @ span
-        powers = np.frexp(np.where((size > 0.0) & (size < np.inf), size, 1.0))[1]
-        found, B = np.ldexp(1.0, np.clip(-powers, -500, 500)), self.domain.basis
-        exact = (B * found[:, None] / found[:, None] == B).all(axis=1)  # no entry underflows
-        return np.where(exact, found, 1.0)
-
-    @cached
-    def _rank_one(self) -> tuple[Images, Images]:
-        """The data along the basis, and in units."""
-        B = self.domain.basis
-        return self.total.images(self.X, B.T), self.total.images(self.X, (B * self.units[:, None]).T)
-
-    def diagonal(
-        self, a: list[FloatArray], matrices: list[FloatArray], in_units: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        """``b_j^T S b_j`` of weights of rank-one metrics, and how far each may be from the exact one, (k,) each.
-
-        In units the vectors b are multiplied by these, which leaves the signs as they are.
+        The cost is that of pairs with positive weights, of the trace, and the linear cost of the regularizer.
         """
-        total, images = self.total, self._rank_one[in_units]
-        weights, errors, d = total.pair_weights(a), total.weight_errors(a), len(images.map)
-        used = np.flatnonzero(weights if errors is None else np.abs(weights) + errors)
-        off = None if errors is None else errors[used]
-        first, second = total.pairs[used].T
-        value, error = images.diagonal(first, second, weights[used], off, ROUNDINGS)
-        further = [A for A in (total.entry_matrix(a), *matrices) if A.any()]
-        for A in [total.ridge * np.eye(d), *further] if total.ridge else further:
-            one, size = (
-                self._rank_one_forms(part, S) for part, S in ((A, images.map), (np.abs(A), np.abs(images.map)))
-            )
-            value = value + one
-            error = error + gamma(2 * d + ROUNDINGS + 16) * (size + np.abs(value)) + 8.0 * d * TINY
-        if not further and (weights >= (0.0 if errors is None else errors)).all():
-            error = np.minimum(error, value)  # a sum of squares
-        return value, error
-
-    def _rank_one_forms(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """``b_j^T A b_j`` of the columns of B, (k,)."""
-        return np.asarray(np.diag(A) * np.diag(B) ** 2 if self.domain.plain else np.einsum("ij,ij->j", A @ B, B))
-
-    def _form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
-        used = np.flatnonzero(weights)
-        pairs = self.total.pairs[used]
-        form = images.form(pairs[:, 0], pairs[:, 1], weights[used], roundings=ROUNDINGS, accuracy=math.inf)
-        if errors is not None and errors.any():
-            used = np.flatnonzero(errors)
-            pairs = self.total.pairs[used]
-            off = images.form(pairs[:, 0], pairs[:, 1], errors[used], accuracy=math.inf).size
-            form += Form(np.zeros_like(form.matrix), off, off)
-        for matrix in matrices:
-            if matrix.any():
-                form += Form.congruent(matrix, images.map)
-        return form
-
-    def spanned(self, weights: FloatArray, whole: bool, p: int) -> bool:
-        """Whether p coordinates provably decide about the slack matrix of pairs with nonzero weights.
-
-        A quadratic form of the products with some vectors is decided on coordinates on which another one of such
-        products is proven to be positive definite, if the vectors span no more dimensions.
-        """
-        if p >= self.X.shape[1]:
-            return True
-        if whole:
-            return False
-        first, second = self.total.pairs[np.flatnonzero(weights)].T
-        if self.domain.blocks:
-            return sum(dimension(self.X[:, part], first, second, 0) for part in self.domain.blocks) <= p
-        return dimension(self.X, first, second, p) <= p
-
-    def coordinates(self, weights: FloatArray, final: Regularizer | None) -> tuple[FloatArray, FloatArray]:
-        """Coordinates in which the cost of the anchor is about the identity, and directions of no cost, (k, .)."""
         basis, inverse = self.basis
         used = np.flatnonzero(weights > 0.0)
-        rows = self.total.pairs[used]
+        i, j = self.total.pairs[used].T
         Y = self.points @ basis
-        roots = [np.sqrt(weights[used])[:, None] * (Y[rows[:, 0]] - Y[rows[:, 1]])]
+        roots = [np.sqrt(weights[used])[:, None] * (Y[i] - Y[j])]
         if self.total.ridge:
             roots.append(math.sqrt(self.total.ridge) * self.domain.basis.T @ basis)
-        if isinstance(final, LogDet):
-            roots.append(math.sqrt(final.weight) * final.inverse_root @ self.domain.basis.T @ basis)
+        if regularizer is not None and (root := regularizer.linear_cost_root) is not None:
+            roots.append(root @ self.domain.basis.T @ basis)
         if self.domain.diagonal:
             size = np.sqrt(sum(np.einsum("ij,ij->j", root, root) for root in roots))
             scaled = np.diag(basis) / np.where(size > 0.0, size, 1.0)
-            nothing = size <= psd.RANK_TOLERANCE * size.max(initial=0.0)
-            return np.diag(scaled)[:, ~nothing], np.diag(np.diag(basis))[:, nothing]
+            is_null = size <= psd.RANK_TOLERANCE * size.max(initial=0.0)
+            return np.diag(scaled)[:, ~is_null], np.diag(np.diag(basis))[:, is_null]
         ranges, nulls, first = list[FloatArray](), list[FloatArray](), 0
-        for part in self.domain.parts:
-            size = int(np.linalg.matrix_rank(basis[part])) if self.domain.blocks else basis.shape[1]
-            own = slice(first, first + size)
-            found = psd.whiten(basis[:, own], inverse[own], psd.triangle([root[:, own] for root in roots]))
-            ranges, nulls, first = [*ranges, found.range], [*nulls, found.null], first + size
+        for block in self.domain.all_blocks:
+            size = int(np.linalg.matrix_rank(basis[block])) if self.domain.blocks else basis.shape[1]
+            columns = slice(first, first + size)
+            root = psd.triangle([root[:, columns] for root in roots])
+            whitening = psd.whiten(basis[:, columns], inverse[columns], root)
+            ranges, nulls, first = [*ranges, whitening.range], [*nulls, whitening.null], first + size
         return np.concatenate(ranges, axis=1), np.concatenate(nulls, axis=1)
 
-    def extended(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coordinates in which even the smallest costs are about 1, as far as floats go, and features without any."""
-        used, d = np.flatnonzero(weights > 0.0), self.X.shape[1]
-        (first, second), X = self.total.pairs[used].T, self.X.astype(np.float64)
-        V = X[first] - X[second] if self.total.scales is None else (X[first] - X[second]) * self.total.scales
-        root = np.concatenate([np.sqrt(weights[used])[:, None] * V, psd.factor(matrix)])
+    def coordinates_of_smallest_costs(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coordinates that whiten even the smallest costs, as far as floats go, and features without any cost."""
+        used, d = np.flatnonzero(weights > 0.0), self.d
+        (i, j), X = self.total.pairs[used].T, self.X.astype(np.float64)
+        differences = X[i] - X[j] if self.total.scales is None else (X[i] - X[j]) * self.total.scales
+        root = np.concatenate([np.sqrt(weights[used])[:, None] * differences, psd.factor(matrix)])
         scale = np.abs(root).max(axis=0, initial=0.0)
-        costs, V = scale > 0.0, np.zeros((d, d))
-        for part in self.domain.parts:
-            own = part[costs[part]]
-            if not len(own):
+        has_cost, V = scale > 0.0, np.zeros((d, d))
+        for block in self.domain.all_blocks:
+            features = block[has_cost[block]]
+            if not len(features):
                 continue
-            unit = root[:, own] / scale[own]
-            _, sigma, Vt = np.linalg.svd(psd.triangle([unit]), full_matrices=True)
-            sizes = np.zeros(len(own))
+            _, sigma, Vt = np.linalg.svd(psd.triangle([root[:, features] / scale[features]]), full_matrices=True)
+            sizes = np.zeros(len(features))
             sizes[: len(sigma)] = sigma
-            V[np.ix_(own, own)] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[own, None]
-        return V[:, costs], np.eye(d)[:, ~costs]
+            V[np.ix_(features, features)] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[features, None]
+        return V[:, has_cost], np.eye(d)[:, ~has_cost]
 
     @cached
     def descent_coordinates(self) -> FloatArray:
@@ -217,43 +121,157 @@ class Slack:
 
         Where a metric is to be near another one, small directions are not stretched beyond what that allows.
         """
-        logdet = next((term for term in self.total.regularizers if isinstance(term, LogDet)), None)
+        regularizers = self.total.regularizers
+        linear = next((term for term in regularizers if term.linear_cost_root is not None), None)
         costs = self.total.pair_weights([np.zeros(loss.size) for loss in self.total.losses])
-        white, null = self.coordinates(costs, logdet)
-        if not self.domain.diagonal:
-            T, B = np.concatenate([white, null], axis=1), self.domain.basis
-            near = sum(
-                term.weight * float(np.linalg.norm(B @ term.target @ B.T)) / math.sqrt(len(B))
-                for term in self.total.regularizers
-                if isinstance(term, Frobenius)
-            )
-            if not near or T.shape[0] != T.shape[1]:
-                return T
-            try:
-                inverse = np.linalg.inv(T)
-                root = np.linalg.cholesky(inverse.T @ inverse + near * np.eye(len(T)))
-            except np.linalg.LinAlgError:
-                return T
-            return np.asarray(scipy.linalg.solve_triangular(root, np.eye(len(T)), lower=True).T)
-        return np.diag(np.sum(np.abs(white), axis=1) + np.sum(np.abs(null), axis=1))
+        whitened, null = self.coordinates(costs, linear)
+        if self.domain.diagonal:
+            return np.diag(np.sum(np.abs(whitened), axis=1) + np.sum(np.abs(null), axis=1))
+        T = np.concatenate([whitened, null], axis=1)
+        attraction = sum(term.attraction for term in regularizers)
+        if not attraction or T.shape[0] != T.shape[1]:
+            return T
+        try:
+            inverse = np.linalg.inv(T)
+            root = np.linalg.cholesky(inverse.T @ inverse + attraction * np.eye(len(T)))
+        except np.linalg.LinAlgError:
+            return T
+        return np.asarray(scipy.linalg.solve_triangular(root, np.eye(len(T)), lower=True).T)
 
-    def share(self, S: FloatArray, end: FloatArray, V: FloatArray) -> float:
+    # -- forms --------------------------------------------------------------------------------------------------
+
+    def images(self, T: FloatArray) -> Images:
+        """The data in coordinates T, (k, p), of the domain."""
+        return self.total.images(self.X, T)
+
+    def form(self, images: Images, a: ByLoss, slopes: ByLoss) -> Form:
+        """The form of S at multipliers a, plus slopes of regularizers, with a bound of its error."""
+        total = self.total
+        matrices = [total.entry_matrix(a), *slopes, total.ridge * np.eye(self.d)]
+        return self.weighted_form(images, total.pair_weights(a), total.weight_errors(a), matrices)
+
+    def weighted_form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: ByLoss) -> Form:
+        """The form of pairs with weights that are off by up to the errors, plus matrices; its diagonal blocks."""
+        if not self.domain.blocks:
+            return self._full_form(images, weights, errors, matrices)
+        total = Form.zero(images.map.shape[1])
+        for block in self.domain.blocks:
+            block_map = np.zeros_like(images.map)
+            block_map[block] = images.map[block]
+            total += self._full_form(replace(images, map=block_map), weights, errors, matrices)
+        return total
+
+    def _full_form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: ByLoss) -> Form:
+        used = np.flatnonzero(weights)
+        i, j = self.total.pairs[used].T
+        form = images.form(i, j, weights[used], roundings=ROUNDINGS, accuracy=math.inf)
+        if errors is not None and errors.any():
+            used = np.flatnonzero(errors)
+            i, j = self.total.pairs[used].T
+            error = images.form(i, j, errors[used], accuracy=math.inf).size
+            form += Form(np.zeros_like(form.matrix), error, error)
+        for matrix in matrices:
+            if matrix.any():
+                form += Form.congruent(matrix, images.map)
+        return form
+
+    def is_decided_by(self, n_coordinates: int, weights: FloatArray, has_matrix: bool) -> bool:
+        """Whether a form that is positive definite in so many coordinates decides about all of S.
+
+        S is a form of the products of a metric with the differences of pairs with nonzero weights. If these span no
+        more dimensions than there are coordinates, S is 0 in all other directions; a matrix beside them spans all.
+        """
+        if n_coordinates >= self.d:
+            return True
+        if has_matrix:
+            return False
+        i, j = self.total.pairs[np.flatnonzero(weights)].T
+        if self.domain.blocks:
+            return sum(dimension(self.X[:, block], i, j, 0) for block in self.domain.blocks) <= n_coordinates
+        return dimension(self.X, i, j, n_coordinates) <= n_coordinates
+
+    def feasible_multiple(self, S: FloatArray, end: FloatArray, V: FloatArray) -> float:
         """The largest t <= 1 at which ``S + t (end - S)`` is about PSD in coordinates V, (k, p); 0 where S is not."""
         B = self.domain.basis
-        base, last = (V.T @ self.domain.pinched(B @ A @ B.T) @ V for A in (S, end))
-        if not (self.relative(np.eye(len(base)), base) > 0.0).all():
+        base, last = (V.T @ self.domain.block_diagonal(B @ A @ B.T) @ V for A in (S, end))
+        if not (self.relative_eigenvalues(np.eye(len(base)), base) > 0.0).all():
             return 0.0
-        return 1.0 / max(1.0, -float(self.relative(base, last - base).min(initial=0.0)))
+        return 1.0 / max(1.0, -float(self.relative_eigenvalues(base, last - base).min(initial=0.0)))
 
-    def relative(self, base: FloatArray, way: FloatArray) -> FloatArray:
-        """Eigenvalues of the way relative to the base, which is nearly the identity."""
+    def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:
+        """Eigenvalues of a matrix relative to a base that is nearly the identity."""
         if self.domain.diagonal:
-            return np.diag(way) / np.maximum(np.diag(base), 1e-300)
+            return np.diag(A) / np.maximum(np.diag(base), 1e-300)
         try:
             root = np.linalg.inv(np.linalg.cholesky(base))
         except np.linalg.LinAlgError:
             root = np.eye(len(base))
-        moved = root @ way @ root.T
-        if not np.isfinite(moved).all():
-            return np.full(len(moved), -np.inf)
-        return np.asarray(np.linalg.eigvalsh(moved))
+        relative = root @ A @ root.T
+        if not np.isfinite(relative).all():
+            return np.full(len(relative), -np.inf)
+        return np.asarray(np.linalg.eigvalsh(relative))
+
+    # -- weights of rank-one metrics ----------------------------------------------------------------------------
+
+    def squared_products(self, pairs: NDArray[np.integer], columns: NDArray[np.intp] | None = None) -> FloatArray:
+        """What weights of rank-one metrics, by default all of them, add to the distances of pairs, (p, k)."""
+        Y = self.points if columns is None else self.points[:, columns]
+        return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
+
+    def table(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> FloatArray:
+        """What weights of rank-one metrics add to what losses are of: (m, k) for some of the losses and weights."""
+        total, table, start = self.total, np.empty((len(rows), len(columns))), 0
+        for loss, pair_slice in zip(total.losses, total.pair_slices, strict=True):
+            of_loss, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), total.pairs[pair_slice]
+            for first in range(0, len(of_loss), PAIRS_AT_ONCE):
+                check_deadline()
+                batch = of_loss[first : first + PAIRS_AT_ONCE]
+                K = sp.csr_array(loss.combination[rows[batch] - start])
+                used = np.unique(K.indices)
+                table[batch] = K[:, used] @ self.squared_products(pairs[used], columns)
+            if loss.depends_on_entries:
+                B = self.domain.basis[columns]
+                table[of_loss] += loss.entries(np.einsum("ki,kj->ijk", B, B))[rows[of_loss] - start]
+            start += loss.size
+        return table
+
+    @cached
+    def units(self) -> FloatArray:
+        """Powers of 2, (k,), that bring what weights add to distances to moderate size."""
+        span = np.ptp(self.X, axis=0).astype(np.float64)
+        size = span if self.domain.has_identity_basis else np.abs(self.domain.basis) @ span
+        powers = np.frexp(np.where((size > 0.0) & (size < np.inf), size, 1.0))[1]
+        units, B = np.ldexp(1.0, np.clip(-powers, -500, 500)), self.domain.basis
+        is_exact = (B * units[:, None] / units[:, None] == B).all(axis=1)  # no entry underflows
+        return np.where(is_exact, units, 1.0)
+
+    @cached
+    def _rank_one_images(self) -> tuple[Images, Images]:
+        """The data along the basis, and in units."""
+        B = self.domain.basis
+        return self.images(B.T), self.images((B * self.units[:, None]).T)
+
+    def diagonal(self, a: ByLoss, matrices: ByLoss, in_units: bool) -> tuple[FloatArray, FloatArray]:
+        """``b_j^T S b_j`` for the rank-one metrics, and how far each may be from the exact one, (k,) each.
+
+        In units the vectors b are multiplied by these, which leaves the signs as they are.
+        """
+        total, images = self.total, self._rank_one_images[in_units]
+        weights, errors, d = total.pair_weights(a), total.weight_errors(a), self.d
+        used = np.flatnonzero(weights if errors is None else np.abs(weights) + errors)
+        i, j = total.pairs[used].T
+        value, error = images.diagonal(i, j, weights[used], None if errors is None else errors[used], ROUNDINGS)
+        nonzero = [A for A in (total.entry_matrix(a), *matrices) if A.any()]
+        for A in [total.ridge * np.eye(d), *nonzero] if total.ridge else nonzero:
+            value = value + self._rank_one_forms(A, images.map)
+            size = self._rank_one_forms(np.abs(A), np.abs(images.map))
+            error = error + gamma(2 * d + ROUNDINGS + 16) * (size + np.abs(value)) + 8.0 * d * TINY
+        if not nonzero and (weights >= (0.0 if errors is None else errors)).all():
+            error = np.minimum(error, value)  # a sum of squares
+        return value, error
+
+    def _rank_one_forms(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """``b_j^T A b_j`` of the columns of B, (k,)."""
+        if self.domain.has_identity_basis:
+            return np.asarray(np.diag(A) * np.diag(B) ** 2)
+        return np.asarray(np.einsum("ij,ij->j", A @ B, B))

@@ -74,7 +74,7 @@ class Program:
     def slack(self, a: FloatArray) -> FloatArray:
         """``c + T^T a``, (k,)."""
         B, each = self.basis, self.total.split(a)
-        if not self.slacks.domain.plain:
+        if not self.slacks.domain.has_identity_basis:
             return np.asarray(np.einsum("ij,ij->i", B @ self.total.slack_matrix(each), B))
         weights = self.total.pair_weights(each)
         used = np.flatnonzero(weights)
@@ -82,7 +82,7 @@ class Program:
         for first in range(0, len(used), PAIRS_AT_ONCE):
             check_deadline()
             part = used[first : first + PAIRS_AT_ONCE]
-            found += weights[part] @ self.slacks.squares(self.total.pairs[part])
+            found += weights[part] @ self.slacks.squared_products(self.total.pairs[part])
         return np.asarray(found)
 
     def excess(self, w: FloatArray) -> FloatArray:
@@ -162,11 +162,15 @@ def lazy(loss: MarginLoss) -> BoolArray:
 def takes_losses(problem: MetricProblem) -> bool:
     """Whether a sum is over weights, of scalar losses and of regularizers whose terms are of one weight each."""
     domain, total = problem.domain, problem.total
-    if not domain.diagonal or not all(isinstance(loss, MarginLoss) and not loss.rough for loss in total.losses):
+    if not domain.diagonal or not all(
+        isinstance(loss, MarginLoss) and not loss.has_infinite_slopes for loss in total.losses
+    ):
         return False
     d = domain.basis.shape[1]
-    simple = domain.plain and all(term.over_weights is not None for term in total.regularizers)
-    return (simple or not total.regularizers) and not (total.entrywise and len(domain.basis) * d * d > LARGEST_PRODUCTS)
+    simple = domain.has_identity_basis and all(term.over_weights is not None for term in total.regularizers)
+    return (simple or not total.regularizers) and not (
+        total.depends_on_entries and len(domain.basis) * d * d > LARGEST_PRODUCTS
+    )
 
 
 def takes(problem: MetricProblem) -> bool:

@@ -110,7 +110,7 @@ ROWS = (
         families="scale offset dependence ties integers",
     ),
     Claim(
-        "TripletHinge, QuadrupletHinge, MarginLoss.highest",
+        "TripletHinge, QuadrupletHinge, MarginLoss.upper_bound",
         "A hard constraint holds exactly, or the objective is infinite.",
         "test_rigorous_sums.test_hard_constraints_hold_exactly_or_the_objective_is_infinite "
         "test_terms.test_hard_constraints_have_no_weight",

@@ -36,7 +36,7 @@ def test_a_row_that_is_not_there_is_refused(cubes, X, rng, row):
     pairs = rng.integers(0, N, size=(30, 2))
     assert sm.MetricProblem(X, terms.Trace() + 0.1 * cubes(pairs)).total.n_multipliers == 30
     pairs[3, 1] = row
-    with pytest.raises(ValueError, match=rf"distance_pairs\(\) of apart names row {row}, .* 0\.\.39"):
+    with pytest.raises(ValueError, match=r"distance_pairs\(\) of apart has indices outside 0\.\.39"):
         sm.MetricProblem(X, terms.Trace() + 0.1 * cubes(pairs))
 
 
@@ -52,7 +52,7 @@ def test_a_row_that_is_not_there_is_refused(cubes, X, rng, row):
         ("combination", property(lambda self: np.inf * sp.eye_array(30)), "combination of apart must be finite"),
         ("bind", lambda self, X: replace(self, weights=-np.ones(30)), "weights of apart must be at least 0"),
         ("bind", lambda self, X: replace(self, weights=np.full(30, np.inf)), "weights of apart must be finite"),
-        ("roles", lambda self: {"first": np.full(30, N)}, r"'first' in roles\(\) of apart names row 40"),
+        ("roles", lambda self: {"first": np.full(30, N)}, r"'first' in roles\(\) of apart has indices outside 0\.\.39"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_a_sentence(cubes, X, rng, attribute, value, match):
@@ -66,7 +66,7 @@ def test_pairs_with_costs_are_checked_too(X):
         def pair_costs(self):
             return np.array([[0, N]]), np.ones(1)
 
-    with pytest.raises(ValueError, match=r"pair_costs\(\) of pull names row 40"):
+    with pytest.raises(ValueError, match=r"pair_costs\(\) of pull has indices outside 0\.\.39"):
         sm.MetricProblem(X, Cost([[0, 1]]))
 
 

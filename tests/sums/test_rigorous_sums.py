@@ -96,7 +96,7 @@ def test_sums_of_entries_bound_every_factor_within_given_errors():
     """An entry ``sum_k L_ki L_kj`` is off by errors in the column i too, here of a column that is 0."""
     X, L, errors = np.eye(2), np.array([[0.0, 1.0]]), np.array([[1e-3, 1e-12]])
     total = BoundTerms(X - X.mean(axis=0), (terms.OffDiagonal().bind(X),))
-    assert total.highest(X, L, errors) >= total.value(L + errors)[0] > 1e-3
+    assert total.upper_bound(X, L, errors) >= total.value(L + errors)[0] > 1e-3
 
 
 @pytest.mark.parametrize("rows", [3, 5])
@@ -107,10 +107,10 @@ def test_divergences_bound_every_factor_within_given_errors(rows, share):
     for size in (1e-40, 1.0, 1e40):
         L = size * rng.normal(size=(rows, 3))
         errors = share * size * rng.random((rows, 3))
-        bound = term.highest(L, errors)
+        bound = term.upper_bound(L, errors)
         corners = [L + sign * errors * rng.choice([-1.0, 1.0], L.shape) for sign in [0.0, *20 * (1.0,)]]
         assert not any(arb(bound) < number(0.7) * divergence(metric(F), term.target) for F in corners)
-        assert share > 1e-6 or bound <= term.highest(L) * (1.0 + 1e-3) + 1e-3
+        assert share > 1e-6 or bound <= term.upper_bound(L) * (1.0 + 1e-3) + 1e-3
 
 
 def test_the_conjugate_of_a_frobenius_term_of_one_feature_is_rounded_upwards():
@@ -146,7 +146,7 @@ class Cubes(terms.Regularizer):
 
 def test_a_regularizer_without_bounds_of_its_own_is_not_below_that_of_any_factor_within_given_errors():
     L, errors = np.eye(2), np.full((2, 2), 1e-3)
-    assert Cubes().highest(L, errors) >= Cubes().value(L + errors) > Cubes().highest(L)
+    assert Cubes().upper_bound(L, errors) >= Cubes().value(L + errors) > Cubes().upper_bound(L)
 
 
 def test_a_sum_has_the_weakest_grade_of_its_terms():

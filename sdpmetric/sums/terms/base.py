@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar, Self
@@ -17,17 +18,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.linalg.rigorous import Rigor, sum_below
 from sdpmetric.losses import Expression
+from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
-IndexArray = NDArray[np.int32]
-
-# Roundings between exact multipliers and computed ones; conjugates that are only computed err by so much, relatively.
-ROUNDINGS, ACCURACY = 6, 1e-14
+# Relative roundings between exact multipliers and computed ones.
+ROUNDINGS = 6
+# Relative error of values and conjugates that are computed without bounds.
+ACCURACY = 1e-14
+# Share of a slack matrix by which proof files keep it positive definite.
+PROOF_MARGIN = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -78,11 +82,16 @@ class Term(ABC):
         """What it adds to the weight of the trace."""
         return 0.0
 
-    def smallest_cost(self, distance: float, trace: float) -> float:
-        """What the lightest part of a bound term costs where it is missed by its margin; infinity where it is hard.
+    @property
+    def strong_convexity(self) -> float:
+        """The largest m for which the term minus ``m/2 ||M||_F^2`` is known to be convex."""
+        return 0.0
 
-        Where a part has no margin, it is what it costs at a squared distance, or a trace, of the statement's scale. By
-        default the weight.
+    def smallest_cost(self, distance: float, trace: float) -> float:
+        """What the lightest summand of a bound term costs where it is missed by its margin; infinity where it is hard.
+
+        Where a summand has no margin, it is what it costs at a squared distance, or a trace, of the statement's scale.
+        By default the weight.
         """
         return self.weight
 
@@ -90,7 +99,7 @@ class Term(ABC):
         """Pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
         return np.zeros((0, 2), dtype=np.int32), np.zeros(0)
 
-    def part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> Part:
         """What a proof file says of a bound term: multipliers a, of a regularizer its slope (d, d)."""
         raise ValueError(
             f"proof files support the terms of this package; {self.name} is not one of them: leave it out."
@@ -148,58 +157,50 @@ class Regularizer(Term):
     ----------
     barrier : bool
         Class attribute: whether it is infinite for singular metrics.
+    superlinear : bool
+        Class attribute: whether it grows faster than linearly, by which `minimum` is finite for every slack matrix.
     """
 
     barrier: ClassVar[bool] = False
+    superlinear: ClassVar[bool] = False
 
     @property
     def regularizers(self) -> tuple[Regularizer, ...]:
-        """Itself."""
         return (self,)
 
     @property
     def rigor(self) -> Rigor:
-        """The grade is "rounding" with the `highest` of this class, which guesses, else "float"."""
-        return "rounding" if type(self).highest is Regularizer.highest else "float"
+        """The grade is "rounding" with the `upper_bound` of this class, which guesses, else "float"."""
+        return "rounding" if type(self).upper_bound is Regularizer.upper_bound else "float"
 
     @property
     def zero(self) -> FloatArray | None:
         """The matrix at which a bound term is exactly 0, (d, d); None if that is not known."""
         return None
 
-    @property
-    def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
-        """Numbers h, c (d,), g, e with ``weight * r(diag w) = h / 2 |w|^2 + <c, w> - g sum log w + e``, if any."""
-        return None
-
-    def least_over_weights(self, slack: FloatArray) -> float:
-        """A float not above the least of ``<s, w> + weight * r(diag w)`` over ``w >= 0`` for any s not below `slack`.
-
-        By default minus infinity, which says nothing.
-        """
-        return -math.inf
+    # -- the function -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def value(self, components: FloatArray) -> float:
         """``weight * r(M)`` at a factor (r, d) of the metric."""
 
-    def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
+    def upper_bound(self, components: FloatArray, errors: FloatArray | None = None) -> float:
         """A float not below the exact `value` of a factor of floats.
 
         With errors, not below that of any factor within these of the given one, entry by entry. By default within 1e-14
-        of the computed one, and infinity with errors, of which a value near by says nothing.
+        of the computed one, and infinity with errors, of which the value at one factor says nothing.
         """
         value = self.value(components) if errors is None or not errors.any() else math.inf
         return value + ACCURACY * abs(value)
 
-    def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
-        """A float not below the exact `value` of a metric of floats, nor below that of a factor within `off` of it.
+    def upper_bound_at(self, metric: FloatArray, components: FloatArray, error: FloatArray) -> float:
+        """A float not below the exact `value` of a metric of floats, nor below that of a factor within `error` of it.
 
-        By default `highest` of the factor, and twice what the slope there says of the way.
+        By default `upper_bound` of the factor, and twice what the slope there says of the difference.
         """
-        value = self.highest(components)
-        more = float(np.sum(np.abs(self.gradient(components)) * off)) if math.isfinite(value) else 0.0
-        return value + 2.0 * more
+        value = self.upper_bound(components)
+        change = float(np.sum(np.abs(self.gradient(components)) * error)) if math.isfinite(value) else 0.0
+        return value + 2.0 * change
 
     @abstractmethod
     def gradient(self, components: FloatArray) -> FloatArray:
@@ -209,9 +210,53 @@ class Regularizer(Term):
         """`value` and `gradient` at once."""
         return self.value(components), self.gradient(components)
 
+    # -- the dual -----------------------------------------------------------------------------------------------
+
     @abstractmethod
     def conjugate(self, U: FloatArray) -> float:
         """A float not below ``(weight * r)*(U)`` for a symmetric matrix; infinity outside its domain."""
+
+    def minimum(self, segment: SlackSegment) -> InnerMinimum:
+        """The minimum of ``<S(t), M> + weight * r(M)`` over PSD M along a segment of slack matrices."""
+        raise NotImplementedError(
+            f"{self.name} has no minimum(), so no certificate by itself; add terms.Frobenius(), beside which its "
+            "conjugate() is enough."
+        )
+
+    def minimizer(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
+        """A factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None where none is known.
+
+        `restricted` leaves those entries of a matrix that products with metrics of the domain depend on.
+        """
+        return None
+
+    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
+        """A slope U at about the minimizer, with which ``S + U`` is PSD in spite of rounding, and its cost."""
+        raise ValueError(f"proof files support the regularizers of this package; {self.name} is not one of them.")
+
+    @property
+    def linear_cost_root(self) -> FloatArray | None:
+        """R where r grows as ``<R^T R, M>`` for large metrics, weight included; None where it does not."""
+        return None
+
+    @property
+    def attraction(self) -> float:
+        """The size of the slope at the zero metric toward another one, for each dimension."""
+        return 0.0
+
+    # -- diagonal metrics ---------------------------------------------------------------------------------------
+
+    @property
+    def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
+        """Numbers h, c (d,), g, e with ``weight * r(diag w) = h / 2 |w|^2 + <c, w> - g sum log w + e``, if any."""
+        return None
+
+    def minimum_over_weights(self, slack: FloatArray) -> float:
+        """A float not above the minimum of ``<s, w> + weight * r(diag w)`` over ``w >= 0`` for any s not below `slack`.
+
+        By default minus infinity, which says nothing.
+        """
+        return -math.inf
 
     @abstractmethod
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
@@ -223,31 +268,35 @@ class Loss(Term):
 
     Attributes
     ----------
-    inside : bool
+    has_interior : bool
         Class attribute: whether slopes at a larger metric make better anchors than `anchor`.
-    entrywise : bool
+    depends_on_entries : bool
         Class attribute: whether u depends on the metric beyond distances of pairs.
-    rough : bool
+    has_infinite_slopes : bool
         Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
     """
 
-    inside: ClassVar[bool] = False
-    entrywise: ClassVar[bool] = False
-    rough: ClassVar[bool] = False
+    has_interior: ClassVar[bool] = False
+    depends_on_entries: ClassVar[bool] = False
+    has_infinite_slopes: ClassVar[bool] = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """Itself."""
         return (self,)
 
     @property
     def rigor(self) -> Rigor:
-        """The grade is "rounding" with the `highest` of this class, which guesses, else "float"."""
-        return "rounding" if type(self).highest is Loss.highest else "float"
+        """The grade is "rounding" with the `upper_bound` of this class, which guesses, else "float"."""
+        return "rounding" if type(self).upper_bound is Loss.upper_bound else "float"
 
     @property
     def kinked(self) -> bool:
         """Whether slopes jump, so `smoothed` depends on the width."""
+        return False
+
+    @property
+    def steep(self) -> bool:
+        """Whether slopes of the conjugate are infinite at the ends of its domain."""
         return False
 
     @property
@@ -283,7 +332,7 @@ class Loss(Term):
         """What u has of the metric besides distances, (m,), or of k metrics (d, d, k), (m, k). Default: 0."""
         return np.zeros(())
 
-    def matrix(self, a: FloatArray) -> FloatArray:
+    def entry_matrix(self, a: FloatArray) -> FloatArray:
         """The adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,), or 0."""
         return np.zeros(())
 
@@ -291,11 +340,15 @@ class Loss(Term):
     def value(self, u: FloatArray) -> float:
         """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
 
-    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+    def roles(self) -> Mapping[str, IndexArray]:
+        """Row numbers of X by their role in each number, (m,). Default: none."""
+        return {}
+
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
         """The constraints on examples whose multipliers are a, at distances D; None: a says nothing about examples."""
         return None
 
-    def highest(self, low: FloatArray, high: FloatArray) -> float:
+    def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
         """A float not below the exact `value` of all u between two arrays.
 
         By default the larger computed value of the two, which are taken to be accurate to 1e-14.
@@ -325,8 +378,8 @@ class Loss(Term):
         Those are within `ROUNDINGS` relative roundings of a, and within `errors`. By default conjugates are taken to
         be accurate to 1e-14 of the largest part.
         """
-        parts = np.concatenate([a * self.offset, -self.conjugates(a)])
-        return float("-inf") if not np.isfinite(parts).all() else sum_below(parts - ACCURACY * np.abs(parts))
+        summands = np.concatenate([a * self.offset, -self.conjugates(a)])
+        return -math.inf if not np.isfinite(summands).all() else sum_below(summands - ACCURACY * np.abs(summands))
 
     def errors(self, a: FloatArray) -> FloatArray:
         """How far the exact multipliers of `dual_value` may be from given ones besides roundings, (m,)."""
@@ -339,13 +392,28 @@ class Loss(Term):
         """
         return np.zeros_like(a)
 
-    def ceiling(self, a: FloatArray, step: FloatArray) -> float:
+    def max_step(self, a: FloatArray, step: FloatArray) -> float:
         """The largest t for which ``a + t step`` is known to be in the domain, at least 0; possibly infinity."""
         return 1.0
 
     def violation(self, u: FloatArray) -> float:
         """How far hard constraints are violated, relatively; 0 without any."""
         return 0.0
+
+    # -- where the optimum is at most 0; see `sdpmetric.sums.free` ----------------------------------------------
+
+    @property
+    def distance_scale(self) -> float:
+        """The smallest squared distance that the numbers of the term set as a scale; infinity where they set none."""
+        return math.inf
+
+    def pulled_pairs(self) -> IndexArray:
+        """Pairs whose distances have to stay 0 for the loss to vanish, (p, 2)."""
+        return np.zeros((0, 2), dtype=np.int32)
+
+    def vanishes(self, groups: IndexArray) -> bool:
+        """Whether it is 0 in the limit where pairs within groups have distances of 0, and others grow."""
+        return False
 
     @abstractmethod
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:

@@ -157,10 +157,10 @@ class TripletHinge(_Comparison):
         """See `MarginLoss.listed`."""
         return {} if self.triplets is None else {"triplets": np.asarray(self.triplets)}
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`: triplets of labels under the hinge or its square are enumerated by the checker."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`: triplets of labels under the hinge or its square are enumerated by the checker."""
         if self.chosen is None or self.index is None or self.loss not in LABELED:
-            return super().part(a)
+            return super().proof_part(a)
         used = np.flatnonzero(a > 0.0)
         listed = np.stack([np.asarray(rows)[used] for rows in self.rows.roles.values()], axis=1)
         highest = (1.0 - 4e-16) * self.weight if self.loss == "hinge" else np.inf

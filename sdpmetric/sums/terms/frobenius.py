@@ -1,8 +1,17 @@
-"""A Frobenius term: the metric should be near a given one, entry by entry."""
+"""A Frobenius term: the metric should be near a given one, entry by entry.
+
+Its part of the dual value is, with the positive part ``[Q]_+`` of ``Q = w M0 - S``::
+
+    min over M PSD of  <S, M> + w/2 ||M - M0||^2  =  w/2 ||M0||^2 - ||[Q]_+||^2 / (2 w)
+
+as ``<S, M> + w/2 ||M - M0||^2 = w/2 ||M - Q / w||^2 + w/2 ||M0||^2 - ||Q||^2 / (2 w)``, which is least at the
+projection ``M = [Q]_+ / w``. It is finite for every S.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar, Self
@@ -10,15 +19,15 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.proof import Part
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import TINY, above, below, gamma, product_above, squares_above, sum_below
+from sdpmetric.linalg.rigorous import TINY, Form, above, below, gamma, product_above, squares_above, sum_below
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import Regularizer
-
-FloatArray = NDArray[np.float64]
+from sdpmetric.sums.terms.base import PROOF_MARGIN, Regularizer
+from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,9 +46,9 @@ class Frobenius(Regularizer):
     to: ArrayLike | None = None
 
     name: ClassVar[str] = "frobenius"
+    superlinear: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check M0 against data."""
         d = X.shape[1]
         if self.to is None:
             return replace(self, to=np.zeros((d, d)))
@@ -50,57 +59,45 @@ class Frobenius(Regularizer):
         return replace(self, to=psd.symmetrize(M0))
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return "half the squared Frobenius norm" + (" of the difference to a given matrix" if self.target.any() else "")
 
     @cached
     def target(self) -> FloatArray:
-        """``M0``."""
         return np.asarray(self.to, dtype=np.float64)
 
     @property
     def zero(self) -> FloatArray:
-        """``M0``."""
         return self.target
 
     @property
-    def over_weights(self) -> tuple[float, FloatArray, float, float]:
-        """``weight / 2 (w_j^2 - 2 M0_jj w_j)``, and half the square of M0."""
-        return self.weight, -self.weight * np.diag(self.target), 0.0, 0.5 * self.weight * float(np.sum(self.target**2))
+    def strong_convexity(self) -> float:
+        return self.weight
 
-    def least_over_weights(self, slack: FloatArray) -> float:
-        """``weight / 2 ||M0||_F^2 - sum_j [weight M0_jj - s_j]_+^2 / (2 weight)``, rounded downward."""
-        with np.errstate(over="ignore"):
-            inner = np.nextafter(np.nextafter(self.weight * np.diag(self.target), np.inf) - slack, np.inf)
-            lost = product_above(0.5, squares_above(np.maximum(inner, 0.0)), above(1.0 / self.weight))
-            size = below(0.5 * self.weight * float(np.sum(self.target**2)), self.target.size + 4)
-        return sum_below(np.array([size, -lost])) if math.isfinite(size) and lost < math.inf else -math.inf
+    @property
+    def attraction(self) -> float:
+        return self.weight * float(np.linalg.norm(self.target)) / math.sqrt(len(self.target))
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """See `Term.smallest_cost`: the value at the zero metric, or at a metric of that trace if M0 is zero."""
+        """The value at the zero metric, or at a metric of that trace if M0 is zero."""
         squares = float(np.sum(self.target**2)) if self.target.any() else trace * trace
         return 0.5 * self.weight * squares
 
     def value(self, components: FloatArray) -> float:
-        """``weight / 2 ||M - M0||_F^2``."""
         return 0.5 * self.weight * float(np.sum((components.T @ components - self.target) ** 2))
 
-    def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
-        """See `Regularizer.highest`."""
+    def upper_bound(self, components: FloatArray, errors: FloatArray | None = None) -> float:
         size = np.abs(components).T @ np.abs(components) + np.abs(self.target)
         entries = np.abs(components.T @ components - self.target) + gamma(len(components) + 6) * size
         if errors is not None:
             entries += (1.0 + gamma(len(components) + 6)) * (2.0 * np.abs(components) + errors).T @ errors
-        lost = len(components) * TINY if components.any() else 0.0  # underflow of products
-        return above(product_above(0.5, self.weight, squares_above(entries + lost)), 4)
+        underflow = len(components) * TINY if components.any() else 0.0
+        return above(product_above(0.5, self.weight, squares_above(entries + underflow)), 4)
 
-    def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
-        """See `Regularizer.highest_near`."""
-        given = above(product_above(0.5, self.weight, squares_above(metric - self.target)), 8)
-        return max(given, self.highest(components))
+    def upper_bound_at(self, metric: FloatArray, components: FloatArray, error: FloatArray) -> float:
+        at_metric = above(product_above(0.5, self.weight, squares_above(metric - self.target)), 8)
+        return max(at_metric, self.upper_bound(components))
 
     def gradient(self, components: FloatArray) -> FloatArray:
-        """``weight (M - M0)``."""
         return np.asarray(self.weight * (components.T @ components - self.target))
 
     def conjugate(self, U: FloatArray) -> float:
@@ -109,11 +106,65 @@ class Frobenius(Regularizer):
         value = 0.5 * square / self.weight + float(np.sum(inner))
         return value + above(float(0.5 * square / self.weight + np.abs(inner).sum()), U.size) * (U.size + 4) * 2.0**-52
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`."""
+    def minimum(self, segment: SlackSegment) -> InnerMinimum:
+        return FrobeniusMinimum(self, segment)
+
+    def minimizer(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        return psd.factor(restricted(self.target - S / self.weight))
+
+    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
+        """``w (M - M0)`` at the minimizer, plus a margin m of the trace.
+
+        ``||U + m I||^2 / (2 w)`` exceeds ``||U||^2 / (2 w)`` by ``m <U, I> / w + m^2 d / (2 w)``.
+        """
+        weight, d = self.weight, len(self.target)
+        A = restricted(self.target - S / weight)
+        L = psd.factor(A)
+        margin = PROOF_MARGIN * d * weight * float(np.abs(A).max(initial=0.0))
+        U = psd.symmetrize(weight * (L.T @ L - self.target)) + margin * np.eye(d)
+        return U, 2.0 * margin * float(np.sum(L * L)) + margin * margin * d / weight
+
+    def minimum_below(self, *factors: float) -> float:
+        """A float not above ``w/2 ||M0||^2 - p / (2 w)`` for the product p of factors."""
+        gain = product_above(0.5, *factors, above(1.0 / self.weight))
+        constant = below(0.5 * self.weight * float(np.sum(self.target**2)), self.target.size + 4)
+        return sum_below(np.array([constant, -gain])) if math.isfinite(constant) and gain < math.inf else -math.inf
+
+    def proof_part(self, a: FloatArray) -> Part:
         return Part({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
+    @property
+    def over_weights(self) -> tuple[float, FloatArray, float, float]:
+        return self.weight, -self.weight * np.diag(self.target), 0.0, 0.5 * self.weight * float(np.sum(self.target**2))
+
+    def minimum_over_weights(self, slack: FloatArray) -> float:
+        """``w/2 ||M0||^2 - sum_j [w M0_jj - s_j]_+^2 / (2 w)``, rounded downward."""
+        with np.errstate(over="ignore"):
+            inner = np.nextafter(np.nextafter(self.weight * np.diag(self.target), np.inf) - slack, np.inf)
+            return self.minimum_below(squares_above(np.maximum(inner, 0.0)))
+
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
-        """``weight / 2 ||M - M0||_F^2``."""
-        found: Expression = 0.5 * self.weight * cp.sum_squares(M - self.target)
-        return found
+        squares: Expression = 0.5 * self.weight * cp.sum_squares(M - self.target)
+        return squares
+
+
+class FrobeniusMinimum(InnerMinimum):
+    """``w/2 ||M0||^2 - ||[Q(t)]_+||^2 / (2 w)`` with ``Q(t) = w M0 - S(t)``; its value leaves out the constant."""
+
+    def __init__(self, term: Frobenius, segment: SlackSegment) -> None:
+        self.term, self.segment, self.images = term, segment, segment.images(np.eye(len(term.target)))
+        pull = Form.congruent(term.weight * term.target, self.images.map)
+        self.pull = Form(segment.restricted(pull.matrix), pull.error, pull.size)
+        start, end = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
+        self.start, self.direction = self.pull.matrix - start, start - end
+
+    def value(self, t: float) -> float:
+        Q = self.start + t * self.direction
+        if not np.isfinite(Q).all():
+            return -math.inf
+        with np.errstate(over="ignore"):
+            return -0.5 * float(np.sum(np.maximum(np.linalg.eigvalsh(Q), 0.0) ** 2)) / self.term.weight
+
+    def proven(self, t: float) -> tuple[float, float]:
+        norm = (self.pull - self.segment.form(self.images, t)).positive_part
+        return t, self.term.minimum_below(norm, norm)

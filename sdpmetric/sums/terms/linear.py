@@ -45,8 +45,8 @@ class Trace(Term):
         """See `Term.smallest_cost`."""
         return self.weight * trace
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`."""
         return Part({"term": "trace", "weight": self.weight})
 
 
@@ -105,8 +105,8 @@ class Pull(Term):
         """Pairs and their weights."""
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`."""
         return pull_part(np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64), self.weight)
 
 

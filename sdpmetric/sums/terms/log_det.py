@@ -1,8 +1,23 @@
-"""The LogDet divergence of a metric from a given one."""
+"""The LogDet divergence ``D(M, M0) = tr(M M0^-1) - log det(M M0^-1) - d`` of a metric from a given one.
+
+Its part of the dual value is, with ``N = I + R S R / w`` for the symmetric root R of M0::
+
+    min over M PD of  <S, M> + w D(M, M0)  =  w log det N
+
+if N is positive definite, as the gradient ``S + w M0^-1 - w M^-1`` is 0 at ``M = R N^-1 R``, and minus infinity if not.
+Along a segment ``N(t) = N(0) + t N_1``. With the Cholesky factor L of N(0) and the spectrum ``V diag(s) V^T`` of
+``L^-1 N_1 L^-T``::
+
+    log det N(t) = log det N(0) + sum_j log(1 + t s_j),     N(t)^-1 = L^-T V diag(1 / (1 + t s)) V^T L^-1
+
+The proof at t takes ``P = R L^-T V diag(1 + t s)^(-1/2)``, for which ``P P^T`` is the minimizer M(t), and ``P^T (M0^-1
++ S(t) / w) P`` the identity up to rounding: its log det, which `LogDetPrior.log_det` bounds, is known to all digits.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar, Self
@@ -10,9 +25,11 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.proof import Part
 from sdpmetric.engine.cached import cached
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import (
     Form,
     U,
@@ -26,14 +43,15 @@ from sdpmetric.linalg.rigorous import (
 )
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import Regularizer
+from sdpmetric.sums.terms.base import PROOF_MARGIN, Regularizer
+from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
-FloatArray = NDArray[np.float64]
-
-# Singular values are taken as at least this where a slope is asked for at a singular metric.
-SMALLEST = 1e-100
+# Singular values and eigenvalues that are divided by are at least this.
+SMALLEST_DIVISOR = 1e-100
 # Quotients below this count as 0, or as minus this: underflow is not relative to them.
-FAINT = 1e-290
+UNDERFLOW = 1e-290
+# Near the end of the segment the proof may need a smaller multiple: by these shares of the one before.
+RETREATS = (0.0, 1e-9, 1e-6, 1e-3, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,7 +73,6 @@ class LogDet(Regularizer):
     barrier: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check M0 against data."""
         d = X.shape[1]
         if self.weight == 0.0:
             raise ValueError(f"the weight of {self.name} is 0; leave the term out.")
@@ -63,19 +80,20 @@ class LogDet(Regularizer):
         return replace(self, to=M0)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
-        plain = np.array_equal(self.target, np.eye(len(self.target)))
-        return f"LogDet divergence from {'the identity' if plain else 'a given metric'}"
+        return f"LogDet divergence from {'the identity' if self._is_from_identity else 'a given metric'}"
+
+    @property
+    def _is_from_identity(self) -> bool:
+        return np.array_equal(self.target, np.eye(len(self.target)))
 
     @cached
     def target(self) -> FloatArray:
-        """``M0``."""
         return np.asarray(self.to, dtype=np.float64)
 
     @cached
     def root(self) -> FloatArray:
         """A symmetric square root of M0, (d, d)."""
-        if np.array_equal(self.target, np.eye(len(self.target))):
+        if self._is_from_identity:
             return self.target
         values, vectors = np.linalg.eigh(self.target)
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
@@ -93,8 +111,11 @@ class LogDet(Regularizer):
 
     @property
     def zero(self) -> FloatArray:
-        """``M0``."""
         return self.target
+
+    @property
+    def linear_cost_root(self) -> FloatArray:
+        return math.sqrt(self.weight) * self.inverse_root
 
     def value(self, components: FloatArray) -> float:
         """``weight`` times the divergence; infinity for a singular metric."""
@@ -103,18 +124,18 @@ class LogDet(Regularizer):
     def _value(self, sigma: FloatArray) -> float:
         if len(sigma) < len(self.target) or not (sigma > 0.0).all():
             return math.inf
-        more = sigma * sigma - 1.0
+        excess = sigma * sigma - 1.0
         # log1p keeps the digits near 1, log those near 0.
-        logs = np.where(more > -0.5, np.log1p(np.maximum(more, -0.5)), 2.0 * np.log(sigma))
-        return self.weight * float(np.sum(more - logs))
+        logs = np.where(excess > -0.5, np.log1p(np.maximum(excess, -0.5)), 2.0 * np.log(sigma))
+        return self.weight * float(np.sum(excess - logs))
 
-    def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
-        """See `Regularizer.highest`.
+    def upper_bound(self, components: FloatArray, errors: FloatArray | None = None) -> float:
+        """See `Regularizer.upper_bound`.
 
         A factor within E of L has a metric between ``(1 - e)^2`` and ``(1 + e)^2`` of that of L, e being at least
         ``||E|| / sigma`` with the least singular value of L.
         """
-        found = self.prior.divergence(components)
+        divergence = self.prior.divergence(components)
         if errors is not None and errors.any():
             gram = Form.congruent(np.eye(len(components)), components).least
             e = norm_above(errors) / math.sqrt(gram) * (1.0 + 1e-15) if gram > 0.0 else math.inf
@@ -122,15 +143,14 @@ class LogDet(Regularizer):
                 return math.inf
             # The trace is at most twice the divergence plus 2 d, as x - log x - 1 >= x / 2 - 1.
             d = len(self.target)
-            found += 2.0 * d * e / (1.0 - e) + (2.0 * e + e * e) * 2.0 * (found + d)
-        return above(product_above(self.weight, found), 16)
+            divergence += 2.0 * d * e / (1.0 - e) + (2.0 * e + e * e) * 2.0 * (divergence + d)
+        return above(product_above(self.weight, divergence), 16)
 
-    def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
-        """See `Regularizer.highest_near`."""
-        return max(above(product_above(self.weight, self.prior.divergence_of(metric)), 16), self.highest(components))
+    def upper_bound_at(self, metric: FloatArray, components: FloatArray, error: FloatArray) -> float:
+        at_metric = above(product_above(self.weight, self.prior.divergence_of(metric)), 16)
+        return max(at_metric, self.upper_bound(components))
 
     def gradient(self, components: FloatArray) -> FloatArray:
-        """``weight (M0^-1 - M^-1)``."""
         return self.slope(components)[1]
 
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
@@ -141,7 +161,7 @@ class LogDet(Regularizer):
         if not np.isfinite(padded).all():
             return math.inf, np.zeros((d, d))
         _, sigma, Vt = np.linalg.svd(padded, full_matrices=False)
-        inverse = (Vt.T / np.maximum(sigma, SMALLEST) ** 2) @ Vt
+        inverse = (Vt.T / np.maximum(sigma, SMALLEST_DIVISOR) ** 2) @ Vt
         return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
 
     def conjugate(self, U: FloatArray) -> float:
@@ -150,22 +170,31 @@ class LogDet(Regularizer):
         if not values[0] > -1.0:
             return math.inf
         P = np.ascontiguousarray(self.root @ (vectors / np.sqrt(1.0 + values)))
-        return -self.least(Form.congruent(-U, P), P)
+        return -self.minimum_below(Form.congruent(-U, P), P)
 
-    def least(self, S: Form, P: FloatArray) -> float:
-        """The least of ``<S, M> + value(M)``, ``weight log det(I + M0 S / weight)``, rounded downward.
+    def minimum(self, segment: SlackSegment) -> InnerMinimum:
+        return LogDetMinimum(self, segment)
 
-        Parameters
-        ----------
-        S : Form
-            ``P^T S P``.
-        P : (d, d) array
-            Best one for which ``P^T (M0^-1 + S / weight) P`` is about the identity.
+    def minimum_below(self, S: Form, P: FloatArray) -> float:
+        """A float not above ``w log det(I + M0 S / w)``, from the form ``P^T S P``.
+
+        It is best for P with ``P^T (M0^-1 + S / w) P`` about the identity.
         """
         size = above(S.size / self.weight)
-        return self._weighted(
-            self.prior.log_det(P, Form(S.matrix / self.weight, above(S.error / self.weight + U * size, 3), size))
-        )
+        scaled = Form(S.matrix / self.weight, above(S.error / self.weight + U * size, 3), size)
+        return self._weighted_below(self.prior.log_det(P, scaled))
+
+    def minimizer(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
+        values, vectors = np.linalg.eigh(restricted(S / self.weight + self.inverse_root @ self.inverse_root))
+        return np.asarray((vectors / np.sqrt(values)).T) if values[0] > 0.0 else None
+
+    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
+        """``w (M0^-1 - M^-1)`` at the minimizer, with a share m of ``w M^-1`` as margin: it costs about ``w d m``."""
+        inverse, d = self.inverse_root @ self.inverse_root, len(self.target)
+        A = restricted(inverse + S / self.weight)
+        values = np.linalg.eigvalsh(A)
+        margin = max(PROOF_MARGIN, 1e-14 * d * float(values[-1] / values[0]))
+        return psd.symmetrize(self.weight * (inverse - (1.0 - margin) * A)), 2.0 * self.weight * d * margin
 
     @property
     def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
@@ -173,7 +202,7 @@ class LogDet(Regularizer):
         K, constant = self.prior.inverse_diagonal, self.prior.log_det_matrix[0] - len(self.target)
         return None if K is None else (0.0, self.weight * K[0], self.weight, self.weight * constant)
 
-    def least_over_weights(self, slack: FloatArray) -> float:
+    def minimum_over_weights(self, slack: FloatArray) -> float:
         """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downward."""
         K = self.prior.inverse_diagonal
         if K is None:
@@ -184,25 +213,49 @@ class LogDet(Regularizer):
         if not (values > -1.0).all():
             return -math.inf
         shift = [self.prior.log_det_matrix[0], *log_bounds(K[0])[0]]
-        return self._weighted(sum_below(np.append(log1p_bounds(values)[0], shift)))
+        return self._weighted_below(sum_below(np.append(log1p_bounds(values)[0], shift)))
 
-    def _weighted(self, found: float) -> float:
-        """A number times the weight, rounded downward."""
-        value = self.weight * found
-        return value - 2.0 * U * abs(value) if math.isfinite(found) else -math.inf
+    def _weighted_below(self, divergence: float) -> float:
+        value = self.weight * divergence
+        return value - 2.0 * U * abs(value) if math.isfinite(divergence) else -math.inf
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`."""
+    def proof_part(self, a: FloatArray) -> Part:
         return Part({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
-        """``weight`` times the divergence."""
         inverse = self.inverse_root @ self.inverse_root
         constant = -float(np.linalg.slogdet(inverse)[1]) - len(inverse)
-        found: Expression = self.weight * (cp.sum(cp.multiply(inverse, M)) - cp.log_det(M) + constant)
-        return found
+        divergence: Expression = self.weight * (cp.sum(cp.multiply(inverse, M)) - cp.log_det(M) + constant)
+        return divergence
+
+
+class LogDetMinimum(InnerMinimum):
+    """``w log det N(t)``; its value leaves out ``w log det N(0)``. The spectrum is that of the head of this file."""
+
+    def __init__(self, term: LogDet, segment: SlackSegment) -> None:
+        self.term, self.segment, R = term, segment, term.root
+        start, end = (segment.matrix(t) for t in (0.0, 1.0))
+        N, direction = (R @ A @ R / term.weight for A in (start, end - start))
+        inverse = np.linalg.inv(np.linalg.cholesky(np.eye(len(R)) + N))
+        self.spectrum, vectors = np.linalg.eigh(inverse @ direction @ inverse.T)
+        self.transform = R @ inverse.T, vectors
+        smallest = float(self.spectrum.min(initial=0.0))
+        self.furthest = (1.0 - 1e-12) / -smallest if smallest < 0.0 else math.inf
+
+    def value(self, t: float) -> float:
+        return self.term.weight * float(np.log1p(np.maximum(t * self.spectrum, -1.0 + 1e-15)).sum())
+
+    def proven(self, t: float) -> tuple[float, float]:
+        root, vectors = self.transform
+        for share in RETREATS:
+            t = t * (1.0 - share)
+            P = root @ (vectors / np.sqrt(np.maximum(1.0 + t * self.spectrum, SMALLEST_DIVISOR)))
+            bound = self.term.minimum_below(self.segment.form(self.segment.images(P), t), P)
+            if math.isfinite(bound):
+                return t, bound
+        return t, -math.inf
 
 
 def _without_underflow(values: FloatArray, signs: FloatArray) -> FloatArray:
     """Quotients of given signs, lowered where they may have underflowed."""
-    return np.where(np.abs(values) < FAINT, np.where(signs < 0.0, -FAINT, 0.0), values)
+    return np.where(np.abs(values) < UNDERFLOW, np.where(signs < 0.0, -UNDERFLOW, 0.0), values)

@@ -141,6 +141,10 @@ class MarginLoss(Loss):
         return self.scalar.kinked
 
     @property
+    def steep(self) -> bool:
+        return self.scalar.steep
+
+    @property
     def hard(self) -> bool:
         """Whether the scalar loss is."""
         return self.scalar.hard
@@ -160,7 +164,7 @@ class MarginLoss(Loss):
         """See `Term.smallest_cost`: a weight times the loss at its margin, at half of it where that is infinite."""
         if self.hard:
             return np.inf
-        missed = np.where(self.offset != 0.0, np.abs(self.offset), trace if self.entrywise else distance)
+        missed = np.where(self.offset != 0.0, np.abs(self.offset), trace if self.depends_on_entries else distance)
         with np.errstate(over="ignore", invalid="ignore"):
             losses = np.abs([self.scalar.values(u) for u in (missed, -missed, 0.5 * missed, -0.5 * missed)])
         at_margin, at_half = losses[:2], losses[2:]
@@ -181,7 +185,7 @@ class MarginLoss(Loss):
             return np.inf
         return float(self.item_weights @ self.scalar.values(u))
 
-    def highest(self, low: FloatArray, high: FloatArray) -> float:
+    def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
         """As each loss is convex, it is largest at an end, at `high` without negative slopes.
 
         Infinity where a hard constraint is not proven to hold.
@@ -248,8 +252,8 @@ class MarginLoss(Loss):
         """The multipliers that add something positive semidefinite, and 0 for the others."""
         return np.where(self._signs * a > 0.0, a, 0.0)
 
-    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
-        """See `Loss.explained`; a row without roles is about no single examples."""
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+        """See `Loss.listed_constraints`; a row without roles is about no single examples."""
         if not self.rows.roles:
             return None
         listed = np.flatnonzero((a > 0.0) | (u > 0.0))
@@ -265,8 +269,8 @@ class MarginLoss(Loss):
         stretch = [(*pairs[column].T, -sign * own * D[column]) for column, own in each]
         return Listed({name: index[rows] for name, index in self.roles().items()}, a, u, cost, stretch)
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`; multipliers are an ulp below their upper limits, which are rounded."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`; multipliers are an ulp below their upper limits, which are rounded."""
         own = self.scalar.parameters  # of ratios, which are of the offsets
         if not isinstance(self.scalar, CHECKED) or (own and (own["sides"] * own["bounds"] + self.offset).any()):
             raise ValueError(f"proof files support the losses of this package; that of {self.name} is not one of them.")
@@ -291,7 +295,7 @@ class MarginLoss(Loss):
         """With a hard constraint's multipliers smoothed in units of `scale`, the size of the objective."""
         return replace(self, weight=scale / self.unit) if self.scalar.hard else self
 
-    def ceiling(self, a: FloatArray, step: FloatArray) -> float:
+    def max_step(self, a: FloatArray, step: FloatArray) -> float:
         """The largest t with ``a + t step`` between the lowest and the highest multipliers."""
         up, down, (lowest, highest) = step > 0, step < 0, self.box
         rooms = [(highest[up] - a[up]) / step[up], (a[down] - lowest[down]) / -step[down]]

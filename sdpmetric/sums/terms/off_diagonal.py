@@ -38,7 +38,7 @@ class OffDiagonal(MarginLoss):
     scale: float = 1.0
 
     name: ClassVar[str] = "off_diagonal"
-    entrywise: ClassVar[bool] = True
+    depends_on_entries: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Note the number of features, and that each entry has a mirror image."""
@@ -64,16 +64,16 @@ class OffDiagonal(MarginLoss):
         """The entries above the diagonal, row by row."""
         return np.asarray(M[np.triu_indices(self.d, 1)])
 
-    def matrix(self, a: FloatArray) -> FloatArray:
+    def entry_matrix(self, a: FloatArray) -> FloatArray:
         """Half of each multiplier above and below the diagonal."""
         A = np.zeros((self.d, self.d))
         A[np.triu_indices(self.d, 1)] = 0.5 * a
         return A + A.T
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`: its multipliers are a slope."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`: its multipliers are a slope."""
         limit = (1.0 - 4e-16) * self.weight
-        return Part({"term": self.name, "weight": self.weight}, {"slope": np.clip(self.matrix(a), -limit, limit)})
+        return Part({"term": self.name, "weight": self.weight}, {"slope": np.clip(self.entry_matrix(a), -limit, limit)})
 
     def entry_expression(self, M: Expression, cp: ModuleType) -> Expression:
         """The entries above the diagonal."""

@@ -228,8 +228,8 @@ class DistanceTargets(MarginLoss):
         """Say in a few words what the term is."""
         return f"half squares over {self.size:,} target distances"
 
-    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
-        """See `Loss.explained`: each pair on the side on which it is, at most its target or at least that."""
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
+        """See `Loss.listed_constraints`: each pair on the side on which it is, at most its target or at least that."""
         sides = np.asarray(self.sides, dtype=np.float64)
         sign = np.where(sides != 0.0, sides, np.where(u >= 0.0, 1.0, -1.0))
         rows = np.flatnonzero((sign * a > 0.0) | (sign * u > 0.0))
@@ -239,8 +239,8 @@ class DistanceTargets(MarginLoss):
         roles = {"first": first, "second": second}
         return Listed(roles, np.maximum(sign * a, 0.0)[rows], (sign * u)[rows], cost, stretch)
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`: half the square of a hinge for each side on which a pair costs."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`: half the square of a hinge for each side on which a pair costs."""
         sides, targets, w = (np.asarray(given, dtype=np.float64) for given in (self.sides, self.targets, self.weights))
         every = np.concatenate([np.flatnonzero(sides >= 0.0), np.flatnonzero(sides <= 0.0)])
         s = np.repeat([1.0, -1.0], [np.count_nonzero(sides >= 0.0), np.count_nonzero(sides <= 0.0)])
@@ -360,7 +360,7 @@ class Spread(MarginLoss):
 
     name: ClassVar[str] = "spread"
     nonnegative: ClassVar[bool] = False
-    rough: ClassVar[bool] = True
+    has_infinite_slopes: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Check the pairs against data; pairs of equal examples, whose distance is always 0, are left out."""

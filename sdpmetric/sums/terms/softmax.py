@@ -46,7 +46,7 @@ class _Softmax(Loss):
     Multipliers are ``w (q - p)`` for distributions q, row by row.
     """
 
-    inside: ClassVar[bool] = True
+    has_interior: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -104,8 +104,8 @@ class _Softmax(Loss):
         """The weighted sum of divergences."""
         return self.smoothed(u, 0.0)[0]
 
-    def highest(self, low: FloatArray, high: FloatArray) -> float:
-        """Highest partition functions less lowest pulls; see `Loss.highest`."""
+    def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
+        """Highest partition functions less lowest pulls; see `Loss.upper_bound`."""
         lowest, highest = low.reshape(self.ideal.shape), high.reshape(self.ideal.shape)
         partition, pull, least = log_sum_exp(lowest, highest)[1], self.ideal * lowest, self._logs[0]
         sizes = np.abs(pull).sum(axis=1) + np.abs(partition) + np.abs(self._logs).max(axis=0)
@@ -142,8 +142,8 @@ class _Softmax(Loss):
         value = float(self.row_weights[:, 0] @ np.maximum(divergences, 0.0))
         return value, (self.row_weights * (q / sums - self.ideal)).ravel()
 
-    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
-        """See `Loss.explained`: pairs that are pushed apart, by ``w q``, or pulled together, by up to ``w p``."""
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
+        """Pairs that are pushed apart, by ``w q``, or pulled together, by up to ``w p``."""
         used = np.flatnonzero(a)
         pair = self.combination.tocsr().indices[used]
         first, second = self.ordered_pairs()[used].T
@@ -165,7 +165,7 @@ class _Softmax(Loss):
         q = np.where(sums > 0.0, q / np.where(sums > 0.0, sums, 1.0), self.ideal)
         return np.asarray(self.row_weights * (q - self.ideal)).ravel()
 
-    def ceiling(self, a: FloatArray, step: FloatArray) -> float:
+    def max_step(self, a: FloatArray, step: FloatArray) -> float:
         """The largest t at which no probability is negative."""
         q, down = (self.row_weights * self.ideal).ravel() + a, step < 0.0
         return max(0.0, float((q[down] / -step[down]).min(initial=np.inf)))
@@ -292,8 +292,8 @@ class Collapse(_Softmax):
         rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
         return sp.csr_array(rows, shape=(self.size, self.size // 2))
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`: the distributions."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`: the distributions."""
         pairs = self.ordered_pairs().reshape(*self.listed.shape, 2)
         arrays: dict[str, NDArray[np.generic]] = {"pairs": pairs, "weights": self._used, "ideal": self._mates}
         arrays |= {"distributions": self.probabilities(a)}
@@ -367,8 +367,8 @@ class PairSoftmax(_Softmax):
         count = len(np.asarray(self.pairs))
         return f"softmax of {count:,} pairs among all pairs of {self.n:,} examples"
 
-    def part(self, a: FloatArray) -> Part:
-        """See `Term.part`."""
+    def proof_part(self, a: FloatArray) -> Part:
+        """See `Term.proof_part`."""
         first, second = np.triu_indices(self.n, 1)
         pairs = np.stack([np.append(first, second), np.append(second, first)], axis=1)[None]
         ideal = np.append(np.asarray(self.shares) * self.total, np.zeros(len(first)))[None]

@@ -1,0 +1,169 @@
+"""A segment of multipliers, the dual slack matrix along it, and the search for its best point.
+
+Multipliers ``a(t) = start + t direction`` have the slack matrix ``S(t) = C + sum_i a_i(t) A_i + sum_k U_k(t)``, affine
+in t; the ``U_k(t)`` are slopes of the regularizers that are bounded by their conjugates. The dual value along a segment
+is concave: `best_multiple` finds its maximum in floats, and what is claimed there is computed with all roundings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.linalg.rigorous import Form, Images, sum_below
+from sdpmetric.sums.slack import ByLoss, Slack
+from sdpmetric.sums.terms.base import Regularizer
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Of `best_multiple`."""
+
+    largest: float = 1e6  # multiple of the segment that is tried
+    first_step: float = 1e-5  # from 1, as a share of it: given multipliers are nearly the best as a rule
+    step_growth: float = 10.0
+    smallest_shift: float = 1e-3  # from the best point, as a share of the longer side of the bracket
+    max_steps: int = 60
+    negligible_gain: float = 1e-12  # as a share of the value: what concavity leaves to gain at the end
+    lowest_value: float = -1e300  # in place of minus infinity, where values are subtracted
+
+
+SEARCH = SearchOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Multipliers and slopes along a segment.
+
+    Attributes
+    ----------
+    slack : Slack
+        Of the sum.
+    start, direction : list of (m,) array
+        One array for each loss.
+    regularizers : sequence of Regularizer
+        Those that are bounded by a slope.
+    matrices : list of (d, d) array
+        Their slopes at ``t = 1``.
+    has_fixed_slopes : bool
+        Whether these are their slopes at all t; else the slopes are ``t`` times the matrices.
+    """
+
+    slack: Slack
+    start: ByLoss
+    direction: ByLoss
+    regularizers: Sequence[Regularizer] = ()
+    matrices: ByLoss = field(default_factory=list)
+    has_fixed_slopes: bool = False
+
+    def slopes(self, t: float) -> ByLoss:
+        return self.matrices if self.has_fixed_slopes else [t * U for U in self.matrices]
+
+    def point(self, t: float) -> ByLoss:
+        return [a + t * step for a, step in zip(self.start, self.direction, strict=True)]
+
+    def multipliers(self, t: float) -> ByLoss:
+        """The point at t, which rounding does not leave outside the domains of the conjugates."""
+        return [loss.clip(a) for loss, a in zip(self.slack.total.losses, self.point(t), strict=True)]
+
+    @property
+    def furthest(self) -> float:
+        """The largest t at which all multipliers are in their domains."""
+        rays = zip(self.slack.total.losses, self.start, self.direction, strict=True)
+        limits = [loss.max_step(a, step) for loss, a, step in rays if step.any()]
+        return min(limits, default=SEARCH.largest if self.matrices else 0.0)
+
+    def losses_value(self, t: float) -> float:
+        """``sum_i (a_i c_i - l_i*(a_i)) - sum_k r_k*(U_k)`` at t, in floats."""
+        pairs = zip(self.slack.total.losses, self.point(t), strict=True)
+        return self._with_conjugates(t, [float((a * loss.offset - loss.conjugates(a)).sum()) for loss, a in pairs])
+
+    def bound(self, a: ByLoss, t: float, minimum: float) -> float:
+        """A float not above the dual value at multipliers a and the slopes of t, from one of the minimum over M."""
+        pairs = zip(self.slack.total.losses, a, strict=True)
+        return self._with_conjugates(t, [*(loss.dual_value(multipliers) for loss, multipliers in pairs), minimum])
+
+    def _with_conjugates(self, t: float, losses: list[float]) -> float:
+        conjugates = [-term.conjugate(U) for term, U in zip(self.regularizers, self.slopes(t), strict=True)]
+        values = np.array([*conjugates, *losses])
+        return sum_below(values) if np.isfinite(values).all() else -math.inf
+
+    # -- the slack matrix; see `sdpmetric.sums.terms.minimum.SlackSegment` --------------------------------------
+
+    def restricted(self, A: FloatArray) -> FloatArray:
+        return self.slack.domain.block_diagonal(A)
+
+    def matrix(self, t: float) -> FloatArray:
+        S = self.slack.total.slack_matrix(self.point(t))
+        return self.restricted(S + sum(self.slopes(t), np.zeros_like(S)))
+
+    def images(self, T: FloatArray) -> Images:
+        return self.slack.images(T)
+
+    def form(self, images: Images, t: float) -> Form:
+        return self.slack.form(images, self.multipliers(t), self.slopes(t))
+
+    def direction_form(self, images: Images) -> Form:
+        """``T^T (S(1) - S(0)) T``; its error is not that of exact multipliers."""
+        total = self.slack.total
+        matrices = [total.entry_matrix(self.direction), *([] if self.has_fixed_slopes else self.matrices)]
+        return self.slack.weighted_form(images, total.pair_weights(self.direction, costs=False), None, matrices)
+
+    def diagonal(self, t: float, *, in_units: bool) -> tuple[FloatArray, FloatArray]:
+        """``b_j^T S(t) b_j`` for rank-one metrics, and its error; see `Slack.diagonal`."""
+        return self.slack.diagonal(self.multipliers(t), self.slopes(t), in_units)
+
+
+def best_multiple(value: Callable[[float], float], furthest: float) -> float:
+    """About the t in ``[0, furthest]`` at which a concave function is largest; as a rule it is near 1.
+
+    Steps away from 1 grow until the best of three points is between the others; parabolas and bisection follow. As
+    the function is concave, the lines through the best point and either end say by how much it may still rise.
+    """
+    top = min(furthest, SEARCH.largest)
+    if not top > 0.0:
+        return 0.0
+    values: dict[float, float] = {}
+
+    def f(t: float) -> float:
+        if t not in values:
+            values[t] = max(value(t), SEARCH.lowest_value)
+        return values[t]
+
+    best = min(1.0, top)
+    step = SEARCH.first_step * best
+    low, high = max(0.0, best - step), min(top, best + step)
+    while high > best and f(high) > f(best):
+        step *= SEARCH.step_growth
+        low, best, high = best, high, min(top, high + step)
+    while low < best and (f(low) > f(best) or f(best) <= SEARCH.lowest_value):
+        step *= SEARCH.step_growth
+        low, best, high = max(0.0, low - step), low, best
+    widths = (math.inf, math.inf)  # of the last two brackets
+    for _ in range(SEARCH.max_steps):
+        below, above = best - low, high - best
+        longer_side = above if above > below else -below
+        shift = SEARCH.smallest_shift * longer_side
+        if below > 0.0 and above > 0.0:
+            slope_below, slope_above = (f(best) - f(low)) / below, (f(high) - f(best)) / above
+            if max(slope_below * above, -slope_above * below) <= SEARCH.negligible_gain * abs(f(best)):
+                break
+            parabola = 0.5 * (slope_below * above + slope_above * below) / max(slope_below - slope_above, 1e-300)
+            if below + above > 0.5 * widths[0]:
+                shift = 0.5 * longer_side
+            elif abs(shift) < abs(parabola) and -below < parabola < above:
+                shift = parabola
+        elif f(best + shift) <= f(best):
+            break  # the best point is an end of the interval
+        widths, new = (widths[1], below + above), best + shift
+        if new in (low, best, high):
+            break
+        if f(new) > f(best):
+            low, best, high = (best, new, high) if shift > 0.0 else (low, new, best)
+        else:
+            low, high = (low, new) if shift > 0.0 else (new, high)
+    return best if f(best) > f(0.0) or f(0.0) <= SEARCH.lowest_value else 0.0
