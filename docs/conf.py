@@ -97,7 +97,14 @@ def write_api(app: Sphinx, config: object) -> None:
     for title, module, names in api.sections():
         lines.extend([title, "-" * len(title), "", f".. currentmodule:: {module}", ""])
         lines.extend(
-            [".. autosummary::", "   :toctree: api", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+            [
+                ".. autosummary::",
+                "   :toctree: api",
+                "   :nosignatures:",
+                "",
+                *(f"   {name}" for name in names),
+                "",
+            ]
         )
     target = HERE / "generated" / "api.rst"
     target.parent.mkdir(exist_ok=True)
@@ -108,17 +115,24 @@ def write_api(app: Sphinx, config: object) -> None:
 
 def write_about(app: Sphinx, config: object) -> None:
     """Changelog, citation and license as pages."""
-    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff", "LICENSE")}
+    texts = {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in ("CHANGELOG.md", "CITATION.cff", "LICENSE")
+    }
     pages = {
         "changelog": re.sub(r"\]\(docs/", "](../", texts["CHANGELOG.md"]),
         "citation": f"# Cite sdpmetric\n\n```yaml\n{texts['CITATION.cff']}```\n",
         "license": f"# License\n\n```text\n{texts['LICENSE']}```\n",
     }
     for name, text in pages.items():
-        (HERE / "generated" / f"{name}.md").write_text(f"---\norphan: true\n---\n\n{text}", encoding="utf-8")
+        (HERE / "generated" / f"{name}.md").write_text(
+            f"---\norphan: true\n---\n\n{text}", encoding="utf-8"
+        )
 
 
-BULLET = re.compile(r"^- (?:\[[^\]]*\]\((?!https?:|\.\./)[^)#\s]+\.(?:md|rst)\)(?:, )?)+", re.MULTILINE)
+BULLET = re.compile(
+    r"^- (?:\[[^\]]*\]\((?!https?:|\.\./)[^)#\s]+\.(?:md|rst)\)(?:, )?)+", re.MULTILINE
+)
 PAGE = re.compile(r"\]\(([^)#\s]+)\.(?:md|rst)\)")
 KEY = re.compile(r"\*\*\[(\w+\d{4})\]\*\*")
 PICTURE = re.compile(r"!(\[[^\]]*\])\((pictures/\w+)\.svg\)")
@@ -150,17 +164,25 @@ def navigation(docname: str, text: str) -> str:
         return ""
     trees = []
     for section in re.split(r"^## ", text, flags=re.MULTILINE):
-        pages = [page for bullet in BULLET.finditer(section) for page in PAGE.findall(bullet.group())]
+        pages = [
+            page
+            for bullet in BULLET.finditer(section)
+            for page in PAGE.findall(bullet.group())
+        ]
         if pages:
             caption = "" if docname == "index" else f":caption: {section.splitlines()[0]}\n"
-            trees.append(f"\n```{{toctree}}\n:hidden:\n{caption}\n{chr(10).join(dict.fromkeys(pages))}\n```\n")
+            trees.append(
+                f"\n```{{toctree}}\n:hidden:\n{caption}\n{chr(10).join(dict.fromkeys(pages))}\n```\n"
+            )
     return "".join(trees)
 
 
 def as_glossary(text: str) -> str:
     """The glossary's list as terms, which the search finds first."""
     terms = re.findall(r"^- \[([^\]]+)\]\(([^)]+)\): (.+)$", text, flags=re.MULTILINE)
-    entries = "\n".join(f"{term}\n  {meaning} ([more]({link}))\n" for term, link, meaning in terms)
+    entries = "\n".join(
+        f"{term}\n  {meaning} ([more]({link}))\n" for term, link, meaning in terms
+    )
     return f"# Glossary\n\n````{{glossary}}\n{entries}````\n"
 
 
@@ -178,8 +200,14 @@ def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
         text = KEY.sub(lambda key: f"[**{key[1]}**]{{#{key[1].lower()}}}", text)
     else:
         keys = KEY.findall((HERE / "bibliography.md").read_text(encoding="utf-8"))
-        text += "\n" + "".join(f"\n[{key}]: {up}bibliography.md#{key.lower()}" for key in keys) + "\n"
-    text = re.sub(r"\]\((?:\.\./)+examples/(\d\d_\w+)\.py\)", rf"]({up}generated/gallery/\1.rst)", text)
+        text += (
+            "\n"
+            + "".join(f"\n[{key}]: {up}bibliography.md#{key.lower()}" for key in keys)
+            + "\n"
+        )
+    text = re.sub(
+        r"\]\((?:\.\./)+examples/(\d\d_\w+)\.py\)", rf"]({up}generated/gallery/\1.rst)", text
+    )
     text = PICTURE.sub(both_modes, text)
     text = re.sub(r"\]\((?:\.\./)+README\.md(#[\w-]+)?\)", rf"]({up}index.md)", text)
     source[0] = text + navigation(docname, text)
@@ -205,41 +233,71 @@ RELATIONS = "⪰⪯⟺:±"
 def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
     """A formula; a command that is not known stops the build."""
     text = " ".join(node.astext().split())
-    formula = convert(text.replace("{aligned}", "{align*}"), display="block" if as_block else "inline")
+    formula = convert(
+        text.replace("{aligned}", "{align*}"), display="block" if as_block else "inline"
+    )
     if unknown := re.search(r"<m\w+>(\\\w+|&(?!#))", formula):
-        raise ValueError(f"{node.source}:{node.line}: {unknown[1]} is not known, in the formula {text}")
+        raise ValueError(
+            f"{node.source}:{node.line}: {unknown[1]} is not known, in the formula {text}"
+        )
     ElementTree.register_namespace("", MATHML)
     tree = ElementTree.fromstring(formula)
     for part in tree.iter():
         if part.tag == f"{{{MATHML}}}mi" and part.text is not None and part.text in RELATIONS:
             part.tag = f"{{{MATHML}}}mo"
-        if part.tag == f"{{{MATHML}}}mo" and part.text in ("|", "‖") and "minsize" not in part.attrib:
-            part.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}  # both bars of a norm look alike
-        if as_block and part.tag == f"{{{MATHML}}}msub" and part[0].text in ("min", "max", "argmin", "argmax"):
+        if (
+            part.tag == f"{{{MATHML}}}mo"
+            and part.text in ("|", "‖")
+            and "minsize" not in part.attrib
+        ):
+            part.attrib |= {
+                "stretchy": "false",
+                "lspace": "0",
+                "rspace": "0",
+            }  # both bars of a norm look alike
+        if (
+            as_block
+            and part.tag == f"{{{MATHML}}}msub"
+            and part[0].text in ("min", "max", "argmin", "argmax")
+        ):
             part.tag = f"{{{MATHML}}}munder"  # below the word, as in print
     return ElementTree.tostring(tree, encoding="unicode")
 
 
-def add_example(app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]) -> None:
+def add_example(
+    app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]
+) -> None:
     """Show the stored example of a public name."""
     if name in EXAMPLES and ">>>" not in "\n".join(lines):
-        lines.extend(["", ".. rubric:: Examples", "", api.GIVEN, "", *EXAMPLES[name].splitlines(), ""])
+        lines.extend(
+            ["", ".. rubric:: Examples", "", api.GIVEN, "", *EXAMPLES[name].splitlines(), ""]
+        )
 
 
 CITED = re.compile(r"\[([A-Z]\w*\d{4})\](?!_)")
 
 
-def link_citations(app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]) -> None:
+def link_citations(
+    app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]
+) -> None:
     """``[WS2009]`` in a docstring leads to the bibliography."""
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...", "..")):
             lines[number] = re.sub(
-                r"\[([A-Z]\w*\d{4})\](?!_)", lambda key: f":ref:`[{key[1]}] <{key[1].lower()}>`", line
+                r"\[([A-Z]\w*\d{4})\](?!_)",
+                lambda key: f":ref:`[{key[1]}] <{key[1].lower()}>`",
+                line,
             )
 
 
 def without_constructor(
-    app: Sphinx, kind: str, name: str, what: object, options: object, signature: str | None, returned: str | None
+    app: Sphinx,
+    kind: str,
+    name: str,
+    what: object,
+    options: object,
+    signature: str | None,
+    returned: str | None,
 ) -> tuple[str, str | None] | None:
     """Classes that are made by ``from_labels`` or the like do not open with a constructor that nobody calls."""
     made = kind == "class" and "Make one with" in (what.__doc__ or "")
@@ -249,7 +307,9 @@ def without_constructor(
 def summary(lines: list[str], settings: object) -> str:
     """The first sentence of a docstring; "Eq." and full stops in literals do not end it, as they do for autosummary."""
     paragraph = " ".join("\n".join(lines).strip().split("\n\n")[0].split())
-    sentence = re.match(r"(?:``.*?``|[^`]|`[^`]+`)*?(?<!\bEq)(?<!\bFig)(?<!\bal)\.(?=\s|$)", paragraph)
+    sentence = re.match(
+        r"(?:``.*?``|[^`]|`[^`]+`)*?(?<!\bEq)(?<!\bFig)(?<!\bal)\.(?=\s|$)", paragraph
+    )
     return sentence[0] if sentence else paragraph
 
 
@@ -270,16 +330,26 @@ def write_notebooks(app: Sphinx) -> None:
     notebooks.write(HERE / "generated" / "course", HERE / "generated" / "gallery")
 
 
-def skip_foreign(app: Sphinx, kind: str, name: str, what: object, skip: bool, options: object) -> bool | None:
+def skip_foreign(
+    app: Sphinx, kind: str, name: str, what: object, skip: bool, options: object
+) -> bool | None:
     """Leave out methods that scikit-learn or Python define."""
-    function = what.fget if isinstance(what, property) else inspect.unwrap(what) if callable(what) else what
+    function = (
+        what.fget
+        if isinstance(what, property)
+        else inspect.unwrap(what)
+        if callable(what)
+        else what
+    )
     home = getattr(function, "__module__", None)
     return True if home is not None and not str(home).startswith("sdpmetric") else None
 
 
 def setup(app: Sphinx) -> None:
     """Connect the hooks above."""
-    app.add_html_math_renderer("mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None)
+    )
     app.connect("config-inited", write_api)
     app.connect("config-inited", write_about)
     app.connect("source-read", read_source)
@@ -288,4 +358,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("autodoc-process-docstring", link_citations, priority=850)
     app.connect("autodoc-process-docstring", add_example, priority=800)
-    app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=900)  # after numpydoc
+    app.connect(
+        "autodoc-process-docstring", escape_trailing_underscores, priority=900
+    )  # after numpydoc

@@ -15,7 +15,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 COURSE = sorted((HERE / "course").glob("[01]*.py"))
 EXAMPLES = sorted((HERE.parent / "examples").glob("[01]*.py"))
-SOURCE = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
+SOURCE = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]["urls"]["Source"]
 
 INSTALL = """\
 # Before the first lesson run  pip install ".[plot]"  in a clone of the repository.
@@ -32,7 +34,9 @@ def markdown(text: str) -> str:
     """The reStructuredText of lessons in Markdown."""
     text = re.sub(r"^(\S.*)\n=+$", r"# \1", text, flags=re.MULTILINE)
     text = re.sub(r"^(\S.*)\n-+$", r"## \1", text, flags=re.MULTILINE)
-    text = re.sub(r":math:`([^`]+)`", lambda formula: f"${' '.join(formula[1].split())}$", text)
+    text = re.sub(
+        r":math:`([^`]+)`", lambda formula: f"${' '.join(formula[1].split())}$", text
+    )
     text = re.sub(
         r"^\.\. math::((?: .*)?(?:\n(?: +.*)?)*)(?=\n\S|\Z)",
         lambda formula: f"$$\n{' '.join(formula[1].split())}\n$$\n",
@@ -41,7 +45,9 @@ def markdown(text: str) -> str:
     )
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
     text = re.sub(r"`([^`<]+?)\s*<(https?:[^`>]+)>`_", r"[\1](\2)", text)
-    return re.sub(r"^\.\. image:: /(\S+)\n +:alt: (.*)$", embedded, text, flags=re.MULTILINE).strip()
+    return re.sub(
+        r"^\.\. image:: /(\S+)\n +:alt: (.*)$", embedded, text, flags=re.MULTILINE
+    ).strip()
 
 
 def embedded(image: re.Match[str]) -> str:
@@ -82,8 +88,14 @@ def notebook(script: Path, solutions: bool = False) -> Cell:
     def add(kind: str, source: str) -> None:
         heading = source.startswith("#") and kind == "markdown"
         slide = "skip" if exercising else "slide" if heading else "-"
-        cell: Cell = {"cell_type": kind, "metadata": {"slideshow": {"slide_type": slide}}, "source": source}
-        cells.append(cell | ({"execution_count": None, "outputs": []} if kind == "code" else {}))
+        cell: Cell = {
+            "cell_type": kind,
+            "metadata": {"slideshow": {"slide_type": slide}},
+            "source": source,
+        }
+        cells.append(
+            cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+        )
 
     for is_text, content in [*blocks(script)[:1], (False, install()), *blocks(script)[1:]]:
         if not is_text:
@@ -100,8 +112,16 @@ def notebook(script: Path, solutions: bool = False) -> Cell:
                 add("markdown", markdown(text))
         if after:
             solving = True
-            add(*(("markdown", "**Solution**") if solutions else ("code", "# Your solution.\n")))
-    about = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+            add(
+                *(
+                    ("markdown", "**Solution**")
+                    if solutions
+                    else ("code", "# Your solution.\n")
+                )
+            )
+    about = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
+    }
     return {"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 4}
 
 
@@ -114,7 +134,9 @@ def write(course: Path, gallery: Path) -> None:
             text = json.dumps(notebook(lesson, solutions), indent=1)
             (course / f"{lesson.stem}{suffix}.ipynb").write_text(text, encoding="utf-8")
     for example in EXAMPLES:
-        (gallery / f"{example.stem}.ipynb").write_text(json.dumps(notebook(example), indent=1), encoding="utf-8")
+        (gallery / f"{example.stem}.ipynb").write_text(
+            json.dumps(notebook(example), indent=1), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

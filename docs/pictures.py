@@ -50,12 +50,16 @@ def neighborhood(axis: Axes, Z: np.ndarray, y: np.ndarray, i: int, targets: np.n
     inside = np.flatnonzero((y != y[i]) & (squared <= outer**2))
     ink = plt.rcParams["text.color"]
     axis.add_patch(Circle(Z[i], radius, facecolor=PULL, alpha=0.12, zorder=0))
-    axis.add_patch(Circle(Z[i], outer, fill=False, edgecolor=ink, linestyle="--", linewidth=0.9, zorder=1))
+    axis.add_patch(
+        Circle(Z[i], outer, fill=False, edgecolor=ink, linestyle="--", linewidth=0.9, zorder=1)
+    )
     for c in range(3):
         axis.scatter(*Z[y == c].T, s=22, color=COLORS[c + 2], marker="o^s"[c], linewidths=0)
     arrow = {"arrowstyle": "-|>", "linewidth": 1.4, "shrinkA": 3, "shrinkB": 3}
     for j in targets:
-        axis.annotate("", Z[i] + 0.45 * (Z[j] - Z[i]), Z[j], arrowprops=arrow | {"color": PULL})
+        axis.annotate(
+            "", Z[i] + 0.45 * (Z[j] - Z[i]), Z[j], arrowprops=arrow | {"color": PULL}
+        )
     for k in inside:
         away = Z[k] + (Z[k] - Z[i]) * 0.45 * outer / max(squared[k] ** 0.5, 0.4 * outer)
         axis.annotate("", away, Z[k], arrowprops=arrow | {"color": PUSH})
@@ -79,14 +83,32 @@ def idea(mode: str) -> None:
     i = 12 + int(np.abs(X[12:24, 0]).argmin())
     targets = problem.target_pairs[1][problem.target_pairs[0] == i]
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.9), layout="constrained")
-    for axis, points, title in zip(axes, (X, Z), ("Euclidean distances", "learned distances"), strict=True):
+    for axis, points, title in zip(
+        axes, (X, Z), ("Euclidean distances", "learned distances"), strict=True
+    ):
         count = neighborhood(axis, points, y, i, targets)
         axis.set_title(f"{title}: {count} impostors")
     ink = plt.rcParams["text.color"]
     handles = [
         Line2D([], [], marker="*", color=ink, linestyle="", markersize=11, label="an example"),
-        Line2D([], [], marker="o", color=PULL, fillstyle="none", linestyle="", label="target neighbor: pulled"),
-        Line2D([], [], marker="o", color=PUSH, fillstyle="none", linestyle="", label="impostor: pushed"),
+        Line2D(
+            [],
+            [],
+            marker="o",
+            color=PULL,
+            fillstyle="none",
+            linestyle="",
+            label="target neighbor: pulled",
+        ),
+        Line2D(
+            [],
+            [],
+            marker="o",
+            color=PUSH,
+            fillstyle="none",
+            linestyle="",
+            label="impostor: pushed",
+        ),
         Line2D([], [], color=ink, linestyle="--", label="margin"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
@@ -95,15 +117,27 @@ def idea(mode: str) -> None:
 
 def bars(mode: str) -> None:
     """How far above a proven bound packages end on wine, and their seconds on letters, from docs/measured/lmnn.md."""
-    rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in MEASURED.read_text().splitlines()]
-    names = {"factored": "sdpmetric", "metric_learn": "metric-learn", "pylmnn": "PyLMNN", "mlpack": "mlpack, AMSGrad"}
+    rows = [
+        [cell.strip() for cell in line.strip("| \n").split("|")]
+        for line in MEASURED.read_text().splitlines()
+    ]
+    names = {
+        "factored": "sdpmetric",
+        "metric_learn": "metric-learn",
+        "pylmnn": "PyLMNN",
+        "mlpack": "mlpack, AMSGrad",
+    }
     names |= {"mlpack:optimizer=lbfgs": "mlpack, L-BFGS"}
     gaps = {
         row[1].replace("factored, target gap 1e-3", "sdpmetric"): float(row[3].rstrip(" %"))
         for row in rows
         if row[0] == "hinge" and row[1:2]
     }
-    seconds = {"sdpmetric": next(float(row[6]) for row in rows if row[:3] == ["letters", "16000 x 16", "1e-03"])}
+    seconds = {
+        "sdpmetric": next(
+            float(row[6]) for row in rows if row[:3] == ["letters", "16000 x 16", "1e-03"]
+        )
+    }
     for row in rows:
         if row[0] == "letters" and row[1] in names:
             seconds[names[row[1]]] = STOPPED if row[2].startswith("stopped") else float(row[5])
@@ -116,7 +150,11 @@ def bars(mode: str) -> None:
         places = np.arange(len(found))[::-1]
         axis.barh(places, list(found.values()), color=[PULL, *["0.6"] * (len(found) - 1)])
         for place, value in zip(places, found.values(), strict=True):
-            text = "stopped after 150 s" if unit == "s" and value == STOPPED else f"{value:.3g} {unit}"
+            text = (
+                "stopped after 150 s"
+                if unit == "s" and value == STOPPED
+                else f"{value:.3g} {unit}"
+            )
             axis.text(value * 1.1, place, text, va="center")
         axis.set(xscale="log", title=title, yticks=places, yticklabels=list(found), xticks=[])
         axis.set_xlim(min(found.values()) / 3, max(found.values()) * 9)
@@ -136,7 +174,11 @@ def parts(mode: str) -> None:
         7.8: ("certificate", "objective, lower bound, gap"),
     }
     for x, (title, text) in boxes.items():
-        axis.add_patch(FancyBboxPatch((x, 0), 2.0, 1, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=ink))
+        axis.add_patch(
+            FancyBboxPatch(
+                (x, 0), 2.0, 1, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=ink
+            )
+        )
         axis.text(x + 1, 0.64, title, ha="center", va="center", fontweight="bold")
         axis.text(x + 1, 0.3, text, ha="center", va="center", fontsize=7.5)
     arrow = {"arrowstyle": "-|>", "color": ink, "linewidth": 1.2}
@@ -145,7 +187,13 @@ def parts(mode: str) -> None:
     axis.text(7.5, 1.22, "metric, multipliers", ha="center", fontsize=7.5)
     axis.plot([3.6, 3.6, 8.8], [-0.06, -0.32, -0.32], color=PULL, linewidth=1.2)
     axis.annotate("", (8.8, -0.06), (8.8, -0.34), arrowprops=arrow | {"color": PULL})
-    axis.text(6.2, -0.6, "computed by the problem from the data, whatever solver ran", ha="center", fontsize=8.5)
+    axis.text(
+        6.2,
+        -0.6,
+        "computed by the problem from the data, whatever solver ran",
+        ha="center",
+        fontsize=8.5,
+    )
     axis.set(xlim=(-0.2, 10.1), ylim=(-0.8, 1.45))
     axis.axis("off")
     save(figure, f"parts{mode}")
@@ -165,15 +213,41 @@ def house(mode: str) -> None:
     arrow = {"arrowstyle": "-|>", "color": ink, "linewidth": 1.2}
     for k, (title, folder, text) in enumerate(boxes):
         x = 2.1 * k
-        axis.add_patch(FancyBboxPatch((x, 0), 1.6, 1.3, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=ink))
+        axis.add_patch(
+            FancyBboxPatch(
+                (x, 0), 1.6, 1.3, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=ink
+            )
+        )
         axis.text(x + 0.8, 1.08, title, ha="center", va="center", fontweight="bold")
         axis.text(x + 0.8, 0.56, text, ha="center", va="center", fontsize=7.5)
-        axis.text(x + 0.8, 0.1, folder, ha="center", va="center", fontsize=7, family="monospace", color=PULL)
+        axis.text(
+            x + 0.8,
+            0.1,
+            folder,
+            ha="center",
+            va="center",
+            fontsize=7,
+            family="monospace",
+            color=PULL,
+        )
         if k:
             axis.annotate("", (x - 0.06, 0.65), (x - 0.44, 0.65), arrowprops=arrow)
-    axis.add_patch(FancyBboxPatch((2.1, -1.5), 3.7, 0.75, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=PUSH))
+    axis.add_patch(
+        FancyBboxPatch(
+            (2.1, -1.5), 3.7, 0.75, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=PUSH
+        )
+    )
     axis.text(3.95, -1.0, "solver", ha="center", va="center", fontweight="bold")
-    axis.text(3.95, -1.32, "solvers", ha="center", va="center", fontsize=7, family="monospace", color=PULL)
+    axis.text(
+        3.95,
+        -1.32,
+        "solvers",
+        ha="center",
+        va="center",
+        fontsize=7,
+        family="monospace",
+        color=PULL,
+    )
     axis.annotate("", (3.95, -0.7), (3.95, -0.08), arrowprops=arrow)
     axis.text(4.05, -0.4, "objective and slopes", va="center", fontsize=7.5)
     axis.plot([5.85, 7.1], [-1.12, -1.12], color=PUSH, linewidth=1.2)
@@ -192,7 +266,9 @@ def decisions(mode: str) -> None:
     rows = rng.permutation(len(X))
     learned, others = rows[:600], rows[600:]
     L = sm.solve(sm.LMNNProblem.from_labels(X[learned], y[learned])).components
-    pairs = rng.permutation(others)[: len(others) // 2 * 2].reshape(-1, 2)  # no two have an example in common
+    pairs = rng.permutation(others)[: len(others) // 2 * 2].reshape(
+        -1, 2
+    )  # no two have an example in common
     mates = [rng.permutation(others[y[others] == c])[:100].reshape(-1, 2) for c in range(10)]
     pairs = np.concatenate([pairs[y[pairs[:, 0]] != y[pairs[:, 1]]], *mates])
     same = y[pairs[:, 0]] == y[pairs[:, 1]]
@@ -200,11 +276,20 @@ def decisions(mode: str) -> None:
     found = sm.guaranteed_threshold(D, same, alpha=0.02)
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     bins = np.linspace(0.0, D.max(), 45)
-    for kind, color, label in ((True, COLORS[0], "same digit"), (False, COLORS[1], "different")):
+    for kind, color, label in (
+        (True, COLORS[0], "same digit"),
+        (False, COLORS[1], "different"),
+    ):
         axes[0].hist(D[same == kind], bins, density=True, alpha=0.6, color=color, label=label)
     axes[0].axvline(found.threshold, color=plt.rcParams["text.color"], linewidth=1)
-    axes[0].set(title=f"at most {found.alpha:.0%} false matches, with confidence 95 %", xlabel="distance", yticks=[])
-    axes[0].legend(frameon=False, title=f"{found.n_errors} of {found.n_of} different\npairs are matches")
+    axes[0].set(
+        title=f"at most {found.alpha:.0%} false matches, with confidence 95 %",
+        xlabel="distance",
+        yticks=[],
+    )
+    axes[0].legend(
+        frameon=False, title=f"{found.n_errors} of {found.n_of} different\npairs are matches"
+    )
     X, y = datasets.load("wine")
     X = datasets.standardize(X)
     solution = sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=10.0), tol=1e-4)
@@ -213,7 +298,12 @@ def decisions(mode: str) -> None:
     for c in range(3):
         for settled in (True, False):
             some = (y == c) & (label.settled == settled)
-            axes[1].scatter(*Z[some].T, s=30, facecolors=COLORS[c] if settled else "none", edgecolors=COLORS[c])
+            axes[1].scatter(
+                *Z[some].T,
+                s=30,
+                facecolors=COLORS[c] if settled else "none",
+                edgecolors=COLORS[c],
+            )
     n_open = int((~label.settled).sum())
     axes[1].set(
         title=f"proven gap {gaps.scientific(solution.relative_gap, 1)}: {n_open} of {len(X)} labels are open",
@@ -235,7 +325,9 @@ def objects(mode: str) -> None:
     axes[0].plot(found.traces_, 100.0 * found.errors_, "o-", color=PULL)
     axes[1].plot(found.traces_, found.dimensions_, "s-", color=PUSH)
     for axis, what in zip(axes, ("held-out errors, %", "dimensions"), strict=True):
-        axis.axvline(found.trace_, color=plt.rcParams["text.color"], linestyle="--", linewidth=0.9)
+        axis.axvline(
+            found.trace_, color=plt.rcParams["text.color"], linestyle="--", linewidth=0.9
+        )
         axis.set(xscale="log", xlabel="trace", title=what, ylim=(0, None))
         axis.invert_xaxis()
     save(figure, f"objects{mode}")
@@ -249,14 +341,29 @@ def adapters(mode: str) -> None:
         .split("## Adapters on embeddings")[1]
         .split("\n## ")[0]
     )
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    names, ways = [row[0] for row in rows[2:]], {"raw": 1, "LMNN()": 2, "Adapter()": 3, "contrastive, best": 6}
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line[:1] == "|"
+    ]
+    names, ways = (
+        [row[0] for row in rows[2:]],
+        {"raw": 1, "LMNN()": 2, "Adapter()": 3, "contrastive, best": 6},
+    )
     figure, axis = plt.subplots(figsize=(7.2, 2.9), layout="constrained")
     for k, (way, column) in enumerate(ways.items()):
         heights = [float(row[column]) for row in rows[2:]]
-        axis.bar(np.arange(len(names)) + 0.2 * k, heights, 0.18, label=way, color=COLORS[(5, 2, 0, 1)[k]])
+        axis.bar(
+            np.arange(len(names)) + 0.2 * k,
+            heights,
+            0.18,
+            label=way,
+            color=COLORS[(5, 2, 0, 1)[k]],
+        )
     axis.set(ylim=(70, 95), ylabel="recall at 1, %")
-    axis.set_xticks(np.arange(len(names)) + 0.3, [name.replace(" ", "\n") for name in names], fontsize=8)
+    axis.set_xticks(
+        np.arange(len(names)) + 0.3, [name.replace(" ", "\n") for name in names], fontsize=8
+    )
     axis.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.16), frameon=False)
     save(figure, f"adapters{mode}")
 
@@ -266,14 +373,20 @@ def given_distances(mode: str) -> None:
     rng = np.random.default_rng(0)
     X, root = rng.normal(size=(200, 5)), np.diag([3.0, 1.0, 1.0, 0.3, 0.0])
     pairs, others = rng.permutation(200).reshape(100, 2), rng.permutation(200).reshape(100, 2)
-    d = np.linalg.norm((X[pairs[:, 0]] - X[pairs[:, 1]]) @ root, axis=1) * rng.uniform(0.9, 1.1, size=100)
+    d = np.linalg.norm((X[pairs[:, 0]] - X[pairs[:, 1]]) @ root, axis=1) * rng.uniform(
+        0.9, 1.1, size=100
+    )
     total = sm.terms.Pull(pairs) + sm.terms.Spread(pairs, weights=2 * d)
     L = sm.solve(sm.MetricProblem(X, total)).components
     v = X[others[:, 0]] - X[others[:, 1]]
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.9), layout="constrained", sharey=True)
     truth = np.linalg.norm(v @ root, axis=1)
-    for axis, A, color, what in zip(axes, (np.eye(5), L), (PUSH, PULL), ("Euclidean", "learned"), strict=True):
-        axis.plot([0, truth.max()], [0, truth.max()], color=plt.rcParams["text.color"], linewidth=0.8)
+    for axis, A, color, what in zip(
+        axes, (np.eye(5), L), (PUSH, PULL), ("Euclidean", "learned"), strict=True
+    ):
+        axis.plot(
+            [0, truth.max()], [0, truth.max()], color=plt.rcParams["text.color"], linewidth=0.8
+        )
         axis.scatter(truth, np.linalg.norm(v @ A.T, axis=1), s=14, color=color)
         axis.set(xlabel="true distance", title=what)
     axes[0].set_ylabel("distance")
@@ -283,14 +396,22 @@ def given_distances(mode: str) -> None:
 def sums(mode: str) -> None:
     """Seconds of sums of terms from 1,500 comparisons, from docs/measured/lmnn.md."""
     text = MEASURED.read_text(encoding="utf-8").split("## Comparisons in 384 dimensions")[1]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"][2:]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line[:1] == "|"
+    ][2:]
     rows.sort(key=lambda row: OPEN if row[3] == "no" else float(row[3]), reverse=True)
     figure, axis = plt.subplots(figsize=(7.5, 2.8), layout="constrained")
     for place, row in enumerate(rows):
         seconds = OPEN if row[3] == "no" else float(row[3])
         bar = axis.barh(place, seconds, color="0.6" if row[3] == "no" else PULL)
-        axis.bar_label(bar, ["gap open after 30 s" if row[3] == "no" else f"{seconds:g} s"], padding=3)
-    names = [row[0].split(": `")[0].replace("`", "").replace(", diagonal=True", "") for row in rows]
+        axis.bar_label(
+            bar, ["gap open after 30 s" if row[3] == "no" else f"{seconds:g} s"], padding=3
+        )
+    names = [
+        row[0].split(": `")[0].replace("`", "").replace(", diagonal=True", "") for row in rows
+    ]
     axis.set(yticks=range(len(rows)), yticklabels=names, xticks=[], xlim=(0, 1.35 * OPEN))
     axis.set_title("1,500 comparisons, 384 dimensions: seconds to a proven gap of 1e-3")
     axis.spines[["top", "right", "bottom"]].set_visible(False)
@@ -306,10 +427,17 @@ def main() -> None:
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=3)
     fast, slow = sm.solve(problem), sm.solve(problem, solver="subgradient")
     for mode, (ink, paper) in MODES.items():
-        colors = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
-        faces = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), paper)
+        colors = dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
+            ink,
+        )
+        faces = dict.fromkeys(
+            ("figure.facecolor", "axes.facecolor", "savefig.facecolor"), paper
+        )
         grid = {"grid.color": "#2b3138" if mode else "#ebebeb", "grid.linewidth": 0.7}
-        with plt.rc_context({"svg.hashsalt": "sdpmetric", "svg.fonttype": "none"} | colors | faces | grid):
+        with plt.rc_context(
+            {"svg.hashsalt": "sdpmetric", "svg.fonttype": "none"} | colors | faces | grid
+        ):
             idea(mode)
             bars(mode)
             parts(mode)
@@ -320,7 +448,9 @@ def main() -> None:
             given_distances(mode)
             sums(mode)
             save(EmbeddingDisplay.from_solution(fast, X, y).figure_, f"embedding{mode}")
-            closing = ConvergenceDisplay.from_solution(slow, against="iteration", name="LMNN on wine")
+            closing = ConvergenceDisplay.from_solution(
+                slow, against="iteration", name="LMNN on wine"
+            )
             closing.ax_[0].set(xscale="log", xlim=(1, closing.positions[-1]), ylim=(0, 450))
             save(closing.figure_, f"interval{mode}")
 

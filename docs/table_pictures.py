@@ -47,9 +47,15 @@ def from_printed(folder: Path) -> None:
     ):
         with tempfile.TemporaryDirectory() as own:
             table = Path(own) / "table.txt"
-            measured = [line for line in section(page, title).splitlines() if "not measured" not in line]
+            measured = [
+                line
+                for line in section(page, title).splitlines()
+                if "not measured" not in line
+            ]
             table.write_text("\n".join(measured), encoding="utf-8")
-            importlib.import_module(name).main(["--printed", str(table), "--output", str(folder), *options])
+            importlib.import_module(name).main(
+                ["--printed", str(table), "--output", str(folder), *options]
+            )
 
 
 def nca_fig1(path: Path) -> None:
@@ -72,7 +78,9 @@ def lmnn_table1(path: Path) -> None:
             ours = cell.split(" (")[0]
             if ours not in ("N/A", "not measured"):
                 name = "mnist-deskewed" if column == "mnist" else column
-                found.setdefault(name, {})[keys[row["test error, %"]]] = [rows.Cell(error) for error in values(ours)]
+                found.setdefault(name, {})[keys[row["test error, %"]]] = [
+                    rows.Cell(error) for error in values(ours)
+                ]
     report.draw(found, path)
 
 
@@ -81,20 +89,44 @@ def lmnn_figures(folder: Path) -> None:
     passes, metrics = {}, {}
     for row in shared.table(section("lmnn_figures.md", "Fig. 6, multiple passes"), "data"):
         if row["train %"]:
-            passes.setdefault(row["data"], []).append([float(row["test %"]), float(row["train %"])])
-    for row in shared.table(section("lmnn_figures.md", "Fig. 9, a metric for each class"), "data"):
+            passes.setdefault(row["data"], []).append(
+                [float(row["test %"]), float(row["train %"])]
+            )
+    for row in shared.table(
+        section("lmnn_figures.md", "Fig. 9, a metric for each class"), "data"
+    ):
         count = float(row["metrics"].split(",")[0])
-        metrics.setdefault(row["data"], []).append([count, float(row["test %"]), float(row["train %"])])
+        metrics.setdefault(row["data"], []).append(
+            [count, float(row["test %"]), float(row["train %"])]
+        )
     for name, curves, number in (("passes", passes, 6), ("clusters", metrics, 9)):
         stacked = {data: np.array(curve) for data, curve in curves.items()}
-        importlib.import_module(f"lmnn_figs.{name}").draw(stacked, folder / f"lmnn_figure{number}.png")
+        importlib.import_module(f"lmnn_figs.{name}").draw(
+            stacked, folder / f"lmnn_figure{number}.png"
+        )
     for number, title, columns, ylabel in (
-        (10, "ball trees when examples are classified", ("partial distances, s", "ball tree, s"), "partial distances"),
-        (12, "ball trees while the metric is learned", ("brute force, s", "ball trees, s"), "brute force"),
+        (
+            10,
+            "ball trees when examples are classified",
+            ("partial distances, s", "ball tree, s"),
+            "partial distances",
+        ),
+        (
+            12,
+            "ball trees while the metric is learned",
+            ("brute force, s", "ball trees, s"),
+            "brute force",
+        ),
     ):
         text = section("lmnn_figures.md", f"Fig. {number}, {title}")
-        rows, whole = shared.table(text, "components"), float(re.findall(r"components(?:,| takes) ([\d.]+) s", text)[0])
-        gains = {name.removesuffix(", s"): [whole / float(row[name]) for row in rows] for name in columns}
+        rows, whole = (
+            shared.table(text, "components"),
+            float(re.findall(r"components(?:,| takes) ([\d.]+) s", text)[0]),
+        )
+        gains = {
+            name.removesuffix(", s"): [whole / float(row[name]) for row in rows]
+            for name in columns
+        }
         importlib.import_module("lmnn_figs.trees").draw(
             [int(row["components"]) for row in rows],
             gains,
@@ -102,7 +134,11 @@ def lmnn_figures(folder: Path) -> None:
             folder / f"lmnn_figure{number}.png",
         )
     text = section("lmnn_figures.md", "Fig. 13, error against dimensionality")
-    rows = [row for row in shared.table(text.split("With all of")[0], "dimensions") if "PCA, test %" in row]
+    rows = [
+        row
+        for row in shared.table(text.split("With all of")[0], "dimensions")
+        if "PCA, test %" in row
+    ]
     errors = {
         int(row["dimensions"]): [
             float(row["PCA, test %"]),
@@ -112,17 +148,25 @@ def lmnn_figures(folder: Path) -> None:
         ]
         for row in reversed(rows)
     }
-    every, best = (float(x) for x in re.findall(r"error is ([\d.]+) % before and ([\d.]+) %", text)[0])
+    every, best = (
+        float(x) for x in re.findall(r"error is ([\d.]+) % before and ([\d.]+) %", text)[0]
+    )
     ranks = sorted(errors)
     importlib.import_module("lmnn_figs.dimensions").draw(
-        ranks, np.array([errors[rank] for rank in ranks]), every, best, folder / "lmnn_figure13.png"
+        ranks,
+        np.array([errors[rank] for rank in ranks]),
+        every,
+        best,
+        folder / "lmnn_figure13.png",
     )
 
 
 def shrink(path: Path) -> None:
     """Store a picture with few colors."""
     with Image.open(path) as image:
-        image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+        image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
 
 
 def main(folder: Path) -> None:

@@ -72,6 +72,18 @@ def test_snippets_print_what_the_pages_say(code, output, tmp_path, monkeypatch):
     assert_same(*exact)
 
 
+@pytest.mark.parametrize("page", [*PAGES, *COURSE, *EXAMPLES], ids=lambda path: path.stem)
+def test_code_is_as_wide_as_a_column(page):
+    """The site shows 95 characters at 1,280 pixels."""
+    text = page.read_text(encoding="utf-8")
+    blocks = (
+        re.findall(r"^```(?:python|py|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if page.suffix == ".md"
+        else [text]
+    )
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 95] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_no_interval_has_two_equal_ends(page):
     """Ends that print alike hide the width that the interval is about."""
