@@ -102,37 +102,6 @@ def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
             np.testing.assert_allclose(D, unit**2 * neighbors[0], rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"X": Q[:0]}, "minimum of 1"),
-        ({"X": Q[:, :3]}, "X has 3 features, and X_train has 4"),
-        ({"X": Q * np.nan}, "NaN"),
-        ({"y_train": np.arange(59) % 2}, "59 entries"),
-        ({"y_train": np.zeros((60, 2), int)}, "1d"),
-        ({"y_train": np.array([None, *"ab" * 29, "a"], dtype=object)}, "missing labels"),
-        ({"y_train": np.array(["a", 1] * 30, dtype=object)}, "no order"),
-        ({"n_neighbors": 0}, "n_neighbors must be"),
-        ({"n_neighbors": 61}, "n_neighbors must be"),
-        ({"n_neighbors": 3.0}, "positive integer"),
-        ({"components": L[:, :3]}, "components must have"),
-        ({"components": np.zeros((0, 3, 4))}, "components must have"),
-        ({"components": "abc"}, "components contains text"),
-        ({"components": L * np.inf}, "NaN or infinity"),
-        ({"components": 1e200 * L, "X_train": 1e200 * X}, "overflow; scale the data or the metric down"),
-        ({"components": np.stack([L, L])}, "pass regions= with 2 metrics"),
-        ({"components": np.stack([L, L]), "regions": np.arange(60) % 3}, "integers from 0 to 1"),
-        ({"components": np.stack([L, L]), "regions": np.arange(60) % 2 / 2}, "integers from 0 to 1"),
-        ({"components": np.stack([L, L]), "regions": np.arange(59) % 2}, "integers from 0 to 1"),
-    ],
-)
-@pytest.mark.filterwarnings("error")
-def test_bad_input_is_refused_with_a_sentence(changes, words):
-    arguments = {"components": L, "X_train": X, "y_train": np.arange(60) % 3, "X": Q}
-    with pytest.raises(ValueError, match=words):
-        classification.knn_predict(**(arguments | changes))
-
-
 def test_labels_in_a_column_and_metrics_of_rank_0():
     labels = np.arange(60) % 3
     predicted = classification.knn_predict(L, X, labels, Q)

@@ -102,37 +102,6 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     np.testing.assert_allclose(single, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"X": np.zeros((0, 3))}, "minimum of 1"),
-        ({"X": np.zeros((2, 2))}, "X has 2 features, and X_train has 3"),
-        ({"X": np.full((2, 3), np.nan)}, "NaN"),
-        ({"components": np.full((3, 3), np.inf)}, "NaN or infinity"),
-        ({"components": np.ones((2, 3, 3))}, "pass regions="),
-        ({"components": np.ones((2, 3, 3)), "regions": np.arange(19) % 2}, "class 0 has examples of several metrics"),
-        ({"components": np.ones((2, 3, 3)), "regions": np.full(19, 2)}, "integers from 0 to 1"),
-        ({"components": np.eye(3) * 1e160}, "overflow float64; scale the data down"),
-        ({"push_weight": 1.5}, "at most 1"),
-        ({"target_neighbors": np.full((19, 1), 40)}, "outside"),
-        ({"y_train": np.zeros(19)}, "one class"),
-        ({"y_train": np.zeros(18)}, "18 entries"),
-        ({"components": np.eye(3)[0]}, "components must have"),
-        ({"X_train": np.full((19, 3), 1e308), "components": 1e200 * np.eye(3)}, "overflow"),
-        ({"target_neighbors": np.full((19, 2), -1)}, "names no neighbors"),
-        ({"target_neighbors": [[-1, -3]] * 19}, "outside 0..18; .* -1 where a row has fewer"),
-        ({"target_neighbors": [[1], [2, 3]]}, "rows of equal length"),
-        ({"target_neighbors": np.zeros((19, 1))}, "integer array"),
-    ],
-)
-@pytest.mark.filterwarnings("error")
-def test_bad_input_is_refused(unequal, changes, words):
-    X, label, targets, queries = unequal
-    arguments = {"components": np.eye(3), "X_train": X, "y_train": label, "X": queries, "target_neighbors": targets}
-    with pytest.raises(ValueError, match=words):
-        classification.energies(**(arguments | changes))
-
-
 def test_target_neighbors_as_a_graph(unequal):
     X, label, targets, queries = unequal
     row, slot = np.nonzero(targets >= 0)

@@ -152,20 +152,3 @@ def test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_f
             classifier.fit(every[rows], same[rows])
         failures += np.mean(classifier.predict(every[~same])) > 0.1
     assert failures <= binom.ppf(0.99, 60, DELTA)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"alpha": 0.0}, "alpha must be"),
-        ({"delta": 1.0}, "delta must be"),
-        ({"control": "recall"}, "control must be"),
-        ({"distances": [1.0, np.nan]}, "finite"),
-        ({"similar": [0, 2]}, "similar must be"),
-        ({"similar": [0]}, "1 entries"),
-    ],
-)
-def test_bad_arguments_are_sentences(change, reason):
-    arguments = {"distances": [1.0, 2.0], "similar": [0, 1], "alpha": 0.1} | change
-    with pytest.raises(ValueError, match=reason):
-        sm.guaranteed_threshold(arguments.pop("distances"), arguments.pop("similar"), **arguments)

@@ -21,37 +21,6 @@ def exact(problem):
     return sm.solve(problem, solver="conic")
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "sentence"),
-    [
-        ({"solver": "simplex"}, ValueError, "unknown solver 'simplex'; choose one of 'auto', 'factored'"),
-        ({"stepp": "paper"}, TypeError, "does not take stepp; its options are"),
-        ({"solver": "conic", "step": "paper"}, TypeError, "solver 'conic' does not take step"),
-        ({"tol": 0.0}, ValueError, "tol must be a positive relative gap"),
-        ({"max_time": -1.0}, ValueError, "max_time must be positive"),
-        ({"max_iter": 0}, ValueError, "max_iter must be a positive integer"),
-        ({"max_iter": np.inf}, ValueError, "max_iter must be a positive integer or None"),
-        ({"max_iter": 1.5}, ValueError, "max_iter must be a positive integer or None"),
-        ({"callback": 3}, TypeError, "callback must be a function or None, got 3"),
-        ({"score": 3}, TypeError, "score must be a function or None, got 3"),
-        ({"init": np.eye(3)}, ValueError, "init must have shape"),
-        ({"random_state": "a"}, ValueError, "random_state must be an integer of at least 0, got 'a'"),
-        ({"random_state": -1}, ValueError, "random_state must be an integer of at least 0, got -1"),
-    ],
-)
-def test_errors_are_sentences_before_any_work(problem, options, error, sentence, monkeypatch):
-    monkeypatch.setattr(type(problem), "objective", None)
-    with pytest.raises(error, match=sentence):
-        sm.solve(problem, **options)
-
-
-@pytest.mark.parametrize("value", [None, np.eye(3), sm.LMNNProblem])
-def test_what_is_no_problem_is_refused_by_every_verb(value):
-    for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy):
-        with pytest.raises(TypeError, match=f"{verb.__name__} takes a problem.*got {type(value).__name__}"):
-            verb(value)
-
-
 def test_progress_is_logged_only_when_asked(problem, caplog):
     sm.solve(problem)
     assert not caplog.messages

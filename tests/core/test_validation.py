@@ -266,28 +266,6 @@ def test_sums_that_overflow_are_infinite():
     assert sum_below(np.full(3, 1e308)) <= sum_above(np.full(3, 1e308))
 
 
-@pytest.mark.parametrize("values", [0.5, "half", [0.1, "half"], [0.1, None]])
-def test_path_refuses_values_that_are_no_list_of_numbers(values):
-    with pytest.raises(ValueError, match="push_weight must be a list of numbers, the values along the path"):
-        sm.path(make("lmnn"), push_weight=values)
-
-
-@pytest.mark.parametrize(
-    ("words", "call"),
-    [
-        ("X has masked", lambda X, y: LMNN().fit(np.ma.masked_greater(X, 1.0), y)),
-        ("y has masked", lambda X, y: sm.MLKRProblem(X, np.ma.masked_greater(X[:, 0], 1.0))),
-        ("sample_weight has masked", lambda X, y: sm.MCMLProblem(X, y, np.ma.masked_greater(1.0 + y, 2.0))),
-        ("pairs has masked", lambda X, y: sm.MMCProblem(X, np.ma.masked_equal([[0, 1], [0, 12]], 12), [True, False])),
-        ("components has masked", lambda X, y: sm.certify(make("lmnn"), np.ma.masked_equal(np.eye(3), 0.0))),
-        ("pairs must have rows of equal length", lambda X, y: sm.MMCProblem(X, [[0, 1], [2]], [True, False])),
-    ],
-)
-def test_masked_entries_and_ragged_rows_are_refused(words, call):
-    with pytest.raises(ValueError, match=words):
-        call(*data())
-
-
 def test_a_mask_that_hides_nothing_is_taken():
     X, y = data()
     nothing = np.ma.masked_greater(X, 1e9)
@@ -360,29 +338,6 @@ def test_polars_frames_too(values, sentence):
     frame = polars.DataFrame({**numbers, "c": values})
     with pytest.raises(ValueError, match=f"^column 'c' of X: {sentence}"):
         LMNN(n_neighbors=1).fit(frame, y)
-
-
-def itself():
-    """A list that contains itself: NumPy's generators would recurse until the process dies."""
-    recursive = []
-    recursive.append(recursive)
-    return recursive
-
-
-@pytest.mark.parametrize("seed", [itself(), [1, 2], "abc", -1, 1.5, True, np.matrix([[1]])], ids=repr)
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda seed: sm.datasets.noisy_digits(random_state=seed),
-        lambda seed: sm.datasets.zebra_stripes(random_state=seed),
-        lambda seed: sm.datasets.concentric_rings(random_state=seed),
-        lambda seed: sm.HashIndex(np.eye(3), 16, random_state=seed).add(np.eye(3)),
-        lambda seed: sm.LSMLProblem.from_labels(np.eye(4), [0, 0, 1, 1], random_state=seed),
-    ],
-)
-def test_seeds_are_checked_before_numpy_sees_them(call, seed):
-    with pytest.raises(ValueError, match="random_state must be an integer"):
-        call(seed)
 
 
 def test_generators_are_seeds():

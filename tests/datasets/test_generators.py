@@ -84,32 +84,6 @@ def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
     assert (datasets.deskew(images) != deskewed).any()
 
 
-@pytest.mark.parametrize(
-    ("make", "arguments", "sentence"),
-    [
-        ("concentric_circles", {"n_circles": 0}, "n_circles must be a positive integer"),
-        ("concentric_circles", {"n_points": 1.5}, "n_points must be a positive integer"),
-        ("concentric_circles", {"radius": -1.0}, "radius must be a finite number of at least 0"),
-        ("zebra_stripes", {"n_stripes": True}, "n_stripes must be a positive integer"),
-        ("zebra_stripes", {"spacing": "a"}, "spacing must be a finite number"),
-        ("zebra_stripes", {"noise": np.nan}, "noise must be a finite number"),
-        ("concentric_rings", {"width": -1}, "width must be a finite number"),
-        ("concentric_rings", {"noise": np.inf}, "noise must be a finite number"),
-        ("noisy_digits", {"share": 16}, "share must be a finite number of at least 0 and at most 1, got 16"),
-        ("noisy_digits", {"amplitude": -1.0}, "amplitude must be a finite number"),
-        *[("reduce", {"X": np.eye(5, 3), "n_components": n}, "cannot keep") for n in (0, 4, 1.5, "a", None, True)],
-        ("reduce", {"X": np.eye(5, 3), "n_components": 2, "mean_norm": np.nan}, "mean_norm must be a finite number"),
-        ("deskew", {"images": np.ones((2, 24))}, "24 pixels are not a square image"),
-        ("deskew", {"images": -np.ones((2, 25))}, "a pixel is -1; expected nonnegative pixels"),
-        ("deskew", {"images": np.full((2, 5, 5), np.nan)}, "NaN"),
-        ("deskew", {"images": np.ones(25)}, "2D array"),
-    ],
-)
-def test_generators_refuse_what_they_cannot_draw(make, arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        getattr(datasets, make)(**arguments)
-
-
 def test_rings_begin_at_radius_1_and_norms_are_those_asked_for():
     X, ring = datasets.concentric_rings(random_state=0)
     radii = np.linalg.norm(X[:, :2], axis=1)

@@ -165,14 +165,3 @@ def test_time_counts_from_the_call(monkeypatch):
         Adapter(max_time=max_time).fit(X, Y)
     assert limits[0] <= 1e-3
     assert limits[1] <= 1e3 - 0.2
-
-
-def test_what_is_wrong_is_said():
-    with pytest.raises(ValueError, match="prior"):
-        Adapter(prior=np.ones((2, 2)), n_candidates=5).fit(X, Y)
-    with pytest.raises(ValueError, match="no row of neighbors"):
-        Adapter().fit(X, np.arange(43))
-    with pytest.raises(ValueError, match="pairs"):
-        Adapter().fit_pairs(X, [0, 1, 2], [True, False, True])
-    with pytest.raises(ValueError, match="strength"):
-        Adapter(strength=0.0).fit(X, Y)

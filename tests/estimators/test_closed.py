@@ -143,26 +143,6 @@ def test_copies_of_an_example_have_no_scale_of_their_own():
 SMALL = np.array([[0.0, 0.0], [0.0, 2.0], [1.0, 0.0], [1.0, 1.0]])
 
 
-@pytest.mark.parametrize(
-    ("fit", "words"),
-    [
-        (lambda: RCA().fit_chunks(SMALL, [0, 0, 1]), "chunks must be 4 integers"),
-        (lambda: RCA().fit_chunks(SMALL, [0.0, 0.0, 1.0, 1.0]), "chunks must be 4 integers"),
-        (lambda: RCA().fit_chunks(SMALL, [0, 0, -2, 1]), "of at least -1"),
-        (lambda: RCA().fit_chunks(SMALL, [0, 1, 2, -1]), "no chunklet has two different members"),
-        (lambda: RCA(ridge=1.0).fit_chunks(SMALL, [0, 0, 1, -1], [1, 0, 1, 1]), "no chunklet has two different"),
-        (lambda: RCA(ridge=0.0).fit_chunks(SMALL, [0, 0, -1, -1]), "1 directions in which no chunklet .* positive rid"),
-        (lambda: RCA(ridge=1e-30).fit_chunks(SMALL, [0, 0, -1, -1]), "pass a larger ridge than 1e-30"),
-        (lambda: LFDA(ridge=0.0).fit(X, np.arange(N)), "vary in 3 directions in which no class does"),
-        (lambda: LFDA().fit(np.full((4, 2), 0.1), [0, 0, 1, 1]), "all 4 examples are equal"),
-        (lambda: LFDA().fit(X, np.zeros(N)), "two classes|one class"),
-    ],
-)
-def test_bad_arguments_are_refused(fit, words):
-    with pytest.raises(ValueError, match=words):
-        fit()
-
-
 @pytest.mark.parametrize("kind", [RCA, LFDA])
 def test_too_few_examples_are_warned_of_without_a_ridge(kind):
     X, y = np.random.default_rng(2).normal(size=(36, 30)), np.arange(36) % 3

@@ -183,31 +183,6 @@ def test_asked_components_are_given_whatever_the_rank():
     np.testing.assert_array_equal(default.transform(X), lmnn.transform(X))
 
 
-TOO_MANY = "n_components=5 is more than the 4 features of X; ask for fewer"
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "words"),
-    [
-        ("LMNN", {"early_stopping": True, "validation_fraction": 0.01}, "classes without examples to learn from"),
-        ("ITML", {"prior": -np.eye(4)}, "prior must be positive definite"),
-        ("ITML", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
-        ("ITML", {"prior": np.triu(np.ones((4, 4)))}, "prior is not symmetric"),
-        ("ITML", {"prior": np.full((4, 4), np.nan)}, "prior contains NaN"),
-        *((name, {"n_components": 5}, TOO_MANY) for name in ("LMNN", "NCA", "LFDA", "FRML")),
-        ("LEGO", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
-        ("FRML", {"init": np.eye(3)}, r"init must have shape \(r, 4\)"),
-        ("NCA", {"init": np.ones((2, 5))}, r"init has shape \(2, 5\); expected at most 4 rows"),
-        ("NCA", {"init": np.ones((2, 4)), "n_components": 3}, r"init has shape \(2, 4\); expected 3 rows"),
-    ],
-)
-def test_arguments_are_refused_by_their_names(name, arguments, words, data):
-    with pytest.raises(ValueError, match=words):
-        getattr(estimators, name)(**arguments).fit(*data)
-    with pytest.raises(ValueError, match="every class has one member only"):
-        LMNN().fit(np.eye(4), ["a", "b", "c", "d"])
-
-
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

@@ -176,51 +176,6 @@ def test_a_tenth_searched_finds_nearly_all_neighbors(rng):
     assert index.counters.examples_searched == 40 * 600
 
 
-@pytest.mark.parametrize(
-    ("do", "words"),
-    [
-        (lambda i: sm.HashIndex([[np.nan]]), "components contains NaN"),
-        (lambda i: sm.HashIndex(np.eye(2), 0), "n_bits must be a positive integer"),
-        (lambda i: sm.HashIndex(np.eye(2), dtype=np.int32), "dtype must be float32 or float64"),
-        (lambda i: sm.HashIndex(np.eye(2), rehash_share=1.5), "rehash_share must be"),
-        (lambda i: i.add(np.zeros((2, 3))), "3 features, and this index has 2"),
-        (lambda i: i.add([[0.0, np.nan]]), "NaN"),
-        (lambda i: i.add([[0.0, 1e300]]), "infinite in float32"),
-        (lambda i: i.add([[0.0, 1.0]], [1]), "id 1 is in the index already"),
-        (lambda i: i.add([[0.0, 1.0], [0.0, 2.0]], [8, 8]), "id 8 is named twice"),
-        (lambda i: i.add([[0.0, 1.0]], [8, 9]), "2 entries"),
-        (lambda i: i.add([[0.0, 1.0]], ["a"]), "list of integers"),
-        (lambda i: i.remove([0, 77]), "id 77 is not in the index"),
-        (lambda i: i.query([0.0], 1), r"must have shape \(2,\)"),
-        (lambda i: i.query([0.0, np.inf], 1), "NaN or infinity"),
-        (lambda i: i.query([0.0, 1.0], 4), "k is 4, but the index has 3 examples"),
-        (lambda i: i.query([0.0, 1.0], 0), "k must be a positive integer"),
-        (lambda i: i.query([0.0, 1.0], 1, share=2.0), "share must be"),
-        (lambda i: i.remove([0, 1, 2]).query([0.0, 1.0], 1), "the index is empty"),
-        (lambda i: i.update(sm.MetricStep(np.zeros(2), np.zeros(3))), r"the factor of this index is \(2, 2\)"),
-        (lambda i: i.update(sm.MetricStep(np.zeros(2), np.array([0, np.nan]))), "step of the metric contains NaN"),
-        (lambda i: i.update(sm.MetricStep(np.array([1e200, 0]), np.ones(2))), "squares would overflow"),
-        (lambda i: i.update(sm.MetricStep(np.array([1e40, 0]), np.array([1e40, 0]))), "squares would overflow"),
-        (lambda i: i.update(sm.MetricStep(["a", "b"], np.ones(2))), "vectors of real numbers"),
-        (lambda i: i.add(np.eye(2), [2**63 - 2, 2**63 - 1]).add(np.eye(2)), "pass ids="),
-        (lambda i: sm.HashIndex(np.eye(2), random_state="a"), "random_state must be"),
-        (lambda i: sm.HashIndex(np.eye(2), random_state=-1), "random_state must be"),
-        (lambda i: sm.HashIndex(np.eye(2), dtype="x"), "dtype must be float32 or float64"),
-        (lambda i: sm.HashIndex([[1e200, 0.0]]), "too large"),
-    ],
-)
-def test_bad_input_gives_sentences(do, words):
-    index = sm.HashIndex(np.eye(2), 8).add([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
-    with pytest.raises(ValueError, match=words):
-        do(index)
-
-
-@pytest.mark.parametrize("value", [(np.zeros(2), np.zeros(2)), None, 3])
-def test_what_is_no_step_is_refused(value):
-    with pytest.raises(TypeError, match="update takes steps"):
-        sm.HashIndex(np.eye(2), 8).update(value)
-
-
 def test_a_bad_step_leaves_those_before_it_untaken_and_lists_are_vectors():
     index = sm.HashIndex(np.eye(2), 8).add([[0.0, 1.0], [1.0, 0.0]])
     good, bad = sm.MetricStep([0.5, 0.0], [1.0, 2.0]), sm.MetricStep(np.array([np.nan, 0.0]), np.ones(2))

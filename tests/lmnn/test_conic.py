@@ -11,7 +11,7 @@ from sdpmetric import bound
 from sdpmetric.core.status import Status
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.program import MARGINS, all_triplets
-from sdpmetric.lmnn.solvers import conic, constraint_generation, factored
+from sdpmetric.lmnn.solvers import conic, constraint_generation
 from sdpmetric.programs import named, to_cvxpy
 from sdpmetric.programs.backend import Backend
 
@@ -56,28 +56,6 @@ def test_a_cost_of_rank_zero_is_proven():
 
 def test_options_reach_the_backend(small):
     assert solve(small.problem, backend_options={"max_iter": 1}).status is not Status.OPTIMAL
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"backend": "NOSUCH"}, ValueError, r"not an installed solver for semidefinite programs.*CLARABEL.*SCS"),
-        ({"backend": "OSQP"}, ValueError, r"not an installed solver for semidefinite programs"),
-        ({"backend": "SCIPY"}, ValueError, r"not an installed solver for semidefinite programs"),
-        ({"backend": 3}, ValueError, r"backend 3 is not an installed solver"),
-        ({"backend_options": "max_iter"}, TypeError, "backend_options must be a mapping"),
-        ({"backend_options": {"no_such_option": 1}}, TypeError, "CLARABEL does not take .*no_such_option"),
-        ({"backend": "SCS", "backend_options": {"no_such_option": 1}}, TypeError, "SCS does not take .*no_such_option"),
-    ],
-)
-def test_bad_options_are_refused_before_any_work(small, monkeypatch, options, error, words):
-    def no_work(*args, **kwargs):
-        raise AssertionError("work was done")
-
-    monkeypatch.setattr(factored, "steps", no_work)
-    monkeypatch.setattr(constraint_generation, "generate", no_work)
-    with pytest.raises(error, match=words):
-        solve(small.problem, **options)
 
 
 def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch):

@@ -56,15 +56,6 @@ def test_a_start_is_kept_and_only_rescaled() -> None:
     assert turned.status is sm.Status.OPTIMAL
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [({"step": "newton"}, "step must be 'polyak' or 'paper'"), ({"check_every": 0}, "check_every must be a positive")],
-)
-def test_bad_options(options: dict, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        sm.solve(standardized("iris", 0.3), solver="subgradient", **options)
-
-
 def algorithm_1(problem: sm.LMNNProblem, iterations: int) -> Iterator[tuple[np.ndarray, float]]:
     """Algorithm 1 line by line, its sets as sets of triplets: the metrics and objectives of every tenth iteration."""
     X, mu, y = np.asarray(problem.X), problem.push_weight, problem.source.labels

@@ -298,38 +298,6 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
     assert stream.n_pairs == 2
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "message"),
-    [
-        *[
-            (make, *row)
-            for make in (sm.POLAStream, sm.KernelPOLAStream)
-            for row in (
-                ({"n_features": 0}, "n_features"),
-                ({"initial_threshold": 0.5}, "initial_threshold"),
-                ({"gamma": 0.0}, "gamma must be positive"),
-                ({"gamma": np.nan}, "gamma"),
-            )
-        ],
-        (sm.KernelPOLAStream, {"kernel": "spline"}, "kernel must be"),
-        (sm.KernelPOLAStream, {"kernel": ["rbf"]}, "kernel must be"),
-        (sm.KernelPOLAStream, {"kernel_params": {"breadth": 2.0}}, "does not take these kernel_params.*breadth"),
-        (sm.KernelPOLAStream, {"kernel": np.dot, "kernel_params": {"gamma": 2.0}}, "does not take these kernel_params"),
-        (sm.KernelPOLAStream, {"kernel_params": 0.3}, "must be a dict"),
-    ],
-)
-def test_bad_parameters(make, options, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(**{"n_features": 2, **options})
-
-
-@pytest.mark.parametrize("kernel", [lambda X, Y: -X @ Y.T, lambda X, Y: np.sum((X[:, None] - Y) ** 2, axis=2)])
-def test_a_kernel_that_is_none_is_refused(kernel, rng) -> None:
-    stream = sm.KernelPOLAStream(2, kernel)
-    with pytest.raises(ValueError, match="not positive semidefinite"):
-        stream.partial_fit(rng.normal(size=(30, 2)), np.arange(30).reshape(15, 2), np.arange(15) % 2 == 0)
-
-
 def test_regret_bound_with_gamma_counts_the_gamma() -> None:
     """Thirty times the same dissimilar pair: short steps lose much more than 2 R times the comparator's objective."""
     problem = sm.POLAProblem([[0.0], [0.3]], [[0, 1]] * 30, [False] * 30)

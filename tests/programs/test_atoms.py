@@ -96,23 +96,3 @@ def test_a_program_in_lifted_distances_has_the_same_optimum_and_fewer_entries(rn
         values.append(program.solve(solver="CLARABEL"))
     assert values[1] == pytest.approx(values[0], rel=1e-5)
     assert entries[1] < 0.8 * entries[0]
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda M, X: sm.squared_distances(M, X, [[0, 9]]), r"pair \[0, 9\] is outside 0..8"),
-        (lambda M, X: sm.squared_distances(M, X, [[-1, 2]]), "outside"),
-        (lambda M, X: sm.squared_distances(M, X, [0, 1]), r"shape \(p, 2\)"),
-        (lambda M, X: sm.squared_distances(M, X, [[0.5, 1.0]]), "integer"),
-        (lambda M, X: sm.squared_distances(M, X[:, :2], [[0, 1]]), r"M must have shape \(2, 2\)"),
-        (lambda M, X: sm.squared_distances(M, X * np.nan, [[0, 1]]), "NaN"),
-        (lambda M, X: sm.triplet_margins(M, X, [[0, 1, 9]]), "outside"),
-        (lambda M, X: sm.triplet_margins(M, X, [[0, 1, 1]]), "twice"),
-        (lambda M, X: sm.metric_variable(0), "positive integer"),
-        (lambda M, X: sm.metric_variable(2.0), "positive integer"),
-    ],
-)
-def test_bad_input_gets_a_sentence(data, call, words):
-    with pytest.raises(ValueError, match=words):
-        call(cp.Variable((3, 3), symmetric=True), data[0])

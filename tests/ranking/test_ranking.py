@@ -102,54 +102,6 @@ def test_a_part_of_a_relation_is_renumbered():
         relation.part(np.arange(3), items)
 
 
-def test_queries_that_cannot_be_ranked_are_refused_or_left_out():
-    with pytest.raises(ValueError, match=r"query 2 has no relevant item \(1 of 5 queries"):
-        sm.Relevance.from_labels([0, 0, 1, 2, 2])
-    with pytest.raises(ValueError, match="no irrelevant item"):
-        sm.Relevance.from_labels([0, 0, 0], unanswerable="exclude")
-    with pytest.raises(ValueError, match="query 1 has no relevant item"):
-        sm.Relevance.from_labels([0, 1], [1, 7])
-    with pytest.raises(ValueError, match="query 0 has no irrelevant item"):
-        sm.Relevance.from_lists([[0, 1, 2], [1]], 3)
-    scores = ranking.evaluate(np.eye(5), sm.Relevance.from_labels([0, 0, 1, 2, 2], unanswerable="exclude"))
-    np.testing.assert_array_equal(scores.queries, [0, 1, 3, 4])
-
-
-@pytest.mark.parametrize(
-    ("call", "match"),
-    [
-        (lambda: ranking.evaluate(np.full((2, 2), np.nan), [0, 1]), "NaN"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1, 1]), "has 5 items, but X has 4"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], np.eye(4)), "not given if the items are"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], components=np.eye(3)), r"shape \(r, 4\)"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], metric=-np.eye(4)), "not positive semidefinite"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], metric=np.eye(4), similarity=np.eye(4)), "at most one"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=(0,)), "positive integers"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1]).precision(5), "not measured"),
-        (lambda: sm.Relevance.from_lists([[0, 9]], 3), "row numbers from 0 to 2"),
-        (lambda: sm.Relevance.from_lists([[0.5]], 3), "row numbers"),
-        (lambda: sm.Relevance.from_lists([[0]], 3, leave_one_out=True), "1 queries and 3 items"),
-        (lambda: sm.Relevance.from_labels([0.0, np.nan]), "NaN"),
-        (lambda: sm.Relevance.from_labels([0, 1], [0], unanswerable="drop"), "'error' or 'exclude'"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=(1.5,)), "sequence of positive integers"),
-        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=3), "sequence of positive integers"),
-        (lambda: ranking.evaluate(1j * np.eye(4), [0, 0, 1, 1]), "real numbers"),
-        (lambda: ranking.evaluate([["a"], ["b"]], [0, 1]), "contains text"),
-        (lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], components=1e200 * np.eye(4)), "overflow"),
-        (lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], similarity=np.eye(4)), "overflow"),
-        (lambda: sm.Relevance.from_lists([[0], [1]], 2.7), "n_items must be a positive integer, got 2.7"),
-        (lambda: sm.Relevance.from_lists([[0], [1]], -1), "n_items must be a positive integer, got -1"),
-        (lambda: sm.Relevance.from_lists(5, 3), "one list of row numbers for each query"),
-        (lambda: sm.Relevance.from_lists([], 3), "no queries"),
-        (lambda: sm.Relevance.from_labels(np.array(["a", 1, "a"], dtype=object)), "no order"),
-        (lambda: sm.Relevance.from_labels(np.array(["a", None, "a"], dtype=object)), "missing"),
-    ],
-)
-def test_bad_input_is_refused_with_a_sentence(call, match):
-    with pytest.raises(ValueError, match=match):
-        call()
-
-
 @pytest.mark.parametrize("power", [-560, -1000, 530, 1000])
 def test_units_change_no_ranking(power):
     X, y = data(3)

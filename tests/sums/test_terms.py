@@ -9,9 +9,6 @@ from cases import N, data, different
 import sdpmetric as sm
 from sdpmetric import terms
 
-FOUR = np.random.default_rng(0).normal(size=(4, 3))
-ANSWERS = ([[0, 1]], [0, 1, 2], [[0.0, 1.0, 2.0]], [[0, 1, 2, 3]])
-
 
 def test_arithmetic():
     pull, push = terms.Pull([[0, 1]]), terms.TripletHinge([[0, 1, 2]])
@@ -36,54 +33,6 @@ def test_weights_of_examples_multiply_those_of_losses(labels):
     assert np.array_equal(term.weights, w[np.asarray(term.triplets)[:, 0]])
     pull = terms.Pull(**({"labels": y} if labels else {"pairs": triplets[:, :2]}), sample_weight=w).bind(X)
     assert np.array_equal(pull.weights, w[np.asarray(pull.pairs)[:, 0]])
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: -1 * terms.Trace(), "trace"),
-        (lambda: terms.Pull([[0, 1]]) * math.nan, "pull"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Pull([[0, 3]])), "pull.*0..2"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Pull([[0, 1]], weights=[-1.0])), "weights of pull"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Pull()), "pairs= or labels="),
-        (lambda: sm.MetricProblem(np.eye(3), terms.TripletHinge([[0, 1, 5]])), "triplet_hinge.*0..2"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.TripletHinge(np.zeros((0, 3), int))), "empty"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.TripletHinge(labels=[0, 0, 1], n_neighbors=3)), "triplet_hinge"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.TripletHinge([[0, 1, 2]], loss="square")), "loss of"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.TripletHinge([[0, 1, 2]], margin=-1)), "margin"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.PairHinge([[0, 1]])), "similar"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.PairHinge([[0, 1]], [2])), "similar"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.PairSoftmax([[0, 1]], weights=[0.0])), "pair_softmax are all 0"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.PairSoftmax([[0, 3]])), "pair_softmax.*0..2"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.LogDet(to=np.zeros((3, 3)))), "log_det"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Frobenius(to=np.eye(2))), "frobenius"),
-        (lambda: sm.MetricProblem(np.eye(3), 0.0 * terms.Trace()), "weight 0"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Trace()).with_weights(trace=0.0), "trace"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Pull([[0, 1]], sample_weight=[1.0])), "sample_weight"),
-        (lambda: sm.MetricProblem(np.eye(3), [terms.Trace()]), "terms"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Trace()).with_weights(push_weight=1.0), "push_weight"),
-        # Answers of people
-        *[
-            (lambda wrong=wrong: terms.odd_one_out(wrong), r"answers must be row numbers of shape \(t, 3\)")
-            for wrong in ANSWERS
-        ],
-        (lambda: sm.MetricProblem(FOUR, terms.TripletHinge([[0, 1, 2]], loss="hard", margin=0.0)), "zero metric satis"),
-        # Tasks and domains
-        (lambda: sm.MetricProblem(FOUR, terms.Pull([[0, 1]]), tasks=[0, 1, 0, 1]), "two tasks"),
-        (lambda: sm.MetricProblem(FOUR, terms.Pull([[0, 2]]), tasks=[0, 1, 0, 1], diagonal=True), "exclude"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Trace(), diagonal=True, bases=np.eye(3)), "exclude"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.Trace(), bases=np.eye(2)), "bases"),
-        (lambda: sm.MetricProblem(np.eye(3), terms.LogDet(), bases=np.eye(3)[:2]), "log_det"),
-        (lambda: sm.MetricProblem(FOUR, terms.Trace(), diagonal=True).certify(np.ones((3, 3))), "domain"),
-        (lambda: sm.MetricProblem(FOUR, terms.Trace(), bases=FOUR).certify(np.ones((3, 3))), "domain"),
-        # Sums without a minimum
-        (lambda: sm.MetricProblem(FOUR, terms.Spread([[0, 1], [1, 2], [2, 3]])), "no minimum"),
-        (lambda: sm.MetricProblem(FOUR, terms.Spread([[0, 1], [1, 2], [2, 3]]) + terms.Pull([[0, 1]])), "2 directions"),
-    ],
-)
-def test_bad_arguments_are_refused_by_a_sentence(make, words):
-    with pytest.raises((TypeError, ValueError), match=words):
-        make()
 
 
 # Constraints on the corners of a simplex: the first holds at 1.21 I and not at I / 4, the second at neither.
