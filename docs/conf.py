@@ -179,9 +179,9 @@ def navigation(docname: str, text: str) -> str:
 
 def as_glossary(text: str) -> str:
     """The glossary's list as terms, which the search finds first."""
-    terms = re.findall(r"^- \[([^\]]+)\]\(([^)]+)\): (.+)$", text, flags=re.MULTILINE)
+    terms = re.findall(r"^- \[([^\]]+)\]\(([^)]+)\): (.+(?:\n  .+)*)$", text, flags=re.MULTILINE)
     entries = "\n".join(
-        f"{term}\n  {meaning} ([more]({link}))\n" for term, link, meaning in terms
+        f"{term}\n  {' '.join(meaning.split())} ([more]({link}))\n" for term, link, meaning in terms
     )
     return f"# Glossary\n\n````{{glossary}}\n{entries}````\n"
 

@@ -1,0 +1,279 @@
+"""Figures of the README and of the pages are those of the stored tables in docs/measured.
+
+A sentence is given with a placeholder for each figure, and each figure as a cell of a stored table, rounded as printed.
+"""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ROOT / "docs" / "measured"
+
+
+def table(page, heading):
+    """Rows of the tables under a heading: dictionaries from the names of the columns to the cells."""
+    text = (MEASURED / f"{page}.md").read_text(encoding="utf-8")
+    section = re.split(r"^## ", text.partition(f"## {heading}\n")[2], flags=re.MULTILINE)[0]
+    assert section, f"{page} has no heading {heading}"
+    rows, names = [], None
+    for line in section.splitlines():
+        if not line.startswith("|"):
+            names = None
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if names is None:
+            names = cells
+        elif not set(line) <= set("|-: "):
+            rows.append([*zip(names, cells, strict=False)])
+    return rows
+
+
+def cell(page, heading, row, column):
+    """The cell of the first row that has all given words in its first cells, in the last column that starts so."""
+    for cells in table(page, heading):
+        values = [value for _, value in cells]
+        if all(word in values for word in row):
+            found = [value for name, value in cells if name == column]
+            if found:
+                return found[-1]
+    raise AssertionError(f"{page}, {heading}: no row {row} with a column {column!r}")
+
+
+def number(text):
+    return float(re.search(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?", text)[0].replace(",", ""))
+
+
+def lmnn(heading, column, *row):
+    return lambda: cell("lmnn", heading, row, column)
+
+
+def methods(heading, column, *row):
+    return lambda: cell("methods", heading, row, column)
+
+
+def letters(column, row):
+    return lambda: cell("lmnn_table1", "letters", (row,), column)
+
+
+def rounded(figure, form):
+    return lambda: format(number(figure()) + 1e-9, form)  # halves go up
+
+
+def exponent(first, last, rows):
+    """The exponent of the seconds between two sizes of MNIST."""
+    ends = [lmnn("The factored solver at scale", "seconds", name) for name in (first, last)]
+    return lambda: format(math.log(number(ends[1]()) / number(ends[0]())) / math.log(rows), ".2f")
+
+
+def percent(figure):
+    return lambda: format(100 * number(figure()), ".2f")
+
+
+def cells_reached():
+    """Cells of LMNN's Table 1 that were measured, and those with at most the paper's error, or two standard errors."""
+    measured = reached = 0
+    for row in table("lmnn_table1", "LMNN, Table 1"):
+        for _, text in row[1:]:
+            if found := re.match(r"([\d.]+)(?: ± ([\d.]+))? \(([\d.]+)\)", text):
+                ours, error, paper = (float(value or 0) for value in found.groups())
+                measured += 1
+                reached += ours <= paper + 2 * error + 1e-9
+    return measured, reached
+
+
+SCALE = "The factored solver at scale"
+README = (
+    ("Euclidean distances | {} % | | |", [letters("test %", "kNN, Euclidean")]),
+    ("LDA | {} % | {} |", [letters("test %", "LDA"), rounded(letters("CPU, s (paper)", "LDA"), ".2f")]),
+    (
+        "NCA, 1,000 of the rows | {} % | {} |",
+        [letters("test %", "NCA"), rounded(letters("CPU, s (paper)", "NCA"), ".1f")],
+    ),
+    (
+        "**LMNN** | **{} %** | {} | within {} % of the optimum",
+        [
+            letters("test %", "LMNN"),
+            rounded(letters("CPU, s (paper)", "LMNN"), ".1f"),
+            percent(letters("gap", "LMNN")),
+        ],
+    ),
+    (
+        "LMNN, up to three passes | {} % | {} |",
+        [
+            letters("test %", "LMNN, multiple passes"),
+            rounded(letters("CPU, s (paper)", "LMNN, multiple passes"), ".1f"),
+        ],
+    ),
+    (
+        "PyLMNN takes {} s and metric-learn more than",
+        [rounded(lmnn("Seconds", "seconds", "letters", "pylmnn"), ".0f")],
+    ),
+    (
+        "other packages for large margin nearest neighbors (LMNN) end {} to {} % above",
+        [
+            lambda: f"{number(lmnn('Peers', 'wine', 'hinge', 'metric-learn')()):.1f}",
+            lambda: f"{number(lmnn('Peers', 'wine', 'hinge', 'mlpack, AMSGrad')()):.0f}",
+        ],
+    ),
+    (
+        "a million rows of 50 features take {} minutes",
+        [lambda: f"{number(lmnn('A million rows', 'seconds, stating included', '1,000,000')()) / 60:.0f}"],
+    ),
+)
+BENCHMARKS = (
+    (
+        "takes sdpmetric {} s; PyLMNN takes {} s, mlpack {} s and metric-learn more than 150 s",
+        [
+            rounded(lmnn(SCALE, "seconds", "letters", "1e-03"), ".1f"),
+            rounded(lmnn("Seconds", "seconds", "letters", "pylmnn"), ".1f"),
+            rounded(lmnn("Seconds", "seconds", "letters", "mlpack:optimizer=lbfgs"), ".0f"),
+        ],
+    ),
+    (
+        "sdpmetric takes {} s, PyLMNN {} s",
+        [
+            rounded(lmnn(SCALE, "seconds", "usps:256"), ".1f"),
+            rounded(lmnn("Seconds", "seconds", "usps", "pylmnn"), ".1f"),
+        ],
+    ),
+    (
+        "MNIST | 60,000 x 164 | 5.4e-4 | {} |",
+        [rounded(lmnn(SCALE, "seconds", "mnist:164", "60000 x 164"), ".1f")],
+    ),
+    (
+        "250,000 x 50 | 3.9e-4 | {} | {} GiB",
+        [
+            rounded(lmnn("A million rows", "seconds, stating included", "250,000"), ".0f"),
+            lambda: X,
+        ],
+    ),
+    (
+        "1,000,000 x 50 | 5.7e-4 | {} | {} GiB",
+        [
+            rounded(lmnn("A million rows", "seconds, stating included", "1,000,000"), ",.0f"),
+            rounded(lmnn("A million rows", "peak, GiB", "1,000,000"), ".1f"),
+        ],
+    ),
+    ("60,000 x 512 | 8.0e-4 | {} |", [rounded(lmnn("Embeddings", "seconds", "60,000"), ".0f")]),
+    ("the seconds grow as $n^{{{}}}$", [exponent("mnist:164:2000", "mnist:164", 30)]),
+    (
+        "125,000, 250,000 and a million rows are {}, {} and {}",
+        [lmnn("A million rows", "exponent of the seconds", rows) for rows in ("125,000", "250,000", "1,000,000")],
+    ),
+    *(
+        (
+            f"{shown} | {{}} s | {{}} s | {{}} s |",
+            [
+                rounded(lmnn("Three solvers on small data", "seconds", data, "0.5", solver), form)
+                for solver, form in zip(("conic", "subgradient", "factored"), forms, strict=True)
+            ],
+        )
+        for shown, data, forms in (
+            ("iris", "iris", (".2f", ".2f", ".2f")),
+            ("wine", "wine", (".1f", ".2f", ".2f")),
+            ("digits, d = 30", "digits30", (".1f", ".2f", ".2f")),
+            ("digits, d = 61", "digits61", (".0f", ".1f", ".2f")),
+        )
+    ),
+    *(
+        (
+            f"{shown} | {{}} | {{}} | {{}} |",
+            [lmnn("Peers", data, "hinge", solver) for data in ("iris", "wine", "digits, d = 30")],
+        )
+        for shown, solver in (
+            ("sdpmetric, target gap 1e-3", "factored, target gap 1e-3"),
+            ("metric-learn 0.7", "metric-learn"),
+            ("PyLMNN 1.6.4", "PyLMNN"),
+            ("mlpack 4.8, L-BFGS", "mlpack, L-BFGS"),
+            ("mlpack 4.8, AMSGrad", "mlpack, AMSGrad"),
+        )
+    ),
+)
+ADAPTERS = tuple(
+    (
+        f"{what} | {{}} | {{}} | {{}} | {{}} | {{}} | {{}} |",
+        [
+            methods("Adapters on embeddings", "as they are", what),
+            methods("Adapters on embeddings", "`LMNN()`", what),
+            methods("Adapters on embeddings", "`Adapter()`", what),
+            lambda what=what: dict(first_seconds(what))["first"],
+            methods("Adapters on embeddings", "contrastive, best of grid", what),
+            methods("Adapters on embeddings", "seconds", what),
+        ],
+    )
+    for what in (
+        "5 labels per class",
+        "50 labels per class",
+        "all 10,003 labels",
+        "1,500 comparisons",
+        "5,000 comparisons",
+    )
+)
+
+
+def first_seconds(what):
+    row = next(row for row in table("methods", "Adapters on embeddings") if row[0][1] == what)
+    return [("first", next(value for name, value in row if name == "seconds"))]
+
+
+OTHERS = (
+    ("docs/index.md", "other packages end {} to {} % above a proven bound", README[6][1]),
+    (
+        "docs/which_estimator.md",
+        "60,000 x 164 in {} s, 250,000 x 50 in {} s, a million x 50 in {} minutes | 60,000 x 512 in {} s",
+        [
+            rounded(lmnn(SCALE, "seconds", "mnist:164", "60000 x 164"), ".0f"),
+            rounded(lmnn("A million rows", "seconds, stating included", "250,000"), ".0f"),
+            *README[7][1],
+            rounded(lmnn("Embeddings", "seconds", "60,000"), ".0f"),
+        ],
+    ),
+    (
+        "docs/adapters.md",
+        "raised recall from {} to {} % where queries were rotated at random, and from {} to {} %",
+        [
+            methods("Maps of queries", column, row)
+            for row in ("rotated at random", "as they are")
+            for column in ("no map", "5,000")
+        ],
+    ),
+    (
+        "docs/reproductions.md",
+        "{} measured: {} lower or within two standard errors",
+        [lambda: str(cells_reached()[0]), lambda: str(cells_reached()[1])],
+    ),
+    (
+        "docs/useless_optima.md",
+        "falls by up to {} points below that of the raw features",
+        [
+            lambda: format(
+                max(
+                    100 * (number(dict(row)["raw"]) - number(dict(row)["LMNN, ridge 0"]))
+                    for row in table("methods", "Few examples, many features")
+                ),
+                ".0f",
+            )
+        ],
+    ),
+    (
+        "docs/decisions.md",
+        "failed in at most {} of 1,000 draws",
+        [lambda: str(max(int(dict(row)["violations"]) for row in table("guarantees", "Thresholds")[:28]))],
+    ),
+)
+FIGURES = [
+    *(("README.md", *figure) for figure in README),
+    *(("docs/benchmarks.md", *figure) for figure in BENCHMARKS),
+    *(("docs/adapters.md", *figure) for figure in ADAPTERS),
+    *OTHERS,
+]
+
+
+@pytest.mark.parametrize(("page", "sentence", "figures"), FIGURES, ids=lambda value: str(value)[:40])
+def test_a_figure_is_that_of_its_table(page, sentence, figures):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    expected = sentence.format(*(figure() for figure in figures))
+    assert expected in text, f"{page} should say: {expected}"
