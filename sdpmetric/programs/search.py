@@ -59,6 +59,7 @@ class Search:
     margin: float | None = None  # By how much each right-hand side may change without making the program feasible
     reasons: dict[str, str] = field(default_factory=dict)
     status: str = ""
+    bounded: bool = False  # Whether a solver says that the program has points and multipliers
     estimate: float = math.nan  # Of the optimum, by the first answer whose two objectives agree
 
     @property
@@ -81,17 +82,16 @@ class Search:
     def run(self, radius: float | None) -> bool:
         """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
         scaled, units = self.program.equilibrated()
-        cones = self.program.cones
+        cones, own = self.program.cones, (self.program, Units.none(self.program))
         linear = cones.linear == cones.size
-        regular = linear and not self.program.P.nnz  # regularization harms linear programs less than rounding
-        choices = [(scaled, units), (self.program, Units.none(self.program))]
-        if len(cones.soc + cones.psd):
-            choices.reverse()  # their dimensions have units already
-        for number, (program, scale) in enumerate([*choices, choices[0]]):
+        attempts = [(scaled, units, False), (*own, bool(cones.psd)), (scaled, units, True), (*own, False)]
+        for number, (program, scale, accurate) in enumerate(attempts if cones.psd else attempts[:3]):
             poor = self.lower == -math.inf or OPTIONS.poor < self.width < math.inf or bool(cones.psd)
             if self.wide and not self.contradictory and ((poor and remaining() > 0.0) or number == 0):
-                self.solver = replace(self.solver, accurate=(number < 2) != regular)
+                self.solver = replace(self.solver, accurate=accurate)
                 self._explore(program, scale, linear)
+        if self.wide and not self.contradictory and not self.bounded and remaining() > 0.0:
+            self._decided(scaled, units, "infeasible, unbounded")
         if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
             far = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
             return self._assume(scaled, units, far)
@@ -105,7 +105,7 @@ class Search:
 
     def _explore(self, program: ConeProgram, units: Units, linear: bool) -> None:
         """The bounds of one answer, then of answers with margins."""
-        answer = ask(program, self.solver)
+        answer, self.estimate = ask(program, self.solver), math.nan
         if isinstance(answer, Answer):
             self.status = answer.status
             above, below = self._bounds(program, units, answer)
@@ -115,13 +115,12 @@ class Search:
             for side in self.sides:
                 self.reasons.setdefault(side, answer)
             above = below = Bound(math.nan, answer, np.ones(program.cones.size))
-        bounded = self._on_faces(program, units, answer) if linear and isinstance(answer, Answer) else False
-        if not linear:
+        if linear and isinstance(answer, Answer):
+            self._on_faces(program, units, answer)
+        elif not linear:
             for side, bound in (("upper", above), ("lower", below)):
                 if self._open(side):
                     self._inward(program, units, answer, side, bound)
-        if not bounded and remaining() > 0.0:
-            self._decided(program, units, "infeasible, unbounded")
 
     def _bounds(self, program: ConeProgram, units: Units, answer: Answer) -> tuple[Bound, Bound]:
         """Those of one answer, both sides."""
@@ -144,26 +143,21 @@ class Search:
                 self._below(program, units, x, z, box=box)
         return above, below
 
-    def _on_faces(self, program: ConeProgram, units: Units, answer: Answer) -> bool:
-        """Bounds on the faces of the feasible sets of linear constraints; whether both sets have points."""
-        zero, rows, feasible = program.cones.zero, np.arange(program.cones.size), True
-        if self._open("upper"):
-            inner = interior(program, self.solver)
-            feasible = inner is not None
-            if inner is not None:
-                point, strict = inner[0], inner[1] > 0.5
-                face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
-                for near in self._answers(face, answer, "upper"):
-                    self._mix_points(face, units, near.x, point)
-        if self._open("lower"):
-            dual = dual_interior(program, self.solver)
-            feasible = feasible and dual is not None
-            if dual is not None:
-                used = rows[dual[2] > 0.5]
-                part, inside = program.of_rows(used, zero), Answer(dual[1], dual[0][used], "")
-                for near in self._answers(part, replace(answer, z=answer.z[used]), "lower"):
-                    self._mix_multipliers(part, units, near, inside, rows=used)
-        return feasible
+    def _on_faces(self, program: ConeProgram, units: Units, answer: Answer) -> None:
+        """Bounds on the faces of the feasible sets of linear constraints."""
+        zero, rows = program.cones.zero, np.arange(program.cones.size)
+        if self._open("upper") and (inner := interior(program, self.solver)) is not None:
+            point, strict = inner[0], inner[1] > 0.5
+            face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
+            self.bounded = self.lower > -math.inf
+            for near in self._answers(face, answer, "upper"):
+                self._mix_points(face, units, near.x, point)
+        if self._open("lower") and (dual := dual_interior(program, self.solver)) is not None:
+            used = rows[dual[2] > 0.5]
+            part, inside = program.of_rows(used, zero), Answer(dual[1], dual[0][used], "")
+            self.bounded = True
+            for near in self._answers(part, replace(answer, z=answer.z[used]), "lower"):
+                self._mix_multipliers(part, units, near, inside, rows=used)
 
     def _answers(self, program: ConeProgram, answer: Answer, side: str) -> Iterator[Answer]:
         """An answer, and if that is not enough that of a solver."""
@@ -173,12 +167,12 @@ class Search:
 
     def _inward(self, program: ConeProgram, units: Units, answer: Answer | str, side: str, bound: Bound) -> None:
         """Solve with the cones of one side moved inward where rows lack something, and mix with the answer without."""
-        missing = np.zeros(program.cones.size) + bound.missing
+        move = missing = np.zeros(program.cones.size) + bound.missing
         for shift in OPTIONS.shifts if missing.any() else ():
-            move = np.where(missing > 0.0, np.clip(4.0 * missing, shift, OPTIONS.largest_shift), 0.0)
+            move = np.where(missing > 0.0, np.clip(4.0 * np.maximum(missing, move), shift, OPTIONS.largest_shift), 0.0)
             moved = ask(program, self.solver, *((move, 0.0) if side == "upper" else (0.0, move)))
             if not isinstance(moved, Answer):
-                missing = np.ones(program.cones.size) * shift
+                missing = np.full(program.cones.size, shift)
                 continue
             above, below = self._bounds(program, units, moved)
             bound = above if side == "upper" else below
@@ -187,8 +181,7 @@ class Search:
                     self._mix_points(program, units, answer.x, moved.x)
                 elif isinstance(answer, Answer):
                     self._mix_multipliers(program, units, answer, moved, weighted=bound.weighted)
-                return
-            if not np.any(bound.missing) or not self._open(side):
+            if not bound.why or not np.any(bound.missing) or "infeasible" in moved.status.lower():
                 return
             missing = np.maximum(missing, bound.missing)
 
