@@ -147,7 +147,7 @@ BENCHMARKS = (
         "250,000 x 50 | 3.9e-4 | {} | {} GiB",
         [
             rounded(lmnn("A million rows", "seconds, stating included", "250,000"), ".0f"),
-            lambda: X,
+            rounded(lmnn("A million rows", "peak, GiB", "250,000"), ".1f"),
         ],
     ),
     (
