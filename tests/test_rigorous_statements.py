@@ -18,7 +18,7 @@ from exact import (
 import sdpmetric as sm
 from sdpmetric import LMNNProblem
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.lmnn import pull
+from sdpmetric.lmnn import cone
 from sdpmetric.lmnn.triplets.margins import inactive_beyond
 
 
@@ -61,12 +61,12 @@ def test_null_directions_are_decided_exactly():
     X = np.column_stack([A, A[:, 0] + 2 * A[:, 1], 1.0 * (y == 0)])
     problem = LMNNProblem.from_labels(X, y, 2, 0.5)
     solution = sm.solve(problem, tol=1e-4)
-    assert problem.cone.weakness is None
+    assert problem.cones[0].weakness is None
     assert solution.relative_gap <= 1e-4
     assert solution.lower_bound > 0.0
     assert solution.lower_bound <= exact_objective(problem, solution.components) <= solution.objective
     blurred = LMNNProblem.from_labels(X + 1e-14 * rng.normal(size=X.shape), y, 2, 0.5)
-    assert blurred.cone.weakness is not None
+    assert blurred.cones[0].weakness is not None
     assert blurred.certify(solution.components, dual=solution.dual).lower_bound <= exact_objective(
         blurred, solution.components
     )
@@ -78,8 +78,8 @@ def test_a_ridge_on_too_many_dependent_features_says_why_it_proves_nothing(monke
     problem = LMNNProblem.from_labels(np.column_stack([A, A @ rng.normal(size=(3, 4))]), y, 1, 0.5, ridge=0.1)
     solution = sm.solve(problem, tol=1e-4)
     assert solution.status.ok
-    assert problem.cone.weakness is None
-    monkeypatch.setattr(pull, "COMPLEMENT", 6)
+    assert problem.cones[0].weakness is None
+    monkeypatch.setattr(cone, "MAX_COMPLEMENT", 6)
     reweighted = problem.with_weights(push_weight=0.4)
     certificate = reweighted.certify(solution.components, dual=solution.dual)
     assert certificate.lower_bound == 0.0
@@ -97,7 +97,7 @@ def test_triplets_that_the_search_leaves_out_are_inactive(method, family, rng):
         L = rng.normal(size=(min(2, d), d)) * size / np.maximum(np.abs(X.astype(float) - X[0]).max(axis=0), 1e-300)
         images = Images.of(problem.X, problem.centered, L.T)
         candidates = set()
-        for block in problem.push.near(images.points, widen=inactive_beyond(images)):
+        for block in problem.push.candidate_blocks(images.points, widen=inactive_beyond(images)):
             candidates |= set(zip(block.anchors[block.rows].tolist(), block.impostors.tolist(), strict=True))
         D = Distances(np.asarray(X, dtype=np.float64), L)
         for i, j in zip(*map(np.ndarray.tolist, problem.target_pairs), strict=True):

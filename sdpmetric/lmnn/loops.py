@@ -18,62 +18,64 @@ TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
 
 
 @loop(fastmath=FAST)
-def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], limit: float) -> bool:
+def _any_within(values: NDArray[np.floating], limits_of_values: NDArray[np.floating], limit: float) -> bool:
     """Whether any value is at or below its ceiling or the limit; without a branch, so it is vectorized."""
     count = np.float32(0.0)
     for j in range(len(values)):
-        count += np.float32(1.0) if values[j] <= max(ceilings[j], limit) else np.float32(0.0)
+        count += np.float32(1.0) if values[j] <= max(limits_of_values[j], limit) else np.float32(0.0)
     return bool(count > 0.0)
 
 
 @loop(nogil=True, fastmath=FAST)
 def scan_tiles(
-    left: NDArray[np.floating],
+    row_factors: NDArray[np.floating],
     tiles: NDArray[np.floating],
-    limits: NDArray[np.floating],
-    ceilings: NDArray[np.floating],
-    own: NDArray[np.int64],
-    both: bool,
+    row_limits: NDArray[np.floating],
+    column_limits: NDArray[np.floating],
+    class_bounds: NDArray[np.int64],
+    symmetric: bool,
     tops: NDArray[np.int64],
     state: NDArray[np.int64],
     pairs: IndexArray,
 ) -> None:
-    """Scan the tiles with the first rows `tops` of ``D = left @ tiles`` for entries at or below their limit.
+    """Scan the tiles with the first rows `tops` of ``D = row_factors @ tiles`` for entries at or below their limit.
 
-    Row k of D belongs to columns ``own[k, 0]`` to ``own[k, 1]``, which are left out. Where ``both``, rows and columns
-    are the same points: only columns from ``own[k, 1]`` on are looked at, and an entry at or below the ceiling of its
-    column is listed as the pair (column, row) too. Starts at task ``state[0]``, stops early when `pairs` might
-    overflow, and leaves the next task and the number of pairs in `state`.
+    Columns ``class_bounds[k, 0]`` to ``class_bounds[k, 1]`` are of the class of row k and left out. Where rows and
+    columns are the same points, in a `symmetric` search, only columns behind these are scanned, and an entry at or
+    below the limit of its column is listed as the pair (column, row) too.
+    Starts at task ``state[0]``,
+    stops early when `pairs` might overflow, and leaves the next task and the number of pairs in `state`.
     """
-    n_tiles, width, n = len(tiles), tiles.shape[2], len(ceilings)
+    n_tiles, width, n = len(tiles), tiles.shape[2], len(column_limits)
     height = TILE_ROWS
-    D = np.empty((height, width), dtype=left.dtype)
+    D = np.empty((height, width), dtype=row_factors.dtype)
     task, used = state[0], 0
     while task < len(tops) * n_tiles and used + 2 * height * width <= len(pairs):
         top, first = tops[task // n_tiles], task % n_tiles * width
         task += 1
-        rows, last = min(height, len(left) - top), min(first + width, n)
-        inside = own[top, 0] == own[top + rows - 1, 0] and first >= own[top, 0] and last <= own[top, 1]
-        if inside or (both and last <= own[top, 1]):
+        rows, last = min(height, len(row_factors) - top), min(first + width, n)
+        class_first, class_last = class_bounds[top, 0], class_bounds[top, 1]
+        inside = class_first == class_bounds[top + rows - 1, 0] and first >= class_first and last <= class_last
+        if inside or (symmetric and last <= class_last):
             continue
-        np.dot(left[top : top + rows], tiles[first // width], D[:rows])
+        np.dot(row_factors[top : top + rows], tiles[first // width], D[:rows])
         for k in range(rows):
-            row, limit = top + k, limits[top + k]
-            for part in range(2):
-                if part == 0:
-                    start, stop = first, 0 if both else min(last, own[row, 0])
+            row, limit = top + k, row_limits[top + k]
+            for side in range(2):
+                if side == 0:
+                    start, stop = first, 0 if symmetric else min(last, class_bounds[row, 0])
                 else:
-                    start, stop = max(first, own[row, 1]), last
+                    start, stop = max(first, class_bounds[row, 1]), last
                 for low in range(start, stop, CHUNK):
                     high = min(low + CHUNK, stop)
-                    if not _any_within(D[k, low - first : high - first], ceilings[low:high], limit):
+                    if not _any_within(D[k, low - first : high - first], column_limits[low:high], limit):
                         continue
                     for j in range(low, high):
                         distance = D[k, j - first]
                         if distance <= limit:
                             pairs[used, 0], pairs[used, 1] = row, j
                             used += 1
-                        if both and distance <= ceilings[j]:
+                        if symmetric and distance <= column_limits[j]:
                             pairs[used, 0], pairs[used, 1] = j, row
                             used += 1
     state[0], state[1] = task, used
@@ -93,7 +95,7 @@ def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
 def hinge_slopes(
     Z: NDArray[np.floating],
     anchors: IndexArray,
-    near: FloatArray,
+    target_D: FloatArray,
     indptr: NDArray[np.int64],
     impostors: IndexArray,
     weights: FloatArray | None,
@@ -106,18 +108,18 @@ def hinge_slopes(
 ) -> None:
     """Slope of every triplet's loss in rows `begin` to `end` (rows of `slopes` are candidate pairs, columns targets).
 
-    `near` holds the squared distances to the target neighbors of each row, padded at the end with -1.
+    `target_D` holds the squared distances to the target neighbors of each row, padded at the end with -1.
 
     The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
     """
-    K = near.shape[1]
+    K = target_D.shape[1]
     total = slope = square = active = 0.0
     for r in range(begin, end):
         if indptr[r] == indptr[r + 1]:
             continue
         i = anchors[r]
         size = 0
-        while size < K and near[r, size] >= 0.0:
+        while size < K and target_D[r, size] >= 0.0:
             size += 1
         for p in range(indptr[r], indptr[r + 1]):
             dP = distance(Z, i, impostors[p])
@@ -127,7 +129,7 @@ def hinge_slopes(
             for j in range(K):
                 slopes[p, j] = 0.0
             for j in range(size):
-                u = 1.0 + near[r, j] - dP
+                u = 1.0 + target_D[r, j] - dP
                 if u > 0.0:
                     a = w * _loss(u, gamma, squared)[1]
                     slopes[p, j] = a
@@ -213,8 +215,8 @@ def largest_hinges(
     P: FloatArray,
     errors: FloatArray,
     anchors: IndexArray,
-    near: FloatArray,
-    highest: FloatArray,
+    target_D: FloatArray,
+    target_D_above: FloatArray,
     indptr: NDArray[np.int64],
     impostors: IndexArray,
     weights: FloatArray | None,
@@ -227,23 +229,23 @@ def largest_hinges(
 ) -> None:
     """The largest possible sum of hinges of rows `begin` to `end` of candidates, and how many hinges are positive.
 
-    `near` holds computed squared distances to the target neighbors and `highest` upper bounds of the exact ones, both
-    padded with -1. Sums are rounded to nearest.
+    `target_D` holds computed squared distances to the target neighbors and `target_D_above` upper bounds of the exact
+    ones, both padded with -1. Sums are rounded to nearest.
     """
     for r in range(begin, end):
         i, total, count = anchors[r], 0.0, 0
         for p in range(indptr[r], indptr[r + 1]):
             d = distance(P, i, impostors[p])
-            least, _ = length_bounds(math.sqrt(d), g, errors[i] + errors[impostors[p]])
+            smallest, _ = length_bounds(math.sqrt(d), g, errors[i] + errors[impostors[p]])
             w = 1.0
             if weights is not None:
                 w = weights[p]
-            for j in range(near.shape[1]):
-                if near[r, j] < 0.0:
+            for j in range(target_D.shape[1]):
+                if target_D[r, j] < 0.0:
                     break
-                u = (1.0 + highest[r, j]) * (1.0 + SQUARE_ERROR) - least
+                u = (1.0 + target_D_above[r, j]) * (1.0 + SQUARE_ERROR) - smallest
                 if u > 0.0:
                     total += w * (u * u if squared else u)
-                if w > 0.0 and 1.0 + near[r, j] - d > 0.0:
+                if w > 0.0 and 1.0 + target_D[r, j] - d > 0.0:
                     count += 1
         losses[r], active[r] = total, count

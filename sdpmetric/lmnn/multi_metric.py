@@ -120,21 +120,6 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         return self.tied.centered
 
     @property
-    def classes(self) -> NDArray[np.generic] | None:
-        """Sorted class labels."""
-        return self.tied.classes
-
-    @property
-    def push_weight(self) -> float:
-        """``mu``, the weight of the hinges."""
-        return self.tied.push_weight
-
-    @property
-    def ridge(self) -> float:
-        """Weight of the traces."""
-        return self.tied.ridge
-
-    @property
     def source(self) -> LabeledTriplets:
         """All triplets."""
         assert isinstance(self.tied.source, LabeledTriplets)

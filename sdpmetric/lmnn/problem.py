@@ -1,4 +1,9 @@
-"""Large margin nearest neighbor (LMNN) with one metric or several: the statement, its objective, its certificate."""
+"""Large margin nearest neighbor (LMNN) with one metric or several: the statement, its objective, its certificate.
+
+Over PSD matrices M it minimizes ``<C, M> + mu sum_t w_t h(1 - <B_t, M>)``, with C the pull cost
+(`sdpmetric.lmnn.pull`), hinges over triplets t (`sdpmetric.lmnn.push`), and ``<B_t, M> = D_M(i, l) - D_M(i, j)``. What
+multipliers of the hinges prove is in `sdpmetric.lmnn.bound`, and where dual slacks are PSD in `sdpmetric.lmnn.cone`.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +33,17 @@ from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
-from sdpmetric.lmnn import proof as lmnn_proof
-from sdpmetric.lmnn.pull import DualCone, PullCost, QuadraticCone
-from sdpmetric.lmnn.push import DualCandidate, Push, PushSums, joined
+from sdpmetric.lmnn import proof
+from sdpmetric.lmnn.bound import DualCandidate, PushSums
+from sdpmetric.lmnn.cone import DualCone, QuadraticCone
+from sdpmetric.lmnn.pull import PullCost
+from sdpmetric.lmnn.push import Push, concatenated
 from sdpmetric.lmnn.readable import MAX_TRIPLETS, equation
-from sdpmetric.lmnn.triplets.impostors import SearchMethod, only_part
+from sdpmetric.lmnn.triplets.impostors import SearchMethod, searching
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
-from sdpmetric.lmnn.triplets.margins import unit_hinges, with_rest
+from sdpmetric.lmnn.triplets.margins import with_rest
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
+from sdpmetric.lmnn.triplets.unit_hinges import are_unit_hinges_of
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums.problem import MetricProblem
@@ -59,43 +67,45 @@ class LargeMarginProblem(Problem):
     on `points`: the data in coordinates that whiten the cost of each metric, one after the other.
     """
 
-    frobenius: float = 0.0  # weight of half the squared Frobenius norm; only one metric may have it
-
     if TYPE_CHECKING:
-
-        @property
-        def classes(self) -> NDArray[np.generic] | None:
-            """Sorted class labels, for a problem made from labels."""
-
-        @property
-        def source(self) -> TripletSource:
-            """The triplets, listed or implied by labels."""
-
-        @property
-        def push_weight(self) -> float:
-            """``mu``, in [0, 1]."""
-
-        @property
-        def ridge(self) -> float:
-            """Weight of the traces."""
-
-        @property
-        def push(self) -> Push:
-            """The hinges of the objective."""
 
         @property
         def tied(self) -> LMNNProblem:
             """The same problem with a single metric."""
 
+        @property
+        def push(self) -> Push:
+            """The hinges of the objective."""
+
+    @property
+    def classes(self) -> NDArray[np.generic] | None:
+        """Sorted class labels, for a problem made from labels."""
+        return self.tied.classes
+
+    @property
+    def push_weight(self) -> float:
+        """``mu``, in [0, 1]."""
+        return self.tied.push_weight
+
+    @property
+    def ridge(self) -> float:
+        """Weight of the traces."""
+        return self.tied.ridge
+
+    @property
+    def frobenius(self) -> float:
+        """Weight of half the squared Frobenius norm; only one metric may have it."""
+        return self.tied.frobenius
+
     @property
     def weights(self) -> tuple[str, ...]:
         """See `Problem.weights`."""
-        return ("push_weight", "ridge")
+        return ("push_weight", "ridge", "frobenius") if self.frobenius else ("push_weight", "ridge")
 
     @property
     def title(self) -> str:
         """What certificates are proofs of."""
-        return "LMNN"
+        return "LMNN with a Frobenius term" if self.frobenius else "LMNN"
 
     @property
     def squared(self) -> bool:
@@ -110,7 +120,7 @@ class LargeMarginProblem(Problem):
     @cached
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs of the pull term, each once."""
-        return self.source.target_pairs()
+        return self.push.source.target_pairs()
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
@@ -119,7 +129,7 @@ class LargeMarginProblem(Problem):
         frobenius = f", Frobenius term {self.frobenius:g}" if self.frobenius else ""
         return (
             f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features"
-            f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
+            f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.push.source.size:,} triplets; "
             f"push weight {self.push_weight:g}, {'squared hinge' if self.squared else 'hinge'}{ridge}{frobenius}"
         )
 
@@ -162,7 +172,7 @@ class LargeMarginProblem(Problem):
         """
         from sdpmetric.lmnn.program import all_triplets  # that module needs this one
 
-        return equation(self, all_triplets(self) if 0 < self.source.size <= MAX_TRIPLETS else None)
+        return equation(self, all_triplets(self) if 0 < self.push.source.size <= MAX_TRIPLETS else None)
 
     def _repr_html_(self) -> str:
         return f"{super()._repr_html_()}$${self.to_latex()}$$"
@@ -181,15 +191,15 @@ class LargeMarginProblem(Problem):
 
     def embed(self, components: FloatArray) -> FloatArray:
         """All examples under each metric, centered, (c n, r), float64."""
-        return joined([self.centered @ L.T for L in self.stack(components)])
+        return concatenated([self.centered @ L.T for L in self.stack(components)])
 
     def cost(self, components: FloatArray, Z: FloatArray, among: IndexArray | None = None) -> float:
         """The linear part of the objective, pull and traces; of some anchors their share."""
-        pairs, scales, share = self.push.place(*self.target_pairs), self._pull_scales, 1.0
+        (first, second), scales, share = self.push.point_pairs(*self.target_pairs), self._pull_scales, 1.0
         if among is not None:
-            own, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
-            pairs, scales = (pairs[0][own], pairs[1][own]), scales[own]
-        return float(distances(Z, *pairs) @ scales) + share * self.ridge * float(np.sum(components**2))
+            member, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
+            first, second, scales = first[member], second[member], scales[member]
+        return float(distances(Z, first, second) @ scales) + share * self.ridge * float(np.sum(components**2))
 
     def squared_norm(self, components: FloatArray) -> float:
         """``1/2 ||L^T L||_F^2``, which `frobenius` multiplies."""
@@ -203,8 +213,8 @@ class LargeMarginProblem(Problem):
 
     def partial_objective(self, Z: FloatArray, components: FloatArray, among: IndexArray) -> float:
         """The part of the objective that belongs to the given anchors, at embedded points Z."""
-        linear = self.cost(components, Z, among) + self.push_weight * self.push.loss(Z, among)
-        return linear + self.frobenius * self.squared_norm(components) * len(among) / len(self.X)
+        without_norm = self.cost(components, Z, among) + self.push_weight * self.push.loss(Z, among)
+        return without_norm + self.frobenius * self.squared_norm(components) * len(among) / len(self.X)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
         """The objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
@@ -217,26 +227,26 @@ class LargeMarginProblem(Problem):
     @cached
     def _pull_scales(self) -> FloatArray:
         """What a unit of distance of each target pair costs."""
-        w = self.source.target_weights()
+        w = self.push.source.target_weights()
         return (1 - self.push_weight) * (np.ones(len(self.target_pairs[0])) if w is None else w)
 
     @cached
     def pull_costs(self) -> list[PullCost]:
         """The linear cost of each metric."""
         first, second = self.target_pairs
-        regions, w = self.push.regions[second], self.source.target_weights()
-        made = vars(self).get("_whitenings", [None] * self.n_regions)
-        own = [regions == region for region in range(self.n_regions)]
-        return [
-            PullCost(
-                self.centered, first[o], second[o], 1 - self.push_weight, self.ridge, None if w is None else w[o], known
-            )
-            for o, known in zip(own, made, strict=True)
-        ]
+        regions, w, X = self.push.regions[second], self.push.source.target_weights(), self.centered
+        whitenings = vars(self).get("_whitenings", [None] * self.n_regions)
+        costs = []
+        for region, whitening in enumerate(whitenings):
+            m = regions == region
+            pair_weights = None if w is None else w[m]
+            cost = PullCost(X, first[m], second[m], 1 - self.push_weight, self.ridge, pair_weights, whitening)
+            costs.append(cost)
+        return costs
 
     def __getstate__(self) -> dict[str, object]:
         """The fields, and the coordinates, which all workers on the problem share; the rest is computed again."""
-        state = {part.name: getattr(self, part.name) for part in fields(self)}
+        state = {f.name: getattr(self, f.name) for f in fields(self)}
         if {"pull_costs", "_whitenings"} & vars(self).keys():
             state["_whitenings"] = [cost.coordinates for cost in self.pull_costs]
         return state
@@ -245,13 +255,13 @@ class LargeMarginProblem(Problem):
     def points(self) -> FloatArray:
         """The data in the coordinates that whiten each cost, (c n, rank), padded with zeros to one rank."""
         rank = max(cost.coordinates.rank for cost in self.pull_costs)
-        parts = [np.ascontiguousarray(self.centered @ cost.coordinates.range) for cost in self.pull_costs]
-        return joined([P if P.shape[1] == rank else np.pad(P, ((0, 0), (0, rank - P.shape[1]))) for P in parts])
+        blocks = [np.ascontiguousarray(self.centered @ cost.coordinates.range) for cost in self.pull_costs]
+        return concatenated([P if P.shape[1] == rank else np.pad(P, ((0, 0), (0, rank - P.shape[1]))) for P in blocks])
 
     @property
     def null_groups(self) -> IndexArray:
         """Groups of examples that agree in the null space of each pull cost, (c n,); see `PullCost.null_groups`."""
-        return joined([cost.null_groups for cost in self.pull_costs])
+        return concatenated([cost.null_groups for cost in self.pull_costs])
 
     @property
     def null_dimension(self) -> int:
@@ -259,16 +269,21 @@ class LargeMarginProblem(Problem):
         return sum(cost.coordinates.null.shape[1] for cost in self.pull_costs)
 
     def candidates(
-        self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None, most: float = math.inf
+        self,
+        Z: NDArray[np.floating],
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        max_pairs: float = math.inf,
     ) -> Candidates:
         """Search exhaustively for the triplets that can cost anything near the metrics; see `Push.candidates`."""
-        return self.push.candidates(Z, self.null_groups, widen=widen, among=among, most=most)
+        return self.push.candidates(Z, self.null_groups, widen=widen, among=among, max_pairs=max_pairs)
 
     def whitened(self, components: FloatArray) -> FloatArray:
         """Factors on `points`, (c, r, rank), of components."""
         rank, costs = self.points.shape[1], self.pull_costs
-        parts = [cost.whitened(L) for cost, L in zip(costs, self.stack(components), strict=True)]
-        return np.stack([np.pad(part, ((0, 0), (0, rank - part.shape[1]))) for part in parts])
+        factors = [cost.whitened(L) for cost, L in zip(costs, self.stack(components), strict=True)]
+        return np.stack([np.pad(F, ((0, 0), (0, rank - F.shape[1]))) for F in factors])
 
     def lift(self, factors: FloatArray) -> FloatArray:
         """Components in the data's own coordinates from factors on `points`.
@@ -276,16 +291,17 @@ class LargeMarginProblem(Problem):
         Null directions of the costs are added, scaled so that impostors of other groups lose their hinges.
         """
         costs = self.pull_costs
-        ranks = [cost.coordinates.rank for cost in costs]
-        parts = [
-            L[:, :rank] @ cost.coordinates.range.T
-            for cost, rank, L in zip(costs, ranks, self.stack(factors), strict=True)
+        components = [
+            F[:, : cost.coordinates.rank] @ cost.coordinates.range.T
+            for cost, F in zip(costs, self.stack(factors), strict=True)
         ]
         if self.push_weight and self.null_dimension:
-            Z = self.embed(psd.stack(parts))
-            furthest = float(distances(Z, *self.push.place(*self.target_pairs)).max(initial=0.0))
-            parts = [np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)]
-        return self.squeeze(psd.stack(parts))
+            Z = self.embed(psd.stack(components))
+            furthest = float(distances(Z, *self.push.point_pairs(*self.target_pairs)).max(initial=0.0))
+            components = [
+                np.concatenate([L, cost.separating_rows(furthest)]) for cost, L in zip(costs, components, strict=True)
+            ]
+        return self.squeeze(psd.stack(components))
 
     # -- the certificate ----------------------------------------------------------------------------------------------
 
@@ -308,26 +324,26 @@ class LargeMarginProblem(Problem):
         ``docs/certificates.md`` and ``docs/frobenius.md``.
         """
         L, residual = self.check_point(components, metric)
-        factors, metric, cones = self.stack(L), validation.given_metric(metric, residual), self.cones
-        if is_late() and not factors.any() and not any("coordinates" in vars(cost) for cost in self.pull_costs):
-            return self._nothing()
-        meant = [None] * len(factors) if metric is None else self.stack(metric)
-        images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, meant, strict=True)]
-        push, costs, quadratic = self.push, self.pull_costs, cones[0].quadratic
-        cost = above(sum(c.bound(F, own) for c, F, own in zip(costs, factors, images, strict=True)), len(costs))
-        penalty = 0.0 if quadratic is None else quadratic.above(L, metric)
-        furthest = [own.distances(c.first, c.second)[1].max(initial=0.0) for c, own in zip(costs, images, strict=True)]
-        highest = float(with_rest(np.max(furthest), max(own.rest for own in images)))
-        sums = self._push_sums(images, highest, cones, slopes=dual is None)
+        factors, metric, costs = self.stack(L), validation.given_metric(metric, residual), self.pull_costs
+        if is_late() and not factors.any() and not any(cost.has_coordinates for cost in costs):
+            return self._certificate_without_bound()
+        metrics = [None] * len(factors) if metric is None else self.stack(metric)
+        images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
+        push, cones, quadratic = self.push, self.cones, self.cones[0].quadratic
+        sums = self._push_sums(images, slopes=dual is None)
         if dual is None:
-            best = max(sums.candidates(push, cones), key=lambda candidate: candidate.bound[0])
+            best = sums.best(push, cones)
         else:
             best = DualCandidate.of(push, check_triplet_multipliers(dual), cones)
+        cost = above(sum(c.bound(F, image) for c, F, image in zip(costs, factors, images, strict=True)), len(costs))
+        penalty = 0.0 if quadratic is None else quadratic.above(L, metric)
         objective = above(cost + product_above(push.weight, sum_above(np.array(sums.losses))) + penalty, 3)
         lower_bound, multiple = best.bound
+        separated = [cone.separated_groups for cone in cones]
+        has_no_push = lower_bound == 0.0 and push.source.weight_and_count(separated, push.regions)[1] == 0
         whitened = [cone.whitened(F) for cone, F in zip(cones, factors, strict=True)]
-        aligned = sum(float(np.sum((W @ form.matrix) * W)) for W, form in zip(whitened, best.forms, strict=True))
-        free = lower_bound == 0.0 and push.source.totals_within([cone.apart for cone in cones], push.regions)[1] == 0
+        margins = sum(float(np.sum((W @ T.matrix) * W)) for W, T in zip(whitened, best.sums.forms, strict=True))
+        violation = best.multipliers.violation if best.multipliers else 0.0
         return DualityCertificate(
             objective=objective,
             lower_bound=lower_bound,
@@ -335,53 +351,55 @@ class LargeMarginProblem(Problem):
             n_active=sums.n_active,
             program=self.title,
             rigor="float",
-            resolution=RESOLUTION * push.weight * push.source.least_weight if free else 0.0,
+            resolution=RESOLUTION * push.weight * push.source.smallest_weight if has_no_push else 0.0,
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
             info={
-                "dual_residual": max(0.0, best.top - 1.0, best.multipliers.violation if best.multipliers else 0.0),
-                "complementarity": abs(cost + 2.0 * penalty - multiple * aligned) / max(1.0, objective),
+                "dual_residual": max(0.0, best.ratio - 1.0, violation),
+                "complementarity": abs(cost + 2.0 * penalty - multiple * margins) / max(1.0, objective),
                 "null_dimension": self.null_dimension if quadratic is None else 0,
             },
         )
 
-    def _nothing(self) -> DualityCertificate:
+    def _certificate_without_bound(self) -> DualityCertificate:
         """Certify the zero metric, under which every hinge is 1, if not even coordinates were made in time."""
+        source = self.push.source
         return DualityCertificate(
-            objective=above(self.push_weight * self.source.total_weight, 2 * len(self.X) + self.source.size),
+            objective=above(self.push_weight * source.total_weight, 2 * len(self.X) + source.size),
             lower_bound=0.0,
             primal_residual=0.0,
-            n_active=self.source.size,
+            n_active=source.size,
             program=self.title,
             rigor="float",
             weakness="time was over before a bound above 0 was found",
         )
 
-    def _push_sums(
-        self, images: Sequence[Images], highest: float, cones: Sequence[DualCone], *, slopes: bool
-    ) -> PushSums:
+    def _push_sums(self, images: Sequence[Images], *, slopes: bool) -> PushSums:
         """Sums over all triplets: in closed form where every hinge is 1 or 0, else where the engine in use has them."""
-        push, engine = self.push, current()
+        push, cones, engine, n = self.push, self.cones, current(), len(self.X)
+        costs = zip(self.pull_costs, images, strict=True)
+        furthest = np.max([image.distances(c.first, c.second)[1].max(initial=0.0) for c, image in costs])
+        furthest_target = float(with_rest(furthest, max(image.rest for image in images)))
         sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
-        everyone = np.zeros(len(self.X), dtype=np.int32)
-        for active in ([everyone] * len(cones), [cost.null_groups for cost in self.pull_costs]):
-            if all(unit_hinges(own, group, highest) for own, group in zip(images, active, strict=True)):
-                sums.add_unit_hinges(push, cones, highest, active)
+        one_group = [np.zeros(n, dtype=np.int32)] * len(cones)
+        for groups in (one_group, [cost.null_groups for cost in self.pull_costs]):
+            if all(are_unit_hinges_of(P, group, furthest_target) for P, group in zip(images, groups, strict=True)):
+                sums.add_unit_hinges(push, cones, furthest_target, groups)
                 return sums
         if engine.local:
-            sums.add_near(push, images, [cone.images for cone in cones], [cone.groups for cone in cones])
+            sums.add_by_search(push, images, [cone.images for cone in cones], [cone.groups for cone in cones])
             return sums
-        size = self.X.nbytes + 8 * len(self.X) * sum(2 * len(own.map) + own.map.shape[1] for own in images)
-        points, sent = [(own.map, own.metric) for own in images], [(cone.images.map, cone.groups) for cone in cones]
+        size = self.X.nbytes + 8 * n * sum(2 * len(image.map) + image.map.shape[1] for image in images)
+        points, coordinates = [(P.map, P.metric) for P in images], [(cone.images.map, cone.groups) for cone in cones]
         for _ in range(ATTEMPTS):
             try:
                 shards = engine.place(PushShard, self, size)
-                for part in shards.each(PushShard.sums, points, sent, slopes, remaining()):
-                    sums.include(part)
+                for shard_sums in shards.each(PushShard.sums, points, coordinates, slopes, remaining()):
+                    sums.include(shard_sums)
             except ShardLost as error:
-                lost = error
+                lost_shard = error
                 continue
             return sums
-        raise ShardLost("the engine lost workers again and again; check them, or leave engine= out.") from lost
+        raise ShardLost("the engine lost workers again and again; check them, or leave engine= out.") from lost_shard
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
@@ -396,49 +414,47 @@ class LargeMarginProblem(Problem):
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
-        if self.frobenius:
-            return super().caution(components, certificate)
-        source, groups = self.source, [cost.null_groups for cost in self.pull_costs]
-        within, total = source.totals_within(groups, self.push.regions)[0], source.total_weight
+        warning = super().caution(components, certificate)
+        if self.frobenius or warning:
+            return warning
+        source, groups = self.push.source, [cost.null_groups for cost in self.pull_costs]
+        weight, total = source.weight_and_count(groups, self.push.regions)[0], source.total_weight
         sizes = [cost.sample_size for cost in self.pull_costs]
-        apart = 1.0 - within / total if total and self.push_weight else 0.0
-        return super().caution(components, certificate) or caution(certificate, sizes, self.ridge, apart)
+        separated = 1.0 - weight / total if total and self.push_weight else 0.0
+        return caution(certificate, sizes, self.ridge, separated)
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        feasible = self.feasible_dual(lmnn_proof.given_triplets(dual))
-        objective, factors = self.certify(components, dual=dual).objective, self.stack(components)
+        feasible = self.feasible_dual(proof.given_triplets(dual))
+        point = feasible, self.certify(components, dual=dual).objective, self.stack(components)
         if self.frobenius:
-            return lmnn_proof.with_frobenius(
-                self.push, self.ridge, self.pull_costs[0], self.frobenius, feasible, objective, factors
-            )
-        return lmnn_proof.with_semidefinite_slacks(self.push, self.ridge, feasible, objective, factors)
+            return proof.with_frobenius(self.push, self.ridge, self.pull_costs[0], self.frobenius, *point)
+        return proof.with_semidefinite_slacks(self.push, self.ridge, *point)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        push, source, Z = self.push, self.source, self.embed(components)
-        listed = [block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)]
-        active = Triplets.join(*listed)
+        push, source, Z = self.push, self.push.source, self.embed(components)
+        active = Triplets.join(*[block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)])
         loss = SquaredHinge() if push.squared else Hinge()
         if dual is None:
             dual = Dual(active, Weighted(loss, push.ceilings(active)).slopes(1.0 - push.margins(Z, active)))
-        repaired = self.feasible_dual(check_triplet_multipliers(dual))
-        both = Triplets.join(active, repaired.triplets)
-        _, first, inverse = np.unique(both.keys(len(self.X)), return_index=True, return_inverse=True)
-        T, values = both[first], np.concatenate([np.zeros(len(active)), repaired.values])
-        far, near = (distances(Z, *push.place(T.anchors, second)) for second in (T.impostors, T.targets))
-        excess, weights = 1.0 - (far - near), source.weights_of(T)
-        pulls, pulled = distances(Z, *push.place(*self.target_pairs)), source.target_weights()
-        pull, trace = float(pulls.sum() if pulled is None else pulls @ pulled), float(np.sum(components**2))
-        hinges = float(Weighted(loss, weights).values(excess).sum())
+        feasible = self.feasible_dual(check_triplet_multipliers(dual))
+        triplets = Triplets.join(active, feasible.triplets)
+        _, first, inverse = np.unique(triplets.keys(len(self.X)), return_index=True, return_inverse=True)
+        T, values = triplets[first], np.concatenate([np.zeros(len(active)), feasible.values])
+        impostor_D, target_D = (distances(Z, *push.point_pairs(T.anchors, rows)) for rows in (T.impostors, T.targets))
+        excess, weights = 1.0 - (impostor_D - target_D), source.weights_of(T)
+        pulls, pair_weights = distances(Z, *push.point_pairs(*self.target_pairs)), source.target_weights()
+        pull = float(pulls.sum() if pair_weights is None else pulls @ pair_weights)
+        trace, hinges = float(np.sum(components**2)), float(Weighted(loss, weights).values(excess).sum())
         frobenius = {"frobenius": self.squared_norm(components)} if self.frobenius else {}
         return Constraints(
-            dual=repaired,
+            dual=feasible,
             roles={"anchor": T.anchors, "target": T.targets, "impostor": T.impostors},
             multipliers=np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64),
             excess=excess,
             loss=Weighted(loss, push.weight * weights),
-            stretch=[(T.anchors, T.impostors, far), (T.anchors, T.targets, -near)],
+            stretch=[(T.anchors, T.impostors, impostor_D), (T.anchors, T.targets, -target_D)],
             weights=weights,
             sums={"pull": pull, "push": hinges, "trace": trace, **frobenius},
             slopes={"push_weight": hinges - pull, "ridge": trace, **frobenius},
@@ -448,24 +464,25 @@ class LargeMarginProblem(Problem):
 
 @dataclass(frozen=True, eq=False)
 class PushShard:
-    """Triplets of some rows of a statement; see `sdpmetric.lmnn.triplets.impostors.only_part`."""
+    """A share of the triplets of a statement; see `sdpmetric.lmnn.triplets.impostors.searching`."""
 
     problem: LargeMarginProblem
-    part: Part
+    share: Part
 
     def sums(
         self,
         points: Sequence[tuple[FloatArray, FloatArray | None]],
         cones: Sequence[tuple[FloatArray, IndexArray]],
         slopes: bool,
-        left: float,
+        seconds: float,
     ) -> PushSums:
-        """Sums over the triplets of this part at a point: maps, metrics; coordinates of the cones, and their groups."""
+        """Sums over these triplets at a point: maps, metrics; coordinates of the cones, and their groups."""
         p = self.problem
         images = [Images.of(p.X, p.centered, T, metric=metric) for T, metric in points]
         sums = PushSums.none(p.push, [V.shape[1] for V, _ in cones], slopes=slopes)
-        with deadline(time.perf_counter() + left), only_part(self.part):
-            sums.add_near(p.push, images, [Images.of(p.X, p.centered, V) for V, _ in cones], [g for _, g in cones])
+        with deadline(time.perf_counter() + seconds), searching(self.share):
+            cone_images = [Images.of(p.X, p.centered, V) for V, _ in cones]
+            sums.add_by_search(p.push, images, cone_images, [groups for _, groups in cones])
         return sums
 
 
@@ -611,10 +628,10 @@ class LMNNProblem(LargeMarginProblem):
 
     def _checked(self, ridge: Ridge | None = None) -> Self:
         mu = validation.check_number("push_weight", self.push_weight, 0.0, 1.0)
-        asked = self.ridge if ridge is None else ridge
-        if isinstance(asked, str):
-            asked = replace(self, push_weight=mu).pull_cost.sample_size.ridge(asked)
-        ridge = validation.check_number("ridge", asked, 0.0)
+        ridge = self.ridge if ridge is None else ridge
+        if isinstance(ridge, str):
+            ridge = replace(self, push_weight=mu).pull_cost.sample_size.ridge(ridge)
+        ridge = validation.check_number("ridge", ridge, 0.0)
         frobenius = validation.check_number("frobenius", self.frobenius, 0.0)
         if mu == 1.0 and ridge == frobenius == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimize but hinges; pass a positive ridge with it.")
@@ -627,16 +644,6 @@ class LMNNProblem(LargeMarginProblem):
     def with_weights(self, **values: float) -> Self:
         """State the same problem with another `push_weight`, `ridge` or `frobenius`; see `Problem.with_weights`."""
         return super().with_weights(**values)._checked()
-
-    @property
-    def weights(self) -> tuple[str, ...]:
-        """See `Problem.weights`."""
-        return ("push_weight", "ridge", "frobenius") if self.frobenius else ("push_weight", "ridge")
-
-    @property
-    def title(self) -> str:
-        """What certificates are proofs of."""
-        return "LMNN with a Frobenius term" if self.frobenius else "LMNN"
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -669,19 +676,21 @@ class LMNNProblem(LargeMarginProblem):
         >>> problem.as_sum()
         <0.5 pull over 4 pairs + 0.5 hinge over 8 triplets: 4 examples, 2 features>
         """
-        source = self.source
-        pull = Pull(np.stack(self.target_pairs, axis=1), source.target_weights(), weight=1.0 - self.push_weight)
-        if isinstance(source, ListedTriplets):
-            weights = np.ones(source.size) if source.candidates.weights is None else source.candidates.weights
-            listed, values = source.candidates.triplets(weights[:, None])
-            push = TripletHinge(listed, loss=self.loss, weights=values, weight=self.push_weight)
-        elif source.example_weights is None and source.targets.min(initial=0) >= 0:
+        source, mu = self.source, self.push_weight
+        pull = Pull(np.stack(self.target_pairs, axis=1), source.target_weights(), weight=1.0 - mu)
+        if (
+            isinstance(source, LabeledTriplets)
+            and source.example_weights is None
+            and source.targets.min(initial=0) >= 0
+        ):
             labels, targets = source.labels, source.targets
-            push = TripletHinge(labels=labels, target_neighbors=targets, loss=self.loss, weight=self.push_weight)
+            push = TripletHinge(labels=labels, target_neighbors=targets, loss=self.loss, weight=mu)
         else:
-            listed = labeled_triplets("as_sum", source.labels, source.targets)
-            values = source.weights_of(listed)
-            push = TripletHinge(listed, loss=self.loss, weights=values, weight=self.push_weight)
+            if isinstance(source, LabeledTriplets):
+                triplets = labeled_triplets("as_sum", source.labels, source.targets)
+            else:
+                triplets, _ = source.candidates.triplets(np.ones((source.size, 1)))
+            push = TripletHinge(triplets, loss=self.loss, weights=source.weights_of(triplets), weight=mu)
         regularizers = Trace(weight=self.ridge) + Frobenius(weight=self.frobenius)
         return MetricProblem(self.X, pull + push + regularizers)
 
@@ -704,23 +713,18 @@ class LMNNProblem(LargeMarginProblem):
     @cached
     def push(self) -> Push:
         """The hinges of the objective."""
-        everyone = np.zeros(len(self.X), dtype=np.int32)
-        return Push(self.X, self.source, self.push_weight, self.loss == "squared_hinge", self.search, everyone)
+        one_region = np.zeros(len(self.X), dtype=np.int32)
+        return Push(self.X, self.source, self.push_weight, self.loss == "squared_hinge", self.search, one_region)
 
     def squeeze(self, matrices: FloatArray) -> FloatArray:
         """Components, (r, d), from (1, r, d)."""
-        only: FloatArray = matrices[0]
-        return only
+        single: FloatArray = matrices[0]
+        return single
 
     @property
     def pull_cost(self) -> PullCost:
         """The linear part ``<C, M>`` of the objective."""
         return self.pull_costs[0]
-
-    @property
-    def cone(self) -> DualCone:
-        """The cone of dual slacks."""
-        return self.cones[0]
 
     @property
     def coordinates(self) -> psd.Whitening:

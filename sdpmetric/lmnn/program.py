@@ -77,7 +77,7 @@ def dual_of(program: cp.Problem, triplets: Triplets) -> Dual | None:
 
 def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> Triplets:
     """The triplets that a full program has rows for: the given ones, or all."""
-    d, rows = problem.X.shape[1], problem.source.size if triplets is None else len(triplets)
+    d, rows = problem.X.shape[1], problem.push.source.size if triplets is None else len(triplets)
     entries = min(problem.n_regions, 2) * d * (d + 1) // 2
     if rows > MAX_ROWS or rows * entries > MAX_ENTRIES:
         raise ValueError(
@@ -140,7 +140,7 @@ def all_triplets(problem: LargeMarginProblem) -> Triplets:
     """List all triplets of a problem that have a weight."""
     # Where all points coincide (M = 0), every triplet violates its margin: the exhaustive search lists them all.
     every = list_triplets(problem.tied.push.candidates(np.zeros((len(problem.X), 1))))
-    return every[problem.source.weights_of(every) > 0]
+    return every[problem.push.source.weights_of(every) > 0]
 
 
 def list_triplets(candidates: Candidates) -> Triplets:
@@ -155,7 +155,7 @@ def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:
         raise ValueError(f"triplets has indices outside 0..{n - 1}; they are row numbers of X.")
     if len(np.unique(triplets.keys(n))) < len(triplets):
         raise ValueError("triplets names a triplet twice; give each once.")
-    foreign = problem.source.weights_of(triplets) == 0
+    foreign = problem.push.source.weights_of(triplets) == 0
     if foreign.any():
         i, j, l = array[foreign][0].tolist()
         raise ValueError(f"triplet (anchor {i}, target {j}, impostor {l}) has no weight in the problem; leave it out.")

@@ -15,6 +15,7 @@ from sdpmetric.engine import interface
 from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
 from sdpmetric.lmnn.triplets import impostors
+from sdpmetric.lmnn.triplets.impostors import SearchOptions
 
 
 def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNNProblem:
@@ -24,15 +25,14 @@ def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNN
 
 @pytest.mark.parametrize("deviation", [0.5, 5.0])
 def test_separated_classes_are_proven_with_few_candidates(deviation: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 20_000)
+    monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=20_000))
     solution = sm.solve(separated(deviation=deviation), solver="factored")
     assert solution.relative_gap <= 1e-3
 
 
 def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """With two classes at one place, no metric separates them: the anchors are fewer, and no bound is claimed."""
-    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 250)
-    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 1)
+    monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=250, pairs_per_target_pair=1))
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, 4)), np.repeat([0, 1], 60)
     X[:36], X[60:96] = 0.0, 0.0
@@ -122,8 +122,7 @@ def test_a_frobenius_term_is_solved_within_a_cap_on_candidates(solver: str, monk
     problem = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
     free = sm.solve(problem, solver="dual", tol=1e-5)
     cap = 3 * free.certificate.n_active
-    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", cap)
-    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)
+    monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=cap, pairs_per_target_pair=0))
     solution = sm.solve(problem, solver=solver, tol=1e-4)
     assert solution.relative_gap <= 1e-4
     assert solution.objective >= free.lower_bound * (1 - 1e-9)
@@ -133,8 +132,7 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
     X, y = make_blobs(150, 3, centers=3, cluster_std=4.0, random_state=0)[:2]
     problem = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
     reference = sm.solve(problem, tol=1e-4)
-    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 50)
-    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)
+    monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=50, pairs_per_target_pair=0))
     sizes: list[int] = []
     active = frobenius.Active
     monkeypatch.setattr(frobenius, "Active", lambda *arguments: sizes.append(len(arguments[1])) or active(*arguments))
@@ -147,8 +145,7 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
 @pytest.mark.slow
 def test_a_kernel_is_solved_within_a_cap_on_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_blobs(120, 3, centers=3, cluster_std=3.0, random_state=0)[:2]
-    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 2000)
-    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)
+    monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=2000, pairs_per_target_pair=0))
     problem = sm.KernelLMNNProblem.from_labels(X, y, kernel="rbf")
     for solver in ("factored", "conic"):
         assert sm.solve(problem, solver=solver, tol=1e-2).certificate.proves_optimal(1e-2)

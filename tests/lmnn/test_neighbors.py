@@ -1,5 +1,7 @@
 """Target neighbors with their tie rule, and the exact impostor search in all its paths."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracles
 import pytest
@@ -87,7 +89,7 @@ def check_search(Z, y, targets, method, widen, slack=1e-6, groups=None):
     """Everything within the limit is listed, and nothing that is clearly beyond it."""
     source = LabeledTriplets(targets, y)
     everywhere = np.zeros(len(Z), dtype=np.int32) if groups is None else groups
-    candidates = pairs_of(source.near(Z, everywhere, widen=widen, method=method))
+    candidates = pairs_of(source.candidate_blocks(Z, everywhere, widen=widen, method=method))
     exact = np.asarray(Z, dtype=float)
     eye = np.eye(Z.shape[1])
 
@@ -136,11 +138,12 @@ def test_both_precisions_are_taken_and_agree(monkeypatch):
 def test_search_in_parts_gives_the_same_candidates(method, n_threads, monkeypatch):
     Z, y, targets = embedded(4, n=200)
     candidates = check_search(Z, y, targets, method, 0.2)
-    monkeypatch.setattr(search, "ANCHORS_AT_ONCE", 17)
-    monkeypatch.setattr(search, "PAIRS_AT_ONCE", 0)
+    monkeypatch.setattr(search, "OPTIONS", replace(search.OPTIONS, anchors_at_once=17, pairs_at_once=0))
     monkeypatch.setattr(threads, "LOOP_WORK", 1)
     with threads.limited(n_threads):
-        blocks = list(LabeledTriplets(targets, y).near(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method))
+        blocks = list(
+            LabeledTriplets(targets, y).candidate_blocks(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method)
+        )
     assert pairs_of(blocks) == candidates
     merged = Candidates.concatenate(blocks)
     assert {
@@ -161,8 +164,8 @@ def test_many_tiles_match_a_tree(n, work, monkeypatch):
     targets = target_neighbors(Z, y, 2)
     source, everywhere = LabeledTriplets(targets, y), np.zeros(n, np.int32)
     for among in (None, np.sort(rng.permutation(n)[: n // 3]).astype(np.int32)):
-        tree = pairs_of(source.near(Z, everywhere, among=among, method="ball_tree"))
-        tiles = pairs_of(source.near(Z, everywhere, among=among, method="brute"))
+        tree = pairs_of(source.candidate_blocks(Z, everywhere, among=among, method="ball_tree"))
+        tiles = pairs_of(source.candidate_blocks(Z, everywhere, among=among, method="brute"))
         assert tree <= tiles
         assert len(tiles) <= 1.001 * len(tree) + 1
         assert len(tree) > n
@@ -174,7 +177,7 @@ def test_groups_and_chosen_anchors(method, rng):
     groups = rng.integers(0, 3, len(Z)).astype(np.int32)
     candidates = check_search(Z, y, targets, method, 0.5, groups=groups)
     among = np.array([3, 17, 40, 69], dtype=np.int32)
-    some = pairs_of(LabeledTriplets(targets, y).near(Z, groups, widen=0.5, among=among, method=method))
+    some = pairs_of(LabeledTriplets(targets, y).candidate_blocks(Z, groups, widen=0.5, among=among, method=method))
     assert some == {(i, m) for i, m in candidates if i in among}
 
 

@@ -26,10 +26,10 @@ def refuse(*_, **__):
 
 def same(problem, point, monkeypatch):
     with monkeypatch.context() as context:
-        context.setattr(LabeledTriplets, "within", refuse)
-        context.setattr(ListedTriplets, "near", refuse)
+        context.setattr(LabeledTriplets, "candidates_within", refuse)
+        context.setattr(ListedTriplets, "candidate_blocks", refuse)
         certificate = problem.certify(point)
-    monkeypatch.setattr(lmnn, "unit_hinges", lambda *_: False)
+    monkeypatch.setattr(lmnn, "are_unit_hinges_of", lambda *_: False)
     certificate_by_triplets = problem.certify(point)
     for name in ("objective", "lower_bound", "n_active"):
         assert_same(getattr(certificate, name), getattr(certificate_by_triplets, name))

@@ -78,7 +78,7 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
 
     def search(L: np.ndarray, method: str) -> Callable[[], int]:
         Z = problem.embed(L)
-        return lambda: sum(len(block.impostors) for block in source.near(Z, together, method=method))
+        return lambda: sum(len(block.impostors) for block in source.candidate_blocks(Z, together, method=method))
 
     with threads.limited(1):  # trees have one thread, so that tiles have one, too
         every = np.eye(digits.n_components)

@@ -14,7 +14,7 @@ from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.push import joined
+from sdpmetric.lmnn.push import concatenated
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.lmnn.triplets.margins import HingeSums, hinge_slopes, slope_pairs
 
@@ -46,7 +46,7 @@ class Coordinates:
 
     def candidates(self, Z: FloatArray, most: float) -> Candidates:
         """Search all triplets."""
-        return self.problem.candidates(Z, most=most)
+        return self.problem.candidates(Z, max_pairs=most)
 
     def lift(self, L: FloatArray) -> FloatArray:
         """Components in the coordinates of the data from factors (c, q, p)."""
@@ -64,7 +64,7 @@ class CoordinatesAsGiven(Coordinates):
     @cached
     def points(self) -> FloatArray:
         """The centered data, once for each metric, (c n, d)."""
-        return joined([self.problem.centered] * self.problem.n_regions)
+        return concatenated([self.problem.centered] * self.problem.n_regions)
 
     @cached
     def cost(self) -> FloatArray:
@@ -73,7 +73,7 @@ class CoordinatesAsGiven(Coordinates):
 
     def candidates(self, Z: FloatArray, most: float) -> Candidates:
         """See `Coordinates.candidates`."""
-        return self.problem.push.candidates(Z, most=most)
+        return self.problem.push.candidates(Z, max_pairs=most)
 
     def lift(self, L: FloatArray) -> FloatArray:
         """The factors themselves."""
@@ -188,7 +188,7 @@ class ActiveSet:
         C = self.candidates
         changed = np.asarray(values.any(axis=1))
         C, values = C.select(changed), values[changed]
-        first, second, weights = slope_pairs(C, values, self.push.bases(C))
+        first, second, weights = slope_pairs(C, values, self.push.anchors_by_target(C))
         used = np.zeros(len(self.points), dtype=bool)
         used[first] = used[second] = True
         place = np.cumsum(used, dtype=np.int32) - np.int32(1)
@@ -202,7 +202,7 @@ class ActiveSet:
 
     def dual(self, candidates: Candidates, values: FloatArray) -> Dual:
         """Multipliers of a list as the problem knows them, by numbers of examples."""
-        return Dual(*self.push.examples(candidates).triplets(values))
+        return Dual(*self.push.as_examples(candidates).triplets(values))
 
 
 def carried(values: FloatArray, positions: Positions, candidates: Candidates) -> FloatArray:

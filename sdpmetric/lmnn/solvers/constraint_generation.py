@@ -70,10 +70,10 @@ class Reduction:
         push, everybody = self.push, np.arange(len(self.problem.X), dtype=np.int32)
         try:
             most = push.source.capacity(everybody)
-            found = [push.candidates(self.embed(L), self.groups, widen=widen, most=most)]
+            found = [push.candidates(self.embed(L), self.groups, widen=widen, max_pairs=most)]
         except TooManyCandidates as many:  # the others are for later rounds
-            found = many.found
-        listed = Triplets.join(*(list_triplets(push.examples(part)) for part in found))
+            found = many.blocks
+        listed = Triplets.join(*(list_triplets(push.as_examples(part)) for part in found))
         return listed[push.source.weights_of(listed) > 0]
 
     def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:

@@ -13,7 +13,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.push import Push, best_multiple_bound
+from sdpmetric.lmnn.bound import best_multiple_bound
+from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, Positions, carried
 
 # An average starts afresh once the gap has fallen to this share of what it was when the average began, or once the

@@ -173,7 +173,7 @@ def _near(problem: LMNNProblem, L: FloatArray, most: int, known: Triplets) -> Tr
     limit, n = 1.0 + BAND, len(problem.X)
     Z, keys = problem.embed(L), known.keys(n)
     found, sizes, count = [Triplets.join()], [np.zeros(0)], 0
-    for part in problem.push.near(Z, widen=BAND):
+    for part in problem.push.candidate_blocks(Z, widen=BAND):
         weights = np.ones(len(part.impostors)) if part.weights is None else part.weights
         listed, _ = part.triplets((part.targets >= 0)[part.rows] * weights[:, None])
         listed = listed[~np.isin(listed.keys(n), keys)]

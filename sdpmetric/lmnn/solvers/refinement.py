@@ -19,8 +19,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.push import best_multiple_bound
 from sdpmetric.lmnn.solvers.working_set import Movable, Multipliers, WorkingSet
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
@@ -95,7 +95,7 @@ def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual, rounds:
         )[0]
 
     best, chosen, T = bound(max(map(psd.largest_eigenvalue, matrix))), values.copy(), dual.triplets[inside]
-    far, near = push.place(T.anchors, T.impostors), push.place(T.anchors, T.targets)
+    far, near = push.point_pairs(T.anchors, T.impostors), push.point_pairs(T.anchors, T.targets)
     movable = Movable(points, push.blocks, far, near, values[inside], ceiling[inside])
     for w in refinements(movable, matrix, L, rounds if len(inside) else 0):
         values[inside] = movable.values

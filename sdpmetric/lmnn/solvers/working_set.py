@@ -27,8 +27,8 @@ from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, deadline
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
 from sdpmetric.lmnn import loops as hinges
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.push import Push, joined
-from sdpmetric.lmnn.triplets.impostors import TooManyCandidates, only_part
+from sdpmetric.lmnn.push import Push, concatenated
+from sdpmetric.lmnn.triplets.impostors import TooManyCandidates, searching
 from sdpmetric.lmnn.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
@@ -99,7 +99,7 @@ class PairMemory:
         labels = self._source.labels
         first = np.repeat(self._source.anchors(anchors), each)
         second = self._rng.integers(len(labels), size=len(first)).astype(np.int32)
-        here, there = self._push.place(first, second)
+        here, there = self._push.point_pairs(first, second)
         valid = (labels[first] != labels[second]) & (self._groups[here] == self._groups[there])
         self.add(np.unique(here[valid].astype(np.int64) * len(self._groups) + there[valid]))
 
@@ -114,7 +114,7 @@ class PairMemory:
         first, second = (keys // size % n).astype(np.int32), (keys % n).astype(np.int32)
         more = Candidates(
             anchors.astype(np.int32),
-            self._push.placed_targets(self._source.targets[anchors % n]),
+            self._push.target_points(self._source.targets[anchors % n]),
             np.concatenate([[0], np.cumsum(counts)]),
             (keys % size).astype(np.int32),
             self._source.pair_weights(first, second),
@@ -224,12 +224,12 @@ class Shard:
         """
         began, self.values = time.perf_counter(), {}
         problem = self.problem
-        Z = joined([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
+        Z = concatenated([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
         try:
-            with deadline(began + left), only_part(self.part):
-                found = problem.candidates(Z, widen=widen, among=self.anchors, most=self.capacity)
+            with deadline(began + left), searching(self.part):
+                found = problem.candidates(Z, widen=widen, among=self.anchors, max_pairs=self.capacity)
         except TooManyCandidates as many:
-            self.memory.add_found(many.found, self.capacity // 64)
+            self.memory.add_found(many.blocks, self.capacity // 64)
             return -1, time.perf_counter() - began
         seconds = time.perf_counter() - began
         if self.fewest * self.share * len(self.anchors) > len(found.impostors):
@@ -239,7 +239,7 @@ class Shard:
 
     def _hold(self, found: Candidates) -> None:
         n, push, busy = len(self.problem.X), self.problem.push, np.diff(found.indptr) > 0
-        anchors, targets, bases = found.anchors[busy], found.targets[busy], push.bases(found)[busy]
+        anchors, targets, bases = found.anchors[busy], found.targets[busy], push.anchors_by_target(found)[busy]
         used = np.zeros(len(self._points), dtype=bool)
         for index in (anchors, bases[targets >= 0], targets[targets >= 0], found.impostors):
             used[index] = True
@@ -316,7 +316,7 @@ class Shard:
             C, used = self.candidates, self.used.astype(np.int32)
             targets = np.where(C.targets >= 0, used[C.targets], np.int32(-1))
             points = Candidates(used[C.anchors], targets, C.indptr, used[C.impostors], C.weights)
-            self.duals[number] = Dual(*self.problem.push.examples(points).triplets(self.values[number]))
+            self.duals[number] = Dual(*self.problem.push.as_examples(points).triplets(self.values[number]))
         return self.duals[number]
 
     def freeze(self, number: int) -> None:

@@ -1,4 +1,17 @@
-"""The exact search for impostors: every pair of differently labeled points within the anchor's limit."""
+"""The exact search for impostors: every pair of differently labeled points within the anchor's limit.
+
+By tiles, a matrix product gives the squared distances ``D(i, l) = n_i + n_l - 2 z_i . z_l``, with ``n_i = |z_i|^2`` and
+Z centered. No pair within its limit is missed: with u the unit roundoff of the product's precision, the computed entry
+exceeds the exact distance by at most ``c u (n_i + n_l)``, where
+
+* the product of r + 2 terms, whose absolute values add up to at most ``2 (n_i + n_l)``, adds ``2 (r + 2)`` to c,
+* storing z and n in that precision adds 2 and 1,
+* centering Z adds 4 and summing n adds r + 2, both in double precision, where c is ``3 r + 13`` in all.
+
+So ``n_i`` and ``n_l`` are multiplied by ``1 - 4 (r + 4) u`` first, which makes every entry a lower bound of the
+distance. Trees compare distances to centers of balls, which err by ``(r + 4) u`` of the longest point, for two points
+each.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +19,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,70 +27,100 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import BallTree
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, Part, dealt
 from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, scan_tiles
 
-# Largest number of candidate pairs in memory: for each target pair of the anchors, and in all; the larger one counts.
-CANDIDATES_PER_TARGET_PAIR, FEWEST_CANDIDATES = 32, 1 << 20
+SearchMethod = Literal["auto", "brute", "ball_tree"]
+# Anchors' row numbers, where each one's impostors begin and end, and the impostors.
+SearchRows = tuple[IndexArray, LongArray, IndexArray]
 
-_PART: ContextVar[Part] = ContextVar("part", default=WHOLE)
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Memory and methods of a search; its result does not depend on them."""
+
+    pairs_per_target_pair: int = 32  # candidate pairs in memory for each target pair of the anchors,
+    fewest_pairs: int = 1 << 20  # but never fewer than these
+    tree_dimension: int = 4  # up to this dimension,
+    tree_rows: int = 10_000  # from so many rows, ball trees are faster (examples/benchmarks/impostor_search.py)
+    pairs_at_once: int = 1 << 21  # pairs that are collected before they are handed on
+    work_at_once: int = 1 << 34  # multiplications between two looks at the clock
+    max_slices: int = 128  # of the work: each yields a row for every anchor
+    fewest_anchors: int = 1 << 5  # that ball trees are asked for at once, and the most
+    anchors_at_once: int = 1 << 12
+
+
+OPTIONS = SearchOptions()
+_SHARE: ContextVar[Part] = ContextVar("share", default=WHOLE)
 
 
 class TooManyCandidates(Exception):
-    """A search has met more candidates than it may list."""
+    """A search has met more candidates than it may collect; `blocks` are those it has."""
 
-    def __init__(self, found: list[Candidates]) -> None:
+    def __init__(self, blocks: list[Candidates]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")
-        self.found = found
+        self.blocks = blocks
 
 
 @contextmanager
-def only_part(part: Part) -> Iterator[None]:
-    """Let searches list only a part of the pairs of their anchors; not across a ``yield``.
+def searching(share: Part) -> Iterator[None]:
+    """Let searches list only a share of the pairs of their anchors; not across a ``yield``.
 
-    Searches with the same anchors list every pair in exactly one of the parts that make up the whole.
+    Searches with the same anchors list every pair in exactly one of the shares that make up the whole.
     """
-    token = _PART.set(part)
+    token = _SHARE.set(share)
     try:
         yield
     finally:
-        _PART.reset(token)
+        _SHARE.reset(token)
 
 
-def part_of_pairs() -> Part:
-    """The part of the pairs that searches list."""
-    return _PART.get()
+def searched_share() -> Part:
+    """The share of the pairs that searches list now."""
+    return _SHARE.get()
 
 
 def capacity(n_target_pairs: int) -> int:
     """Largest number of candidate pairs in memory for so many target pairs."""
-    return max(FEWEST_CANDIDATES, CANDIDATES_PER_TARGET_PAIR * n_target_pairs)
+    return max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_target_pair * n_target_pairs)
 
 
-def listed(blocks: Iterable[Candidates], most: float = math.inf) -> list[Candidates]:
-    """The blocks of a search."""
-    found: list[Candidates] = []
-    count = 0
+def collect(blocks: Iterable[Candidates], max_pairs: float = math.inf) -> list[Candidates]:
+    """The blocks of a search, which ends with `TooManyCandidates` beyond so many pairs."""
+    collected: list[Candidates] = []
+    n_pairs = 0
     for block in blocks:
-        found.append(block)
-        count += len(block.impostors)
-        if count > most:
-            raise TooManyCandidates(found)
-    return found
+        collected.append(block)
+        n_pairs += len(block.impostors)
+        if n_pairs > max_pairs:
+            raise TooManyCandidates(collected)
+    return collected
 
 
-SearchMethod = Literal["auto", "brute", "ball_tree"]
-# Anchors' row numbers, where each one's impostors begin and end, and the impostors.
-Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
-
-# Pairs that are listed before they are handed on, shared by the parts of the search; products until time is looked at.
-# Each slice of the work yields a row for every anchor: their number is bounded, so memory is linear in the rows.
-PAIRS_AT_ONCE, WORK_AT_ONCE, MOST_SLICES = 1 << 21, 1 << 34, 128
-# Anchors that ball trees are asked for at once: as many as give a bounded number of pairs, by the last ones.
-FEWEST_ANCHORS, ANCHORS_AT_ONCE = 1 << 5, 1 << 12
+def search(
+    Z: NDArray[np.floating],
+    labels: IndexArray,
+    groups: IndexArray,
+    anchors: IndexArray,
+    limits: FloatArray,
+    columns: IndexArray,
+    method: SearchMethod,
+) -> Iterator[SearchRows]:
+    """Yield, by blocks, the points of `columns` within the limit of each anchor, of its group and of another label."""
+    if method == "auto":
+        few_dimensions = 0 < Z.shape[1] <= OPTIONS.tree_dimension and len(Z) >= OPTIONS.tree_rows
+        method = "ball_tree" if few_dimensions else "brute"
+    # The zero metric embeds into no dimension at all, which trees refuse.
+    by_trees = method == "ball_tree" and Z.shape[1] > 0
+    share = searched_share()
+    if share != WHOLE and (by_trees or not _measures_once(Z, anchors, columns)):
+        mine = dealt(len(anchors), share)
+        anchors, limits = anchors[mine], limits[mine]
+    by_method = search_trees if by_trees else search_tiles
+    yield from by_method(Z, labels, groups, anchors, limits, columns)
 
 
 def search_tiles(
@@ -86,20 +130,14 @@ def search_tiles(
     anchors: IndexArray,
     limits: FloatArray,
     columns: IndexArray,
-) -> Iterator[Found]:
-    """Search by tiles of the distance matrix, each made and looked at while it is in a core's cache.
+) -> Iterator[SearchRows]:
+    """Search by tiles of the distance matrix, each made and scanned while it is in a core's cache.
 
     Points are sorted by class, so a class is not compared with itself. Where every point is an anchor, each pair
-    is measured once for both. Single precision serves, with a proven allowance for its rounding, if that is small
-    beside the limits.
+    is measured once for both. Single precision serves if the allowance for its rounding is small beside the limits.
     """
     Z = Z - Z.mean(axis=0)
     norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
-    # No pair within its limit is missed. With n_i = |z_i|^2 and u the unit roundoff of the product's precision, the
-    # computed entry is at most the exact distance less (n_i + n_l) times the allowance, plus what rounding adds, which
-    # is at most (n_i + n_l) u times: 2 (r + 2) by the product of r + 2 terms, whose absolute values add up to at most
-    # 2 (n_i + n_l); 2 and 1 where z and n are stored in it; 4 where Z is centered; r + 2 where n is summed up. The last
-    # two are in double precision, where the sum is 3 r + 13. The allowance is 4 (r + 4) u.
     allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
     single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
     if not single:
@@ -107,63 +145,70 @@ def search_tiles(
     dtype: type[np.floating] = np.float32 if single else np.float64
     low = (1 - allowance) * norms
     order = columns[np.argsort(labels[columns], kind="stable")]
-    both = measures_once(Z, anchors, columns)
+    symmetric = _measures_once(Z, anchors, columns)
     # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
-    right = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
-    asked = np.argsort(labels[anchors], kind="stable").astype(np.int32)
-    rows = anchors[asked]
-    left = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
-    ceiling = (limits[asked] * (1 + 1e-12)).astype(dtype)
-    np.nextafter(ceiling, dtype(np.inf), out=ceiling)
+    column_factors = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
+    anchor_order = np.argsort(labels[anchors], kind="stable").astype(np.int32)
+    rows = anchors[anchor_order]
+    row_factors = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
+    row_limits = (limits[anchor_order] * (1 + 1e-12)).astype(dtype)
+    np.nextafter(row_limits, dtype(np.inf), out=row_limits)
     width = -(-len(order) // -(-len(order) // TILE_COLUMNS))  # equal tiles
-    tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
+    tiles = np.zeros((-(-len(order) // width), column_factors.shape[1], width), dtype=dtype)
     for t, tile in enumerate(tiles):
-        part = right[t * width : (t + 1) * width]
-        tile[:, : len(part)] = part.T
-    ceilings = ceiling if both else np.full(len(order), -np.inf, dtype=dtype)
-    own = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
+        block = column_factors[t * width : (t + 1) * width]
+        tile[:, : len(block)] = block.T
+    column_limits = row_limits if symmetric else np.full(len(order), -np.inf, dtype=dtype)
+    # The columns of each row's own class.
+    class_bounds = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
 
-    height = TILE_ROWS
-    tops = np.arange(0, len(rows), height)
-    tops = tops[dealt(len(tops), part_of_pairs() if both else WHOLE)]
+    tops = np.arange(0, len(rows), TILE_ROWS)
+    tops = tops[dealt(len(tops), searched_share() if symmetric else WHOLE)]
     if not len(tops):
         return
-    n_parts = min(threads.parts(len(rows) * len(order)), len(tops))
-    shares = np.concatenate([[0], np.cumsum(len(order) - (own[tops, 1] if both else 0 * tops))])
-    n_slices = min(-(-int(shares[-1] * height * right.shape[1]) // WORK_AT_ONCE), MOST_SLICES) or 1
-    cuts = np.searchsorted(shares, np.linspace(0, shares[-1], n_slices * n_parts + 1))
+    # Slices of about equal work, `n_threads` at a time.
+    n_threads = min(threads.parts(len(rows) * len(order)), len(tops))
+    work = np.concatenate([[0], np.cumsum(len(order) - (class_bounds[tops, 1] if symmetric else 0 * tops))])
+    n_products = int(work[-1] * TILE_ROWS * column_factors.shape[1])
+    n_slices = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_slices) or 1
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], n_slices * n_threads + 1))
     cuts[[0, -1]] = 0, len(tops)
-    room = 2 * height * width
-    most = min(room * int(np.diff(cuts).max()) * len(tiles), room + PAIRS_AT_ONCE // n_parts)
-    pairs = np.empty((n_parts, most, 2), dtype=np.int32)
-    for first in range(0, len(cuts) - 1, n_parts):
-        bounds, states = cuts[first : first + n_parts + 1], np.zeros((n_parts, 2), dtype=np.int64)
+    pairs_of_a_tile = 2 * TILE_ROWS * width
+    size = min(
+        pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles),
+        pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads,
+    )
+    pairs = np.empty((n_threads, size, 2), dtype=np.int32)
+    for first in range(0, len(cuts) - 1, n_threads):
+        bounds, states = cuts[first : first + n_threads + 1], np.zeros((n_threads, 2), dtype=np.int64)
 
-        def scan(t: int, bounds: NDArray[np.int64] = bounds, states: NDArray[np.int64] = states) -> None:
-            scan_tiles(left, tiles, ceiling, ceilings, own, both, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
+        def scan(t: int, bounds: LongArray = bounds, states: LongArray = states) -> None:
+            my_tops = tops[bounds[t] : bounds[t + 1]]
+            scan_tiles(
+                row_factors, tiles, row_limits, column_limits, class_bounds, symmetric, my_tops, states[t], pairs[t]
+            )
 
-        tasks = np.diff(bounds) * len(tiles)
-        while (states[:, 0] < tasks).any():
+        n_tasks = np.diff(bounds) * len(tiles)
+        while (states[:, 0] < n_tasks).any():
             with threads.one_pool():
-                threads.run(scan, n_parts)
-            found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
-            yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], groups)
+                threads.run(scan, n_threads)
+            row, column = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])]).T
+            yield _in_rows(anchors, anchor_order[row], order[column], groups)
 
 
-def measures_once(Z: NDArray[np.floating], anchors: IndexArray, columns: IndexArray) -> bool:
-    """Whether the search by tiles measures each pair once for both of its points."""
+def _measures_once(Z: NDArray[np.floating], anchors: IndexArray, columns: IndexArray) -> bool:
     return len(anchors) == len(columns) == len(Z)
 
 
-def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, groups: IndexArray) -> Found:
-    """Pairs of an anchor's place and an impostor in compressed rows, without those of different groups."""
+def _in_rows(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, groups: IndexArray) -> SearchRows:
+    """Pairs of an anchor's position and an impostor in compressed rows, without those of different groups."""
     if groups.max(initial=0) > 0:
-        keep = groups[anchors[rows]] == groups[impostors]
-        rows, impostors = rows[keep], impostors[keep]
+        same_group = groups[anchors[rows]] == groups[impostors]
+        rows, impostors = rows[same_group], impostors[same_group]
     # From columns to rows: impostors come in increasing order.
     entries = np.ones(len(rows), np.int8), (rows, impostors)
-    grouped = sp.csc_array(entries, shape=(len(anchors), len(groups))).tocsr()
-    return anchors, grouped.indptr.astype(np.int64), grouped.indices.astype(np.int32, copy=False)
+    matrix = sp.csc_array(entries, shape=(len(anchors), len(groups))).tocsr()
+    return anchors, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
 
 
 def search_trees(
@@ -173,28 +218,26 @@ def search_trees(
     anchors: IndexArray,
     limits: FloatArray,
     columns: IndexArray,
-) -> Iterator[Found]:
-    """Search by one ball tree per class, asked by the anchors of every other class; see `search_tiles`."""
-    trees = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
-    built = [(label, members, BallTree(Z[members])) for label, members in trees]
-    # Trees compare distances to centers of balls, which err by (r + 4) u of the longest point, for two points each.
+) -> Iterator[SearchRows]:
+    """Search by one ball tree per class, asked by the anchors of every other class."""
+    classes = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
+    trees = [(label, members, BallTree(Z[members])) for label, members in classes]
     eps = float(np.finfo(np.float64).eps)
     allowance = 4.0 * (Z.shape[1] + 4) * eps * float(np.sqrt(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
-    first, size = 0, FEWEST_ANCHORS
+    first, size = 0, OPTIONS.fewest_anchors
     while first < len(anchors):
         block = slice(first, first + size)
-        asked, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12) + allowance
-        owners: list[NDArray[np.int64]] = []
-        found: list[IndexArray] = []
-        for label, members, tree in built:
-            other = np.flatnonzero(labels[asked] != label)
-            if not len(other):
-                continue
-            near = tree.query_radius(Z[asked[other]], r=radii[other])
-            owners.append(np.repeat(other, [len(hit) for hit in near]))
-            found.append(members[np.concatenate(near)] if len(near) else columns[:0])
-        nothing = np.zeros(0, dtype=np.int32)
-        owner = np.concatenate([nothing, *owners]).astype(np.int32)
+        block_anchors, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12) + allowance
+        rows, impostors = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
+        for label, members, tree in trees:
+            queries = np.flatnonzero(labels[block_anchors] != label).astype(np.int32)
+            if len(queries):
+                hits = tree.query_radius(Z[block_anchors[queries]], r=radii[queries])
+                rows.append(np.repeat(queries, [len(hit) for hit in hits]))
+                impostors.append(members[np.concatenate(hits)])
+        row = np.concatenate(rows)
+        # Next, as many as give a bounded number of pairs, by these.
         first += size
-        size = min(max(size * PAIRS_AT_ONCE // max(len(owner), 1) // 2, FEWEST_ANCHORS), ANCHORS_AT_ONCE)
-        yield _grouped(asked, owner, np.concatenate([nothing, *found]).astype(np.int32), groups)
+        size = size * OPTIONS.pairs_at_once // max(len(row), 1) // 2
+        size = min(max(size, OPTIONS.fewest_anchors), OPTIONS.anchors_at_once)
+        yield _in_rows(block_anchors, row, np.concatenate(impostors), groups)

@@ -1,0 +1,280 @@
+"""Where the dual slack of one metric is proven to be PSD: ``S(a) = C - sum_t a_t B_t``, with C the pull cost.
+
+Let V have coordinates in which ``V^T C V`` is about the identity, and let kappa > 0 be a proven lower bound of its
+eigenvalues. With ``T = V^T (sum_t a_t B_t) V`` every multiple ``t a`` with ``t lambda_max(T) <= kappa`` has ``V^T S(t
+a) V`` PSD. That proves S itself PSD where the differences of all pairs that have a multiplier lie in a space whose
+dimension is at most the rank of ``V^T C V``, which is full if kappa > 0: then each x has a y for which ``V y`` has the
+same products with all differences.
+
+So V has to have as many columns as the differences span dimensions, which is decided exactly where it can be:
+
+* the features vary in as many directions as the cost has rank, or those with different values on target pairs do;
+* elimination in whole numbers finds as many null directions as floats do; only pairs within their groups, which agree
+  in these directions, may have a multiplier;
+* a ridge costs something in every direction, so an orthonormal complement of V completes it;
+* otherwise the null directions of the floats are taken to cost very little, and the bound may be weak.
+
+With a Frobenius term beside the cost no slack has to be PSD; see `Quadratic`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
+from sdpmetric.engine.cached import cached
+from sdpmetric.linalg import exact, psd
+from sdpmetric.linalg.rigorous import (
+    Form,
+    Images,
+    above,
+    below,
+    gamma,
+    metric_norm_above,
+    product_above,
+    squares_above,
+)
+from sdpmetric.linalg.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
+from sdpmetric.lmnn.pull import PullCost
+
+# Features up to which a complement is made: a full QR factorization, of about a second.
+MAX_COMPLEMENT = 1500
+# Coordinates in which the cost differs from the identity by more than this are whitened once more.
+WHITE = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The data in coordinates V, the cost there, and which pairs they decide about."""
+
+    images: Images
+    cost: Form  # V^T C V
+    groups: IndexArray  # (n,): only pairs within a group may have a multiplier
+    weakness: str | None = None  # why the bound may be weak; None where nothing is known to weaken it
+
+
+@dataclass(frozen=True, eq=False)
+class DualCone:
+    """The multipliers of pairs q of examples for which ``C - sum_q w_q v_q v_q^T`` is proven to be PSD."""
+
+    X: NDArray[np.floating]  # the exact data
+    pull: PullCost
+
+    @property
+    def quadratic(self) -> Quadratic | None:
+        """The objective beside the hinges where it is more than the cost."""
+        return None
+
+    @property
+    def images(self) -> Images:
+        return self.coordinates.images
+
+    @property
+    def groups(self) -> IndexArray:
+        return self.coordinates.groups
+
+    @property
+    def weakness(self) -> str | None:
+        return self.coordinates.weakness
+
+    @property
+    def rank(self) -> int:
+        return len(self.images.map.T)
+
+    @cached
+    def smallest_cost(self) -> float:
+        """``kappa``; 0 where none is proven positive."""
+        smallest = self.coordinates.cost.least
+        return smallest if 0.0 < smallest < math.inf else 0.0
+
+    def largest_ratio(self, form: Form) -> float:
+        """An upper bound of ``<T, N> / <C, N>`` over PSD N: ``C - t T`` is PSD for t up to its inverse.
+
+        Infinity where nothing is proven; 0 where every multiple is feasible.
+        """
+        if self.rank == 0:
+            return 0.0  # no pair that counts differs at all
+        if self.smallest_cost == 0.0:
+            return math.inf
+        return above(max(0.0, form.largest) / self.smallest_cost, 2)
+
+    @cached
+    def separated_groups(self) -> IndexArray:
+        """Groups of examples, (n,), every two of which are proven to differ in a direction that costs nothing."""
+        pull = self.pull
+        if pull.ridge or pull.coordinates.null.shape[1] == 0:
+            return np.zeros(len(self.X), dtype=np.int32)
+        return separated(self.X, pull.first, pull.second)
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """The factor on the images, (r, rank), of components."""
+        if self.rank == self.pull.coordinates.rank:
+            return self.pull.whitened(components)
+        return np.asarray(components @ np.linalg.pinv(self.images.map).T)
+
+    def _cost(self, images: Images) -> Form:
+        pull, V = self.pull, images.map
+        cost = Form.zero(V.shape[1])
+        if pull.weight > 0.0:
+            cost = images.form(pull.first, pull.second, pull.scales, roundings=2)
+        if pull.ridge:
+            size = above(product_above(pull.ridge, squares_above(V)), 4)
+            cost = cost + Form(pull.ridge * (V.T @ V), above(gamma(len(V) + 4) * size, 2), size)
+        return cost
+
+    @cached
+    def coordinates(self) -> Coordinates:
+        pull, X = self.pull, self.X
+        varying = np.asarray(pull.X.any(axis=0))
+        n_varying = int(varying.sum())
+        V, rank, groups = pull.coordinates.range, pull.coordinates.rank, pull.null_groups
+        if rank == n_varying:
+            return self._of(V, varying, groups)
+        if pull.ridge and n_varying > MAX_COMPLEMENT:
+            return self._nothing(
+                groups,
+                f"of {n_varying:,} features {n_varying - rank:,} depend on others up to rounding; that a ridge covers "
+                f"such directions is tested for at most {MAX_COMPLEMENT:,} features, so the bound is 0",
+            )
+        if pull.ridge:
+            return self._of(self._complemented(varying), varying, groups)
+        pulled = varying & differing(X, pull.first, pull.second)
+        n_pulled = int(pulled.sum())
+        groups = refined(groups, X[:, varying & ~pulled].astype(np.float64))
+        n_distinct = len(np.unique(X[:, pulled], axis=0)) if rank < n_pulled else 0
+        if rank >= min(n_pulled, n_distinct - 1):
+            return self._of(V, pulled, groups)
+        null = self._exact_null_directions(pulled)
+        if null is not None and null.shape[1] == n_pulled - rank:
+            return self._of(V, pulled, refined(groups, exact.integers(X[:, pulled]) @ null))
+        extended = self._extended(pulled)
+        if not np.isfinite(extended).all():
+            return self._nothing(groups, "some features are too small for coordinates in floats, so the bound is 0")
+        count = n_pulled - rank
+        weakness = (
+            f"{count} direction{'s cost' if count > 1 else ' costs'} nothing up to rounding, which is not proven "
+            f"exactly: {'they are' if count > 1 else 'it is'} taken to cost very little"
+        )
+        return replace(self._of(extended, pulled, groups), weakness=weakness)
+
+    def _of(self, V: FloatArray, used: BoolArray, groups: IndexArray) -> Coordinates:
+        """Features outside `used` are equal within groups: they are in no difference."""
+        images = Images.of(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
+        cost = self._cost(images)
+        if 0.0 < cost.least < 1.0 - WHITE - cost.error:
+            # The whitening itself was rounded: what it left is whitened again.
+            root = np.linalg.cholesky(cost.matrix)
+            V = scipy.linalg.solve_triangular(root, images.map.T, lower=True).T
+            images = Images.of(self.X, self.pull.X, V)
+            cost = self._cost(images)
+        return Coordinates(images, cost, groups)
+
+    def _nothing(self, groups: IndexArray, weakness: str) -> Coordinates:
+        """One coordinate that is 0, by which nothing is proven."""
+        none = np.zeros((self.X.shape[1], 1))
+        return replace(self._of(none, np.zeros(len(none), dtype=bool), groups), weakness=weakness)
+
+    def _exact_null_directions(self, pulled: BoolArray) -> NDArray[np.object_] | None:
+        """All directions in which no pair of the cost differs, in whole numbers; None where that is too much work."""
+        if self.X[:, pulled].size > ENTRIES or pulled.sum() > DIMENSIONS:
+            return None
+        first, second = forest(self.pull.first, self.pull.second, len(self.X))
+        integers = exact.integers(self.X[:, pulled])
+        return null_space(integers[first] - integers[second])
+
+    def _extended(self, pulled: BoolArray) -> FloatArray:
+        """Coordinates of all pulled features, in which even the smallest costs are about 1, as far as floats go."""
+        X = self.X[:, pulled].astype(np.float64)
+        differences = [
+            X[self.pull.first[start : start + 4096]] - X[self.pull.second[start : start + 4096]]
+            for start in range(0, len(self.pull.first), 4096)
+        ]
+        scale = np.max([np.abs(block).max(axis=0) for block in differences], axis=0)
+        _, sigma, Vt = np.linalg.svd(psd.triangle(block / scale for block in differences), full_matrices=True)
+        sizes = np.full(len(Vt), np.finfo(float).tiny)
+        sizes[: len(sigma)] = sigma
+        sizes = np.maximum(sizes, 1e-18 * sizes.max()) * math.sqrt(float(self.pull.scales.max(initial=0.0)))
+        V = np.zeros((len(pulled), len(Vt)))
+        with np.errstate(over="ignore"):
+            V[pulled] = Vt.T / sizes / scale[:, None]
+        return V
+
+    def _complemented(self, varying: BoolArray) -> FloatArray:
+        """The range of the cost, and an orthonormal complement in which a ridge is the identity."""
+        V = self.pull.coordinates.range
+        Q = np.linalg.qr(V[varying], mode="complete")[0][:, V.shape[1] :]
+        complement = np.zeros((len(V), Q.shape[1]))
+        complement[varying] = Q / math.sqrt(self.pull.ridge)
+        return np.concatenate([V, complement], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """``<C, M> + weight / 2 ||M||_F^2`` in the data's own coordinates.
+
+    For PSD M it is ``min <C - sum_t a_t B_t, M> + weight / 2 ||M||_F^2 = -||[sum_t a_t B_t - C]_+||_F^2 / (2 weight)``,
+    so a multiple t of multipliers a proves ``t sum a - ||[t sum_t a_t B_t - C]_+||_F^2 / (2 weight)``, concave in t.
+    """
+
+    weight: float
+    cost: Form  # C
+
+    def above(self, components: FloatArray, metric: FloatArray | None) -> float:
+        """A float not below the quadratic part."""
+        norm = metric_norm_above(components, metric)
+        return product_above(0.5, self.weight, norm, norm)
+
+    def best(self, total: float, form: Form, headroom: float) -> tuple[float, float]:
+        """The best lower bound that multiples up to `headroom` prove, and the multiple."""
+        multiple = self._multiple(total, form.matrix, headroom)
+        if multiple <= 0.0:
+            return 0.0, 0.0
+        norm = (form.times(multiple) - self.cost).positive_part
+        conjugate = product_above(0.5, norm, norm, above(1.0 / self.weight))
+        return max(0.0, below(multiple * total, 12) - above(conjugate, 12)), multiple
+
+    def _multiple(self, total: float, B: FloatArray, headroom: float) -> float:
+        if total <= 0.0 or not math.isfinite(headroom):
+            return 0.0
+
+        def slope(multiple: float) -> float:
+            L = psd.factor(multiple * B - self.cost.matrix)
+            return total - float(np.sum((L @ B) * L)) / self.weight
+
+        first, last = slope(0.0), slope(headroom)
+        # Rounding of the linear cost is more than the Frobenius term, or fourth powers of the data overflow.
+        if not (0.0 < first < math.inf and math.isfinite(last)):
+            return 0.0
+        return headroom if last >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9, disp=False))
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticCone(DualCone):
+    """All multipliers are dual feasible; coordinates are the data's own, and every direction costs something."""
+
+    weight: float
+
+    @cached
+    def quadratic(self) -> Quadratic:
+        return Quadratic(self.weight, self.coordinates.cost)
+
+    @cached
+    def separated_groups(self) -> IndexArray:
+        return np.zeros(len(self.X), dtype=np.int32)
+
+    def largest_ratio(self, form: Form) -> float:
+        return 0.0
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        return components
+
+    @cached
+    def coordinates(self) -> Coordinates:
+        images = Images.of(self.X, self.pull.X, np.eye(self.X.shape[1]))
+        return Coordinates(images, self._cost(images), self.separated_groups)

@@ -1,0 +1,143 @@
+"""Sums over all triplets, without a list of them, where every hinge is 1, or 0 across groups: as under the zero metric.
+
+Triplets pair an anchor i, of weight ``v_i``, with the impostors l of its group and of another label, of weight ``w_l``.
+A *cell* is the intersection of a group and a class. With V, W the weights, a, b the means and S, T the scatter matrices
+of the cells under the weights v and w, the pairs of two cells c and e of a group add up to
+
+    ``sum_il v_i w_l (x_i - x_l)(x_i - x_l)^T = W_e S_c + V_c T_e + V_c W_e (a_c - b_e)(a_c - b_e)^T``.
+
+All terms are PSD, so distant means cost no accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric.arrays import FloatArray, IndexArray, LongArray
+from sdpmetric.linalg.rigorous import Form, Images, above, gamma, norms_above
+
+# Squared distances up to this count as 0 beside the margin, which is 1: the objective of such a metric is rounded up by
+# as much. Groups that are close in the null space are separated by factors up to 1e10, which magnify rounding errors.
+COINCIDENT = 1e-6
+
+
+def are_unit_hinges(Z: FloatArray, groups: IndexArray, furthest_target: float, error: float = 0.0) -> bool:
+    """Whether every hinge within a group is 1 up to rounding, and every hinge across groups is 0.
+
+    It is so where the points of each group coincide and groups are farther apart than every margin. Each point may be
+    `error` away from the exact one, and target neighbors are no further than a squared distance.
+    """
+    if not len(Z) or furthest_target > COINCIDENT or error * error > COINCIDENT:
+        return False
+    _, first = np.unique(groups, return_index=True)
+    centers = Z[first]
+    radius = math.sqrt(float(np.square(Z - centers[groups]).sum(axis=1).max()))
+    if not 4.0 * radius * radius <= COINCIDENT:
+        return False
+    if len(centers) == 1 or not Z.shape[1]:
+        return len(centers) == 1
+    distances, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(centers).kneighbors(centers)
+    clearance = distances[:, 1].min() - 2.0 * radius - 4.0 * error
+    return bool(clearance > (1.0 + 1e-12) * math.sqrt(1.0 + furthest_target))
+
+
+def are_unit_hinges_of(images: Images, groups: IndexArray, furthest_target: float) -> bool:
+    """`are_unit_hinges` at exact points whose images are given."""
+    return are_unit_hinges(images.points, groups, furthest_target, float(images.errors.max(initial=0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The intersections of groups and classes."""
+
+    cell: NDArray[np.intp]  # (n,): cell of each example
+    group: NDArray[np.intp]  # (c,): group of each cell
+
+    @classmethod
+    def of(cls, labels: IndexArray, groups: IndexArray) -> Cells:
+        n_classes = int(labels.max(initial=0)) + 1
+        keys, cell = np.unique(groups.astype(np.int64) * n_classes + labels, return_inverse=True)
+        return cls(cell.ravel(), keys // n_classes)
+
+    def weights_of_others(self, weights: FloatArray) -> FloatArray:
+        """For each cell, the weight of the examples in the other cells of its group, (c,)."""
+        totals: FloatArray = np.bincount(self.cell, weights, minlength=len(self.group)).astype(np.float64)
+        others: FloatArray = np.bincount(self.group, totals)[self.group] - totals
+        return others
+
+    def means(self, points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weight (c,) and weighted mean (c, d) of each cell; the mean is 0 where the weight is."""
+        n = len(points)
+        indicator = sp.csr_array((weights, (self.cell, np.arange(n))), shape=(len(self.group), n))
+        totals = np.asarray(indicator.sum(axis=1)).ravel()
+        return totals, (indicator @ points) / np.where(totals > 0.0, totals, 1.0)[:, None]
+
+
+def impostor_counts(labels: IndexArray, groups: IndexArray, impostors: NDArray[np.bool_]) -> LongArray:
+    """Number of differently labeled examples, those that count as impostors, in the group of each example, (n,)."""
+    cells = Cells.of(labels, groups)
+    counts: LongArray = np.rint(cells.weights_of_others(impostors.astype(np.float64))).astype(np.int64)[cells.cell]
+    return counts
+
+
+def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray) -> FloatArray:
+    """Weight of the differently labeled examples in the group of each example, (n,).
+
+    Nothing is subtracted, so each sum is accurate relative to itself.
+    """
+    cells = Cells.of(labels, groups)
+    n_cells = len(cells.group)
+    member = sp.csr_array((np.ones(n_cells), (np.arange(n_cells), cells.group)))
+    same_group = (member @ member.T).tolil()
+    same_group.setdiag(0.0)
+    totals = np.bincount(cells.cell, weights, minlength=n_cells)
+    others: FloatArray = np.asarray(same_group.tocsr() @ totals, dtype=np.float64)
+    return others[cells.cell]
+
+
+def impostor_scatter(
+    points: FloatArray, labels: IndexArray, groups: IndexArray, v: FloatArray, w: FloatArray
+) -> FloatArray:
+    """``sum_il v_i w_l (x_i - x_l)(x_i - x_l)^T`` over all pairs of one group and different labels, (d, d)."""
+    cells = Cells.of(labels, groups)
+    V, a = cells.means(points, v)
+    W, b = cells.means(points, w)
+    G = np.zeros((points.shape[1], points.shape[1]))
+    for weights, means, others in ((v, a, cells.weights_of_others(w)), (w, b, cells.weights_of_others(v))):
+        scale = weights * others[cells.cell]
+        used = np.flatnonzero(scale > 0.0)
+        scatter_root = (points[used] - means[cells.cell[used]]) * np.sqrt(scale[used])[:, None]
+        G += scatter_root.T @ scatter_root
+    # Between cells: with means taken from the group's mean under w, the mixed terms of all pairs of cells sum to 0.
+    cells_as_points = Cells(cells.group, np.arange(int(cells.group.max(initial=-1)) + 1))
+    V_of_group, W_of_group = np.bincount(cells.group, V), np.bincount(cells.group, W)
+    _, group_means = cells_as_points.means(b, W)
+    for weights, means, totals in ((V * W_of_group[cells.group], a, V), (W * V_of_group[cells.group], b, W)):
+        deviations = (means - group_means[cells.group]) * np.where(totals > 0.0, 1.0, 0.0)[:, None]
+        G += deviations.T @ (weights[:, None] * deviations)
+    # A cell is no pair with itself.
+    difference = a - b
+    return G - difference.T @ ((V * W)[:, None] * difference)
+
+
+def scatter_form(images: Images, labels: IndexArray, groups: IndexArray, v: FloatArray, w: FloatArray) -> Form:
+    """`impostor_scatter` of exact points whose images are given, with its error.
+
+    Every sum in it errs by at most ``gamma_{n + c + 64}``, c the number of cells, of sums over pairs of one group of
+    ``v_i w_l (|p_i| + |p_l|)^2``, fewer than 64 times. Errors of the images add what they add to a form; the sum over
+    pairs of their distances is bounded by that of the squares.
+    """
+    P = images.points
+    G = impostor_scatter(P, labels, groups, v, w)
+    squares = norms_above(P) ** 2
+    V, W, V_squares, W_squares = (np.bincount(groups, values) for values in (v, w, v * squares, w * squares))
+    n, e = len(P), float(images.errors.max(initial=0.0))
+    pairs, size = above(float(V @ W), 2 * n), above(2.0 * float(V_squares @ W + V @ W_squares), 2 * n + 8)
+    rounding = 64.0 * gamma(2 * n + 64) * size
+    return Form(0.5 * (G + G.T), above(rounding + 4.0 * e * (pairs * size) ** 0.5 + 4.0 * e * e * pairs, 8), size)
