@@ -61,7 +61,7 @@ def readable_program(
     slacks = [xi[t].set_label(f"xi[{t}]") for t in range(len(triplets))]
     if problem.squared:
         slacks = [cp.square(slack).set_label(f"{slack.format_labeled()}**2") for slack in slacks]
-    hinge_weights = problem.source.weights_of(triplets).tolist()
+    hinge_weights = problem.push.source.weights_of(triplets).tolist()
     losses = _sum([_times(w, s) for w, s in zip(hinge_weights, slacks, strict=True)])
     push = losses if problem.squared or set(hinge_weights) != {1.0} else cp.sum(xi).set_label("sum(xi)")
     objective = pull_weight * _sum(pulls) + mu * push
@@ -158,7 +158,7 @@ def equation(problem: LargeMarginProblem, triplets: Triplets | None) -> str:
     pull, push = rf"\sum_{{(i, j)}} {distance('i', 'j')}", rf"\sum_{{(i, j, l)}} {slack}_{{ijl}}"
     demands = [rf"{distance('i', 'l')} - {distance('i', 'j')} \ge 1 - \xi_{{ijl}}"]
     if triplets is not None:
-        members, weights = triplets.to_array().tolist(), problem.source.weights_of(triplets).tolist()
+        members, weights = triplets.to_array().tolist(), problem.push.source.weights_of(triplets).tolist()
         pull = r"\bigl(" + " + ".join(times(w, distance(i, j)) for i, j, w in _pairs(problem)) + r"\bigr)"
         losses = [times(w, f"{slack}_{{{i},{j},{l}}}") for w, (i, j, l) in zip(weights, members, strict=True)]
         push = r"\bigl(" + " + ".join(losses) + r"\bigr)"
