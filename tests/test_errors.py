@@ -163,7 +163,7 @@ def queries():
 
 REASONS = {
     "exactly one": [lambda: sm.POLAProblem(**POLA).objective()],
-    "slack_weight=None": [lambda: sm.solve(sm.POLAProblem(**POLA, slack_weight=0.3), solver="batch")],
+    "does not take": [lambda: sm.solve(sm.POLAProblem(**POLA, slack_weight=0.3), solver="batch")],
     "repeats a row": [lambda: sm.POLAProblem(LINE, [[0, 1], [2, 2]], SIGNS)],
     "pairs is empty|no pairs": [lambda: sm.POLAProblem(LINE, np.zeros((0, 2), int), [])],
     "no (dis)?similar pairs": [partial(sm.MMCProblem, X, TWO_PAIRS, sides) for sides in ([True, True], [-1, -1])],
@@ -215,7 +215,6 @@ REASONS = {
         lambda: sm.Relevance.from_labels([0, 0, 1, 2, 2]),
         lambda: sm.Relevance.from_labels([0, 0, 0], unanswerable="exclude"),
     ],
-    "dimension": [lambda: frml().partial_fit(np.eye(4), [0, 0, 1, 1])],
     "given apart from X|not given if|at most one": [
         lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 2, queries=np.eye(4)),
         lambda: ranking.evaluate(**RANKED, queries=np.eye(4)),
@@ -237,6 +236,7 @@ REASONS = {
     ],
     "not measured": [lambda: ranking.evaluate(**RANKED).precision(5)],
     "this stream has|this index has|shape": [
+        lambda: frml().partial_fit(np.eye(4), [0, 0, 1, 1]),
         lambda: sm.POLAStream(2).partial_fit(X, PAIRS, SIMILAR),
         lambda: lego().partial_fit_comparisons(SMALL, [[0, 1, 2]]),
         lambda: index().add(np.zeros((2, 3))),
