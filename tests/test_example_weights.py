@@ -1,6 +1,5 @@
 """Weights of examples: what they mean, and that solvers and certificates take them."""
 
-import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -53,23 +52,6 @@ def test_whole_weights_are_repeated_rows(name):
     assert_sandwich(solution_of_copied, solution)
 
 
-@pytest.mark.parametrize(
-    ("state", "option"),
-    [
-        (lambda *data, **w: sm.ITMLProblem.from_labels(*data, upper=1.0, lower=4.0, gamma="auto", **w), "gamma"),
-        (lambda *data, **w: sm.POLAProblem.from_labels(*data, None, slack_weight="auto", **w), "slack_weight"),
-    ],
-    ids=["itml", "pola"],
-)
-def test_automatic_weights_of_slacks_are_those_of_repeated_rows(state, option):
-    copies = np.repeat(np.arange(18), COUNTS)
-    weighted, copied, unweighted = state(X, Y, sample_weight=COUNTS), state(X[copies], Y[copies]), state(X, Y)
-    assert getattr(weighted, option) == pytest.approx(getattr(copied, option), rel=1e-12)
-    assert getattr(weighted, option) < getattr(unweighted, option)
-    for L in LS:
-        assert weighted.objective(L) == pytest.approx(copied.objective(L), rel=1e-9)
-
-
 def copied(make, **options):
     """The problem of repeated rows, each copy with the target neighbors of its row."""
     copies = np.repeat(np.arange(18), COUNTS)
@@ -90,15 +72,6 @@ def test_whole_weights_of_lmnn_are_repeated_rows(make, loss):
     solved = sm.solve(weighted, tol=1e-3)
     assert solved.status.ok
     assert sm.solve(repeated, tol=1e-3).lower_bound <= solved.objective * (1 + 1e-9)
-
-
-def test_a_feature_space_and_a_frobenius_term_take_weights():
-    kernel = sm.KernelLMNNProblem.from_labels(X, Y, 2, kernel="rbf", ridge=0.1, sample_weight=WEIGHTS)
-    assert sm.solve(kernel).status.ok
-    frobenius = sm.LMNNProblem.from_labels(X, Y, 2, sample_weight=WEIGHTS, frobenius=1.0)
-    solution, exact = sm.solve(frobenius, tol=1e-4), sm.solve(frobenius, solver="conic", tol=1e-5)
-    assert solution.status.ok
-    assert max(solution.lower_bound, exact.lower_bound) <= min(solution.objective, exact.objective) * (1 + 1e-9)
 
 
 def softmax(L, i):
@@ -141,35 +114,6 @@ def test_a_weight_counts_the_term_of_its_example(name):
 
 def D(L, a, b):
     return float(np.sum((L @ (X[a] - X[b])) ** 2))
-
-
-def test_means_over_queries_pairs_quadruplets_and_triplets_are_weighted():
-    L = LS[1]
-    losses = []
-    for q in range(18):
-        relevant = [i for i in range(18) if i != q and Y[i] == Y[q]]
-        far = [j for j in range(18) if Y[j] != Y[q]]
-        losses.append(np.mean([max(0.0, 1 + 2 * D(L, q, i) - 2 * D(L, q, j)) for i in relevant for j in far]))
-    problem = WITHOUT_COPIES["mlr"](X, Y, sample_weight=WEIGHTS)
-    expected = np.sum(L * L) + WEIGHTS @ losses / WEIGHTS.sum()
-    assert problem.objective(L) == pytest.approx(expected)
-    assert problem.triplets.objective(L) == pytest.approx(expected)
-    pairs = list(itertools.combinations(range(18), 2))
-    w = np.array([WEIGHTS[a] * WEIGHTS[b] for a, b in pairs])
-    signed = np.array([D(L, a, b) * (1 if Y[a] == Y[b] else -1) for a, b in pairs])
-    weighted, none = (
-        sm.SDMLProblem.from_labels(X, Y, None, distance_weight=v, sample_weight=WEIGHTS).objective(L)
-        for v in (0.05, 0.0)
-    )
-    assert weighted - none == pytest.approx(0.05 * float(w @ signed) / w.sum())
-    quadruplets = sm.LSMLProblem.from_labels(X, Y, sample_weight=WEIGHTS).terms[0]
-    w = WEIGHTS[np.asarray(quadruplets.quadruplets)].prod(axis=1)
-    np.testing.assert_allclose(np.asarray(quadruplets.weights), w)
-    assert quadruplets.weight == pytest.approx(1.0 / w.sum())
-    hinge = WITHOUT_COPIES["scml"](X, Y, sample_weight=WEIGHTS).terms[0]
-    w = WEIGHTS[hinge.roles()["anchor"]] * WEIGHTS[hinge.roles()["impostor"]]
-    np.testing.assert_allclose(np.asarray(hinge.weights), w)
-    assert hinge.weight == pytest.approx(1.0 / w.sum())
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -203,14 +203,6 @@ def test_weights_by_proven_optima(name: str) -> None:
         sensitivity.at_most(color=1.0)
 
 
-def test_a_hard_margin_bounds_every_soft_one() -> None:
-    sensitivity = sm.explain(tight(pola(None))).sensitivity
-    for value in (0.1, 1.0, 100.0):
-        assert tight(pola(value)).lower_bound <= sensitivity.at_most(slack_weight=value) + rounding(
-            sensitivity.objective
-        )
-
-
 def scaled_optimum(name: str, margin: float) -> tuple[float, float]:
     """Bounds of the optimum at another margin: with M = m N the statement of margin m is one of margin 1."""
     problem = CASES[name]()
@@ -272,14 +264,6 @@ def test_targets_of_lego_by_proven_optima() -> None:
 
 
 # -- the interface --------------------------------------------------------------------------------------------------
-
-
-@EVERY
-def test_without_multipliers_the_point_suggests_some(name: str) -> None:
-    solution = solved(name)
-    explanation = sm.explain(replace(solution, dual=None))
-    assert explanation.certificate.lower_bound <= solution.objective + rounding(solution.objective)
-    assert_same(explanation.certificate.objective, sm.explain(solution).certificate.objective)
 
 
 @EVERY

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric import classification, datasets
+from sdpmetric import datasets
 from sdpmetric.cli import app, main, options
 from sdpmetric.core import registry
 from sdpmetric.core.problem import Labeled, statements
@@ -73,21 +73,6 @@ def assert_refused(result, sentence):
 
 
 # -- what works ------------------------------------------------------------------------------------------------------
-
-
-def test_options_reach_the_problem(run, iris_csv):
-    result = run(
-        "solve", "iris", "--no-standardize", "--ridge", 0.25, "--loss", "squared_hinge", *OPTIONS, "--tol", 0.01
-    )
-    assert result.exit_code == 0, result.output
-    assert "300 target pairs" in result.stdout
-    assert "push weight 0.3, squared hinge, ridge 0.25" in result.stdout
-    X, y = datasets.load("iris")
-    problem = sm.LMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.25, loss="squared_hinge")
-    exact = sm.solve(problem, tol=1e-4)
-    lower, upper = numbers(result.stdout, r"lies between (\S+) and (\S+) \(")
-    assert lower <= exact.objective * (1 + 1e-7)
-    assert exact.lower_bound <= upper * (1 + 1e-7)
 
 
 # Everything that moves the cursor or colors text.
@@ -322,16 +307,6 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, iris_csv, tmp_pa
     assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
     assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
     assert_refused(run("transform", new, new), "is a table, not a model; name the file")
-
-
-def test_a_model_is_scored_beside_the_prepared_features(run, model, iris_csv):
-    facts = json.loads(run("evaluate", model, iris_csv, "--train", iris_csv, "--n-neighbors", 1, "--json").stdout)
-    assert facts["metric"]["accuracy"] == 1.0  # each example is its own neighbor
-    facts = json.loads(run("evaluate", model, iris_csv, "--json").stdout)
-    X, y = datasets.load("iris")
-    predicted = classification.knn_predict(np.eye(4), datasets.standardize(X), y)
-    assert facts["euclidean"]["accuracy"] == pytest.approx(np.mean(predicted == y))
-    assert 0.5 < facts["euclidean"]["auc"] <= facts["metric"]["auc"] + 0.05
 
 
 @pytest.mark.parametrize("options", [(), ("--pca", 3), ("--statement", "itml")])

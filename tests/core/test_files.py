@@ -380,14 +380,6 @@ def test_no_output_is_an_input(folder, name, by):
     assert (folder / name).read_bytes() == before
 
 
-def test_a_data_set_of_the_folder_is_an_input_by_its_name(folder, monkeypatch):
-    monkeypatch.setenv("SDPMETRIC_DATA", str(folder))
-    sabotage.write_data(folder / "mine.npz")
-    result = run("solve", "mine", "--n-neighbors", 1, "--output", folder / "mine.npz")
-    assert result.exit_code == 2
-    assert "would overwrite the input mine" in result.stderr
-
-
 def test_an_error_that_is_no_sentence_names_the_files(folder, monkeypatch):
     def broken(path):
         raise KeyError("x")

@@ -124,32 +124,6 @@ def test_bad_input_is_refused_in_one_sentence(words, arguments):
     assert "\n" not in str(caught.value).strip() or "array" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("words", "triplets", "weights"),
-    [
-        (r"indices outside 0\.\.12", [[0, 1, N]], None),
-        ("indices outside", [[0, -1, 5]], None),
-        (r"triplet \[0, 0, 5\] names an example twice", [[0, 0, 5]], None),
-        (r"triplet \[5, 1, 5\] names an example twice", [[0, 1, 2], [5, 1, 5]], None),
-        ("twice.*must differ", [[0, 1, 1]], None),
-        ("integer array of shape.*float64", [[0.0, 1.0, 5.0]], None),
-        (r"\(t, 3\).*anchor, target, impostor.*\(1, 2\)", [[0, 1]], None),
-        (r"\(t, 3\)", [0, 1, 5], None),
-        ("triplets must have rows of equal length", [[0, 1, 2], [2]], None),
-        ("weights contains text", [[0, 1, 2]], ["1"]),
-        ("weights: Complex data not supported", [[0, 1, 2]], [1j]),
-        *[(r"weights.shape must be \(2,\)", [[0, 1, 5], [1, 2, 6]], weights) for weights in ([1.0], [[1.0, 1.0]])],
-        *[
-            ("weights must be finite and at least 0", [[0, 1, 5], [1, 2, 6]], [1.0, weight])
-            for weight in (-1e-9, np.nan, np.inf)
-        ],
-    ],
-)
-def test_triplets_and_weights_that_are_none(words, triplets, weights):
-    with pytest.raises(ValueError, match=words):
-        LMNNProblem.from_triplets(X, triplets, weights)
-
-
 # -- odd input that works ---------------------------------------------------------------------------------------------
 
 
@@ -296,7 +270,6 @@ BAD = {
     "inf": ([1, 2, np.inf, 4, 5, 6, 7, 8], "Input contains infinity.*; replace such values"),
     "complex": ([1j] * 8, "Complex data not supported; take real and imaginary part"),
 }
-GOOD = {"flag": [True, False] * 4, "count": pd.array(range(8), dtype="Int64"), "rank": pd.Categorical([1, 2] * 4)}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -311,18 +284,6 @@ def test_the_column_is_in_the_message(name):
     ):
         with pytest.raises(ValueError, match=f"^column '{name}' of X: {sentence}"):
             call()
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_columns_of_numbers_are_taken(name):
-    frame = pd.DataFrame({**numbers, name: GOOD[name]})
-    assert LMNN(n_neighbors=1).fit(frame, y).components_.shape[1] == 3
-
-
-def test_several_columns_are_counted():
-    frame = pd.DataFrame({**numbers, **{f"t{i}": ["x"] * 8 for i in range(7)}, "gaps": BAD["gaps"][0]})
-    with pytest.raises(ValueError, match=r"column 't0' of X: could not convert .* \(and 7 other columns\)"):
-        LMNN(n_neighbors=1).fit(frame, y)
 
 
 @pytest.mark.parametrize(

@@ -64,19 +64,6 @@ def test_table1_is_written_and_nothing_is_measured_twice(run, tmp_path):
     assert f"{(77.0 + second['test']) / 2:.2f}" in run("lmnn_table1", *arguments)
 
 
-def test_training_and_test_part_are_reduced_by_the_training_part_alone(script):
-    column = script("table1.columns").Column
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(40, 6)) * np.arange(1, 7) + 3.0, np.repeat([0, 1], 20)
-    split = column("made", lambda: (X, y, 30), 1, "", n_components=2).split(0)
-    reduced = column("made", lambda: (np.concatenate([X[:30], X[30:] * 9]), y, 30), 1, "", n_components=2).split(0)
-    np.testing.assert_allclose(reduced.X, split.X)
-    np.testing.assert_allclose(split.X.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(np.linalg.norm(split.X, axis=1).mean(), 4.0)
-    assert split.reduced
-    assert not np.allclose(reduced.X_test, split.X_test)
-
-
 def made_faces(folder):
     """Five persons; what tells them apart is small beside what every image has of a few common directions."""
     rng = np.random.default_rng(5)
@@ -193,23 +180,3 @@ def test_lego_fig1(run, tmp_path):
     text = run("lego_fig1", "--printed", *(str(tmp_path / name) for name in ("printed/pair_accuracy.txt", "pairs.txt")))
     expected = "| 33 of 45 below or equal | 0 below, 1 equal | 1 below, 0 equal | 2 below, 0 equal |"
     assert f"| LEGO against POLA {expected}" in text
-
-
-def test_gradient_of_eq_8_and_of_the_network(script):
-    nca_fig3 = script("nca_fig3")
-    rng = np.random.default_rng(0)
-    X, pairs, weights = rng.normal(size=(8, 3)), np.array([[0, 4], [1, 5], [2, 6]]), rng.random(3)
-    network = nca_fig3.Network(3, 5)
-    flat = network.start(1)
-    loss = nca_fig3.terms.PairSoftmax(pairs, weights=weights).bind(X)
-    value, gradient = network.cost(flat, X, loss)
-    Y = network.forward(flat, X)[0]
-    D = np.sum((Y[:, None] - Y) ** 2, axis=2)
-    total = np.exp(-D).sum() - len(Y)  # no face is a pair with itself
-    written = -sum(w * np.log(np.exp(-D[a, b]) / total) for (a, b), w in zip(pairs, weights, strict=True))
-    assert value == pytest.approx(written + 0.5 * nca_fig3.DECAY * flat @ flat)
-    for k in range(0, len(flat), 3):
-        step = np.zeros(len(flat))
-        step[k] = 1e-6
-        change = network.cost(flat + step, X, loss)[0] - network.cost(flat - step, X, loss)[0]
-        assert gradient[k] == pytest.approx(change / 2e-6, rel=1e-4, abs=1e-6)

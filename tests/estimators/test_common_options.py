@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.estimators import ITML, LMNN, MMC, MultiMetricLMNN, base
+from sdpmetric.estimators import ITML, LMNN, MMC, base
 from sdpmetric.estimators.data import ENDPOINTS, divide
 
 RNG = np.random.default_rng(4)
@@ -144,12 +144,6 @@ def test_early_stopping_holds_examples_back(estimator):
             quiet(clone(fitted).set_params(**{wrong: value}), X, y)
 
 
-def test_continuous_targets_are_held_back_too():
-    nca = quiet(estimators.NCA(targets="continuous", early_stopping=True, random_state=0), X, X[:, 0] + 0.1 * Y)
-    assert nca.validation_score_ == np.nanmax(nca.solution_.trace["score"])
-    assert 0.0 < nca.validation_score_ <= 1.0
-
-
 TRIPLETS = RNG.integers(0, 48, (600, 3))
 TRIPLETS = TRIPLETS[
     (Y[TRIPLETS[:, 0]] == Y[TRIPLETS[:, 1]])
@@ -222,38 +216,10 @@ def test_early_stopping_holds_queries_back(separate_queries):
     assert score == pytest.approx(fitted.validation_score_)
 
 
-@pytest.mark.parametrize(
-    "estimator", [LMNN(), estimators.LSML(), estimators.SCML(bases=BASES), estimators.Adapter()], ids=name_of
-)
-def test_weights_of_comparisons_reach_the_statement(estimator):
-    weights = RNG.uniform(0.5, 2.0, size=len(TRIPLETS))
-    for name, tuples in (("fit_triplets", TRIPLETS), ("fit_quadruplets", QUADRUPLETS)):
-        if not hasattr(estimator, name):
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            weighed, unweighted = (getattr(clone(estimator), name)(X, tuples, w) for w in (weights, None))
-            twice = getattr(clone(estimator), name)(X, np.repeat(tuples, 2, axis=0))
-            doubled = getattr(clone(estimator), name)(X, tuples, np.full(len(tuples), 2.0))
-        assert weighed.solution_.problem.fingerprint() != unweighted.solution_.problem.fingerprint()
-        L = unweighted.components_
-        objectives = [fitted.solution_.problem.objective(L) for fitted in (twice, doubled)]
-        if name_of(estimator) != "LMNN":  # whose "auto" ridge depends on the number of examples only
-            assert objectives[0] == pytest.approx(objectives[1])
-
-
 def test_weights_whose_products_underflow_are_refused_by_the_name_that_was_passed():
     for estimator in (MMC(), ITML(), estimators.SDML(), estimators.POLA()):
         with pytest.raises(ValueError, match=r"^sample_weight .*2\.0\*\*664, which is exact"):
             clone(estimator).fit(X, Y, sample_weight=np.full(48, 1e-200))
-
-
-def test_triplets_are_quadruplets_that_share_an_example():
-    for estimator in (estimators.LSML(), estimators.SCML(bases=BASES)):
-        three, four = clone(estimator).fit_triplets(X, TRIPLETS), clone(estimator).fit_quadruplets(X, QUADRUPLETS)
-        assert three.solution_.objective == pytest.approx(four.solution_.objective, rel=2e-3)
-    with pytest.raises(ValueError, match=r"triplets must be an integer array of shape \(t, 3\)"):
-        estimators.LSML().fit_triplets(X, QUADRUPLETS)
 
 
 def test_early_stopping_needs_examples_outside_of_a_precomputed_kernel():
@@ -281,21 +247,6 @@ def test_sparse_data_are_learned_from_as_dense_ones_are(estimator, kind, dtype):
         np.testing.assert_allclose(distances, from_dense.pair_distance(dense, [[0, 5]]), rtol=1e-3)
 
 
-def test_streams_queries_predictions_and_pairs_take_sparse_data():
-    S = sp.csr_array(X)
-    stream, dense_stream = estimators.POLA().partial_fit(S, Y), estimators.POLA().partial_fit(X, Y)
-    np.testing.assert_array_equal(stream.components_, dense_stream.components_)
-    relevant = [np.flatnonzero(y == Y) for y in (0, 1)]
-    ranked = [estimators.MLR().fit_relevance(data, relevant, queries=data[:2]) for data in (S, X)]
-    np.testing.assert_array_equal(ranked[0].components_, ranked[1].components_)
-    for classifier in (MultiMetricLMNN(), estimators.EnergyClassifier()):
-        classifier.fit(S, Y)
-        np.testing.assert_array_equal(classifier.predict(S), classifier.predict(X))
-    pairs, similar = [[0, 1], [2, 3], [0, 40], [1, 30]], [1, 1, -1, -1]
-    from_sparse, from_dense = (estimators.PairClassifier(ITML(), examples=data).fit(pairs, similar) for data in (S, X))
-    np.testing.assert_allclose(from_sparse.decision_function(pairs), from_dense.decision_function(pairs), rtol=1e-12)
-
-
 def test_sparse_data_that_are_too_large_are_refused_with_advice():
     wide = sp.csr_array((48, 12_000))
     for estimator in (LMNN(), estimators.POLA(), estimators.EnergyClassifier()):
@@ -310,16 +261,6 @@ def test_missing_labels_are_refused_with_advice(estimator):
     for labels in (nothing, number):
         with pytest.raises(ValueError, match=r"(missing|NaN).* fit_pairs of ITML"):
             quiet(clone(estimator), X, labels)
-
-
-def test_weights_follow_the_rows_that_are_learned_from():
-    weights = np.arange(1.0, 49.0)
-    early = LMNN(early_stopping=True, n_passes=2, random_state=1, tol=1e-2)
-    quiet(early, X, Y, sample_weight=weights)
-    for solution in early.solutions_:
-        problem = solution.problem
-        rows = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in problem.X]
-        np.testing.assert_array_equal(problem.source.example_weights, weights[rows])
 
 
 STREAMS = ("LEGO", "FRML")  # items of a stream count once each

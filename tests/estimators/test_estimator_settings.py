@@ -7,7 +7,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric.classification.nearest import knn_predict
-from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import FRML, ITML, LMNN, MMC, NCA, KernelLMNN, MultiMetricLMNN
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(8)
@@ -59,13 +59,6 @@ def test_settings_are_those_of_the_statement(estimator, state):
     assert fitted.solution_.problem.fingerprint() == state().fingerprint()
     default = type(estimator)().set_params(**({"tol": 0.5} if "tol" in estimator.get_params() else {})).fit(X, Y)
     assert default.solution_.problem.fingerprint() != state().fingerprint()
-
-
-def test_lego_s_bounds_are_percentiles_under_its_prior():
-    lego = LEGO(prior=PRIOR).fit_pairs(X, PAIRS, SIMILAR)
-    difference = X[PAIRS[:, 0]] - X[PAIRS[:, 1]]
-    squared = np.einsum("ij,jk,ik->i", difference, PRIOR, difference)
-    np.testing.assert_allclose([lego.upper_, lego.lower_], np.percentile(squared, [5, 95]), rtol=1e-12)
 
 
 def test_frml_s_start_and_patience_arrive():
@@ -135,16 +128,6 @@ def test_the_metric_with_the_best_score_is_kept_with_its_own_certificate(problem
     assert objective > exact.objective + rounding(objective)  # not the optimum, and it says so
     assert early.lower_bound <= exact.objective + rounding(objective)
     assert early.relative_gap > 1e-12
-
-
-def test_bounded_rank_is_stopped_early_too(problem):
-    score, points = peak_at(0)
-    full = len(sm.solve(problem, score=score).trace)
-    score, points = peak_at(full)  # the first step of bounded rank
-    bounded = sm.solve(problem, n_components=1, score=score, patience=1)
-    assert bounded.components.shape == (1, 4)
-    np.testing.assert_array_equal(bounded.components, points[full])
-    assert len(points) == full + 2
 
 
 @pytest.mark.parametrize("options", [{"patience": 3}, {"patience": 0, "score": len}, {"patience": True, "score": len}])

@@ -104,24 +104,6 @@ def test_covariance_is_its_inverse_and_says_where_it_is_a_pseudo_inverse():
     np.testing.assert_allclose(Covariance().fit(X, sample_weight=weights).metric_, twice.metric_, rtol=1e-8)
 
 
-def test_constraints_of_labels_are_those_of_the_estimators():
-    pairs, similar = constraints.pairs(Y, 20, random_state=3)
-    assert (similar == (Y[pairs[:, 0]] == Y[pairs[:, 1]])).all()
-    assert similar.sum() == (~similar).sum() == 20
-    by_hand, drawn = ITML().fit_pairs(X, pairs, similar), ITML(n_pairs=20, random_state=3).fit(X, Y)
-    assert by_hand.solution_.problem.fingerprint() == drawn.solution_.problem.fingerprint()
-    a, b, c, d = constraints.quadruplets(Y, 50, 2).T
-    assert ((Y[a] == Y[b]) & (Y[c] != Y[d]) & (a != b)).all()
-    drawn = LSML(n_quadruplets=50, random_state=2).fit(X, Y).solution_.problem
-    assert sm.LSMLProblem(X, np.stack([a, b, c, d], axis=1)).fingerprint() == drawn.fingerprint()
-    i, j, l = constraints.triplets(X, Y, 2, 4).T
-    assert len(i) == 36 * 8
-    distance = np.linalg.norm(X[:, None] - X, axis=2)
-    distances_to_strangers = np.where(Y[:, None] != Y, distance, np.inf)
-    assert (distances_to_strangers[i, l] <= np.sort(distances_to_strangers, axis=1)[i, 3]).all()
-    assert (Y[i] == Y[j]).all()
-
-
 def test_chunklets_are_drawn_within_classes():
     chunks = constraints.chunks(Y, 6, 3, random_state=1)
     assert [np.unique(Y[chunks == k]).size for k in range(6)] == [1] * 6

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, fbeta_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_score, train_test_split
+from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -85,16 +85,6 @@ def test_every_learner_classifies_pairs_in_both_forms(learner, by):
     assert classifier.score(test, y_test) == roc_auc_score(y_test, scores) > 0.6
 
 
-def test_equal_examples_may_be_in_one_pair_and_equal_pairs_may_differ():
-    pairs = np.array([[[1.0], [3.0]], [[1.0], [3.0]], [[2.0], [2.0]], [[0.0], [5.0]], [[1.0], [1.2]], [[4.0], [7.0]]])
-    similar = np.array([1, -1, 1, -1, 1, -1])
-    for learner in (ITML(), MMC(), POLA()):
-        classifier = PairClassifier(learner).fit(pairs, similar)
-        assert classifier.pair_score(pairs)[2] == 0.0
-    twice = X[np.concatenate([PAIRS, [[4, 4]]])]
-    assert np.isfinite(PairClassifier(ITML()).fit(twice, np.append(SIMILAR, 1)).threshold_)
-
-
 def test_a_callable_looks_names_up():
     def photograph(names):
         return X[[int(name.removeprefix("flower")) for name in names]]
@@ -102,14 +92,6 @@ def test_a_callable_looks_names_up():
     named = np.array([[f"flower{i}", f"flower{j}"] for i, j in PAIRS])
     by_name = PairClassifier(MMC(), examples=photograph).fit(named, SIMILAR)
     np.testing.assert_array_equal(by_name.predict(named), by_name.predict(X[PAIRS]))
-
-
-@pytest.mark.parametrize("coding", [(-1, 1), (0, 1), (False, True)])
-def test_labels_come_back_as_they_were_given(coding):
-    y = np.where(SIMILAR == 1, coding[1], coding[0])
-    classifier = PairClassifier(ITML(), examples=X).fit(PAIRS, y)
-    assert set(classifier.predict(PAIRS)) == set(coding)
-    assert accuracy_score(y, classifier.predict(PAIRS)) > 0.8
 
 
 def test_the_threshold_of_pola_is_its_own_unless_another_is_asked_for():
@@ -189,13 +171,6 @@ def test_a_guarantee_holds_out_a_random_part_of_the_pairs(monkeypatch):
     pairs[100, 0] = pairs[101, 0]
     with pytest.warns(UserWarning, match="2 of 200 pairs share an example .* pairs drawn so. It does not hold"):
         fresh.calibrate_threshold(pairs[100:], similar[100:], guarantee="false_matches", alpha=0.1)
-
-
-def test_the_classes_of_a_guarantee_are_those_of_all_pairs():
-    y = np.r_[0, np.ones(59, dtype=int)]  # of which most seeds learn from similar pairs only
-    pairs = np.random.default_rng(0).permutation(120).reshape(60, 2)
-    classifier = PairClassifier(RCA(), examples=X, guarantee="false_non_matches", alpha=0.3, random_state=1)
-    assert classifier.fit(pairs, y).classes_.tolist() == [0, 1]
 
 
 # -- the threshold ----------------------------------------------------------------------------------------------------
@@ -332,27 +307,6 @@ def test_triplets_are_learned_from_and_predicted(learner):
     assert classifier.score(X[TRIPLETS]) == 1.0
     from_arrays = TripletClassifier(clone(learner)).fit(X[TRIPLETS])
     np.testing.assert_array_equal(from_arrays.predict(TRIPLETS, examples=X), [1] * 6)
-
-
-def test_searches_reach_the_learner_and_the_strategy():
-    grid = {"estimator__gamma": [0.1, 1.0], "strategy": ["accuracy", "f_beta"]}
-    search = GridSearchCV(PairClassifier(ITML(), examples=X), grid, cv=2, scoring="f1").fit(PAIRS, SIMILAR)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    tuned = TunedThresholdClassifierCV(PairClassifier(ITML(), examples=X), scoring="f1", cv=2).fit(PAIRS, SIMILAR)
-    assert set(tuned.predict(PAIRS)) <= {-1, 1}
-
-
-def test_quadruplets_are_predicted_by_any_metric():
-    frozen = QuadrupletClassifier(FrozenEstimator(RCA().fit(X, LABELS)), examples=X).fit(QUADRUPLETS)
-    assert frozen.score(QUADRUPLETS) > 0.9
-    np.testing.assert_array_equal(frozen.predict(QUADRUPLETS), -frozen.predict(QUADRUPLETS[:, [2, 3, 0, 1]]))
-    Z = frozen.estimator_.transform(X)[QUADRUPLETS]
-    first_distance, far = (np.linalg.norm(Z[:, e] - Z[:, e + 1], axis=1) for e in (0, 2))
-    np.testing.assert_allclose(frozen.decision_function(QUADRUPLETS), far - first_distance, atol=1e-9)
-    labeled = QuadrupletClassifier(LMNN(n_neighbors=1), examples=X).fit(QUADRUPLETS, labels=LABELS)
-    assert labeled.score(QUADRUPLETS) > 0.8
-    with pytest.raises(TypeError, match="LMNN does not learn from quadruplets"):
-        QuadrupletClassifier(LMNN(), examples=X).fit(QUADRUPLETS)
 
 
 @pytest.mark.parametrize(

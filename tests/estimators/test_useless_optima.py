@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 import sdpmetric as sm
-from sdpmetric.estimators import ITML, LFDA, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import LFDA, LMNN, MCML, MMC, RCA, MultiMetricLMNN
 from sdpmetric.linalg.dependence import dependent_features
 
 LOOSE = {"tol": 1e-2}
@@ -70,19 +70,6 @@ def test_too_few_examples_are_warned_of(wide):
         sm.UselessOptimumWarning, match=r"MultiMetricLMNN: directions .* that cost no pull separate 100%"
     ):
         MultiMetricLMNN(ridge=0.0, tol=0.5).fit(X, y)
-
-
-@pytest.mark.parametrize("learner", [LMNN(**LOOSE), ITML(n_pairs=200), KernelLMNN(**LOOSE), RCA()])
-def test_nothing_is_warned_of_by_default(learner, wide):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", sm.UselessOptimumWarning)
-        learner.fit(*wide[:2])
-
-
-def test_the_zero_metric_is_warned_of(wide):
-    with pytest.warns(sm.UselessOptimumWarning, match=r"the metric is 0, under which all examples are equal"):
-        lmnn = LMNN(push_weight=0.0).fit(*wide[:2])
-    assert not lmnn.components_.any()
 
 
 def test_the_ridge_is_what_the_docs_say(wide):

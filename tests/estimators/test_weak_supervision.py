@@ -78,13 +78,6 @@ def test_pola_takes_pairs_as_they_come(data):
     assert_same(pola.threshold_, pola.solution_.extras["threshold"])
 
 
-def test_pola_takes_labeled_batches(data):
-    X, y = data
-    pola = POLA(n_pairs=50).partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
-    assert pola.stream_.n_pairs == 200
-    assert pola.partial_fit(X[:3], ["a", "a", "a"]).stream_.n_pairs == 203
-
-
 def test_several_metrics_classify_by_their_own_distance(data):
     X, y = data
     several = MultiMetricLMNN(push_weight=0.3).fit(X[:40], y[:40])
@@ -142,16 +135,6 @@ def wine():
     return scale(X), y
 
 
-def test_a_fit_is_the_problem_of_its_targets(wine):
-    X, _ = wine
-    pairs, targets, sides = [[0, 60], [3, 4], [100, 170]], [9.0, 1.0, 4.0], [-1, 1, 0]
-    fitted = LEGO(learning_rate=0.02).fit_targets(X, pairs, targets, sides)
-    stated = sm.solve(sm.LEGOProblem(X, pairs, targets, sides, learning_rate=0.02))
-    np.testing.assert_array_equal(fitted.components_, stated.components)
-    assert fitted.solution_.status is sm.Status.STREAM_ENDED
-    assert fitted.solution_.certificate.kind == "regret"
-
-
 def test_batches_go_on_where_the_last_one_ended(wine):
     X, y = wine
     pairs = np.array([[0, 60], [3, 4], [100, 170], [5, 9], [70, 150], [20, 130]])
@@ -166,16 +149,6 @@ def test_batches_go_on_where_the_last_one_ended(wine):
     with pytest.raises(ValueError, match="features"):
         twice.partial_fit(X[:, :4], y)
     assert not hasattr(twice.fit_targets(X, pairs, 9.0), "stream_")
-
-
-def test_what_was_not_named_is_chosen_by_the_first_batch(wine):
-    X, y = wine
-    lego = LEGO(n_pairs=300).partial_fit(X[::2], y[::2])
-    chosen = lego.learning_rate_, lego.upper_, lego.lower_
-    lego.partial_fit(5 * X[1::2], y[1::2])
-    assert (lego.learning_rate_, lego.upper_, lego.lower_) == chosen
-    assert 0 < lego.upper_ < lego.lower_
-    assert not hasattr(lego.fit(X, y), "stream_")
 
 
 def test_lego_learns_in_any_units_or_says_why_not(wine):

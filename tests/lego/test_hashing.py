@@ -107,20 +107,6 @@ def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_
     assert (start == index.keys()).mean() > 0.9999
 
 
-def test_all_keys_are_made_anew_when_a_share_of_the_examples_has_changed(rng):
-    X = points(rng, 2000)
-    index = sm.HashIndex(np.eye(R, D), 16, rehash_share=0.1, dtype=np.float64, max_pending=1000).add(X).rehash()
-    index.update(step(rng, 1e-6)).query(X[0], 1)
-    assert index.counters.full_rehashes == 1
-    index.update(step(rng, 0.5)).query(X[0], 1)
-    assert index.counters.full_rehashes == 2
-    lazy = sm.HashIndex(np.eye(R, D), 16, rehash_share=0.0).add(X)
-    for _ in range(3):
-        lazy.update(step(rng, 1e-6), step(rng, 1e-6)).query(X[0], 1)
-        lazy.query(X[1], 1)
-    assert lazy.counters.full_rehashes == 3
-
-
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.sampled_from(["add", "remove", "update", "query", "rehash", "save"]), max_size=25), st.integers(0, 99)
@@ -162,18 +148,6 @@ def test_any_interleaving_answers_as_an_index_built_anew(tmp_path_factory, todo,
     anew = sm.HashIndex(G, 20, dtype=np.float64).add(X, names)
     some = index.rehash().query(q, 3, n_candidates=6), anew.query(q, 3, n_candidates=6)
     assert (some[0][0] == some[1][0]).all()
-
-
-def test_a_tenth_searched_finds_nearly_all_neighbors(rng):
-    centers = rng.normal(size=(30, D)) * 5
-    X = centers[rng.integers(30, size=6000)] + rng.normal(size=(6000, D))
-    index = sm.HashIndex(np.eye(D), 48, center=X.mean(axis=0)).add(X)
-    shares = []
-    for q in X[:40]:
-        ids = index.query(q, 20)[0]
-        shares.append(np.isin(brute_force(X, np.eye(D), q, 20)[0], ids).mean())
-    assert np.mean(shares) > 0.95
-    assert index.counters.examples_searched == 40 * 600
 
 
 def test_a_bad_step_leaves_those_before_it_untaken_and_lists_are_vectors():

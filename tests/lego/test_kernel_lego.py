@@ -41,13 +41,7 @@ def test_rbf_kernel_is_lego_in_its_feature_space(rng):
     assert stream.cumulative_loss == pytest.approx(twin.cumulative_loss, rel=1e-9)
 
 
-def crooked(A, B):
-    return A @ np.array([[1.0, 0.3], [0.0, 1.0]]) @ B.T
-
-
 PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
-X8 = np.random.default_rng(20090).normal(size=(8, 2))
-STREAM = sm.KernelLEGOStream(0.1).partial_fit(X8, PAIRS, 1.0)
 
 
 def test_kernels_that_are_none_are_seen_one_example_at_a_time():

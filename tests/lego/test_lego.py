@@ -69,21 +69,6 @@ def test_comparison_step_is_the_minimum(d, rate, margin):
     assert stream.drift() < 1e-10
 
 
-def test_targets_that_hold_change_nothing():
-    stream = sm.LEGOStream(2, 0.3, np.diag([1.0, 2.0]))
-    before = stream.components
-    for outcome in (
-        stream.update([1.0, 0.0], [0.0, 0.0], 1.0),
-        stream.update([1.0, 0.0], [0.0, 0.0], 1.5, 1),
-        stream.update([1.0, 0.0], [0.0, 0.0], 0.5, -1),
-        stream.update_comparison([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], 1.0),
-    ):
-        assert outcome.loss == 0.0
-        assert outcome.step is None
-    np.testing.assert_array_equal(stream.components, before)
-    assert (stream.n_items, stream.n_updates, stream.cumulative_loss) == (4, 0, 0.0)
-
-
 # -- the stream -------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import terms
 from sdpmetric.core import neighbors
 from sdpmetric.datasets import reduce
 from sdpmetric.lmnn.solvers import factored
@@ -201,12 +200,3 @@ def test_directions_that_the_start_lacks_are_found(several, monkeypatch):
     solution = sm.solve(statement.from_labels(X, y), solver="factored", tol=1e-3)
     assert solution.relative_gap <= 1e-3
     assert np.linalg.matrix_rank(solution.components, tol=1e-3).max() > 2
-
-
-@pytest.mark.parametrize("scale", [1.0, 0.05, 1e-3])
-@pytest.mark.parametrize("weight", [1e-3, 1.0])
-def test_sums_near_a_metric_start_at_a_useful_scale(scale, weight):
-    X, y = load_digits(return_X_y=True)
-    X, y = scale * X[:60, :32], y[:60]
-    total = terms.Collapse(y, weight=1 / 60) + weight * terms.Frobenius(to=np.eye(32))
-    assert sm.solve(sm.MetricProblem(X, total), "factored", tol=1e-3).relative_gap <= 1e-3

@@ -11,7 +11,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 import sdpmetric as sm
 from sdpmetric.datasets import concentric_rings
-from sdpmetric.nca import loops, soft_neighbors
+from sdpmetric.nca import loops
 from sdpmetric.nca.start import start_of
 
 # Unequal classes, out of order, and one of a single member.
@@ -148,12 +148,3 @@ def test_perplexity_is_the_exponential_of_the_entropy():
     expected = [math.exp(-sum(q * math.log(q) for q in row if q > 0)) for row in p]
     np.testing.assert_allclose(problem.perplexity(L), expected, rtol=1e-12)
     np.testing.assert_allclose(problem.perplexity(metric=L.T @ L), expected, rtol=1e-9)
-
-
-def test_perplexity_by_blocks_and_in_the_solution(monkeypatch):
-    problem = make(4)
-    solution = sm.solve(problem)
-    perplexity = problem.perplexity(solution.components)
-    assert solution.extras["perplexity"] == pytest.approx(perplexity.mean(), rel=1e-12)
-    monkeypatch.setattr(soft_neighbors, "BLOCK", 3 * N)
-    np.testing.assert_allclose(problem.perplexity(solution.components), perplexity, rtol=1e-12)

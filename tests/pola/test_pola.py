@@ -105,23 +105,6 @@ def test_one_pair_of_each_kind_by_hand(start, weight, A, b, dual, value, solver)
     assert problem.certify(metric=[[A]], threshold=b, dual=perturbed).lower_bound < value - 1e-4
 
 
-def test_only_similar_pairs() -> None:
-    for weight in (None, 0.3):
-        problem = sm.POLAProblem(LINE, TWO_PAIRS, [1, 1], weight, 2.5)
-        for solver in PROMISES:
-            solution = sm.solve(problem, solver=solver)
-            assert (solution.status, solution.objective, solution.extras["threshold"]) == (sm.Status.OPTIMAL, 0.0, 2.5)
-            assert not solution.metric.any()
-
-
-def test_only_dissimilar_pairs() -> None:
-    # A v^2 >= b + 1 at b = 1 and v = 1, 2: A = 2 for the shorter one; b_1 = 1 cannot be undercut.
-    problem = sm.POLAProblem(LINE, TWO_PAIRS, [-1, -1])
-    assert "0 similar and 2 dissimilar pairs; hard margin" in problem.describe()
-    for solver in PROMISES:
-        assert abs(sm.solve(problem, solver=solver).objective - 2.0) <= 1e-5
-
-
 # -- the statement and its certificate ---------------------------------------------------------------------------------
 
 
@@ -269,9 +252,3 @@ def test_a_proof_of_many_pairs_needs_no_rational_numbers(rng) -> None:
     assert solution.status is sm.Status.INFEASIBLE
     assert len(solution.certificate.contradiction) > 60
     assert_contradiction(problem, solution)
-
-
-@pytest.mark.parametrize(("n", "weight"), [(50, 0.01), (200, 0.01), (800, 0.0025)])
-def test_slacks_of_many_pairs_weigh_as_much_together_as_those_of_200(n, weight) -> None:
-    X, pairs = np.random.default_rng(0).normal(size=(9, 2)), np.tile([[0, 1], [2, 3]], (n // 2, 1))
-    assert sm.POLAProblem(X, pairs, np.arange(n) % 2 == 0, "auto").slack_weight == pytest.approx(weight)

@@ -120,16 +120,6 @@ def test_programs_that_cannot_be_bounded_are_told_why():
         sm.bound(diagonal()[1], radius=-1.0)
 
 
-def test_parameters_have_their_values():
-    x, p = cp.Variable(nonneg=True), cp.Parameter(value=2.0)
-    problem = cp.Problem(cp.Minimize(x), [x >= p])
-    for value in (2.0, 5.0):
-        p.value = value
-        bound = sm.bound(problem)
-        assert bound.lower_bound <= value <= bound.upper_bound
-        assert bound.relative_width <= 1e-6
-
-
 def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
     for seed in (0, 1, 2, 3, 4, 5, 6):
         case = programs.planted(seed)

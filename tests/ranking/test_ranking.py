@@ -56,14 +56,6 @@ def test_values_for_queries_apart_and_for_a_similarity_that_is_no_metric():
     assert metric.auc == pytest.approx(factor.auc, abs=0.02)  # ties may break by rounding of the factor
 
 
-def test_all_items_tied_is_chance():
-    scores = ranking.evaluate(np.zeros((10, 2)), [0] * 4 + [1] * 6, ks=(1, 9, 20))
-    assert scores.auc == 0.5
-    share = np.array([3 / 9] * 4 + [5 / 9] * 6)
-    np.testing.assert_allclose(scores.average_precision_of, share)
-    np.testing.assert_allclose(scores.precision_of, np.stack([share, share, np.array([3] * 4 + [5] * 6) / 20], axis=1))
-
-
 @pytest.mark.parametrize("leave_one_out", [True, False])
 def test_relevance_says_the_same_from_labels_lists_and_matrices(leave_one_out):
     _, y = data(3, n=20)
@@ -127,10 +119,3 @@ def test_expected_loss_is_increasing_and_concave(n, gamma):
     weights = np.append(rank_weights("warp", n)[n // np.arange(1, n // gamma + 1)], 0.0)
     probabilities = 1 - (1 - np.arange(n + 1)[:, None] / n) ** np.arange(1, n // gamma + 1)
     np.testing.assert_allclose(probabilities @ -np.diff(weights), E, atol=1e-12)
-
-
-def test_figure_1():
-    E = expected_weights("warp", 50, 10)
-    assert E[1] == pytest.approx(0.342, abs=5e-4)
-    assert E[50] == pytest.approx(4.499, abs=5e-4)
-    assert np.diff(E)[:9].min() > 0  # strictly, though L_gamma is 0 there

@@ -168,39 +168,5 @@ def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
     assert page.execute_script("return document.documentElement.dataset.theme") != scheme
 
 
-def test_headline_legend_keyboard_and_table(page):
-    assert find(page, "title").text == "LMNN on wine"
-    hits = page.execute_script("return report.data.scores.correct")
-    assert f"{hits[1]} of 178 correctly with the metric and {hits[0]} without it" in find(page, "verdict").text
-    assert [node.text for node in page.find_elements("css selector", "#confused td.right")]
-    rings = page.execute_script("return report.views.embedding.data('rings').length")
-    assert f"; {rings} of 178 examples are impostors" in find(page, "caption").text
-    classes = page.find_elements("css selector", "#legend button")
-    assert [node.text for node in classes] == ["0", "1", "2"]
-    classes[1].click()
-    assert page.execute_script("return report.views.embedding.signal('lit')") == 1
-    find(page, "embedding").send_keys("\ue014\ue014")  # right arrow, twice
-    assert page.execute_script("return report.chosen()") == 1
-    find(page, "embedding").send_keys("\ue00c")  # escape
-    assert page.execute_script("return report.chosen()") is None
-    page.find_element("css selector", "details[data-of=embedding] summary").click()
-    wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait(page, 20)  # the table comes with an event
-    assert len(wait.until(lambda page: page.find_elements("css selector", "[data-of=embedding] tbody tr"))) == 178
-
-
-def test_page_plays_once_where_motion_is_welcome_and_prints_light(page, solution):
-    page.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "no-preference"}]}
-    )
-    page.refresh()
-    drawing(page)
-    assert find(page, "play").text == "Stop"
-    find(page, "theme").click()
-    assert page.execute_cdp_cmd("Page.printToPDF", {})["data"]
-    page.execute_script("dispatchEvent(new Event('beforeprint'))")
-    assert page.execute_script("return document.documentElement.dataset.theme") == "light"
-    assert page.execute_script("return document.querySelector('#checks').checkVisibility()")
-
-
 def brightness(color):
     return sum(float(channel) for channel in color.split("(")[1].rstrip(")").split(",")[:3]) / 3
