@@ -1,7 +1,6 @@
-"""Terms of others are checked before compiled loops read the rows that they name; see docs/terms.md."""
+"""Terms of others are checked before compiled loops read the rows that they name."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,18 +11,26 @@ from sdpmetric import terms
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
+from sdpmetric.losses import LOSSES
 
-PAGE = Path(__file__).parents[2] / "docs" / "terms.md"
 N = 40
 
 
-@pytest.fixture(scope="module")
-def cubes():
-    """The term of the page, without its last lines, which use it."""
-    code = PAGE.read_text().split("## A term of your own")[1].split("```python")[1].split("rng =")[0]
-    names: dict[str, object] = {"__name__": __name__}
-    exec(code, names)
-    return names["Apart"]
+@dataclass(frozen=True, eq=False, repr=False)
+class Apart(terms.MarginLoss):
+    pairs: np.ndarray = None
+
+    name = "apart"
+
+    def bind(self, X):
+        return replace(self, weights=np.ones(len(self.pairs)))
+
+    def describe(self):
+        return "pairs that should be apart"
+
+    @property
+    def rows(self):
+        return terms.Rows.of_pairs(LOSSES["hinge"], self.pairs, signs=-1.0, offset=1.0)
 
 
 @pytest.fixture
@@ -32,31 +39,31 @@ def X(rng):
 
 
 @pytest.mark.parametrize("row", [N, -1, 10**9])
-def test_a_row_that_is_not_there_is_refused(cubes, X, rng, row):
+def test_a_row_that_is_not_there_is_refused(X, rng, row):
     pairs = rng.integers(0, N, size=(30, 2))
-    assert sm.MetricProblem(X, terms.Trace() + 0.1 * cubes(pairs)).total.n_multipliers == 30
+    assert sm.MetricProblem(X, terms.Trace() + 0.1 * Apart(pairs)).total.n_multipliers == 30
     pairs[3, 1] = row
     with pytest.raises(ValueError, match=r"distance_pairs\(\) of apart has indices outside 0\.\.39"):
-        sm.MetricProblem(X, terms.Trace() + 0.1 * cubes(pairs))
+        sm.MetricProblem(X, terms.Trace() + 0.1 * Apart(pairs))
 
 
 @pytest.mark.parametrize(
     ("attribute", "value", "match"),
     [
-        ("distance_pairs", lambda self: self.pairs.astype(float), r"distance_pairs\(\) of apart must be integers"),
-        ("distance_pairs", lambda self: self.pairs.ravel(), r"distance_pairs\(\) of apart must be integers"),
-        ("offset", property(lambda self: np.ones(29)), "offset of apart must be finite numbers of shape"),
-        ("offset", property(lambda self: np.full(30, np.nan)), "offset of apart must be finite"),
+        ("distance_pairs", lambda self: self.pairs.astype(float), r"distance_pairs\(\) of apart must be an integer array"),
+        ("distance_pairs", lambda self: self.pairs.ravel(), r"distance_pairs\(\) of apart must be an integer array"),
+        ("offset", property(lambda self: np.ones(29)), "offset of apart must have shape"),
+        ("offset", property(lambda self: np.full(30, np.nan)), "offset of apart contains NaN"),
         ("combination", property(lambda self: -np.eye(30)), "combination of apart must be a sparse array"),
         ("combination", property(lambda self: -sp.eye_array(29)), "combination of apart must be a sparse array"),
-        ("combination", property(lambda self: np.inf * sp.eye_array(30)), "combination of apart must be finite"),
+        ("combination", property(lambda self: np.inf * sp.eye_array(30)), "combination of apart contains NaN"),
         ("bind", lambda self, X: replace(self, weights=-np.ones(30)), "weights of apart must be at least 0"),
-        ("bind", lambda self, X: replace(self, weights=np.full(30, np.inf)), "weights of apart must be finite"),
+        ("bind", lambda self, X: replace(self, weights=np.full(30, np.inf)), "weights of apart contains NaN"),
         ("roles", lambda self: {"first": np.full(30, N)}, r"'first' in roles\(\) of apart has indices outside 0\.\.39"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_a_sentence(cubes, X, rng, attribute, value, match):
-    changed = dataclass(frozen=True, eq=False, repr=False)(type("Changed", (cubes,), {attribute: value}))
+def test_what_does_not_fit_is_refused_by_a_sentence(X, rng, attribute, value, match):
+    changed = dataclass(frozen=True, eq=False, repr=False)(type("Changed", (Apart,), {attribute: value}))
     with pytest.raises(ValueError, match=match):
         sm.MetricProblem(X, terms.Trace() + changed(rng.integers(0, N, size=(30, 2))))
 
