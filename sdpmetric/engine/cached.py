@@ -27,6 +27,8 @@ else:
             if instance is None:
                 return self
             values = vars(instance)
+            if getattr(type(instance), self.name) is not self:
+                return self.compute(instance)  # read by super(): the name belongs to the attribute of the subclass
             return values[self.name] if self.name in values else values.setdefault(self.name, self.compute(instance))
 
 
