@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import sdpmetric as sm
 from sdpmetric.engine.compiled import FAST
-from sdpmetric.pola.loops import add_outer, dot, negative_pair, times
+from sdpmetric.pola.eigenpair import add_outer, dot, negative_pair, times
 
 N_PAIRS, REPEATS, LARGEST = 1_000, 3, 60
 FULL, LANCZOS, CHOLESKY = 0, 1, 2

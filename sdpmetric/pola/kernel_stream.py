@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.kernels import Kernel, KernelFunction, check_symmetric
-from sdpmetric.pola import loops as pola
-from sdpmetric.pola.threshold import LONGEST, PairStream
+from sdpmetric.pola import loops
+from sdpmetric.pola.stream import LONGEST, PairStream
 
 # Pairs that share one matrix of inner products.
 BLOCK = 256
@@ -74,7 +74,7 @@ class KernelPOLAStream(PairStream):
             rows, local = np.unique(pairs[block], return_inverse=True)
             Z = np.asarray(X[rows], dtype=np.float64)
             G = self.kernel(Z, Z)
-            check_symmetric(G, pola.INDEFINITE)
+            check_symmetric(G, loops.INDEFINITE)
             if np.abs(np.diagonal(G)).max() > LONGEST**2:
                 raise ValueError(
                     f"the kernel has values of {np.abs(np.diagonal(G)).max():.3g}, whose squares would overflow; "
@@ -84,41 +84,31 @@ class KernelPOLAStream(PairStream):
             first, p = self._rank, len(ordered)
             self._reserve(first + p)
             support = np.zeros(p, dtype=np.int64)
-            taken, self._rank = pola.run_kernel(
-                G,
-                self._inner(Z),
-                ordered,
-                similar[block],
-                first,
-                self.gamma or 0.0,
-                self._R,
-                self._A,
-                self._B,
-                self._state,
-                self._counts,
-                losses[block],
-                support,
+            gamma, inner = self.gamma or 0.0, self._inner(Z)
+            n_taken, self._rank = loops.run_kernel(
+                G, inner, ordered, similar[block], first, gamma, self._R, self._state, losses[block], support
             )
             self._support[first : self._rank] = Z[ordered[support[: self._rank - first]]]
-            if taken < p:
+            if n_taken < p:
                 raise ValueError(
-                    f"the kernel is not positive semidefinite: the difference of pair {begin + taken} would have a "
+                    f"the kernel is not positive semidefinite: the difference of pair {begin + n_taken} would have a "
                     "negative squared length outside the span of the pairs before it, which were processed; use "
                     "another kernel."
                 )
         return losses
 
     def _reserve(self, size: int) -> None:
-        if size > len(self._A):
-            capacity = max(size, 3 * len(self._A) // 2)
-            for name in ("_A", "_B", "_R"):
-                old = getattr(self, name)
-                new = np.zeros((capacity, capacity))
-                new[: len(old), : len(old)] = old
-                setattr(self, name, new)
-            grown = np.zeros((capacity, 2, self.n_features))
-            grown[: len(self._support)] = self._support
-            self._support = grown
+        """Make room for a basis of `size` differences, half as much again where there is too little."""
+        A, B, numbers, counts = self._state
+        if size > len(A):
+            capacity = max(size, 3 * len(A) // 2)
+            grown = [np.zeros((capacity, capacity)) for _ in range(3)]
+            for larger, matrix in zip(grown, (A, B, self._R), strict=True):
+                larger[: len(matrix), : len(matrix)] = matrix
+            self._state, self._R = (grown[0], grown[1], numbers, counts), grown[2]
+            support = np.zeros((capacity, 2, self.n_features))
+            support[: len(self._support)] = self._support
+            self._support = support
 
     def _inner(self, X: FloatArray) -> FloatArray:
         """Inner products with the differences of the basis, (n, r)."""

@@ -2,13 +2,177 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.pola import loops as pola
-from sdpmetric.pola.threshold import LONGEST, PairStream
+from sdpmetric.core.pairs import check_pairs, check_similar
+from sdpmetric.linalg import psd
+from sdpmetric.pola import loops
+
+# Longer differences raise an error, so the loss times the square of their squared length does not overflow.
+LONGEST = 1e30
+
+
+class PairStream:
+    """The state of online POLA in any coordinates: counts, losses, the threshold, and a metric."""
+
+    def __init__(self, n_features: int, initial_threshold: float, gamma: float | None) -> None:
+        self.n_features = validation.check_integer("n_features", n_features)
+        self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0)
+        remedy = "pass None for the separable version"
+        self.gamma = None if gamma is None else validation.check_positive("gamma", gamma, remedy)
+        self._state = loops.new_state(0, self.initial_threshold)
+        self._rank = 0
+
+    @property
+    def metric(self) -> FloatArray:
+        """The metric A, PSD; a copy."""
+        A: FloatArray = psd.symmetrize(self._state[0][: self._rank, : self._rank])
+        return A
+
+    @property
+    def components(self) -> FloatArray:
+        """Factor of the metric with orthogonal rows, the longest first, without rows that are rounding errors."""
+        return psd.factor(self.metric, tolerance=psd.RANK_TOLERANCE)
+
+    @property
+    def threshold(self) -> float:
+        """``b``: pairs nearer than this are predicted to be similar."""
+        return float(self._state[2][loops.THRESHOLD])
+
+    @property
+    def cumulative_loss(self) -> float:
+        """Sum of the squared hinges ``[1 - y (b - v^T A v)]_+^2``, each before its update."""
+        return float(self._state[2][loops.LOSS])
+
+    @property
+    def radius(self) -> float:
+        """``R``, the largest ``||v||^4 + 1`` so far."""
+        return float(self._state[2][loops.RADIUS])
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs taken so far."""
+        return int(self._state[3][loops.ITEMS])
+
+    @property
+    def n_updates(self) -> int:
+        """Pairs with a loss so far, each of which changed metric and threshold."""
+        return int(self._state[3][loops.UPDATES])
+
+    @property
+    def mistakes(self) -> int:
+        """Pairs so far that were predicted wrongly before their update; a distance at the threshold is wrong."""
+        return int(self._state[3][loops.MISTAKES])
+
+    def bound(self, objective: float) -> float:
+        """The bound of Theorem 1 on `cumulative_loss`, given a comparator.
+
+        Parameters
+        ----------
+        objective : float
+            ``1/2 ||A*||^2 + 1/2 (b* - b_1)^2`` of a metric and threshold without loss on the stream; with `gamma`, of
+            any metric and threshold, plus ``1 / (2 gamma)`` times the sum of its squared losses.
+        """
+        return 2.0 * (self.radius + (self.gamma or 0.0)) * objective
+
+    def predict(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
+        """Whether pairs of rows of X are nearer than the threshold.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+
+        Returns
+        -------
+        similar : (p,) bool array
+        """
+        return self.distances(X, pairs) < self.threshold
+
+    def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
+        """Squared distances of pairs of rows of X, (p,); arguments as in `predict`."""
+        Z = self.transform(X)
+        rows = check_pairs(pairs, len(Z))
+        q: FloatArray = np.sum((Z[rows[:, 0]] - Z[rows[:, 1]]) ** 2, axis=1)
+        return q
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Points whose squared distances are the metric's, (n, r).
+
+        Parameters
+        ----------
+        X : (n, d) array
+        """
+        return self._coordinates(self._check_data(X)) @ self.components.T
+
+    def update(self, u: ArrayLike, v: ArrayLike, similar: bool | int) -> float:
+        """Take one pair.
+
+        Parameters
+        ----------
+        u, v : (d,) arrays
+            Two examples. If they are equal, only the threshold changes.
+        similar : bool
+            Or +1 and -1.
+
+        Returns
+        -------
+        loss : float
+            The hinge before the update: 0 if nothing changed, at least 1 if the pair was predicted wrongly.
+
+        Raises
+        ------
+        ValueError
+            If the examples are not finite, not of length d, or too far apart, or `similar` has another value.
+        """
+        X = np.stack([validation.check_vector(name, x, self.n_features) for name, x in (("u", u), ("v", v))])
+        pairs = np.array([[0, 1]], dtype=np.int32)
+        return float(self._take(X, pairs, check_similar([similar], 1))[0])
+
+    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Take pairs of rows of X in their order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 and -1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the data are not finite or have another dimension, a pair is out of range or of a row with itself, or
+            `similar` has other values or another length; nothing was taken then. Also if a pair shows that a kernel is
+            not PSD; the pairs before it were taken.
+        """
+        data = self._check_data(X)
+        rows = check_pairs(pairs, len(data))
+        self._take(data, rows, check_similar(similar, len(rows)))
+        return self
+
+    def _check_data(self, X: ArrayLike) -> NDArray[np.floating]:
+        data = validation.check_data(X)
+        validation.check_width("X", data, self.n_features, "this stream")
+        return data
+
+    def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
+        """Take checked pairs; their losses."""
+        raise NotImplementedError
+
+    def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:
+        """Points in the coordinates of the metric, (n, r)."""
+        raise NotImplementedError
 
 
 class POLAStream(PairStream):
@@ -39,13 +203,12 @@ class POLAStream(PairStream):
     def __init__(self, n_features: int, initial_threshold: float = 1.0, gamma: float | None = None) -> None:
         super().__init__(n_features, initial_threshold, gamma)
         self._rank = self.n_features
-        self._A, self._B = np.zeros((self._rank, self._rank)), np.zeros((self._rank, self._rank))
+        self._state = loops.new_state(self.n_features, self.initial_threshold)
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
         validation.check_entries("an example", X, LONGEST / (2 * np.sqrt(self.n_features)))
-        losses, lengths, data = np.zeros(len(pairs)), np.zeros(len(pairs)), np.asarray(X, dtype=np.float64)
-        about = (0, len(pairs), self.gamma or 0.0, 0.0, self._A, self._B, self._state, self._counts)
-        pola.run(data, pairs, similar, *about, losses, lengths)
+        losses, alphas, data = np.zeros(len(pairs)), np.zeros(len(pairs)), np.asarray(X, dtype=np.float64)
+        loops.run(data, pairs, similar, self._state, losses, alphas, gamma=self.gamma or 0.0)
         return losses
 
     def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:
