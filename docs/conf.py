@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.domains.std import StandardDomain
 from sphinx.ext import autosummary
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_gallery.sorting import FileNameSortKey
@@ -179,9 +180,12 @@ def navigation(docname: str, text: str) -> str:
 
 def as_glossary(text: str) -> str:
     """The glossary's list as terms, which the search finds first."""
-    terms = re.findall(r"^- \[([^\]]+)\]\(([^)]+)\): (.+(?:\n  .+)*)$", text, flags=re.MULTILINE)
+    terms = re.findall(
+        r"^- \[([^\]]+)\]\(([^)]+)\): (.+(?:\n  .+)*)$", text, flags=re.MULTILINE
+    )
     entries = "\n".join(
-        f"{term}\n  {' '.join(meaning.split())} ([more]({link}))\n" for term, link, meaning in terms
+        f"{term}\n  {' '.join(meaning.split())} ([more]({link}))\n"
+        for term, link, meaning in terms
     )
     return f"# Glossary\n\n````{{glossary}}\n{entries}````\n"
 
@@ -347,6 +351,9 @@ def skip_foreign(
 
 def setup(app: Sphinx) -> None:
     """Connect the hooks above."""
+    StandardDomain.object_types["term"].attrs["searchprio"] = (
+        0  # Sphinx leaves the glossary out of the search
+    )
     app.add_html_math_renderer(
         "mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None)
     )
