@@ -226,7 +226,7 @@ def test_a_mask_that_hides_nothing_is_taken():
 
 def test_a_learning_rate_that_is_too_large_is_named():
     rng = np.random.default_rng(0)
-    rows, four = rng.normal(size=(200, 3)), np.array([rng.choice(200, 4, replace=False) for _ in range(2000)])
+    rows, four = rng.normal(size=(40, 3)), np.array([rng.choice(40, 4, replace=False) for _ in range(200)])
     with pytest.raises(ValueError, match=r"learning_rate=1e\+200"):
         LEGOStream(3, 1e200).partial_fit_comparisons(rows, four)
 

@@ -153,6 +153,7 @@ def make_nothing(shared, share):
     """A shard that is never made."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_solve_goes_on_after_a_worker_was_killed_while_data_are_scattered(workers, client, monkeypatch):
     monkeypatch.setattr(cluster, "LOOK", 0.2)

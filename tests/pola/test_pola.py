@@ -204,14 +204,13 @@ def test_both_conditions_of_a_proof_are_needed() -> None:
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1e9, 1e11])
-def test_a_pair_too_short_to_be_seen_beside_others_contradicts_nothing(size: float) -> None:
-    problem = sm.POLAProblem([[0, 0], [size, 0], [0, 1.0]], [[0, 1], [0, 2]], [True, False])
+def test_a_pair_too_short_to_be_seen_beside_others_contradicts_nothing() -> None:
+    problem = sm.POLAProblem([[0, 0], [1e11, 0], [0, 1.0]], [[0, 1], [0, 2]], [True, False])
     A = np.array([[0.0, 2**0.5]])
     assert problem.objective(A) == pytest.approx(2.0)
     assert not isinstance(problem.certify(A, dual=[0.5, 0.5]), sm.InfeasibilityCertificate)
     for solver in ("dual", "conic"):
-        assert sm.solve(problem, solver, max_time=5).status is not sm.Status.INFEASIBLE
+        assert sm.solve(problem, solver, max_time=1).status is not sm.Status.INFEASIBLE
 
 
 @pytest.mark.parametrize("solver", PROMISES)
