@@ -298,10 +298,7 @@ REASONS = {
         lambda: total(terms.PairSoftmax([[0, 1]], weights=[0.0])),
         lambda: total(terms.PairSoftmax([[0, 4]])),
     ],
-    "log_det": [
-        lambda: total(terms.LogDet(to=np.zeros((3, 3)))),
-        lambda: total(terms.LogDet(), bases=EYE[:2]),
-    ],
+    "log_det": [lambda: total(terms.LogDet(to=np.zeros((3, 3)))), lambda: total(terms.LogDet(), bases=EYE[:2])],
     "frobenius": [lambda: total(terms.Frobenius(to=PLANE))],
     "weight 0": [lambda: total(0.0 * terms.Trace())],
     "sample_weight": [lambda: total(terms.Pull([[0, 1]], sample_weight=[1.0]))],

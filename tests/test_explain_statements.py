@@ -84,9 +84,6 @@ def constraints_of(solution: sm.Solution) -> tuple[sm.Explanation, Constraints]:
     return explanation, problem.constraints(np.asarray(solution.components, float), solution.dual)
 
 
-# -- identities, by loops -------------------------------------------------------------------------------------------
-
-
 @EVERY
 def test_every_optimal_multiplier_is_where_a_loose_solution_says(name: str) -> None:
     best = solved(name)
@@ -179,9 +176,6 @@ def test_the_objective_is_made_of_its_sums(name: str, factors: dict[str, float])
         assert_same(total, explanation.certificate.objective)
 
 
-# -- sensitivities, by proven optima of other problems --------------------------------------------------------------
-
-
 @EVERY
 def test_weights_by_proven_optima(name: str) -> None:
     solution, step = solved(name), 1e-3
@@ -261,9 +255,6 @@ def test_targets_of_lego_by_proven_optima() -> None:
         assert high - low <= 0.02 * max(1.0, abs(slopes[t]))
     far = TARGETS * np.random.default_rng(5).uniform(0.3, 2, 24)
     assert solution.lower_bound + slopes @ (far - TARGETS) <= tight(lego(far)).objective + rounding(solution.objective)
-
-
-# -- the interface --------------------------------------------------------------------------------------------------
 
 
 @EVERY

@@ -3,17 +3,7 @@
 import numpy as np
 import oracles
 import pytest
-from exact import (
-    FAMILIES,
-    Distances,
-    fraction,
-    hostile,
-    lmnn_objective,
-    metric,
-    mlr,
-    number,
-    rational,
-)
+from exact import FAMILIES, Distances, fraction, hostile, lmnn_objective, metric, mlr, number, rational
 
 import sdpmetric as sm
 from sdpmetric import LMNNProblem
@@ -104,9 +94,6 @@ def test_triplets_that_the_search_leaves_out_are_inactive(method, family, rng):
             for l in np.flatnonzero(problem.source.labels != problem.source.labels[i]).tolist():
                 if (i, l) not in candidates:
                     assert D(i, l) >= 1 + D(i, j)
-
-
-# -- metrics that are given as matrices: certificates are about these, not about a factor computed from them -----------
 
 
 def short(L: np.ndarray) -> np.ndarray:

@@ -47,9 +47,6 @@ def lengths(X, pairs, A):
     return np.maximum(np.einsum("ij,jk,ik->i", V, A, V), 1e-300)
 
 
-# -- LMNN and its relatives -------------------------------------------------------------------------------------------
-
-
 def neighbors(X, y, rng, k):
     """Target neighbors: None, for the nearest ones, or any others."""
     if rng.random() < 0.7:
@@ -154,9 +151,6 @@ def kernel(X, y, rng):
     return case
 
 
-# -- pairs ------------------------------------------------------------------------------------------------------------
-
-
 def pola(X, y, rng):
     pairs, similar = some_pairs(X, y, rng, 16)
     slack, start, w = weight(rng), float(rng.uniform(1.0, 3.0)), some_weights(rng, len(pairs))
@@ -252,9 +246,6 @@ def pola_stream(X, y, rng):
         )
 
     return Case(problem, value, verbs=("regret",), always=())
-
-
-# -- probabilities -----------------------------------------------------------------------------
 
 
 def mcml(X, y, rng):

@@ -53,11 +53,7 @@ ROWS = (
         "The same in the coordinates `X`, which are computed from the kernel and taken as exact.",
         "statements.kernel",
     ),
-    Claim(
-        "verify",
-        "The objective of the given metric, and a lower bound on that of every metric.",
-        "verbs.verify",
-    ),
+    Claim("verify", "The objective of the given metric, and a lower bound on that of every metric.", "verbs.verify"),
     Claim(
         "solve, path, Status",
         "A solution has the status `optimal` only if its certificate closes the gap at the tolerance.",

@@ -107,8 +107,6 @@ def test_each_end_of_an_interval_has_the_exact_tail(count, n):
     assert float(fewer_than(count + 1, n, high)) == pytest.approx(0.025) if count < n else high == 1
 
 
-# -- coverage: independent pairs, some of which share items -----------------------------------------------------------
-
 DRAWS, DELTA = 200, 0.1
 
 

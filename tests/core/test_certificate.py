@@ -66,11 +66,7 @@ def test_only_lower_bounds_prove_optimality_and_unknown_residuals_are_infinite()
 
 
 @pytest.mark.parametrize(
-    ("grade", "words"),
-    [
-        ({"rigor": "float"}, ""),
-        ({}, "rounding is not fully accounted for (rigor: rounding)"),
-    ],
+    ("grade", "words"), [({"rigor": "float"}, ""), ({}, "rounding is not fully accounted for (rigor: rounding)")]
 )
 def test_the_grade_is_said_wherever_a_bound_is(small, grade, words):
     """A certificate of a foreign statement is of grade "rounding" unless it says otherwise."""

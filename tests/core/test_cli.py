@@ -72,9 +72,6 @@ def assert_refused(result, sentence):
     assert isinstance(result.exception, SystemExit)
 
 
-# -- what works ------------------------------------------------------------------------------------------------------
-
-
 # Everything that moves the cursor or colors text.
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -178,9 +175,6 @@ def test_verify_rescale_forgives_the_units_of_a_metric(run, iris, tmp_path):
     assert "metric multiplied by 0.001" in result.stdout
 
 
-# -- what is not proven ----------------------------------------------------------------------------------------------
-
-
 def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, tmp_path):
     def interrupted(problem, budget, tol, **options):
         yield Step(np.eye(4), objective=problem.objective(np.eye(4)))
@@ -196,9 +190,6 @@ def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, 
     assert result.exit_code == 1
     assert "interrupted" in result.stdout
     assert "factored" not in result.stdout
-
-
-# -- bad input -------------------------------------------------------------------------------------------------------
 
 
 CSV = ("solve", "bad.csv", "--label", "y", "--n-neighbors", "1")
@@ -260,9 +251,6 @@ def test_an_error_in_a_solver_is_not_passed_off_as_bad_input(run, monkeypatch):
     result = run("solve", "iris")
     assert result.exit_code == 1
     assert isinstance(result.exception, ValueError)
-
-
-# -- models ----------------------------------------------------------------------------------------------------------
 
 
 def table(path, names, rows, delimiter=","):
@@ -365,9 +353,6 @@ def test_the_version_and_both_modules(arguments):
 def test_help_and_the_checker_load_no_solver(module):
     code = f"import sys, {module}; print({{'numba', 'sklearn', 'cvxpy', 'sdpmetric.core'}}.intersection(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
-# -- What an import loads decides how long it takes: kept by names of modules, since times depend on the machine -------
 
 
 LIGHT = ("numpy", "scipy", "sklearn", "numba", "cvxpy", "rich", "typer", "sdpmetric.estimators", "sdpmetric.plotting")

@@ -54,9 +54,6 @@ def edited(path, **changes):
     return path
 
 
-# -- writing ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork")
 @pytest.mark.parametrize("name", ["solution", "report", "table, csv"])
 def test_a_killed_writer_leaves_the_old_or_the_new_file(name):
@@ -158,9 +155,6 @@ def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
         solution.save(tmp_path / "file.npz")
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="reads in a fork")
 @pytest.mark.parametrize("kind", [kind for kind in sabotage.KINDS if kind != "proof"])
 def test_a_damaged_file_is_refused_in_a_sentence_or_works(kind):
@@ -210,9 +204,6 @@ def test_arrays_of_every_kind_come_back(tmp_path):
     for name, array in read_npz(tmp_path / "all.npz").items():
         np.testing.assert_array_equal(array, arrays[name])
         assert array.dtype == arrays[name].dtype.newbyteorder("=")
-
-
-# -- what a file claims ------------------------------------------------------------------------------------------------
 
 
 def claims(header):
@@ -355,9 +346,6 @@ def test_a_table_of_x_without_rows_and_columns_is_refused(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.array(1.0), feature_names=np.array("a"))
     with pytest.raises(ValueError, match=r"x\.npz has X of shape \(\); expected a row for each example"):
         datasets.load_table(tmp_path / "x.npz", datasets.Columns(labeled=False))
-
-
-# -- The command line and its files and streams: no output is an input, and what cannot be written is one sentence -----
 
 
 def run(*arguments):

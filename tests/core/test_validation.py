@@ -102,9 +102,6 @@ def test_an_argument_is_refused_for_what_it_is(argument, value, words):
     assert "\n" not in str(caught.value).strip() or "array" in str(caught.value)
 
 
-# -- odd input that works ---------------------------------------------------------------------------------------------
-
-
 def test_data_in_every_dress_state_the_same_problem():
     expected = state().objective(L)
     wide = np.zeros((2 * N, 6))
@@ -189,9 +186,6 @@ def test_a_graph_is_left_as_it_was():
     assert [array.tolist() for array in problem.target_pairs] == [[0, 1], [1, 0]]
 
 
-# -- other statements and verbs ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 @pytest.mark.parametrize("name", FACTORIES)
 def test_huge_points_have_an_infinite_objective_or_are_refused(name):
@@ -229,9 +223,6 @@ def test_a_learning_rate_that_is_too_large_is_named():
     rows, four = rng.normal(size=(40, 3)), np.array([rng.choice(40, 4, replace=False) for _ in range(200)])
     with pytest.raises(ValueError, match=r"learning_rate=1e\+200"):
         LEGOStream(3, 1e200).partial_fit_comparisons(rows, four)
-
-
-# -- Frames with columns that are no numbers: errors name the column and say what to do; what are numbers passes -------
 
 
 y = [0, 0, 0, 0, 1, 1, 1, 1]

@@ -134,9 +134,6 @@ def test_preparations_refuse_data_that_are_not_finite(prepare):
         prepare(np.array([[1.0, np.nan], [2.0, 3.0]]))
 
 
-# -- folders, splits, downloads ---------------------------------------------------------------------------------------
-
-
 def test_a_folder_of_files_is_loaded_by_name(folder):
     X, y = datasets.load("seven")
     np.testing.assert_array_equal(X, folder)
@@ -257,9 +254,6 @@ def test_the_commonest_words_are_counted():
         datasets.word_counts(["1 2", "a"])
     with pytest.raises(ValueError, match="n_words must be"):
         datasets.word_counts(["aa"], 0)
-
-
-# -- tables with names ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

@@ -32,9 +32,6 @@ def test_every_entry_names_a_test_of_this_file():
     assert sorted(named) == sorted(name for name in globals() if re.match(r"test_(lmnn|nca|lego|pola|frml)_", name))
 
 
-# -- LMNN -------------------------------------------------------------------------------------------------------------
-
-
 def test_lmnn_covariance(rng):
     X = rng.normal(size=(40, 5)) * rng.uniform(0.5, 3, 5)
     V = X - X.mean(axis=0)
@@ -147,9 +144,6 @@ def test_lmnn_two_metrics_on_circles():
     assert quartered.objective < single.lower_bound
 
 
-# -- NCA --------------------------------------------------------------------------------------------------------------
-
-
 def test_nca_square_root(rng):
     B = rng.normal(size=(4, 4))
     Q = B @ B.T + np.eye(4)
@@ -161,9 +155,6 @@ def test_nca_square_root(rng):
 
 def test_nca_digits():
     assert 8 * 8 == 64 != 16 * 16 == 256
-
-
-# -- LEGO -------------------------------------------------------------------------------------------------------------
 
 
 def q_squared(R, eta):
@@ -231,9 +222,6 @@ def test_lego_hash_bits(rng):
     angle = math.acos((G @ u) @ (G @ v) / np.linalg.norm(G @ u) / np.linalg.norm(G @ v))
     for scale in (0.1, 1.0, 10.0):
         assert np.mean((R @ (scale * u) >= 0) == (R @ v >= 0)) == pytest.approx(1 - angle / math.pi, abs=0.01)
-
-
-# -- POLA -------------------------------------------------------------------------------------------------------------
 
 
 def separable_stream(rng, d=3, n=60):
@@ -306,9 +294,6 @@ def test_pola_predictions_at_the_threshold(monkeypatch):
     stream = sm.POLAStream(1)
     monkeypatch.setattr(stream, "distances", lambda X, pairs: np.full(len(pairs), stream.threshold))
     assert not stream.predict([[0.0], [1.0]], [[0, 1]]).any()
-
-
-# -- FRML -------------------------------------------------------------------------------------------------------------
 
 
 def test_frml_violators():

@@ -94,11 +94,7 @@ README = (
     ),
     (
         "**LMNN** | **{} %** | {} | within {} % of the optimum",
-        [
-            letters("test %", "LMNN"),
-            rounded(letters("CPU, s (paper)", "LMNN"), ".1f"),
-            percent(letters("gap", "LMNN")),
-        ],
+        [letters("test %", "LMNN"), rounded(letters("CPU, s (paper)", "LMNN"), ".1f"), percent(letters("gap", "LMNN"))],
     ),
     (
         "LMNN, up to three passes | {} % | {} |",
@@ -107,10 +103,7 @@ README = (
             rounded(letters("CPU, s (paper)", "LMNN, multiple passes"), ".1f"),
         ],
     ),
-    (
-        "PyLMNN takes {} s and metric-learn more than",
-        [rounded(lmnn("Seconds", "seconds", "letters", "pylmnn"), ".0f")],
-    ),
+    ("PyLMNN takes {} s and metric-learn more than", [rounded(lmnn("Seconds", "seconds", "letters", "pylmnn"), ".0f")]),
     (
         "other packages for large margin nearest neighbors (LMNN) end {} to {} % above",
         [
@@ -139,10 +132,7 @@ BENCHMARKS = (
             rounded(lmnn("Seconds", "seconds", "usps", "pylmnn"), ".1f"),
         ],
     ),
-    (
-        "MNIST | 60,000 x 164 | 5.4e-4 | {} |",
-        [rounded(lmnn(SCALE, "seconds", "mnist:164", "60000 x 164"), ".1f")],
-    ),
+    ("MNIST | 60,000 x 164 | 5.4e-4 | {} |", [rounded(lmnn(SCALE, "seconds", "mnist:164", "60000 x 164"), ".1f")]),
     (
         "250,000 x 50 | 3.9e-4 | {} | {} GiB",
         [

@@ -62,9 +62,6 @@ def pair_classifier(pairs, y) -> PairClassifier:
     return PairClassifier(StandardScaler(with_mean=False, with_std=False)).fit(pairs, y)
 
 
-# -- pairs ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("by", ["numbers", "examples"])
 @pytest.mark.parametrize("learner", LEARNERS, ids=name_of)
 def test_every_learner_classifies_pairs_in_both_forms(learner, by):
@@ -173,8 +170,6 @@ def test_a_guarantee_holds_out_a_random_part_of_the_pairs(monkeypatch):
         fresh.calibrate_threshold(pairs[100:], similar[100:], guarantee="false_matches", alpha=0.1)
 
 
-# -- the threshold ----------------------------------------------------------------------------------------------------
-
 STRATEGIES = [
     ({"strategy": "accuracy"}, accuracy_score),
     *(({"strategy": "f_beta", "beta": b}, lambda y, p, b=b: fbeta_score(y, p, beta=b)) for b in (0.1, 1.0)),
@@ -234,9 +229,6 @@ def test_arguments_of_the_threshold_are_checked(arguments, words):
         classifier.set_threshold("a")
 
 
-# -- scikit-learn -----------------------------------------------------------------------------------------------------
-
-
 def test_examples_and_labels_are_metadata():
     with sklearn.config_context(enable_metadata_routing=True):
         classifier = PairClassifier(LMNN(tol=0.1)).set_fit_request(examples=True, labels=True)
@@ -292,9 +284,6 @@ def test_the_checks_of_estimators_for_tuples_of_examples(classifier, tuples, y):
             fitted.predict(wrong)
 
 
-# -- triplets and quadruplets -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("learner", [LMNN(ridge=0.1), KernelLMNN(), make_pipeline(StandardScaler(), LMNN(ridge=0.1))])
 def test_triplets_are_learned_from_and_predicted(learner):
     classifier = TripletClassifier(learner, examples=X).fit(TRIPLETS)
@@ -330,9 +319,6 @@ def test_weights_of_comparisons_reach_the_learner_and_the_score(classifier, tupl
     assert weighted.score(swapped, sample_weight=weights) == pytest.approx(weights[correct].sum() / weights.sum())
     with pytest.raises(ValueError, match="sample_weight"):
         clone(classifier).set_params(estimator=PCA()).fit(tuples, sample_weight=np.ones(len(tuples)))
-
-
-# -- the metric as a function -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("learner", [ITML(), LMNN(n_components=2), KernelLMNN()], ids=name_of)

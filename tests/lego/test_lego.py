@@ -8,8 +8,6 @@ from lego_streams import definite, divergence, make_stream, pair_loss
 
 import sdpmetric as sm
 
-# -- the step ---------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("rate", [1e-4, 50.0])
@@ -67,9 +65,6 @@ def test_comparison_step_is_the_minimum(d, rate, margin):
         before = step.apply(before)
     np.testing.assert_allclose(before, stream.components, atol=1e-12)
     assert stream.drift() < 1e-10
-
-
-# -- the stream -------------------------------------------------------------------------------------------------------
 
 
 def test_comparisons_in_one_loop():
@@ -158,8 +153,6 @@ def test_a_comparison_that_overflows_changes_nothing(rate):
     assert state(stream) == before
     assert np.isfinite(state(stream)).all()
 
-
-# -- bad input --------------------------------------------------------------------------------------------------------
 
 X3 = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
 

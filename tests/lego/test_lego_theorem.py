@@ -10,8 +10,6 @@ from seeds import blocks
 
 import sdpmetric as sm
 
-# -- the theorem ------------------------------------------------------------------------------------------------------
-
 
 def check_theorem(problem):
     """The corrected Theorem 2.2 with the exact comparator; the share of its allowance that was lost."""

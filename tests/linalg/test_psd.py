@@ -46,9 +46,6 @@ def test_projection_axioms(seed):
     check_projection(psd.project, seed)
 
 
-# -- What holds for every compiled loop --------------------------------------------------------------------------------
-
-
 # numba gives the code behind these one name each, or one for several of them, whatever they were asked to do.
 VARIANTS = {
     "sort",

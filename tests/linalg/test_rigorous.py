@@ -139,9 +139,6 @@ def test_null_spaces_are_exact(rng):
     assert np.abs(basis.astype(float)).tolist() == [[0.0], [1.0], [0.0], [1.0]]
 
 
-# -- Proven bounds of exponentials, entropies and log determinants against balls and exact rational arithmetic ---------
-
-
 @pytest.fixture(autouse=True)
 def digits():
     before, ctx.prec = ctx.prec, 300

@@ -68,9 +68,6 @@ def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch
     assert solution.objective <= small.problem.objective(np.eye(small.d))
 
 
-# -- an independent witness -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("kind", "backend"), [("graph", "CLARABEL"), ("listed", "SCS")])
 def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
     """The fast solver's refinement has no part in an answer that the backend's own multipliers prove."""
@@ -97,9 +94,6 @@ def test_polishing_is_an_option_and_is_named(small):
     assert polished.certificate.info["backend_lower_bound"] < polished.lower_bound
     assert "polished" in str(polished)
     assert_sandwich(unpolished, polished, solve(small.problem))
-
-
-# -- programs with further constraints ------------------------------------------------------------------------------
 
 
 def linear_program(instance):

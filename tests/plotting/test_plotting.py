@@ -79,9 +79,6 @@ def scatters(ax):
     return {c.get_label(): c for c in ax.collections if isinstance(c, PathCollection)}
 
 
-# -- embeddings -------------------------------------------------------------------------------------------------------
-
-
 def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
     X, y = stripes
     display = EmbeddingDisplay.from_estimator(learned, X, y, n_neighbors=2)
@@ -125,9 +122,6 @@ def test_one_dimension_is_a_strip_for_each_class(wine):
     assert texts(line.ax_[1].get_yticklabels()) == ["a", "b", "c"]
 
 
-# -- metrics ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_ellipse_holds_the_points_at_its_distance(wine, solved):
     X, y = wine
     display = MetricDisplay.from_solution(solved, X, y, features=(6, 2))
@@ -143,9 +137,6 @@ def test_the_ellipse_holds_the_points_at_its_distance(wine, solved):
     assert ellipse.width < ellipse.height
     assert display.ax_.get_xlabel() == "feature 6"
     assert len(scatters(display.ax_)["b"].get_offsets()) == 71
-
-
-# -- neighbors --------------------------------------------------------------------------------------------------------
 
 
 def test_neighbors_are_drawn_as_images_in_frames():
@@ -170,9 +161,6 @@ def test_neighbors_are_drawn_as_images_in_frames():
         "nearest before: 4 of 4 of its class",
         "nearest after: 0 of 4 of its class",
     ]
-
-
-# -- what cannot be drawn ---------------------------------------------------------------------------------------------
 
 
 class Several:
@@ -207,9 +195,6 @@ class Several:
 def test_what_cannot_be_drawn_is_explained(solved, wine, draw, sentence):
     with pytest.raises(ValueError, match=sentence):
         draw(solved, *wine)
-
-
-# -- Weights, heat maps and spectra of features, distances of pairs, and errors along a path ---------------------------
 
 
 NAMES = load_wine().feature_names
@@ -303,9 +288,6 @@ def test_errors_along_a_path():
     assert texts(display.ax_.texts) == [str(rank) for rank in display.ranks]
     with pytest.raises(ValueError, match="with the weight 'slack_weight'"):
         PathDisplay.from_solutions(solutions, y[train], X[test], y[test], weight="slack_weight")
-
-
-# -- Convergence and active triplets: the curves are those of the trace, and the certificate ends them -----------------
 
 
 def trace(*rows):

@@ -79,8 +79,6 @@ def test_sandwich(seed: int) -> None:
     check_sandwich(random_pola(seed))
 
 
-# -- by hand: one similar pair at distance 1 and one dissimilar pair at distance 2 on a line ---------------------------
-
 LINE, TWO_PAIRS = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]]
 
 
@@ -103,9 +101,6 @@ def test_one_pair_of_each_kind_by_hand(start, weight, A, b, dual, value, solver)
     assert certificate.relative_gap <= 1e-9
     perturbed = np.add(dual, [0.08, -0.03])
     assert problem.certify(metric=[[A]], threshold=b, dual=perturbed).lower_bound < value - 1e-4
-
-
-# -- the statement and its certificate ---------------------------------------------------------------------------------
 
 
 def test_repair_finds_the_best_feasible_multiple(rng) -> None:
@@ -148,9 +143,6 @@ def test_a_contradiction_is_saved_and_loaded(tmp_path) -> None:
     loaded = sm.Solution.load(tmp_path / "solution.npz", problem)
     assert (loaded.certificate, loaded.status) == (solution.certificate, solution.status)
     assert np.array_equal(loaded.dual, solution.dual)
-
-
-# -- pairs that contradict each other ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", ["dual", "conic", "batch"])
@@ -199,9 +191,6 @@ def test_both_conditions_of_a_proof_are_needed() -> None:
     assert contradicts(problem, [1.0, 1.0])  # 1 - 0.81 >= 0 and 1 - 1 <= 0
     # The sum of a_t y_t is positive; 0.8 - 0.81 is not PSD; nothing is proven.
     assert not any(contradicts(problem, dual) for dual in ([1.0, 0.7], [0.8, 1.0], [0.0, 0.0]))
-
-
-# -- bad input ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_pair_too_short_to_be_seen_beside_others_contradicts_nothing() -> None:

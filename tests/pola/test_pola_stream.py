@@ -206,9 +206,6 @@ def test_batch_conversion_keeps_its_promises() -> None:
     assert problem.objective(batch.components, threshold=batch.extras["threshold"]) < np.inf
 
 
-# -- the eigenpair, and rounding ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("d", [7, 40])
 def test_streams_equal_full_decompositions(d: int) -> None:
     """From d = 24 on with a shifted inverse; halfway, the stream is saved and loaded."""
@@ -255,9 +252,6 @@ def test_long_random_streams(d: int, gamma: float | None) -> None:
 @pytest.mark.parametrize("gamma", [None, 5.0])
 def test_ten_million_updates(gamma: float | None) -> None:
     check_drift(3, 10_000_000, gamma)
-
-
-# -- input -------------------------------------------------------------------------------------------------------------
 
 
 def test_equal_examples_move_the_threshold_alone() -> None:

@@ -63,8 +63,7 @@ def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "word"),
-    [([[0, 1, 99]], "outside"), ([[-1, 1, 2]], "outside"), ([[0, 0, 0]], "no weight")],
+    ("rows", "word"), [([[0, 1, 99]], "outside"), ([[-1, 1, 2]], "outside"), ([[0, 0, 0]], "no weight")]
 )
 def test_foreign_triplets_are_refused(small, rows, word):
     with pytest.raises(ValueError, match=word):

@@ -85,12 +85,7 @@ def random_problem(seed: int, n: int = N, d: int = D) -> sm.MetricProblem:
     """A random sum over a random domain."""
     X, total = random_sum(seed, n, d)
     rng = np.random.default_rng([seed, 8])
-    domains = [
-        {},
-        {},
-        {"diagonal": True},
-        {"bases": rng.normal(size=(4 * d, d))},
-    ]
+    domains = [{}, {}, {"diagonal": True}, {"bases": rng.normal(size=(4 * d, d))}]
     domain = domains[rng.integers(len(domains))]
     return sm.MetricProblem(X, total, **domain)
 

@@ -91,8 +91,7 @@ def test_a_sum_of_many_labeled_triplets_names_the_problem_without_a_list():
 
 
 @pytest.mark.parametrize(
-    ("solver", "domain"),
-    [("conic", None), ("factored", "diagonal"), ("factored", "bases"), ("conic", "tasks")],
+    ("solver", "domain"), [("conic", None), ("factored", "diagonal"), ("factored", "bases"), ("conic", "tasks")]
 )
 def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(solver, domain):
     """Two pairs with the same difference, one 1 apart at most and one 2 at least, among bounds that hold anyway."""

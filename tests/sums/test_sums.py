@@ -49,8 +49,7 @@ def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
 
 
 @pytest.mark.parametrize(
-    ("loss", "domain"),
-    [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks"), ("logistic", "all")],
+    ("loss", "domain"), [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks"), ("logistic", "all")]
 )
 def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain):
     rng = np.random.default_rng(5)
@@ -59,10 +58,7 @@ def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain)
     if domain == "tasks":
         triplets = triplets // 2 * 2
         triplets = triplets[[len(set(row)) == 3 for row in triplets.tolist()]]
-    arguments = {
-        "all": {},
-        "tasks": {"tasks": tasks},
-    }[domain]
+    arguments = {"all": {}, "tasks": {"tasks": tasks}}[domain]
     prior = np.eye(36 if domain == "tasks" else 12)
     total = terms.TripletHinge(triplets, loss=loss) + 2.0 * terms.Frobenius(to=prior) + 0.1 * terms.Trace()
     problem = sm.MetricProblem(X, total, **arguments)
