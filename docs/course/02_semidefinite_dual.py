@@ -15,9 +15,9 @@ condition, a proof), 5.9.1 (duality with cones). Reading 45 minutes; exercises 1
 #
 # The hinge :math:`[u]_+` is the smallest slack :math:`\xi \ge 0` with :math:`\xi \ge u`. With
 # slacks, LMNN is linear in M and in them, and M must be positive semidefinite: that is a
-# semidefinite program. For the six points of lesson 1, where M has one entry, it is small enough
-# to print: a constraint ``push[i,j,l]`` for each triplet, with :math:`B_t = (x_i - x_l)(x_i -
-# x_l)^\top - (x_i - x_j)(x_i - x_j)^\top` as a number.
+# semidefinite program. For the six points of lesson 1, where M has one entry, it is small
+# enough to print: a constraint ``push[i,j,l]`` for each triplet, with :math:`B_t = (x_i -
+# x_l)(x_i - x_l)^\top - (x_i - x_j)(x_i - x_j)^\top` as a number.
 
 import cvxpy as cp
 import numpy as np
@@ -31,8 +31,8 @@ small = six.program()
 print(small)
 
 # %%
-# In lesson 1 we found m = 4/21 and the value 4/3 by hand. Two conic solvers find the same, and so
-# does Algorithm 1 of the paper.
+# In lesson 1 we found m = 4/21 and the value 4/3 by hand. Two conic solvers find the same, and
+# so does Algorithm 1 of the paper.
 
 for backend in ("CLARABEL", "SCS"):
     small.solve(solver=backend)
@@ -46,8 +46,8 @@ assert np.isclose(paper.objective, 4 / 3, rtol=1e-3)
 # The program, for matrices
 # -------------------------
 #
-# Now the metric is a matrix of four features, and there are thousands of triplets. We write the
-# same program ourselves.
+# Now the metric is a matrix of four features, and there are thousands of triplets. We write
+# the same program ourselves.
 
 X, y = datasets.load("iris")
 rows = np.arange(0, 150, 3)
