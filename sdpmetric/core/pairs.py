@@ -164,7 +164,10 @@ def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
     if flags.dtype.kind == "b":
         return flags.copy()
     if flags.dtype.kind not in "iuf" or not np.isin(flags, (-1, 1)).all():
-        raise ValueError("similar must be bool, or +1 for similar and -1 for dissimilar pairs.")
+        raise ValueError(
+            "similar must be bool, or +1 for similar and -1 for dissimilar pairs; similarities in between are target "
+            "distances: LEGO.fit_targets, or terms.DistanceTargets in a sum."
+        )
     return np.asarray(flags > 0)
 
 

@@ -65,6 +65,8 @@ P = TypeVar("P", bound=Problem)
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
 # Seconds that are left to a solve where all were spent before.
 LEAST_TIME = 1e-3
+CHECKED_EXAMPLES = 2_000  # of a fit, whose nearest neighbors are compared before and after
+LOST_ACCURACY = 0.02  # of 3 nearest neighbors on training examples, above which a fit warns
 # Attributes of some fits only.
 PASSING = ("solution_", "relative_gap_", "validation_score_", "stream_")
 
@@ -81,6 +83,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     n_iter_: int
     n_features_in_: int
     n_components: int | None
+    checks_neighbors: ClassVar[bool] = False  # whether a fit to labels warns where neighbors get worse
     # of estimators without these options:
     solver: str = "auto"
     random_state: Seed = None
@@ -236,9 +239,27 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             gap = f" at a relative gap of {gaps.scientific(solution.relative_gap, 3)}" if proven else ""
             words = f"ended with status {solution.status}{gap}. {self._advice(solution)}"
             warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=5)
-        if caution := problem.caution(solution.components, solution.certificate):
+        if caution := self._caution(problem, solution, task.y):
             warnings.warn(f"{type(self).__name__}: {caution}", UselessOptimumWarning, stacklevel=5)
         return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
+
+    def _caution(self, problem: Problem, solution: Solution, y: Labels | None) -> str | None:
+        """Why the optimum is likely to be of no use for other data; y are the labels of a fit to labels."""
+        caution = problem.caution(solution.components, solution.certificate)
+        if caution is not None or y is None or not self.checks_neighbors:
+            return caution
+        if len(problem.X) != len(y):  # some were held back
+            return None
+        rows, X = np.random.default_rng(0).permutation(len(y))[:CHECKED_EXAMPLES], np.asarray(problem.X, np.float64)
+        maps = np.eye(X.shape[1]), np.asarray(solution.components, dtype=np.float64)
+        before, after = (float(np.mean(knn_predict(L, X[rows], y[rows], None, 3) == y[rows])) for L in maps)
+        if before - after < LOST_ACCURACY:
+            return None
+        return (
+            f"3 nearest neighbors classify {after:.1%} of the training examples correctly under the metric, and "
+            f"{before:.1%} without it: this method does not aim at neighbors; for these use LMNN or NCA, see "
+            "docs/which_estimator.md."
+        )
 
     def _options(self, problem: Problem) -> dict[str, object]:
         """Arguments of `sdpmetric.solve`: the parameters of this estimator that are such."""

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -26,13 +26,20 @@ Weights = NDArray[np.float64] | None
 # Numbers that sparse data, and a metric of their features, may have when they are dense: 1 GiB in float64.
 MOST_NUMBERS = 2**27
 
-_validated = partial(validate_data, dtype=[np.float64, np.float32], order="C", accept_sparse="csr")
+_validated = partial(validate_data, order="C", accept_sparse="csr")
+
+
+def _dtypes(X: ArrayLike) -> DTypeLike | list[DTypeLike]:
+    """What data may become: float16, as embeddings are stored, becomes float32, and integers float64."""
+    return np.float32 if getattr(X, "dtype", None) == np.float16 else [np.float64, np.float32]
 
 
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:
     """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features."""
     with columns_in_errors(X):
-        return _dense(estimator, _validated(estimator, numbers("X", X), reset=reset, ensure_min_samples=n_min))
+        return _dense(
+            estimator, _validated(estimator, numbers("X", X), dtype=_dtypes(X), reset=reset, ensure_min_samples=n_min)
+        )
 
 
 def checked_data_and_labels(
@@ -42,7 +49,7 @@ def checked_data_and_labels(
     try:
         with columns_in_errors(X):
             data, labels = _validated(
-                estimator, numbers("X", X), unmasked("y", y), reset=reset, ensure_min_samples=n_min
+                estimator, numbers("X", X), unmasked("y", y), dtype=_dtypes(X), reset=reset, ensure_min_samples=n_min
             )
     except ValueError as error:
         if "y contains NaN" not in str(error):
@@ -54,7 +61,7 @@ def checked_data_and_labels(
 def rows_to_embed(estimator: BaseEstimator, X: ArrayLike) -> Data | sp.csr_array:
     """Data as of `checked_data`, where sparse ones stay so."""
     with columns_in_errors(X):
-        data: Data | sp.csr_array = _validated(estimator, numbers("X", X), reset=False)
+        data: Data | sp.csr_array = _validated(estimator, numbers("X", X), dtype=_dtypes(X), reset=False)
     return data
 
 

@@ -24,6 +24,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.verbs import solve
+from sdpmetric.core.well_posed import CROWDED
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.callbacks import Task, with_callbacks
@@ -234,6 +235,25 @@ class LMNN(LargeMarginEstimator):
     ) -> Problem:
         chosen = {"ridge": self.ridge_} if self.ridge == "cv" else {}
         return super()._problem(X, y, weights, targets, **chosen, **arguments)
+
+    def _caution(self, problem: Problem, solution: Solution, y: Labels | None) -> str | None:
+        statement = cast(LMNNProblem, problem)
+        sample = statement.pull_costs[0].sample_size
+        n_parameters = sample.directions * (sample.directions + 1) // 2
+        if y is None and statement.source.size < n_parameters:
+            evidence = f"{statement.source.size:,} triplets"
+        elif y is not None and sample.crowding > CROWDED:
+            evidence = f"{sample.examples:,} examples"
+        else:
+            return super()._caution(problem, solution, y)
+        warnings.warn(
+            f"LMNN: {evidence} determine a metric of {n_parameters:,} parameters, which may forget what they do not "
+            "tell apart, as classes that are not among them: use Adapter, which stays near the given distances, or "
+            "reduce the dimension (PCA); see docs/useless_optima.md.",
+            UserWarning,
+            stacklevel=6,
+        )
+        return super()._caution(problem, solution, y)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
         self.ridges_, self.scores_ = np.zeros(0), np.zeros(0)

@@ -132,6 +132,7 @@ class MLR(RankingEstimator, SolvedEstimator):
     slack_weight: float = 10.0
     tol: Positive | None = 1e-2
     statement = MLRProblem
+    checks_neighbors = True
 
 
 # The default rank, that of the paper's Table 2, if there are so many features.

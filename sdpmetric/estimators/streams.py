@@ -168,6 +168,7 @@ class POLA(StreamingEstimator):
     n_iter_no_change: Count = 10
     stream_: POLAStream = field(init=False)
     statement = POLAProblem
+    checks_neighbors = True
     fit_pairs = routes.fit_pairs
 
     def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:

@@ -326,6 +326,7 @@ class MMC(_WithoutDependent):
     diagonal: bool = False
     n_pairs: Count | None = N_PAIRS
     statement = MMCProblem
+    checks_neighbors = True
     fit_pairs = routes.fit_pairs
 
 

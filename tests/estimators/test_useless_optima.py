@@ -72,6 +72,21 @@ def test_too_few_examples_are_warned_of(wide):
         MultiMetricLMNN(ridge=0.0, tol=0.5).fit(X, y)
 
 
+def test_metrics_that_may_forget_are_warned_of(wide):
+    X, y, *_ = wide
+    with pytest.warns(UserWarning, match=r"120 examples determine a metric of 5,050 parameters.*Adapter"):
+        LMNN(**LOOSE).fit(X, y)
+    triplets = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    with pytest.warns(UserWarning, match=r"3 triplets determine a metric of 15 parameters"):
+        LMNN(**LOOSE).fit_triplets(X, triplets)
+
+
+def test_methods_that_do_not_aim_at_neighbors_warn_where_these_get_worse():
+    X, y = load_digits(return_X_y=True)
+    with pytest.warns(sm.UselessOptimumWarning, match=r"3 nearest neighbors classify .* LMNN or NCA"):
+        MMC().fit(X[:300], y[:300])
+
+
 def test_the_ridge_is_what_the_docs_say(wide):
     X, y = wide[:2]
     problem = sm.LMNNProblem.from_labels(X, y, ridge="auto")
@@ -130,6 +145,7 @@ def test_dependent_features_are_named_and_left_out(name):
     for learner in (MMC(n_pairs=300), MCML()):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "MMC: 3 nearest neighbors")
             fitted, fitted_without = learner.fit(Z, KINDS), clone(learner).fit(Z[:, independent], KINDS)
         assert fitted.relative_gap_ <= 1e-3
         assert not fitted.components_[:, list(relations)].any()
