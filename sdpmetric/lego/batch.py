@@ -48,7 +48,6 @@ class LEGOBatchProblem(MetricProblem):
         self.stream = stream
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         return f"all pairs at once of {self.stream.describe()}"
 
     @classmethod

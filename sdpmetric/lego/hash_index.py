@@ -104,8 +104,6 @@ class HashIndex:
         self._upkeep = self._started(Planes(G, directions), held)
         self._next_id = 0
 
-    # -- examples -----------------------------------------------------------------------------------------------
-
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> Self:
         """Add examples.
 
@@ -182,8 +180,6 @@ class HashIndex:
         """Counts of the index's work so far."""
         return self._upkeep.counters
 
-    # -- the metric ---------------------------------------------------------------------------------------------
-
     def update(self, *steps: MetricStep) -> Self:
         """Follow the metric, at a cost that does not grow with the number of examples.
 
@@ -212,8 +208,6 @@ class HashIndex:
         """Recompute all keys from scratch under the current metric; a query does so when needed."""
         self._upkeep.rehash(keys=True)
         return self
-
-    # -- answers ------------------------------------------------------------------------------------------------
 
     def query(
         self, q: ArrayLike, k: int, *, share: float = 0.1, n_candidates: int | None = None
@@ -283,8 +277,6 @@ class HashIndex:
         words = self._upkeep.table.keys[self._upkeep.table.alive]
         bits = np.arange(self.n_bits, dtype=np.uint64)
         return (words[:, bits // 64] >> bits % 64 & np.uint64(1)).astype(np.bool_)
-
-    # -- files --------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Save the index as an NPZ file, without pickles: metric, settings, examples, ids and counters.

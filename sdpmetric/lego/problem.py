@@ -88,10 +88,7 @@ class LEGOProblem(Problem):
         self.learning_rate = validation.check_positive("learning_rate", learning_rate)
         self.prior = A0
 
-    # -- the statement ------------------------------------------------------------------------------------------
-
     def describe(self) -> str:
-        """Say in one sentence what is lost, over how much data."""
         kinds = (("equal to", 0), ("at most", 1), ("at least", -1))
         counts = [(word, int((self.sides == side).sum())) for word, side in kinds]
         return (
@@ -182,8 +179,6 @@ class LEGOProblem(Problem):
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         weighted = above(self.learning_rate * self.losses.total.upper_bound(self.X, L))
         return above((1.0 / self.learning_rate + reach) * (self.divergence_term.upper_bound(L) + weighted), 6)
-
-    # -- certificates -------------------------------------------------------------------------------------------
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None

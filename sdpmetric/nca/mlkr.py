@@ -85,7 +85,6 @@ class MLKRProblem(SoftNeighborProblem):
         return cls(X, y, n_components, sample_weight=sample_weight)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         n, d = self.X.shape
         form = "diagonal factor" if self.diagonal else f"{self.n_components} components"
         return (

@@ -156,7 +156,6 @@ class NCAProblem(SoftNeighborProblem):
         )
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         n, d = self.X.shape
         form = "diagonal factor" if self.diagonal else f"{self.n_components} components"
         labels = f"targets of bandwidth {self.bandwidth:g}" if len(self.targets) else f"{len(self.classes)} classes"

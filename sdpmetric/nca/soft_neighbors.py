@@ -80,8 +80,6 @@ class SoftNeighborProblem(Problem):
         """Class of each of the `rows`; None if there are none."""
         return None
 
-    # -- the statement ------------------------------------------------------------------------------------------
-
     @cached
     def order(self) -> LongArray:
         """Example ``order[a]`` is row a of `rows`, (n,)."""

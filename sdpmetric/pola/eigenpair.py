@@ -224,10 +224,10 @@ def shifted_pair(
                 times(A, u, d, Au)
                 along = length * dot(v, u, d)
                 x = dot(u, Au, d) - along * dot(v, u, d)
-                rest = 0.0
+                residual = 0.0
                 for i in range(d):
-                    rest += (Au[i] - along * v[i] - x * u[i]) ** 2
-                return float(x) if x < -zero and np.sqrt(rest) <= 10.0 * exact else 0.0
+                    residual += (Au[i] - along * v[i] - x * u[i]) ** 2
+                return float(x) if x < -zero and np.sqrt(residual) <= 10.0 * exact else 0.0
         if ended:
             return 0.0
         if k + 1 < min(d, SHIFTED_STEPS):

@@ -103,8 +103,8 @@ class KernelPOLAStream(PairStream):
         if size > len(A):
             capacity = max(size, 3 * len(A) // 2)
             grown = [np.zeros((capacity, capacity)) for _ in range(3)]
-            for larger, matrix in zip(grown, (A, B, self._R), strict=True):
-                larger[: len(matrix), : len(matrix)] = matrix
+            for copy, matrix in zip(grown, (A, B, self._R), strict=True):
+                copy[: len(matrix), : len(matrix)] = matrix
             self._state, self._R = (grown[0], grown[1], numbers, counts), grown[2]
             support = np.zeros((capacity, 2, self.n_features))
             support[: len(self._support)] = self._support

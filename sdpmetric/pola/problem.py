@@ -51,8 +51,10 @@ ROUNDING = 1e-9
 REPAIRABLE = 1e-3
 # A hard constraint counts as active within this distance of its margin, relative to the threshold.
 ACTIVE = 1e-6
-# Under slack_weight="auto" a slack weighs the first at most, and all together weigh the second at most.
-MOST, ALL = 0.01, 2.0
+# Under slack_weight="auto" a slack weighs this at most, ...
+AUTO_SLACK_WEIGHT = 0.01
+# ... and all slacks together weigh this at most.
+AUTO_TOTAL_WEIGHT = 2.0
 # Up to here a threshold less 1 is exact.
 LARGEST_THRESHOLD = 1e15
 
@@ -117,7 +119,9 @@ class POLAProblem(Problem):
         flags = pair_checks.check_similar(similar, len(rows))
         weights = check_pair_weights(pair_weights, len(rows))
         if slack_weight == "auto":
-            slack_weight = pair_checks.weight_of_slacks(data, rows, flags, weights, MOST, ALL)
+            slack_weight = pair_checks.weight_of_slacks(
+                data, rows, flags, weights, AUTO_SLACK_WEIGHT, AUTO_TOTAL_WEIGHT
+            )
         remedy = "pass None for the hard margin"
         weight = None if slack_weight is None else validation.check_positive("slack_weight", slack_weight, remedy)
         if weight is None and weights is not None:
@@ -161,10 +165,7 @@ class POLAProblem(Problem):
         drawn = pair_checks.weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
         return cls(data, *drawn[:2], slack_weight, initial_threshold, drawn[2])
 
-    # -- the statement ------------------------------------------------------------------------------------------
-
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         n_similar = int(self.similar.sum())
         margin = "hard margin" if self.slack_weight is None else f"slack weight {self.slack_weight:g}"
         return (
@@ -208,11 +209,6 @@ class POLAProblem(Problem):
         return X[self.pairs[:, 0]] - X[self.pairs[:, 1]]
 
     @cached
-    def difference_rests(self) -> FloatArray:
-        """What rounding took from each difference, (p, d)."""
-        return exact.differences(self.X, *self.pairs.T)[1]
-
-    @cached
     def radius(self) -> float:
         """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1, rounded upward."""
         longest = above(float(np.sum(self.differences**2, axis=1).max(initial=0.0)), 3 * self.X.shape[1] + 2)
@@ -248,7 +244,7 @@ class POLAProblem(Problem):
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self.distances(L)
-        b = self._given_threshold(q, threshold)
+        b = self.best_threshold(q) if threshold is None else validation.check_number("threshold", threshold, -np.inf)
         missed = np.maximum(0.0, 1.0 - self._margins(q, b))
         rounding = ROUNDING * max(1.0, abs(b))
         if b < 1.0 - rounding or (self.slack_weight is None and missed.max(initial=0.0) > rounding):
@@ -260,11 +256,8 @@ class POLAProblem(Problem):
         """``y_t (b - q_t)`` for squared distances, (p,)."""
         return self.signs * (b - q)
 
-    def _given_threshold(self, q: FloatArray, given: float | None) -> float:
-        return self.best_threshold(q) if given is None else validation.check_number("threshold", given, -np.inf)
-
     def _extremes(self, q: FloatArray) -> tuple[float, float]:
-        """The largest distance of a similar pair, 0 without one, and the least of a dissimilar pair, or infinity."""
+        """The largest distance of a similar pair, or 0, and the smallest of a dissimilar pair, or infinity."""
         return float(q[self.similar].max(initial=0.0)), float(q[~self.similar].min(initial=math.inf))
 
     def best_threshold(self, q: FloatArray) -> float:
@@ -274,13 +267,13 @@ class POLAProblem(Problem):
         """
         start, w = self.initial_threshold, self.ceilings
         if self.slack_weight is None:
-            near, far = self._extremes(q)
-            return max(1.0, min(max(start, near + 1.0), far - 1.0))
+            similar_max, dissimilar_min = self._extremes(q)
+            return max(1.0, min(max(start, similar_max + 1.0), dissimilar_min - 1.0))
         order = np.argsort(q + self.signs, kind="stable")
         corners = (q + self.signs)[order]
-        pushed = np.concatenate([[0.0], np.cumsum(w[order])]) - float(w[self.similar].sum())
-        first = int(np.searchsorted(corners - start + pushed[:-1], 0.0))  # slopes just left of each corner
-        return max(1.0, float(corners[first - 1]) if first else -math.inf, start - float(pushed[first]))
+        slopes = np.concatenate([[0.0], np.cumsum(w[order])]) - float(w[self.similar].sum())
+        place = int(np.searchsorted(corners - start + slopes[:-1], 0.0))  # slopes just left of each corner
+        return max(1.0, float(corners[place - 1]) if place else -math.inf, start - float(slopes[place]))
 
     def beside(self, components: FloatArray) -> dict[str, float]:
         """The best threshold; see `Problem.beside`."""
@@ -288,12 +281,14 @@ class POLAProblem(Problem):
 
     def _best_multiple(self, components: FloatArray, q: FloatArray) -> float:
         """The multiple of a metric within the hard margins with the smallest objective; see docs/pola.md."""
-        near, far = self._extremes(q)
-        if far <= near or far == math.inf:
-            return 1.0 if far <= near else 0.0
-        size = _squared_norm(components) + far * far
-        nearest = (self.initial_threshold + 1.0) * far / size if size > 0.0 else math.inf
-        multiple = max(2.0 / (far - near), nearest)
+        similar_max, dissimilar_min = self._extremes(q)
+        if dissimilar_min <= similar_max or dissimilar_min == math.inf:
+            return 1.0 if dissimilar_min <= similar_max else 0.0
+        squared_length = _squared_norm(components) + dissimilar_min * dissimilar_min
+        unconstrained = (
+            (self.initial_threshold + 1.0) * dissimilar_min / squared_length if squared_length > 0.0 else math.inf
+        )
+        multiple = max(2.0 / (dissimilar_min - similar_max), unconstrained)
         return multiple if multiple < math.inf else 1.0
 
     def repair(
@@ -302,7 +297,7 @@ class POLAProblem(Problem):
         """The best feasible point on the ray of a metric, or the given point if it is feasible.
 
         For the soft margin only ``b >= 1`` is restored. For the hard margin ``(c A, b)`` is feasible for some b exactly
-        if ``c (far - near) >= 2`` and so on, with ``far`` the least distance of a dissimilar pair and ``near`` the
+        if ``c (far - near) >= 2`` and so on, with ``far`` the smallest distance of a dissimilar pair and ``near`` the
         largest one of a similar pair; see ``docs/pola.md``. A metric that does not separate the pairs is returned
         with its best threshold, as it is.
 
@@ -340,8 +335,6 @@ class POLAProblem(Problem):
         norm = above(math.hypot(metric_norm_above(L, None), b), 4)
         return StrongConvexity(1.0, L, b, above((self._feasible_multiple(L, b) - 1.0) * norm, 2))
 
-    # -- the certificate --------------------------------------------------------------------------------------------
-
     def certify(
         self,
         components: ArrayLike | None = None,
@@ -365,18 +358,18 @@ class POLAProblem(Problem):
             b; default: the best one for this metric.
         """
         L, residual = self.check_point(components, metric)
-        given, q = validation.given_metric(metric, residual), self.distances(L)
-        b = self._given_threshold(q, threshold)
+        exact_metric, q = validation.given_metric(metric, residual), self.distances(L)
+        b = self.best_threshold(q) if threshold is None else validation.check_number("threshold", threshold, -np.inf)
         residual = max(residual, 1.0 - b)
         if self.slack_weight is None:
             residual = max(residual, float((1.0 - self._margins(q, b)).max(initial=0.0)) / max(1.0, b))
         repaired, b = self.repair(L, b)
         q = self.distances(repaired)
-        largest_similar, smallest_dissimilar = self._extremes(q)
-        feasible = self.slack_weight is not None or (residual <= REPAIRABLE and smallest_dissimilar > largest_similar)
-        objective = (
-            self._objective_above(repaired, b, given if np.array_equal(L, repaired) else None) if feasible else math.inf
-        )
+        similar_max, dissimilar_min = self._extremes(q)
+        feasible = self.slack_weight is not None or (residual <= REPAIRABLE and dissimilar_min > similar_max)
+        if not np.array_equal(L, repaired):
+            exact_metric = None
+        objective = self._objective_above(repaired, b, exact_metric) if feasible else math.inf
         if (contradiction := self._contradiction(repaired, b, dual, objective)) is not None:
             rows = tuple(feasibility.used(contradiction.multipliers[0]).tolist())
             return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=rows, rigor="float")
@@ -426,8 +419,8 @@ class POLAProblem(Problem):
     def _feasible_multiple(self, components: FloatArray, threshold: float, metric: FloatArray | None = None) -> float:
         """A multiple of metric and threshold, at least 1, that keeps the hard margins exactly; or infinity."""
         margins, far = self._enclosed_margins(components, threshold, metric)
-        least = float((margins - 4.0 * U * (threshold + far)).min())
-        return 1.0 if least >= 1.0 else above(1.0 / least, 2) if least > 0.0 else math.inf
+        smallest_margin = float((margins - 4.0 * U * (threshold + far)).min())
+        return 1.0 if smallest_margin >= 1.0 else above(1.0 / smallest_margin, 2) if smallest_margin > 0.0 else math.inf
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """That of `as_sum`, for `Solution.save_proof`. A hard margin is exceeded by a little."""
@@ -460,8 +453,9 @@ class POLAProblem(Problem):
         Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs
         of equal points.
         """
-        V, group = self.differences, exact.alike(self.differences, self.difference_rests)
-        counts = [np.bincount(group[mine], minlength=len(V))[group] for mine in (self.similar, ~self.similar)]
+        V, rests = exact.differences(self.X, *self.pairs.T)  # and what rounding took from them
+        group = exact.alike(V, rests)
+        counts = [np.bincount(group[kind], minlength=len(V))[group] for kind in (self.similar, ~self.similar)]
         a = np.where(self.similar, *counts[::-1]).astype(np.float64)  # whole numbers, which cancel exactly
         return np.where(~V.any(axis=1), (~self.similar).astype(np.float64), a)
 
@@ -480,7 +474,7 @@ class POLAProblem(Problem):
         margins = total.constraints(lifted, dual)
         (excess,) = total.total.excess(lifted)
         pair = np.flatnonzero((np.asarray(margins.dual) > 0.0) | (excess > 0.0))
-        parts = {"frobenius": 0.5 * _squared_norm(L), "threshold": 0.5 * square(b - self.initial_threshold)}
+        costs = {"frobenius": 0.5 * _squared_norm(L), "threshold": 0.5 * square(b - self.initial_threshold)}
         slack = {}
         if self.slack_weight is not None:
             slack = {"slack": float(self.ceilings @ np.maximum(excess, 0.0)) / self.slack_weight}
@@ -488,7 +482,7 @@ class POLAProblem(Problem):
             margins,
             columns={"pair": pair, "similar": self.similar[pair]},
             stretch=margins.stretch[:1],  # the threshold is the distance of no examples
-            sums=parts | slack,
+            sums=costs | slack,
             slopes={"slack_weight": sum(slack.values())} if slack else {},
             margin=True,
         )

@@ -68,15 +68,21 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
     zero = np.zeros((0, problem.X.shape[1]))
     likely = problem.certify(zero).lower_bound
     units = 1.0 / likely if scaled and 1.0 / LARGEST < likely < LARGEST else 1.0
-    plain = pola_program(problem)
-    program = plain if units == 1.0 else cp.Problem(cp.Minimize(units * plain.objective.expr), plain.constraints)
+    unscaled = pola_program(problem)
+    program = (
+        unscaled if units == 1.0 else cp.Problem(cp.Minimize(units * unscaled.objective.expr), unscaled.constraints)
+    )
 
     def read() -> Point:
-        found = named(program)
-        dual = np.clip(np.ravel(found[MARGINS].dual_value) / units, 0.0, problem.ceilings)
+        by_name = named(program)
+        dual = np.clip(np.ravel(by_name[MARGINS].dual_value) / units, 0.0, problem.ceilings)
         lagrangian = problem.as_sum().dual.minimizer([dual])
-        tries = [psd.factor(np.asarray(found["A"].value)), zero, *([] if lagrangian is None else [lagrangian[:, :-1]])]
-        components = min((problem.repair(L)[0] for L in tries), key=lambda L: problem.objective(L))
+        candidates = [
+            psd.factor(np.asarray(by_name["A"].value)),
+            zero,
+            *([] if lagrangian is None else [lagrangian[:, :-1]]),
+        ]
+        components = min((problem.repair(L)[0] for L in candidates), key=lambda L: problem.objective(L))
         return Point(components.T @ components, dual)
 
     if problem.slack_weight is not None:

@@ -122,10 +122,7 @@ class FRMLProblem(Problem):
         rank = data.shape[1] if n_components is None else n_components
         return cls(data, Relevance.from_labels(y), rank, loss, gamma, regularization)
 
-    # -- the statement ------------------------------------------------------------------------------------------
-
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         gamma = f", gamma {self.gamma:g}" if self.loss == "warp" else ""
         return (
             f"FRML-{self.loss.upper()} (Lim and Lanckriet 2014): {len(self.relevance.queries):,} queries over "
@@ -215,8 +212,6 @@ class FRMLProblem(Problem):
             stationarity=slope / max(value, 1e-300),
         )
 
-    # -- the convex relaxation --------------------------------------------------------------------------------------
-
     @cached
     def relaxation(self) -> LMNNProblem:
         """FRML-AUC without the bound on the rank: a convex program, LMNN over all triplets (section 4.1 of the paper).
@@ -232,8 +227,6 @@ class FRMLProblem(Problem):
         if self.loss != "auc" or not 1e-290 < self.lam < 1e290:
             raise ValueError("the relaxation is for loss='auc' with a positive regularization; state the problem so.")
         return relaxed(self.X, self.relevance, self.queries, self.lam)
-
-    # -- parts --------------------------------------------------------------------------------------------------
 
     @cached
     def _weights(self) -> dict[int, FloatArray]:

@@ -172,13 +172,10 @@ class MLRProblem(Problem):
         return cls(data, Relevance.from_labels(y), loss, slack_weight, None, sample_weight)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         return (
             f"MLR-{self.loss.upper()} (McFee and Lanckriet 2010): {len(self.relevance.queries):,} queries over "
             f"{self.X.shape[0]:,} items, {self.X.shape[1]} features; slack weight {self.slack_weight:g}"
         )
-
-    # -- the statement ------------------------------------------------------------------------------------------
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The trace and the weighted structural hinge loss over all queries, rounded up; see `Problem.objective`."""
@@ -229,8 +226,6 @@ class MLRProblem(Problem):
             weights.append(np.full(len(grid), 2.0 * self.slack_weight * share / len(grid)))
         push = terms.TripletHinge(np.concatenate(rows), margin=0.5, weights=np.concatenate(weights))
         return MetricProblem(self.X, terms.Trace() + push)
-
-    # -- the certificate ------------------------------------------------------------------------------------------
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
@@ -341,8 +336,6 @@ class MLRProblem(Problem):
         d = self.X.shape[1]
         padded = [np.pad(factor, ((0, d - len(factor)), (0, 0))).ravel() for factor in factors]
         return np.concatenate([np.concatenate([[a], row]) for a, row in zip(shares, padded, strict=True)])
-
-    # -- parts --------------------------------------------------------------------------------------------------
 
     @cached
     def _shares(self) -> FloatArray:

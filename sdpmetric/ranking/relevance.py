@@ -62,8 +62,6 @@ class Relevance:
                 "unanswerable='exclude' to have them left out of draws and of means."
             )
 
-    # -- making one ---------------------------------------------------------------------------------------------------
-
     @classmethod
     def from_labels(
         cls, items: ArrayLike, queries: ArrayLike | None = None, *, unanswerable: Unanswerable = "error"
@@ -214,8 +212,6 @@ class Relevance:
         indptr = np.searchsorted(keys, np.arange(m + 1) * n).astype(np.int64)
         indices = (keys % max(n, 1)).astype(np.int32)
         return cls(n, np.arange(m, dtype=np.int32), indptr, indices, leave_one_out, unanswerable)
-
-    # -- what it says -------------------------------------------------------------------------------------------------
 
     @property
     def n_queries(self) -> int:
