@@ -269,7 +269,7 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
         for side, end in (("lower", search.lower), ("upper", search.upper))
         if math.isinf(end)
     ]
-    lacking = [] if search.contradictory else [words for words in sides if words]
+    lacking = [] if math.inf in (search.lower, -search.upper) else [words for words in sides if words]
     if lacking and search.status:
         lacking.append(f"the solver's status was {search.status}")
     reason = "; ".join(([canonical.reservation or ""] if rigor == "compiled" else []) + lacking)
@@ -283,7 +283,7 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
         replace(canonical.program, proofs={}),
         search.point,
         search.multipliers,
-        search.at,
+        search.slope,
         (ends[1], ends[0]),
         search.lower == math.inf,
         canonical.sign,

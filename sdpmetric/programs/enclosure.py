@@ -36,7 +36,7 @@ from sdpmetric.programs.definite import DENSE, Definite, Equations, OverSizeErro
 
 UNDERFLOW = 1e-280  # More than underflow takes from a sum of products
 ROOT = 1e-150  # More than underflow takes from the root of a sum of squares
-LARGEST_WEIGHT = 12  # Multipliers move by powers of 2, up to this, in proportion to their distance from the boundary
+FREEDOM = 64.0  # The root of the weight of multipliers of equations, which have no sign
 REPAIRS = 8  # Times that multipliers are moved into the cone and corrected again
 MARGIN = 1.0 + 1e-9  # More than the rounding of some products of bounds
 E_BELOW = 2.718281828459045  # The largest float below e
@@ -128,19 +128,6 @@ def _power(
     return np.where(fits, 0.0, missing + UNDERFLOW)
 
 
-def rooms(cones: Cones, z: FloatArray) -> FloatArray:
-    """About how far multipliers are from the boundary of the dual cone; infinity in the free ones."""
-    room = np.full(cones.size, np.inf)
-    room[cones.zero : cones.linear] = z[cones.zero : cones.linear]
-    for rows in cones.soc_blocks:
-        room[rows] = z[rows.start] - np.linalg.norm(z[rows][1:])
-    for rows in cones.psd_blocks:
-        room[rows] = np.linalg.eigvalsh(lower_triangle(z[rows], dual=True))[0]
-    for rows in cones.threes:
-        room[rows] = 0.0
-    return room
-
-
 # -- bounds ---------------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +143,6 @@ class Bound:
     missing: FloatArray | float = 0.0
     x: FloatArray | None = None
     z: FloatArray | None = None
-    weighted: bool = False
 
 
 def curvature(P: sp.csr_array, radii: sp.csr_array) -> float:
@@ -197,8 +183,9 @@ class Correction:
     lengths: FloatArray  # Of the rows of the matrix on the columns, in units of the definite one
 
     @classmethod
-    def of(cls, program: ConeProgram, roots: FloatArray, columns: LongArray) -> Correction:
+    def of(cls, program: ConeProgram, columns: LongArray) -> Correction:
         """Where columns are proven to be combinations of others, it is enough to correct those."""
+        roots = np.where(np.arange(program.cones.size) < program.cones.zero, FREEDOM, 1.0)
         W, radii = (sp.csr_array(sp.diags_array(roots) @ M) for M in (program.A, program.radii.A))
         P, P_radii = program.P, program.radii.P
 
@@ -221,14 +208,10 @@ class Correction:
         return cls(columns, roots, W, radii, matrix, lengths)
 
 
-def lower_bound(
-    program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatArray, *, weighted: bool = False
-) -> Bound:
+def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatArray) -> Bound:
     """A float not above the optimum, from any multipliers z and any x; minus infinity where nothing is proven.
 
     `box` is a proven bound of the absolute value of each entry of an optimal point, infinity if there is none.
-    Weighted multipliers move in proportion to their distance from the boundary of the cone, which is a factorization
-    for these multipliers alone.
     """
     cones, b, P, radii = program.cones, program.b, program.P, program.radii
     lowest, bounded = curvature(P, radii.P), np.isfinite(box)
@@ -244,12 +227,9 @@ def lower_bound(
     if (np.abs(program.c) + radii.c)[~constrained & ~bounded].any():
         return Bound(-math.inf, "a variable of the objective is in no constraint")  # it costs less and less
     columns = np.flatnonzero(constrained & ~bounded)
-    if weighted:
-        correction = Correction.of(program, _weights(cones, rooms(cones, z)), columns)
-    elif (key := columns.tobytes()) not in program.proofs:
-        correction = program.proofs[key] = Correction.of(program, _weights(cones, None), columns)
-    else:
-        correction = program.proofs[key]
+    if (key := columns.tobytes()) not in program.proofs:
+        program.proofs[key] = Correction.of(program, columns)
+    correction: Correction = program.proofs[key]
     columns, roots, definite = correction.columns, correction.roots, correction.definite
     if definite is None:
         return Bound(-math.inf, "columns of the constraints depend on each other, or nearly")
@@ -286,7 +266,7 @@ def lower_bound(
         losses += [above(norm_above(np.abs(Px) + Px_radii) * step * float(unit), 8), above(0.5 * shift * shift, 4)]
     if bounded.any():
         losses.append(_cost_in_box(correction, P, radii.P, residual, shift, step, box, bounded))
-    return Bound(sum_below(np.concatenate([-products, -np.array(losses)])), x=x, z=z, weighted=weighted)
+    return Bound(sum_below(np.concatenate([-products, -np.array(losses)])), x=x, z=z)
 
 
 def _cost_in_box(
@@ -309,16 +289,6 @@ def _cost_in_box(
                 1.0 + 1e-12
             )
     return sum_above(all_above(slope * box[bounded], 4))
-
-
-def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
-    """Powers of 2, larger for multipliers that have room to move."""
-    if room is None:
-        return np.where(np.arange(cones.size) < cones.zero, 64.0, 1.0)
-    floor = float(np.where(room > 0.0, room, np.inf).min(initial=np.inf))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        powers = np.nan_to_num(np.rint(np.log2(room / floor)), nan=0.0, posinf=LARGEST_WEIGHT, neginf=0.0)
-    return np.asarray(np.ldexp(1.0, np.clip(powers, 0, LARGEST_WEIGHT).astype(np.int64)))
 
 
 def _balls(cones: Cones, errors: FloatArray, limits: FloatArray | None = None) -> FloatArray:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpmetric.arrays import FloatArray
 from sdpmetric.lazy import cvxpy as cp
 
 # The columns of the fields of a fixed MPS line.
@@ -48,18 +47,18 @@ def read_program(path: str | Path) -> cp.Problem:
     >>> from sdpmetric.programs.readers import read_program
     >>> path = Path(tempfile.mkdtemp()) / "small.dat-s"
     >>> _ = path.write_text("1\n1\n2\n1.0\n0 1 1 2 1.0\n1 1 1 1 1.0\n1 1 2 2 1.0\n")
-    >>> found = sm.bound(read_program(path))  # the least x with [[x, -1], [-1, x]] positive semidefinite
-    >>> found.lower_bound <= 1 <= found.upper_bound
+    >>> interval = sm.bound(read_program(path))  # the least x with [[x, -1], [-1, x]] positive semidefinite
+    >>> interval.lower_bound <= 1 <= interval.upper_bound
     True
     """
     path = Path(path)
-    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if kind not in ("dat-s", "mps", "sif", "qps"):
+    suffix = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if suffix not in ("dat-s", "mps", "sif", "qps"):
         raise ValueError(f"{path} must end with .dat-s, .mps, .sif or .qps, possibly with .gz behind.")
-    held = path.read_bytes()
-    lines = (gzip.decompress(held) if path.suffix == ".gz" else held).decode().splitlines()
+    content = path.read_bytes()
+    lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode().splitlines()
     try:
-        return _sdpa(lines) if kind == "dat-s" else _mps(lines)
+        return _sdpa(lines) if suffix == "dat-s" else _mps(lines)
     except (LookupError, ValueError) as error:
         raise ValueError(f"{path} does not follow its format: {error}.") from error
 
@@ -73,33 +72,86 @@ def _sdpa(lines: list[str]) -> cp.Problem:
     c, entries = np.array(words[:m], dtype=np.float64), np.array(words[m:], dtype=np.float64).reshape(-1, 5)
     x, constraints = cp.Variable(m, name="x"), []
     for number, side in enumerate(sides, 1):
-        k, i, j = (entries[entries[:, 1] == number][:, column].astype(np.int64) for column in (0, 2, 3))
-        value, size = entries[entries[:, 1] == number][:, 4], abs(side)
+        block = entries[entries[:, 1] == number]
+        k, i, j = (block[:, column].astype(np.int64) for column in (0, 2, 3))
+        value, size = block[:, 4], abs(side)
         if len(k) and (min(i.min(), j.min()) < 1 or max(i.max(), j.max()) > size or k.max() > m):
             raise ValueError(f"block {number} has an entry outside")
-        both = (i != j) & (side > 0)
-        place = np.concatenate([(i - 1) + (j - 1) * size, ((j - 1) + (i - 1) * size)[both]]) if side > 0 else i - 1
-        k, value = (np.append(v, v[both]) if side > 0 else v for v in (k, value))
+        if side > 0:  # entries off the diagonal are given once
+            twin = i != j
+            place = np.append((i - 1) + (j - 1) * size, ((j - 1) + (i - 1) * size)[twin])
+            k, value = (np.append(v, v[twin]) for v in (k, value))
+        else:
+            place = i - 1
         F = sp.csr_array((np.where(k == 0, -value, value), (place, k)), (size * size if side > 0 else size, m + 1))
-        at = F[:, 1:] @ x + F[:, [0]].toarray().ravel()
-        constraints.append(cp.reshape(at, (size, size), order="F") >> 0 if side > 0 else at >= 0)
+        slack = F[:, 1:] @ x + F[:, [0]].toarray().ravel()
+        constraints.append(cp.reshape(slack, (size, size), order="F") >> 0 if side > 0 else slack >= 0)
     return cp.Problem(cp.Minimize(c @ x), constraints)
 
 
-def _fields(line: str, free: bool) -> list[str]:
-    return line.split() if free else [line[first:last].strip() for first, last in FIELDS if line[first:last].strip()]
+@dataclass
+class _Sections:
+    """What an MPS file says, by the names of rows and columns; numbers are floats."""
+
+    kinds: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, int] = field(default_factory=dict)
+    entries: dict[tuple[str, str], float] = field(default_factory=dict)
+    right: dict[str, float] = field(default_factory=dict)
+    ranges: dict[str, float] = field(default_factory=dict)
+    bounds: list[list[str]] = field(default_factory=list)
+    curvature: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def read(self, section: str, words: list[str]) -> None:
+        """One line."""
+        if section == "ROWS":
+            self.kinds[words[1]] = words[0].upper()
+        elif section == "COLUMNS":
+            if "'MARKER'" in words:
+                raise ValueError("it has integer variables")
+            self.columns.setdefault(words[0], len(self.columns))
+            self.entries |= {(row, words[0]): float(v) for row, v in zip(words[1::2], words[2::2], strict=True)}
+        elif section in ("RHS", "RANGES"):
+            pairs = words[len(words) % 2 :]
+            numbers = zip(pairs[::2], map(float, pairs[1::2]), strict=True)
+            (self.right if section == "RHS" else self.ranges).update(numbers)
+        elif section == "BOUNDS":
+            self.bounds.append(words)
+        elif section == "QUADOBJ":
+            i, j = sorted((self.columns[words[0]], self.columns[words[1]]))
+            self.curvature[i, j] = float(words[2])
+
+    def row_interval(self, row: str) -> tuple[float, float]:
+        """The least and the largest value of a row."""
+        kind, b, width = self.kinds[row], self.right.get(row, 0.0), self.ranges.get(row)
+        if kind == "E":
+            return (b, b) if width is None else (min(b, b + width), max(b, b + width))
+        room = np.inf if width is None else abs(width)
+        return (b - room, b) if kind == "L" else (b, b + room)
+
+    def limits(self) -> tuple[list[float], list[float]]:
+        """The least and the largest value of each variable; an upper one below 0 alone leaves no lower one."""
+        low, high, lowered = [0.0] * len(self.columns), [np.inf] * len(self.columns), set[int]()
+        for kind, *words in self.bounds:
+            number = kind not in ("FR", "MI", "PL")
+            k = self.columns[words[-1] if not number and words[-1] in self.columns else words[-2]]
+            if kind not in ("UP", "LO", "FX", "FR", "MI", "PL"):
+                raise ValueError(f"the bound {kind} is not known, or of an integer")
+            value = float(words[-1]) if number else np.inf
+            if kind in ("LO", "FX", "FR", "MI"):
+                low[k] = value if number else -np.inf
+                lowered.add(k)
+            if kind in ("UP", "FX", "FR", "PL"):
+                high[k] = value
+            if kind == "UP" and value < 0.0 and k not in lowered:
+                low[k] = -np.inf
+        return low, high
 
 
 def _mps(lines: list[str]) -> cp.Problem:
     lines = [line.rstrip() for line in lines if line.strip() and line[0] != "*"]
-    # Names of fixed files may have blanks: more words than a line can have, or a line that does not end with a number.
+    # Names of fixed files may have blanks, which shows by lines with more words than fields.
     free = not any(line[0] == " " and len(line.split()) > 5 + (line[1:3].strip() != "") for line in lines)
-    section, kinds, columns = "", dict[str, str](), dict[str, int]()
-    A: dict[tuple[str, str], float] = {}
-    rhs, ranges = defaultdict[str, float](float), dict[str, float]()
-    bounds: list[list[str]] = []
-    P: dict[tuple[int, int], float] = {}
-    maximize = False
+    section, maximize, content = "", False, _Sections()
     for line in lines:
         if line[0] != " ":
             section = line.split()[0].upper()
@@ -107,100 +159,29 @@ def _mps(lines: list[str]) -> cp.Problem:
                 raise ValueError(f"the section {section} is not known")
             maximize |= section == "OBJSENSE" and "MAX" in line.upper()
             continue
-        words = _fields(line, free)
-        if section == "OBJSENSE":
-            maximize = words[0].upper().startswith("MAX")
-        elif section == "ROWS":
-            kinds[words[1]] = words[0].upper()
-        elif section == "COLUMNS":
-            if "'MARKER'" in words:
-                raise ValueError("it has integer variables")
-            columns.setdefault(words[0], len(columns))
-            A |= {(row, words[0]): float(v) for row, v in zip(words[1::2], words[2::2], strict=True)}
-        elif section in ("RHS", "RANGES"):
-            pairs = words[len(words) % 2 :]
-            (rhs if section == "RHS" else ranges).update(zip(pairs[::2], map(float, pairs[1::2]), strict=True))
-        elif section == "BOUNDS":
-            bounds.append(words)
-        elif section == "QUADOBJ":
-            i, j = sorted((columns[words[0]], columns[words[1]]))
-            P[i, j] = float(words[2])
-    return _linear(kinds, columns, A, rhs, ranges, bounds, P, maximize)
-
-
-def _linear(
-    kinds: dict[str, str],
-    columns: dict[str, int],
-    A: dict[tuple[str, str], float],
-    rhs: dict[str, float],
-    ranges: dict[str, float],
-    bounds: list[list[str]],
-    P: dict[tuple[int, int], float],
-    maximize: bool,
-) -> cp.Problem:
-    n, cost = len(columns), next(name for name, kind in kinds.items() if kind == "N")
-    rows = {name: k for k, name in enumerate(name for name, kind in kinds.items() if kind != "N")}
-    inside = [(rows[row], columns[column], v) for (row, column), v in A.items() if row in rows]
-    i, j, v = (np.array(part) for part in zip(*inside, strict=True)) if inside else [np.zeros(0, dtype=np.int64)] * 3
-    M = sp.csr_array((v.astype(np.float64), (i, j)), (len(rows), n))
-    c, b = np.zeros(n), np.array([rhs.get(name, 0.0) for name in rows])
-    for (row, column), value in A.items():
-        if row == cost:
-            c[columns[column]] = value
-    least, most = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
-    for name, k in rows.items():
-        kind, width = kinds[name], ranges.get(name)
-        up, down = (
-            kind == "L" or (kind == "E" and (width or 0.0) >= 0.0),
-            kind == "G" or (kind == "E" and (width or 0.0) < 0.0),
-        )
-        least[k], most[k] = (-np.inf if kind == "L" else b[k]), (np.inf if kind == "G" else b[k])
-        if width is not None:
-            if kind == "E":
-                least[k], most[k] = (b[k], b[k] + width) if up else (b[k] + width, b[k])
-            elif up:
-                least[k] = b[k] - abs(width)
-            elif down:
-                most[k] = b[k] + abs(width)
-    x = cp.Variable(n, name="x")
-    low, high = _limits(bounds, columns, n)
-    constraints = []
-    for left, lower, upper in ((M, least, most), (sp.eye_array(n, format="csr"), low, high)):
-        equal, some, other = (
-            lower == upper,
-            (lower != upper) & np.isfinite(lower),
-            (lower != upper) & np.isfinite(upper),
-        )
-        constraints += [left[equal] @ x == lower[equal]] if equal.any() else []
-        constraints += [left[some] @ x >= lower[some]] if some.any() else []
-        constraints += [left[other] @ x <= upper[other]] if other.any() else []
-    objective = c @ x - rhs.get(cost, 0.0)
-    if P:
-        i, j, v = (np.array(part) for part in zip(*((i, j, v) for (i, j), v in P.items()), strict=True))
-        half = sp.csc_array((v, (i, j)), (n, n))
-        objective = objective + 0.5 * cp.quad_form(x, cp.psd_wrap(half + sp.triu(half, 1).T))
+        fields = (line[first:last].strip() for first, last in FIELDS)
+        words = line.split() if free else [word for word in fields if word]
+        maximize |= section == "OBJSENSE" and words[0].upper().startswith("MAX")
+        content.read(section, words)
+    n, cost = len(content.columns), next(name for name, kind in content.kinds.items() if kind == "N")
+    rows = {name: k for k, name in enumerate(name for name, kind in content.kinds.items() if kind != "N")}
+    M, c = sp.lil_array((len(rows), n)), np.zeros(n)
+    for (row, column), value in content.entries.items():
+        if row in rows:
+            M[rows[row], content.columns[column]] = value
+        elif row == cost:
+            c[content.columns[column]] = value
+    x, constraints = cp.Variable(n, name="x"), list[cp.Constraint]()
+    intervals = np.array([content.row_interval(row) for row in rows]).reshape(-1, 2).T
+    for left, (low, high) in ((M.tocsr(), intervals), (sp.eye_array(n, format="csr"), np.array(content.limits()))):
+        equal, above, below = low == high, (low != high) & np.isfinite(low), (low != high) & np.isfinite(high)
+        constraints += [left[equal] @ x == low[equal]] if equal.any() else []
+        constraints += [left[above] @ x >= low[above]] if above.any() else []
+        constraints += [left[below] @ x <= high[below]] if below.any() else []
+    objective = c @ x - content.right.get(cost, 0.0)
+    if content.curvature:
+        P = sp.lil_array((n, n))
+        for (i, j), value in content.curvature.items():
+            P[i, j] = P[j, i] = value
+        objective = objective + 0.5 * cp.quad_form(x, cp.psd_wrap(P.tocsc()))
     return cp.Problem(cp.Maximize(objective) if maximize else cp.Minimize(objective), constraints)
-
-
-def _limits(bounds: list[list[str]], columns: dict[str, int], n: int) -> tuple[FloatArray, FloatArray]:
-    """The least and the largest value of each variable."""
-    low, high, given = np.zeros(n), np.full(n, np.inf), set[int]()
-    for words in bounds:
-        kind = words[0].upper()
-        numbers = [] if kind in ("FR", "MI", "PL") else [float(words[-1])]
-        name = words[-1] if not numbers and words[-1] in columns else words[-2]
-        k = columns[name]
-        if kind not in ("UP", "LO", "FX", "FR", "MI", "PL"):
-            raise ValueError(f"the bound {kind} is not known, or of an integer")
-        if kind in ("LO", "FX"):
-            low[k] = numbers[0]
-            given.add(k)
-        if kind in ("UP", "FX"):
-            high[k] = numbers[0]
-            if kind == "UP" and numbers[0] < 0.0 and k not in given:
-                low[k] = -np.inf
-        if kind in ("FR", "MI"):
-            low[k] = -np.inf
-        if kind in ("FR", "PL"):
-            high[k] = np.inf
-    return low, high

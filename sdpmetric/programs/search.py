@@ -27,7 +27,7 @@ from sdpmetric.programs.reach import reach
 class SearchOptions:
     """When a search ends, and by how much cones are moved, in units in which the data are about 1."""
 
-    width: float = 1e-6  # The relative width that is enough
+    width: float = 1e-7  # The relative width that is enough
     poor: float = 1e-4  # One that is worth a search in other units
     shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Rows that lack something are moved by more, one by one
     largest_shift: float = 1e-3
@@ -54,7 +54,7 @@ class Search:
     upper: float = math.inf
     point: FloatArray | None = None
     multipliers: FloatArray | None = None
-    at: FloatArray | None = None  # Where the slope of the objective is taken, of these multipliers
+    slope: FloatArray | None = None  # Where the slope of the objective is taken, of these multipliers
     direction: FloatArray | None = None  # In which a program is unbounded
     margin: float | None = None  # By how much each right-hand side may change without making the program feasible
     reasons: dict[str, str] = field(default_factory=dict)
@@ -63,173 +63,145 @@ class Search:
     estimate: float = math.nan  # Of the optimum, by the first answer whose two objectives agree
 
     @property
-    def wide(self) -> bool:
-        """Whether a narrower interval may be worth another solve."""
-        if len(self.sides) == 1:
-            return not math.isfinite(self.lower if self.sides == ("lower",) else self.upper)
-        return not self.width <= OPTIONS.width
-
-    @property
     def width(self) -> float:
-        """The relative width; infinite or not a number where an end is."""
+        """The relative width; infinite or not a number where an end is, 0 or infinite for one side alone."""
+        if len(self.sides) == 1:
+            return 0.0 if math.isfinite(self.lower if self.sides == ("lower",) else self.upper) else math.inf
         return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
 
     @property
-    def contradictory(self) -> bool:
-        """Whether the program is proven to be infeasible or unbounded."""
-        return self.lower == math.inf or self.upper == -math.inf
+    def wide(self) -> bool:
+        """Whether a narrower interval may be worth another solve."""
+        contradictory = self.lower == math.inf or self.upper == -math.inf
+        return not contradictory and not self.width <= OPTIONS.width
 
     def run(self, radius: float | None) -> bool:
         """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
         scaled, units = self.program.equilibrated()
-        cones, own = self.program.cones, (self.program, Units.none(self.program))
-        linear = cones.linear == cones.size
-        attempts = [(scaled, units, False), (*own, bool(cones.psd)), (scaled, units, True), (*own, False)]
-        for number, (program, scale, accurate) in enumerate(attempts if cones.psd else attempts[:3]):
-            poor = self.lower == -math.inf or OPTIONS.poor < self.width < math.inf or bool(cones.psd)
-            if self.wide and not self.contradictory and ((poor and remaining() > 0.0) or number == 0):
+        plain, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
+        attempts = [(scaled, units, False), (*plain, matrices), (scaled, units, True), (*plain, False)]
+        for number, (program, scale, accurate) in enumerate(attempts if matrices else attempts[:3]):
+            poor = matrices or self.lower == -math.inf or OPTIONS.poor < self.width < math.inf
+            if self.wide and ((poor and remaining() > 0.0) or number == 0):
                 self.solver = replace(self.solver, accurate=accurate)
-                self._explore(program, scale, linear)
-        if self.wide and not self.contradictory and not self.bounded and remaining() > 0.0:
-            self._decided(scaled, units, "infeasible, unbounded")
+                self._explore(program, scale)
+        if self.wide and not self.bounded and remaining() > 0.0:
+            self._decide(scaled, units, "infeasible, unbounded")
         if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
-            far = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
-            return self._assume(scaled, units, far)
+            distance = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
+            return self._assume(scaled, units, distance)
         return False
 
     def _open(self, side: str) -> bool:
-        """Whether a better end is wanted: it may be far from the optimum."""
+        """Whether a better end is wanted, as it may be far from the optimum."""
         end = self.upper if side == "upper" else self.lower
-        near = abs(end - self.estimate) <= 0.1 * OPTIONS.width * max(1.0, abs(self.estimate))
-        return side in self.sides and self.wide and not near and not self.contradictory and remaining() > 0.0
+        close = abs(end - self.estimate) <= 0.1 * OPTIONS.width * max(1.0, abs(self.estimate))
+        return side in self.sides and self.wide and not close and remaining() > 0.0
 
-    def _explore(self, program: ConeProgram, units: Units, linear: bool) -> None:
+    def _explore(self, program: ConeProgram, units: Units) -> None:
         """The bounds of one answer, then of answers with margins."""
         answer, self.estimate = ask(program, self.solver), math.nan
         if isinstance(answer, Answer):
             self.status = answer.status
             above, below = self._bounds(program, units, answer)
-            if self._decided(program, units, answer.status.lower()):
-                return
+            self._decide(program, units, answer.status.lower())
         else:
             for side in self.sides:
                 self.reasons.setdefault(side, answer)
             above = below = Bound(math.nan, answer, np.ones(program.cones.size))
-        if linear and isinstance(answer, Answer):
-            self._on_faces(program, units, answer)
-        elif not linear:
+        if program.cones.linear < program.cones.size:
             for side, bound in (("upper", above), ("lower", below)):
                 if self._open(side):
-                    self._inward(program, units, answer, side, bound)
+                    self._move_inward(program, units, answer, side, bound)
+        elif isinstance(answer, Answer):
+            self._use_faces(program, units, answer)
 
     def _bounds(self, program: ConeProgram, units: Units, answer: Answer) -> tuple[Bound, Bound]:
         """Those of one answer, both sides."""
         x, z = answer.x, answer.z
-        above = self._above(program, units, x) if "upper" in self.sides else Bound(math.inf)
+        above = self._above(program, units, x)
         if math.isnan(self.estimate):
             curved = 0.5 * float(x @ (program.P @ x))
             primal, dual = float(program.c @ x) + curved, -float(program.b @ z) - curved
             if abs(primal - dual) <= 0.1 * OPTIONS.width * max(1.0, abs(dual)):
                 self.estimate = units.value(dual, up=False)
-        below = self._below(program, units, x, z)
-        linear = program.cones.linear == program.cones.size
-        if self._open("lower") and not linear:
-            weighted = self._below(program, units, x, z, weighted=True)
-            below = weighted if weighted.value > below.value else below
+        below = self._below(program, units, answer)
         if self._open("lower"):
             level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
             box = reach(program, level)
             if np.isfinite(box).any():
-                self._below(program, units, x, z, box=box)
+                self._below(program, units, answer, box=box)
         return above, below
 
-    def _on_faces(self, program: ConeProgram, units: Units, answer: Answer) -> None:
-        """Bounds on the faces of the feasible sets of linear constraints."""
+    def _use_faces(self, program: ConeProgram, units: Units, answer: Answer) -> None:
+        """Bounds on the faces of the feasible sets of linear constraints, primal and dual."""
         zero, rows = program.cones.zero, np.arange(program.cones.size)
         if self._open("upper") and (inner := interior(program, self.solver)) is not None:
-            point, strict = inner[0], inner[1] > 0.5
+            strict = inner[1] > 0.5
             face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
             self.bounded = self.lower > -math.inf
-            for near in self._answers(face, answer, "upper"):
-                self._mix_points(face, units, near.x, point)
+            for outer in self._answers(face, answer, "upper"):
+                self._mix_points(face, units, outer.x, inner[0])
         if self._open("lower") and (dual := dual_interior(program, self.solver)) is not None:
-            used = rows[dual[2] > 0.5]
-            part, inside = program.of_rows(used, zero), Answer(dual[1], dual[0][used], "")
+            rows = rows[dual[2] > 0.5]
+            part, inside = program.of_rows(rows, zero), Answer(dual[1], dual[0][rows], "")
             self.bounded = True
-            for near in self._answers(part, replace(answer, z=answer.z[used]), "lower"):
-                self._mix_multipliers(part, units, near, inside, rows=used)
+            for outer in self._answers(part, replace(answer, z=answer.z[rows]), "lower"):
+                self._mix_multipliers(part, units, outer, inside, rows)
 
     def _answers(self, program: ConeProgram, answer: Answer, side: str) -> Iterator[Answer]:
         """An answer, and if that is not enough that of a solver."""
         yield answer
-        if self._open(side) and isinstance(again := ask(program, self.solver), Answer):
-            yield again
+        if self._open(side) and isinstance(second := ask(program, self.solver), Answer):
+            yield second
 
-    def _inward(self, program: ConeProgram, units: Units, answer: Answer | str, side: str, bound: Bound) -> None:
+    def _move_inward(self, program: ConeProgram, units: Units, answer: Answer | str, side: str, bound: Bound) -> None:
         """Solve with the cones of one side moved inward where rows lack something, and mix with the answer without."""
         move = missing = np.zeros(program.cones.size) + bound.missing
         for shift in OPTIONS.shifts if missing.any() else ():
             move = np.where(missing > 0.0, np.clip(4.0 * np.maximum(missing, move), shift, OPTIONS.largest_shift), 0.0)
-            moved = ask(program, self.solver, *((move, 0.0) if side == "upper" else (0.0, move)))
-            if not isinstance(moved, Answer):
+            inner = ask(program, self.solver, *((move, 0.0) if side == "upper" else (0.0, move)))
+            if not isinstance(inner, Answer):
                 missing = np.full(program.cones.size, shift)
                 continue
-            above, below = self._bounds(program, units, moved)
+            above, below = self._bounds(program, units, inner)
             bound = above if side == "upper" else below
-            if not bound.why:
-                if isinstance(answer, Answer) and side == "upper":
-                    self._mix_points(program, units, answer.x, moved.x)
-                elif isinstance(answer, Answer):
-                    self._mix_multipliers(program, units, answer, moved, weighted=bound.weighted)
-            if not bound.why or not np.any(bound.missing) or "infeasible" in moved.status.lower():
+            if not bound.why and isinstance(answer, Answer):
+                if side == "upper":
+                    self._mix_points(program, units, answer.x, inner.x)
+                else:
+                    self._mix_multipliers(program, units, answer, inner)
+            if not bound.why or not np.any(bound.missing) or "infeasible" in inner.status.lower():
                 return
             missing = np.maximum(missing, bound.missing)
 
     def _mix_points(self, program: ConeProgram, units: Units, outer: FloatArray, inner: FloatArray) -> None:
-        self._mix("upper", lambda share: self._above(program, units, outer + share * (inner - outer)))
+        self._mix(lambda share: self._above(program, units, outer + share * (inner - outer)))
 
     def _mix_multipliers(
-        self,
-        program: ConeProgram,
-        units: Units,
-        outer: Answer,
-        inner: Answer,
-        rows: LongArray | None = None,
-        weighted: bool = False,
+        self, program: ConeProgram, units: Units, outer: Answer, inner: Answer, rows: LongArray | None = None
     ) -> None:
         def bound(share: float) -> Bound:
             x, z = (v + share * (w - v) for v, w in ((outer.x, inner.x), (outer.z, inner.z)))
-            return self._below(program, units, x, z, rows=rows, weighted=weighted)
+            return self._below(program, units, Answer(x, z, ""), rows=rows)
 
-        self._mix("lower", bound)
+        self._mix(bound)
 
-    def _mix(self, side: str, bound: Callable[[float], Bound]) -> None:
-        """The bound at the smallest share of the inner point that is proven, of a few."""
+    def _mix(self, bound: Callable[[float], Bound]) -> None:
+        """The bound at the smallest share of the inner point that is proven, about."""
         low, high = OPTIONS.exponents[0], math.inf
         for exponent in OPTIONS.exponents:
             if not bound(10.0**exponent).why:
                 high = exponent
                 break
             low = exponent
-        while self._open(side) and OPTIONS.precision < high - low < math.inf:
+        while self.width > 0.1 * OPTIONS.width and OPTIONS.precision < high - low < math.inf:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if bound(10.0**middle).why else (low, middle)
 
-    def _decided(self, program: ConeProgram, units: Units, status: str) -> bool:
-        """Whether the program is proven to be infeasible or unbounded; tried where a status says so."""
-        shift = OPTIONS.shifts[1]
-        primal = "infeasible" in status and "dual" not in status
-        if self.upper == math.inf and primal and self._infeasible(program, units, shift):
-            return True
-        if ("dual" in status or "unbounded" in status) and self.lower == -math.inf:
-            if self.upper == math.inf:
-                answer = ask(_without_objective(program), self.solver, shift, 0.0)
-                if isinstance(answer, Answer):
-                    self._above(program, units, answer.x)
-            return self.upper < math.inf and self._unbounded(program, units, shift)
-        return False
-
     def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> Bound:
+        if "upper" not in self.sides:
+            return Bound(math.inf)
         bound = upper_bound(program, x)
         value = units.value(bound.value, up=True)
         if value < self.upper and bound.x is not None:
@@ -241,73 +213,76 @@ class Search:
         self,
         program: ConeProgram,
         units: Units,
-        x: FloatArray,
-        z: FloatArray,
+        answer: Answer,
         *,
         rows: LongArray | None = None,
         box: FloatArray | None = None,
-        weighted: bool = False,
     ) -> Bound:
-        """A lower bound, of some rows of the program if given."""
+        """A lower bound of the program, which may have only some rows of the one that the units are for."""
         if "lower" not in self.sides:
             return Bound(-math.inf)
-        bound = lower_bound(program, z, x, np.full(len(x), np.inf) if box is None else box, weighted=weighted)
+        bound = lower_bound(program, answer.z, answer.x, np.full(len(answer.x), np.inf) if box is None else box)
         value = min(units.value(bound.value, up=False), self.upper)
         if value > self.lower and bound.x is not None and bound.z is not None:
-            multipliers = bound.z
-            if rows is not None:
-                multipliers = np.zeros(len(units.rows))
-                multipliers[rows] = bound.z
-            self.lower, self.multipliers, self.at = value, units.dual(multipliers), units.point(bound.x)
+            z = np.zeros(len(units.rows))
+            z[slice(None) if rows is None else rows] = bound.z
+            self.lower, self.multipliers, self.slope = value, units.dual(z), units.point(bound.x)
         self.reasons["lower"] = bound.why or self.reasons.get("lower", "")
         return bound
 
-    def _assume(self, program: ConeProgram, units: Units, far: FloatArray) -> bool:
+    def _assume(self, program: ConeProgram, units: Units, distance: FloatArray) -> bool:
         """A lower bound if no variable is larger than it is known or assumed to be."""
-        known = np.minimum(far, reach(program, math.inf))
+        box = np.minimum(distance, reach(program, math.inf))
         for shift in (0.0, *OPTIONS.shifts):
             answer = ask(program, self.solver, 0.0, shift)
             if isinstance(answer, Answer):
-                value = units.value(lower_bound(program, answer.z, answer.x, known).value, up=False)
+                value = units.value(lower_bound(program, answer.z, answer.x, box).value, up=False)
                 self.lower = max(self.lower, min(self.upper, value))
         return self.lower > -math.inf
 
-    def _infeasible(self, program: ConeProgram, units: Units, shift: float) -> bool:
-        """Whether more than nothing has to be added to the slacks; its multipliers are a Farkas vector.
+    def _decide(self, program: ConeProgram, units: Units, status: str) -> None:
+        """Prove that the program is infeasible or unbounded, where a status says so."""
+        if self.upper == math.inf and "infeasible" in status and "dual" not in status:
+            self._contradict(program, units)
+        if self.lower == -math.inf and ("dual" in status or "unbounded" in status):
+            if self.upper == math.inf:
+                answer = ask(_without_objective(program), self.solver, OPTIONS.shifts[1], 0.0)
+                if isinstance(answer, Answer):
+                    self._above(program, units, answer.x)
+            if self.upper < math.inf:
+                self._descend(program, units)
+
+    def _contradict(self, program: ConeProgram, units: Units) -> None:
+        """Prove that more than nothing has to be added to the slacks; the multipliers are a Farkas vector.
 
         Where less than nothing has, the point is feasible.
         """
-        relaxed, zero = _relaxed(program), program.cones.zero
-        answer, nowhere = ask(relaxed, self.solver, 0.0, shift), np.zeros(program.A.shape[1])
+        relaxed, zero, inside = _relaxed(program), program.cones.zero, program.cones.interior()
+        answer = ask(relaxed, self.solver, 0.0, OPTIONS.shifts[1])
         if not isinstance(answer, Answer):
-            return False
+            return
         self._above(program, units, answer.x[:-1])
         z = np.append(answer.z[:zero] - answer.z[zero : 2 * zero], answer.z[2 * zero + 1 :])
-        known = np.full(len(answer.x), np.inf), reach(relaxed, math.inf)
-        margin = max(lower_bound(relaxed, answer.z, answer.x, far).value for far in known)
+        boxes = np.full(len(answer.x), np.inf), reach(relaxed, math.inf)
+        margin = max(lower_bound(relaxed, answer.z, answer.x, box).value for box in boxes)
         if margin <= 0.0 and (ray := farkas(program, z)) is not None:
-            inside = np.concatenate([np.sign(ray[:zero]), program.cones.interior()[zero:]])
-            margin, z = -float(program.b @ ray) / float(inside @ ray) * (1.0 - 1e-9), ray
-        if margin <= (0.0 if self.certain else OPTIONS.rounding):
-            if margin > 0.0:
-                self.reasons["upper"] = "a contradiction is as small as what compilation rounds"
-            return False
-        inner = np.concatenate([np.ones(zero), program.cones.interior()[zero:]]) > 0.0
-        self.margin = float(np.ldexp(margin, units.size_b - units.rows[inner]).min(initial=np.inf))
-        self.lower, self.multipliers, self.at = math.inf, units.dual(z), nowhere
-        return True
+            unit = np.concatenate([np.sign(ray[:zero]), inside[zero:]])
+            margin, z = -float(program.b @ ray) / float(unit @ ray) * (1.0 - 1e-9), ray
+        if margin > (0.0 if self.certain else OPTIONS.rounding):
+            inner = np.concatenate([np.ones(zero), inside[zero:]]) > 0.0
+            self.margin = float(np.ldexp(margin, units.size_b - units.rows[inner]).min(initial=np.inf))
+            self.lower, self.multipliers, self.slope = math.inf, units.dual(z), np.zeros(program.A.shape[1])
+        elif margin > 0.0:
+            self.reasons["upper"] = "a contradiction is as small as what compilation rounds"
 
-    def _unbounded(self, program: ConeProgram, units: Units, shift: float) -> bool:
-        """Whether a direction in which every point may be moved has a negative cost."""
+    def _descend(self, program: ConeProgram, units: Units) -> None:
+        """Prove that a direction in which every point may be moved has a negative cost."""
         rays = _rays(program)
-        answer = ask(rays, self.solver, shift, 0.0)
-        if not isinstance(answer, Answer):
-            return False
-        found = upper_bound(rays, answer.x)
-        if found.x is None or not found.value < (0.0 if self.certain else -math.sqrt(OPTIONS.rounding)):
-            return False
-        self.upper, self.point, self.direction = -math.inf, None, units.point(found.x)
-        return True
+        answer = ask(rays, self.solver, OPTIONS.shifts[1], 0.0)
+        if isinstance(answer, Answer):
+            ray = upper_bound(rays, answer.x)
+            if ray.x is not None and ray.value < (0.0 if self.certain else -math.sqrt(OPTIONS.rounding)):
+                self.upper, self.point, self.direction = -math.inf, None, units.point(ray.x)
 
 
 def _without_objective(program: ConeProgram) -> ConeProgram:
@@ -325,9 +300,9 @@ def _relaxed(program: ConeProgram) -> ConeProgram:
         b = np.concatenate([of.b[:zero], sign * of.b[:zero], [one], of.b[zero:]])
         return Data(sp.csr_array((n + 1, n + 1)), np.append(np.zeros(n), one), A, b)
 
-    off = None if program.uncertainty is None else data(program.uncertainty, 1.0, 0.0 * column, 0.0)
+    uncertainty = None if program.uncertainty is None else data(program.uncertainty, 1.0, 0.0 * column, 0.0)
     cones = replace(cones, zero=0, nonneg=2 * zero + 1 + cones.nonneg)
-    return ConeProgram(*data(program.data, -1.0, column, 1.0), cones, off)
+    return ConeProgram(*data(program.data, -1.0, column, 1.0), cones, uncertainty)
 
 
 def _rays(program: ConeProgram) -> ConeProgram:
@@ -342,6 +317,6 @@ def _rays(program: ConeProgram) -> ConeProgram:
         b[int(bent.sum()) + zero] = one
         return Data(sp.csr_array(of.P.shape), of.c, A, b)
 
-    off = None if program.uncertainty is None else data(program.uncertainty, 0.0)
+    uncertainty = None if program.uncertainty is None else data(program.uncertainty, 0.0)
     cones = replace(cones, zero=zero + int(bent.sum()), nonneg=cones.nonneg + 1)
-    return ConeProgram(*data(program.data, 1.0), cones, off)
+    return ConeProgram(*data(program.data, 1.0), cones, uncertainty)
