@@ -28,16 +28,19 @@ from sdpmetric.relatives.scml import nearest_triplets
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 
-# The mean squared distance of two examples under the prior, which is the temperature of the losses.
-SPREAD = 10.0
-# At most this share of the examples that one is compared with are of its class, unless there are no others.
-SAME_CLASS_SHARE = 0.25
-# Strengths that cross-validation tries, the strongest first; which share of the data it holds back, and how often; the
-# gap that is proven along the path, at least; and values without a better score after which it ends.
-STRENGTHS, HELD, ROUNDS, ROUGH, PATIENCE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1), 0.25, 3, 1e-2, 3
-# With labels, the nearest of the class and of others that make triplets of a query; and how much nearer to the identity
-# a map of queries stays, which has no cone and all of the mean of queries in its similarities.
-NEAREST, NEARER = (3, 10), 100.0
+SPREAD = 10.0  # mean squared distance of two examples under the prior: the temperature of the losses
+SAME_CLASS_SHARE = 0.25  # of the candidates of an example, at most, unless there are no others
+
+# Cross-validation of the strength.
+STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # the strongest first
+HELD_SHARE = 0.25  # of the data, held back in each round
+ROUNDS = 3
+PATH_GAP = 1e-2  # relative gap that is proven along the path, at least
+PATIENCE = 3  # strengths without a better score after which it ends
+
+# A map of queries from labels.
+NEAREST = (3, 10)  # of the class and of others, which make triplets of a query
+QUERY_STRENGTH = 100.0  # times that of a metric: a map has no cone, and similarities have all of the mean of queries
 NO_METRIC = "side='query' learns no distances: compare transform(queries) with items by inner products."
 Stated = MetricProblem | QueryProblem
 # Rows whose distances to all others are held at once.
@@ -70,7 +73,7 @@ class Adapter(SolvedEstimator):
         I|^2`` over triplets of a query q, an item x that is more similar to it, and an item z that is less similar;
         with labels, over the nearest 3 of the class and 10 others. `transform` maps queries; `score` is the share of
         queries whose most similar example has their label. There are no distances.
-    n_candidates : int, default 30
+    n_candidates : int, default 100
         With labels: how many of the nearest examples each one is compared with, at most a quarter of them of its class.
     solver : {"auto", "projected", "factored", "dual", "conic"}, default "auto"
         With `side="query"`: "auto" or "newton".
@@ -116,7 +119,7 @@ class Adapter(SolvedEstimator):
     metric: Literal["euclidean", "cosine"] = "euclidean"
     prior: Matrix | Literal["identity"] = "identity"
     side: Literal["both", "query"] = "both"
-    n_candidates: Count = 30
+    n_candidates: Count = 100
     strength_: float = field(init=False)
     _span: Data | None = field(init=False, default=None)
     strengths_: FloatArray = field(init=False)
@@ -189,7 +192,7 @@ class Adapter(SolvedEstimator):
         count = float(len(np.asarray(triplets)) if weights is None else np.sum(weights)) or 1.0
         proximity, _ = self._proximity(X, count)
         return QueryProblem(
-            X, triplets, 0.25 * NEARER * proximity.weight, 2.0 * proximity.target, triplet_weights=weights
+            X, triplets, 0.25 * QUERY_STRENGTH * proximity.weight, 2.0 * proximity.target, triplet_weights=weights
         )
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Stated:
@@ -301,7 +304,7 @@ class Adapter(SolvedEstimator):
         if self.strength != "cv":
             self.strength_ = float(self.strength)
             return
-        splits = [divide(n, HELD, self._seed() + k) for k in range(ROUNDS)]
+        splits = [divide(n, HELD_SHARE, self._seed() + k) for k in range(ROUNDS)]
         problems = [stated(rows) for rows, _ in splits]
         measures = [scored(problem, *split) for problem, split in zip(problems, splits, strict=True)]
         starts, scores = list[Data | None]([None] * ROUNDS), list[float]()
@@ -309,7 +312,7 @@ class Adapter(SolvedEstimator):
             factors = [
                 solve(
                     problem.with_weights(frobenius=strength * problem.terms[1].weight),
-                    tol=max(self.tol or ROUGH, ROUGH),
+                    tol=max(self.tol or PATH_GAP, PATH_GAP),
                     max_time=self._share_of_time(ROUNDS * len(STRENGTHS)),
                     init=start,
                 ).components
