@@ -1,111 +1,15 @@
 """What every statement promises at every verb, with every solver: one factory a statement, one test a promise."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 from instances import rounding
+from statements import EXAMPLES, FACTORIES, QUERIES, VALUES, WORKS, N, data, entry_of, make, point, solutions_of, solved
 from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric import terms, testing
+from sdpmetric import testing
 from sdpmetric.cli import app
 from sdpmetric.core.problem import statements
-from sdpmetric.core.registry import Solver
-from sdpmetric.relatives.scml import nearest_triplets
-
-N, D = 26, 3
-
-
-def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Unequal classes that overlap, features in different units."""
-    rng = np.random.default_rng(seed)
-    y = np.repeat([0, 1, 2], [11, 8, 7])
-    X = rng.normal(size=(N, D)) + 0.7 * y[:, None] * np.array([1.0, -1.0, 0.3])
-    return X * np.array([1.0, 0.5, 2.0]), y
-
-
-def targets(X, y):
-    pairs = np.array([[i, (i + 5) % N] for i in range(N)] + [[i, (i + 9) % N] for i in range(N)])
-    return sm.LEGOProblem(X, pairs, np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1.0, 4.0), learning_rate=0.3)
-
-
-def pairs_of(y):
-    pairs = np.array([[i, (i + 5) % N] for i in range(N)] + [[i, (i + 9) % N] for i in range(N)])
-    return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
-
-
-BASES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, -1, 0], [0, 1, 1], [0, 1, -1], [1, 0, 1]])
-# One line adds a statement: how to make one of labeled data.
-FACTORIES = {
-    "lmnn": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3),
-    "kernel-lmnn": lambda X, y: sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="poly", degree=2, ridge=0.01),
-    "multi-metric-lmnn": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3),
-    "lmnn, frobenius": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3, frobenius=0.5),
-    "pola": lambda X, y: sm.POLAProblem.from_labels(X, y, 30, slack_weight=0.3),
-    "pola, hard": lambda X, y: sm.POLAProblem.from_labels(
-        X + (9 * y[:, None]).astype(X.dtype), y, 20, slack_weight=None
-    ),
-    "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y, 40),
-    "mcml": lambda X, y: sm.MCMLProblem.from_labels(X, y),
-    "itml": lambda X, y: sm.ITMLProblem.from_labels(X, y, 30, gamma=0.7),
-    "lego": targets,
-    "lego-batch": lambda X, y: sm.LEGOBatchProblem(targets(X, y)),
-    "nca": lambda X, y: sm.NCAProblem(X, y),
-    "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
-    "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 30),
-    "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 30),
-    "scml": lambda X, y: sm.SCMLProblem(X, sm.constraints.triplets(X, y, 2, 2), BASES, 0.1),
-    "mlr": lambda X, y: sm.MLRProblem.from_labels(X, y, "map", 4.0),
-    "mlr, auc": lambda X, y: sm.MLRProblem.from_labels(X, y, "auc", 4.0),
-    "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
-    "queries": lambda X, y: sm.QueryProblem(X, nearest_triplets(X, y, 2, 3), 0.1),
-    "queries, hinge": lambda X, y: sm.QueryProblem(X, nearest_triplets(X, y, 2, 3), 0.1, loss="hinge", margin=1.0),
-    "terms, triplets": lambda X, y: sm.MetricProblem(
-        X, 0.7 * terms.Pull(labels=y, n_neighbors=2) + 0.3 * terms.TripletHinge(labels=y, n_neighbors=2) + terms.Trace()
-    ),
-    "terms, regularizers": lambda X, y: sm.MetricProblem(
-        X,
-        terms.LogDet(weight=0.5)
-        + 2 * terms.Frobenius(to=np.eye(D))
-        + 0.1 * terms.PairHinge(*pairs_of(y))
-        + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2, loss="logistic"),
-    ),
-    "terms, weights": lambda X, y: sm.MetricProblem(
-        X, terms.TripletHinge(labels=y, n_neighbors=2, loss="smooth_hinge") + terms.Frobenius(), diagonal=True
-    ),
-}
-QUERIES = {"queries", "queries, hinge"}
-# The verbs of the table in docs/statements.md: what does not work is refused by a sentence.
-WORKS = {
-    "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
-    "path": {*FACTORIES} - {"mmc", "mcml", "lego", "nca", "mlkr"},
-    "explain": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
-    "to_cvxpy": {*FACTORIES} - {"nca", "mlkr", "mlr", "mlr, auc"},
-}
-EXAMPLES = [(name, entry.name) for name, make in FACTORIES.items() for entry in sm.solvers_of(make(*data()))]
-# Values along a path, where others are out of range.
-VALUES = {"gamma": [1.0, 2.0], "repulsion": [1e-4, 2e-4]}
-# Relative gaps to ask for, where they are not those of the solvers.
-TOLERANCES = {"conic": 1e-5, "subgradient": 1e-2, "batch": 0.9}
-
-
-def make(name: str, seed: int = 0) -> sm.Problem:
-    return FACTORIES[name](*data(seed))
-
-
-def entry_of(name: str, solver: str) -> Solver:
-    return next(entry for entry in sm.solvers_of(make(name)) if entry.name == solver)
-
-
-@cache
-def solved(name: str, solver: str) -> sm.Solution:
-    """A statement solved by a solver, once, and checked."""
-    return testing.check_solver(make(name), entry_of(name, solver), TOLERANCES.get(solver))
-
-
-def solutions_of(name: str) -> list[sm.Solution]:
-    return [solved(statement, solver) for statement, solver in EXAMPLES if statement == name]
 
 
 def test_every_statement_has_a_factory():
@@ -158,13 +62,6 @@ def test_the_optimum_does_not_depend_on_the_order_of_rows_or_the_names_of_classe
     order = np.random.default_rng(3).permutation(N)
     names = np.array(["c", "a", "b"])
     testing.check_sandwich([sm.solve(state(X, y)), sm.solve(state(X[order], names[y[order]]))])
-
-
-def point(problem):
-    """Components of the right shape, near the identity."""
-    r = problem.X.shape[1]
-    L = problem.domain.basis if problem.statement == "scml" else np.eye(r)[: getattr(problem, "n_components", r)]
-    return np.stack([L] * 3) if problem.statement == "multi-metric-lmnn" else L
 
 
 @pytest.mark.parametrize("name", FACTORIES)

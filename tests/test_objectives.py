@@ -10,7 +10,7 @@ from adversary.campaign import STATEMENTS
 from adversary.sums import COSTS, LOSSES, Maker
 from exact import Distances, hostile, number
 from flint import arb, ctx
-from test_contract import WORKS, make
+from statements import WORKS, make
 
 import sdpmetric as sm
 from sdpmetric import terms

@@ -68,15 +68,3 @@ def test_what_follows_in_a_pipeline_learns_and_predicts_in_one_embedding(transfo
             hits[k] += model.predict_one(x) == y
             model.learn_one(x, y)
     assert hits[1] >= 0.9 * hits[0] > 0.6 * n
-
-
-@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=name_of)
-def test_distances_of_the_embedding_are_a_multiple_of_the_learned_ones(transformer):
-    model = transformer.clone()
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 4)) * [1.0, 2.0, 0.5, 3.0], rng.integers(3, size=40)
-    for x, label in stream.iter_array(X, y):
-        model.learn_one(x, int(label))
-    Z = np.array([list(model.transform_one(x).values()) for x, _ in stream.iter_array(X, y)])
-    learned = np.einsum("nd,de,ne->n", X, model._stream.metric, X)
-    np.testing.assert_allclose((Z**2).sum(axis=1), learned * 4 / np.trace(model._stream.metric), rtol=1e-6)

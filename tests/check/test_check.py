@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from flint import arb
-from test_contract import FACTORIES, data
+from statements import FACTORIES, PROVEN, WITHOUT_PROOF, X, Y
 
 import sdpmetric as sm
 from sdpmetric import terms
@@ -19,49 +19,6 @@ from sdpmetric.check.__main__ import main
 from sdpmetric.check.files import digest, digits
 from sdpmetric.core.certificate import digits as certificate_digits
 
-X, Y = data()
-PAIRS = np.array([[i, (i + 5) % len(X)] for i in range(len(X))])
-SAME = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
-WEIGHTS = np.linspace(0.0, 2.0, len(X))
-TASK_PAIRS = np.array([[0, 1], [2, 3], [11, 12], [13, 14], [19, 20]])
-P = np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 3.0]])
-M0 = np.eye(3) + 0.3
-SIMILAR = [True, False, True, False, True]
-FAR = np.array([[0, 1], [1, 2], [0, 2]])
-# Statements whose proofs are not those of a factory of tests/test_contract.py.
-SPECIAL = {
-    "weights": lambda: sm.LMNNProblem.from_labels(X, Y, 2, 0.3, sample_weight=WEIGHTS, loss="squared_hinge"),
-    "constant feature": lambda: sm.LMNNProblem.from_labels(np.column_stack([X, 0.0 * Y + 0.1]), Y, 2, 0.3),
-    "listed": lambda: sm.LMNNProblem.from_triplets(X, [[0, 1, 12], [0, 2, 13], [12, 13, 2]], [1.0, 2.0, 3.0]),
-    "pair weights": lambda: sm.MMCProblem(X, PAIRS, SAME, WEIGHTS + 0.1),
-    "collapse": lambda: sm.MCMLProblem(X, Y, WEIGHTS),
-    "collapse of neighbors": lambda: sm.MetricProblem(
-        X, terms.Trace(weight=0.1) + terms.Collapse(Y, (np.arange(len(X))[:, None] + [1, 4, 7, 11]) % len(X), WEIGHTS)
-    ),
-    "diagonal": lambda: sm.MetricProblem(X, terms.Frobenius(to=M0) + terms.TripletHinge(labels=Y), diagonal=True),
-    "diagonal, LogDet": lambda: sm.MetricProblem(
-        X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="smooth_hinge"), diagonal=True
-    ),
-    "tasks": lambda: sm.MetricProblem(
-        X, terms.LogDet() + terms.PairHinge(TASK_PAIRS, SIMILAR, weights=[1, 2, 3, 4, 5]), tasks=Y, sharing=0.3
-    ),
-    "softmax": lambda: sm.MetricProblem(X, terms.Trace() + terms.PairSoftmax(PAIRS)),
-    "regularizers": lambda: sm.MetricProblem(
-        X,
-        terms.LogDet() + terms.Frobenius() + 0.1 * terms.OffDiagonal() + terms.PairHinge(PAIRS, SAME, loss="logistic"),
-    ),
-    "bounds": lambda: sm.MetricProblem(
-        X, terms.Trace() + terms.DistanceBounds(FAR, at_most=[3.0, 3.0, np.inf], at_least=[0.0, 0.0, 2.0])
-    ),
-    "contradiction": lambda: sm.MetricProblem(
-        X, terms.Trace() + terms.DistanceBounds(FAR, at_most=[1.0, 1.0, np.inf], at_least=[0.0, 0.0, 9.0])
-    ),
-    "frml's relaxation": lambda: FACTORIES["frml"](X, Y).relaxation,
-    "mlr's triplets": lambda: FACTORIES["mlr, auc"](X, Y).triplets,
-    "contradicting pairs": lambda: sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False], None),
-}
-WITHOUT = {"lego", "nca", "mlkr", "mlr", "mlr, auc", "frml", "queries", "queries, hinge"}
-CASES = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT} | SPECIAL
 CONTRADICTIONS = ("contradiction", "contradicting pairs")
 CHANGED = ("lmnn", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "scml", "tasks")
 
@@ -69,7 +26,7 @@ CHANGED = ("lmnn", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "sc
 @cache
 def written(name, folder):
     """A solved problem as a data file and a proof file."""
-    sm.solve(CASES[name](), tol=1e-5).save_proof(folder / f"{name}.npz", folder / f"{name} data.npz")
+    sm.solve(PROVEN[name](), tol=1e-5).save_proof(folder / f"{name}.npz", folder / f"{name} data.npz")
     return folder / f"{name} data.npz", folder / f"{name}.npz"
 
 
@@ -101,7 +58,7 @@ def sealed(arrays):
     return {**arrays, "about": np.array(header), "seal": np.array(digest(arrays, header))}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", PROVEN)
 def test_proofs_are_accepted(name, folder):
     data_file, proof = written(name, folder)
     code, text = main([str(data_file), str(proof)])
@@ -110,7 +67,7 @@ def test_proofs_are_accepted(name, folder):
         assert "no metric satisfies" in text
         return
     high, low = (float(text.split(words)[1].split(",")[0].rstrip(".")) for words in ("at most ", "has one below "))
-    solution = sm.solve(CASES[name](), tol=1e-5)
+    solution = sm.solve(PROVEN[name](), tol=1e-5)
     certificate = solution.certificate
     assert high <= certificate.objective + 1e-7 * abs(certificate.objective)
     assert low >= certificate.lower_bound - 1e-7 * abs(certificate.lower_bound)
@@ -198,7 +155,7 @@ def test_bad_input(files):
 def test_the_command_and_csv_files(tmp_path):
     rows = [",".join(map(repr, [*map(float, x), int(label)])) for x, label in zip(X, Y, strict=True)]
     (tmp_path / "data.csv").write_text("a,b,c,class\n" + "\n".join(rows) + "\n")
-    sm.solve(CASES["lmnn"](), tol=1e-4).save_proof(tmp_path / "proof.npz")
+    sm.solve(PROVEN["lmnn"](), tol=1e-4).save_proof(tmp_path / "proof.npz")
     command = [sys.executable, "-m", "sdpmetric.check", str(tmp_path / "data.csv"), str(tmp_path / "proof.npz")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout[:7]) == (0, "Proven."), done.stdout + done.stderr
@@ -226,7 +183,7 @@ def test_images_that_cancel_select_every_triplet():
     assert not (high < np.inf).any()
 
 
-@pytest.mark.parametrize("name", sorted(WITHOUT))
+@pytest.mark.parametrize("name", sorted(WITHOUT_PROOF))
 def test_statements_without_proofs_say_so(name):
     with pytest.raises(TypeError, match=r"save_proof does not take \w+Problem: "):
         sm.solve(FACTORIES[name](X, Y), tol=1e-2, max_time=5).save_proof("nowhere.npz")
@@ -235,7 +192,7 @@ def test_statements_without_proofs_say_so(name):
 def test_terms_of_others_and_two_sets_of_labels_are_refused(monkeypatch):
     monkeypatch.setattr(terms.margins, "CHECKED", ())
     with pytest.raises(ValueError, match="pair_hinge"):
-        sm.solve(CASES["tasks"](), tol=1e-2).save_proof("nowhere.npz")
+        sm.solve(PROVEN["tasks"](), tol=1e-2).save_proof("nowhere.npz")
     two_labelings = terms.TripletHinge(labels=Y) + terms.TripletHinge(labels=Y[::-1].copy()) + terms.Trace()
     with pytest.raises(ValueError, match="one label of each example"):
         sm.solve(sm.MetricProblem(X, two_labelings), tol=1e-2).save_proof("nowhere.npz")

@@ -166,15 +166,6 @@ def test_verify_judges_a_metric_by_its_key(run, iris, tmp_path, key, options, na
         assert_refused(run("verify", "iris", point, "--key", "W"), "say what the array 'W' is")
 
 
-def test_verify_rescale_forgives_the_units_of_a_metric(run, iris, tmp_path):
-    path = tmp_path / "scaled.npz"
-    np.savez(path, components=30 * sm.solve(iris, tol=5e-4).components)
-    assert run("verify", "iris", path, *OPTIONS).exit_code == 1
-    result = run("verify", "iris", path, *OPTIONS, "--rescale")
-    assert result.exit_code == 0, result.output
-    assert "metric multiplied by 0.001" in result.stdout
-
-
 def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, tmp_path):
     def interrupted(problem, budget, tol, **options):
         yield Step(np.eye(4), objective=problem.objective(np.eye(4)))

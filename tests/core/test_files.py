@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app, main
-from sdpmetric.cli.options import Lines
 from sdpmetric.core.files import read_npz, replacing
 from sdpmetric.models import Model
 
@@ -416,11 +415,3 @@ def test_check_says_on_standard_error_that_its_input_is_bad(folder):
     result = run("check", folder / "data.csv", folder / "model.npz")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Bad input: ")
-
-
-def test_no_color_is_honored(monkeypatch, capsys):
-    monkeypatch.setenv("TERM", "xterm-256color")
-    for honored in (False, True):
-        monkeypatch.setenv("NO_COLOR", "1") if honored else monkeypatch.delenv("NO_COLOR", raising=False)
-        Lines(force_terminal=True).print("text", style="red")
-        assert ("31m" in capsys.readouterr().out) is not honored

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from rich.progress import Progress
-from test_contract import EXAMPLES, TOLERANCES, entry_of, make
+from statements import EXAMPLES, TOLERANCES, entry_of, make
 
 import sdpmetric as sm
 from sdpmetric.cli.compilation import compilation_bar
@@ -195,18 +195,6 @@ def lines(*rows, **options):
     for row in rows:
         printer(row)
     return written
-
-
-def test_lines_have_columns_for_what_is_known():
-    rows = TraceRow(3, 0.5, float("inf"), 2.0), TraceRow(7, 1.5, 4.0, 3.0, 0.01, 12)
-    head, first, second = lines(*rows)
-    assert head.split() == ["iter", "seconds", "objective", "lower", "bound", "gap", "level", "active"]
-    assert first.split() == ["3", "0.50", "2"]
-    assert second.split() == ["7", "1.50", "4", "3", "2.50e-01", "1.00e-02", "12"]
-    assert second.index("2.50e-01") + 8 == head.index("gap") + 3
-    head, row = lines(TraceRow(1, 1.0, 4.0, 3.0, score=0.75))
-    assert head.endswith("score")
-    assert row.endswith("0.7500")
 
 
 def test_the_time_left_is_extrapolated_from_the_rate_of_the_gap():

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from test_contract import FACTORIES, data, point
+from statements import FACTORIES, data, point
 
 import sdpmetric as sm
 from sdpmetric import terms

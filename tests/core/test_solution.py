@@ -10,7 +10,6 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.lmnn.solvers import constraint_generation
 from sdpmetric.programs import named
 
 
@@ -30,27 +29,6 @@ def solution(small):
         problem=small.problem,
         extras={"threshold": 1.5},
     )
-
-
-def test_round_trip(solution, small, tmp_path):
-    path = str(tmp_path / "without a suffix")
-    solution.save(path)
-    loaded = Solution.load(path, small.problem)
-    assert loaded.components.dtype == np.float32
-    assert np.array_equal(loaded.components, solution.components)
-    assert loaded.certificate == solution.certificate
-    assert (loaded.status, loaded.solver, loaded.n_iter) == (Status.USER_LIMIT, "subgradient", 7)
-    assert (loaded.seconds, loaded.extras) == (1.5, {"threshold": 1.5})
-    assert loaded.problem is small.problem
-    assert np.array_equal(loaded.dual.triplets.to_array(), solution.dual.triplets.to_array())
-    assert np.array_equal(loaded.dual.values, solution.dual.values)
-    assert str(loaded.trace.rows) == str(solution.trace.rows)  # as text, NaN equals itself
-    assert isinstance(loaded.trace.rows[1].iteration, int)
-    # What was loaded proves the same again.
-    certificate = small.problem.certify(loaded.components, dual=loaded.dual)
-    assert certificate == solution.certificate
-    loaded.save(tmp_path / "again")
-    assert str(Solution.load(tmp_path / "again", small.problem)) == str(solution)
 
 
 PUSH_WEIGHTS = (0.35, 0.1, 0.85)
@@ -97,12 +75,3 @@ def test_every_point_of_an_exact_path_is_proven(kind, loss):
         assert all(s.status is sm.Status.OPTIMAL and s.relative_gap <= 1e-6 for s in solutions)
         for solution in solutions[:-1:2]:
             assert_sandwich(solution, sm.solve(solution.problem, solver="conic"))
-
-
-def test_a_path_of_reduced_programs_is_proven_point_by_point(monkeypatch):
-    monkeypatch.setattr(constraint_generation, "SMALL", 8)
-    problem = make_instance("plain", 1).problem
-    solutions = sm.path(problem, push_weight=(0.3, 0.301, 0.9), solver="conic")
-    assert all(s.status is sm.Status.OPTIMAL for s in solutions)
-    for solution in solutions:
-        assert_sandwich(solution, sm.solve(solution.problem, solver="factored", tol=1e-4))

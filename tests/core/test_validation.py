@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from instances import assert_same
-from test_contract import FACTORIES, QUERIES, data, make, point
+from statements import FACTORIES, QUERIES, data, make, point
 
 import sdpmetric as sm
 from sdpmetric.estimators import LMNN

@@ -27,17 +27,6 @@ def test_zebra_stripes_need_the_direction_of_small_variance():
     assert learned.metric[0, 0] < 0.2 * learned.metric[1, 1]
 
 
-def test_noisy_digits_cover_some_pixels_in_all_images():
-    clean, labels = datasets.load("digits")
-    X, y, noisy = datasets.noisy_digits(0.25, random_state=3)
-    np.testing.assert_array_equal(y, labels)
-    assert noisy.sum() == 16
-    np.testing.assert_array_equal(X[:, ~noisy], clean[:, ~noisy])
-    assert (clean <= X).all()
-    assert (X[:, noisy].std(axis=0) > 2).all()
-    assert X.max() <= 16
-
-
 def moments(images):
     """Mass, center and second central moments of images, pixel by pixel."""
     values = []
@@ -47,20 +36,6 @@ def moments(images):
         a, b = (image * down).sum() / mass, (image * across).sum() / mass
         values.append((mass, a, b, (image * (down - a) ** 2).sum(), (image * (down - a) * (across - b)).sum()))
     return np.array(values).T
-
-
-def test_deskew_brings_the_mixed_moment_to_zero_and_keeps_mass_and_center(rng):
-    images = np.zeros((5, 12, 21))
-    images[:, 3:8, 7:13] = rng.random((5, 5, 6))
-    images[1, :, :] = 0
-    images[1, [2, 3, 4, 5], [5, 6, 8, 9]] = 3.0  # a slanted stroke
-    upright = datasets.deskew(images)
-    before, after = moments(images), moments(upright)
-    assert np.abs(before[4]).min() > 0.01
-    np.testing.assert_allclose(after[4], 0, atol=1e-9 * np.abs(before[4]).max())
-    np.testing.assert_allclose(after[:4], before[:4], rtol=1e-9)
-    assert upright[1].sum(axis=0).max() > 2 * images[1].sum(axis=0).max()  # it stands
-    np.testing.assert_allclose(datasets.deskew(upright), upright, atol=1e-9)
 
 
 def test_deskew_moves_the_center_of_mass_to_the_middle(rng):

@@ -36,14 +36,6 @@ def test_from_the_same_start_it_ends_where_scikit_learn_ends(init, n_components)
     assert ours.transform(X) == pytest.approx(theirs.transform(X), rel=1e-6, abs=1e-6)
 
 
-def test_names_and_defaults_are_those_of_scikit_learn():
-    theirs = NeighborhoodComponentsAnalysis().get_params()
-    defaults = NCA().get_params()
-    assert defaults | theirs == defaults
-    stopping = {"early_stopping", "validation_fraction", "n_iter_no_change"}
-    assert set(defaults) - set(theirs) == {"objective", "diagonal", "targets", "max_time", "solver"} | stopping
-
-
 def test_diagonal_and_log(capsys):
     model = NCA(diagonal=True, objective="log", verbose=1, max_iter=500).fit(X, Y)
     assert np.array_equal(model.components_, np.diag(np.diag(model.components_)))

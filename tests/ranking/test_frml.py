@@ -110,26 +110,6 @@ def test_relaxation_gap_of_the_auc_loss():
         _ = sm.FRMLProblem(X, y, 2, "auc", regularization=0.0).relaxation
 
 
-def test_early_stopping_keeps_the_metric_that_ranks_best_and_counts_evaluations():
-    X, y = labeled(6, sizes=(60, 50, 40), d=6)
-    X[:, 1:] *= 4.0
-    problem = sm.FRMLProblem(X, y, 2, gamma=2.0)
-    solution = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
-    assert solution.status is sm.Status.STOPPED_EARLY
-    scores = solution.trace["score"]
-    assert scores.argmax() == len(scores) - 5
-    assert scores.max() > scores[0] + 0.1
-    assert solution.n_iter > 2 * len(X)
-    assert solution.certificate.kind == "stationarity"
-    repeated = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
-    np.testing.assert_array_equal(repeated.components, solution.components)
-    other_seed = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80, random_state=1)
-    assert np.abs(other_seed.components - solution.components).max() > 1e-6
-    short = sm.solve(problem, max_iter=500)
-    assert short.status is sm.Status.USER_LIMIT
-    assert problem.fingerprint() != sm.FRMLProblem(X, y, 2).fingerprint()
-
-
 def test_update_takes_batches_and_the_loop_does_the_same_steps():
     X, y = labeled(7)
     stream = sm.FRMLStream(5, 2, batch_size=2, step=0.02, regularization=0.1, scale=1.0, init=np.eye(5)[:2])
