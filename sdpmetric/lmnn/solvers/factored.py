@@ -1,6 +1,16 @@
 """The certified factored solver: L-BFGS on a smoothed hinge in the factor of the metric, with a proof.
 
-Coarse to fine in the anchors and in the smoothing width; see ``docs/lmnn_solvers.md`` for what each part is good for.
+In whitened coordinates LMNN minimizes ``trace(M) + mu sum_t w_t [u_t]_+`` with ``u_t = 1 - <B_t, M>``. A *level* descends
+in the factor L, ``M = L^T L``, on hinges that are quadratic over a width gamma. Its slopes ``a_t = mu w_t min(1, u_t /
+gamma)`` are the multipliers of a lower bound, and the gap that remains has two parts:
+
+* that of the smoothing, ``sum_t mu w_t [u_t]_+ - a_t u_t``, which descending further at this width cannot close,
+* that of the descent, which is the rest.
+
+A level goes on until the gap is proven to be within the tolerance, until the part of the smoothing dominates, or until
+the descent is slow beside its own part; see `StopRule`. Then the width shrinks, or the factor grows: the gradient ``2 L
+S`` is blind to directions that L does not have, so those in which the dual slack S is negative are added. Early levels
+look at few anchors, to find the region of the optimum. See ``docs/lmnn_solvers.md`` for what each part is good for.
 """
 
 from __future__ import annotations
@@ -9,7 +19,8 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import cast
+from enum import Enum
+from typing import ClassVar, cast
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -26,43 +37,56 @@ from sdpmetric.lmnn.solvers.refinement import Bound, prove
 from sdpmetric.lmnn.solvers.working_set import WorkingSet
 from sdpmetric.lmnn.triplets.margins import margins
 
-# Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
-COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
-# Fewest anchors of an early level, in all and for each entry of the metrics: fewer are fitted by a metric of their own.
-FEWEST, FEWEST_PER_ENTRY = 1000, 0.1
-# Candidate pairs of an anchor, on average, that an early level has at least.
-FEWEST_CANDIDATES = 8
-# Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
-FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
-# A smoothing width is finished when the gap is at most this multiple of the gap due to smoothing alone.
-CLOSE, CLOSE_TIGHT, TIGHT = 5.0, 1.5, 1e-5
-# A proof is made when the descent is so much slower than at the last one, whatever is expected of it.
-AT_LEAST = 0.3
-# A round ends when the objective falls more slowly than this share of the gap; less after each round without progress.
-STALL, LEAST_STALL = 1e-2, 1e-10
-# Candidates are searched again when a round has lowered the objective by this share of it.
-SMALL_STEP = 1e-3
-# Rounds without such a gap, after which the width shrinks nevertheless.
-PATIENCE = 16
-# Of the time that is reserved for the certificate, what is left after the solver's own.
-LATE = 0.25
-# Down to this relative gap, values in single precision are good enough; certificates are in double precision.
-SINGLE = 1e-4
-# Triplets that the starting scale is chosen by.
-SAMPLE = 30_000
-# Directions of a factor that descent starts with; those that it lacks are added where they pay.
-LEADING = 96
-# Smoothing width of the early level, which leaves the single metric, and the share of that one that the metrics keep
-# after it: along directions that a factor does not have its gradient is 0.
-EARLY_WIDTH, SINGLE_SHARE = 0.2, 0.1
-# L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
-LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
-# By the precision of the values: rows of the factor shorter than this share of the longest are dropped, and an
-# iteration that lowers the value by less than this share of it is the last of its round.
-NEGLIGIBLE: dict[type[np.floating], float] = {np.float32: 5e-3, np.float64: 1e-3}
-ROUNDING: dict[type[np.floating], float] = {np.float32: 1e-8, np.float64: 0.0}
-# A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
-COLLAPSED = 1e-12
+
+@dataclass(frozen=True)
+class FactoredOptions:
+    """Widths are in margins, gaps and decreases are relative to the objective."""
+
+    # Early levels: share of the anchors and smoothing width of each, and their fewest anchors, in all and for each
+    # entry of the metrics, as fewer are fitted by a metric of their own.
+    early_levels: tuple[tuple[float, float], ...] = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
+    fewest_anchors: int = 1000
+    anchors_per_entry: float = 0.1
+    early_pairs: int = 8  # candidate pairs of an anchor, on average, that an early level has at least
+    # Levels over all anchors: where widths begin, how fast they shrink, where they end.
+    first_width: float = 0.03
+    shrink: float = 0.3
+    last_width: float = 1e-8
+    rounds: int = 16  # at one width without a gap close to that of the smoothing, after which it shrinks nevertheless
+    # A width is finished when the gap is at most this multiple of the gap of the smoothing, and below which tolerance
+    # that is which multiple.
+    close: float = 5.0
+    close_tight: float = 1.5
+    tight: float = 1e-5
+    stall: float = 1e-2  # a round ends when the objective falls more slowly than this share of the descent's gap,
+    smallest_stall: float = 1e-10  # a tenth after each round without a better bound, down to this
+    next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
+    new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
+    single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
+    late: float = 0.25  # of the time that is reserved for the certificate, what is left after the solver's own
+    sample: int = 30_000  # triplets that the starting scale is chosen by
+    leading: int = 96  # directions of a factor that descent starts with; others are added where they pay
+    # Several metrics: the width of the level that leaves the single metric, and the share of that one that they keep
+    # after it: along directions that a factor does not have its gradient is 0.
+    leaving_width: float = 0.2
+    tied_share: float = 0.1
+    # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
+    look_every: int = 10
+    memory: int = 20
+    iterations: int = 400
+    collapsed: float = 1e-12  # a factor below this share of where it began has fallen to zero
+
+    # By the precision of the values: rows of the factor shorter than this share of the longest are dropped, and an
+    # iteration that lowers the value by less than this share of it is the last of its round.
+    negligible: ClassVar[dict[type[np.floating], float]] = {np.float32: 5e-3, np.float64: 1e-3}
+    rounding: ClassVar[dict[type[np.floating], float]] = {np.float32: 1e-8, np.float64: 0.0}
+
+    def close_ratio(self, tol: float) -> float:
+        """How many times the gap of the smoothing a gap may be before the width shrinks."""
+        return self.close if tol >= self.tight else self.close_tight
+
+
+OPTIONS = FactoredOptions()
 
 
 @dataclass
@@ -72,10 +96,12 @@ class State:
     L: FloatArray  # factors on `LargeMarginProblem.points`, (c, r, rank)
     gamma: float = math.inf  # smoothing width of the latest round
     lower_bound: float = -math.inf  # the best one so far
-    proof: Callable[[], Dual] | None = None  # lists the multipliers behind it
+    dual: Callable[[], Dual] | None = None  # lists the multipliers behind it
 
 
-@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius)
+@solver(
+    LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius
+)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,
@@ -89,14 +115,30 @@ def steps(
         yield trivial
         return
     state = State(np.zeros((problem.n_regions, 1, problem.points.shape[1])))
-    dtype = np.float32 if tol >= SINGLE else np.float64
-    whole = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32), dtype)
+    working = WorkingSet(problem, dtype=np.float32 if tol >= OPTIONS.single else np.float64)
     try:
         yield from _begin(problem, state, budget, init, validation.generator(random_state))
-        yield from refine_until_proven(problem, state, whole, budget, tol)
+        yield from refine_until_proven(problem, state, working, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
-        yield last_step(problem, state, whole, budget)
+        yield last_step(problem, state, working, budget)
         raise
+
+
+# -- the start --------------------------------------------------------------------------------------------------------
+
+
+def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
+    """The answer where nothing pushes, or where null directions of the costs separate anchors from all impostors."""
+    push, rank = problem.push, problem.points.shape[1]
+    idle = push.weight == 0.0 or push.source.size == 0
+    if not idle and rank and not problem.null_dimension:
+        return None
+    zero = problem.lift(np.zeros((problem.n_regions, 0, rank)))
+    zero = zero[..., :0, :] if idle else zero
+    certificate = problem.certify(zero)
+    if not idle and rank and not certificate.proves_optimal(tol):
+        return None
+    return Step.of_certificate(zero, certificate, n_active=0)
 
 
 def _begin(
@@ -121,32 +163,7 @@ def _begin(
         finally:
             state.L = problem.whitened(psd.stack([tied.lift(single.L)] * c))
         _leave_single(problem, state, budget)
-        yield Step(problem.lift(state.L), step_size=EARLY_WIDTH)
-
-
-def _leave_single(problem: LargeMarginProblem, state: State, budget: Budget) -> None:
-    """From one metric for all regions roughly to one for each."""
-    single, working = state.L, WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32), np.float32)
-    search(state, working, 0.3, budget)
-    descend(state, working, EARLY_WIDTH, budget, Slow(1e-3))
-    both = [math.sqrt(1.0 - SINGLE_SHARE) * state.L, math.sqrt(SINGLE_SHARE) * single]
-    _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
-    rank = max(1, int((sigma > NEGLIGIBLE[working.dtype] * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
-    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
-
-
-def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
-    """The answer where nothing pushes, or where null directions of the costs separate anchors from all impostors."""
-    push, rank = problem.push, problem.points.shape[1]
-    idle = push.weight == 0.0 or push.source.size == 0
-    if not idle and rank and not problem.null_dimension:
-        return None
-    zero = problem.lift(np.zeros((problem.n_regions, 0, rank)))
-    zero = zero[..., :0, :] if idle else zero
-    certificate = problem.certify(zero)
-    if not idle and rank and not certificate.proves_optimal(tol):
-        return None
-    return Step.of_certificate(zero, certificate, n_active=0)
+        yield Step(problem.lift(state.L), step_size=OPTIONS.leaving_width)
 
 
 def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
@@ -158,8 +175,8 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     euclidean = psd.factor(inverse @ inverse.T)
     shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if init is None else [init @ inverse.T])
-    triplets, share = problem.source.sample(SAMPLE, rng)
-    best, chosen, warm = math.inf, euclidean, False
+    triplets, share = problem.source.sample(OPTIONS.sample, rng)
+    best, start, warm = math.inf, euclidean, False
     for L in shapes:
         trace = float(np.sum(L**2))
         if not trace > 0.0:
@@ -169,131 +186,96 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
             loss = np.maximum(0.0, 1.0 - s * margin)
             value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
             if value < best:
-                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
-    return chosen if warm else _leading(problem.points, chosen), warm
+                best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
+    return start if warm else _leading(problem.points, start), warm
 
 
 def _leading(points: FloatArray, L: FloatArray) -> FloatArray:
-    """The part of a factor (r, rank) along the directions in which the embedded points vary most."""
-    if len(L) <= LEADING:
+    """A factor (r, rank) along the directions in which the embedded points vary most."""
+    if len(L) <= OPTIONS.leading:
         return L
     _, directions = np.linalg.eigh(np.cov(points @ L.T, rowvar=False))
-    return np.ascontiguousarray(directions[:, -LEADING:].T @ L)
+    return np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ L)
 
 
 def approach(problem: LargeMarginProblem, state: State, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
     """Few anchors, wide smoothing, single precision: into the region of the optimum."""
     n = len(problem.X)
     order = rng.permutation(n).astype(np.int32)
-    fewest = max(FEWEST, math.ceil(FEWEST_PER_ENTRY * state.L.shape[0] * state.L.shape[2] ** 2))
-    first, accepted = COARSE[0][1], None
-    for share, gamma in COARSE:
+    n_entries = state.L.shape[0] * state.L.shape[2] ** 2
+    fewest = max(OPTIONS.fewest_anchors, math.ceil(OPTIONS.anchors_per_entry * n_entries))
+    first_width, accepted = OPTIONS.early_levels[0][1], None
+    for share, gamma in OPTIONS.early_levels:
         m = min(max(math.ceil(share * n), fewest), n)
-        working = WorkingSet(problem, np.sort(order[:m]), np.float32, FEWEST_CANDIDATES, accepted)
-        for _ in range(2 if gamma == first else 1):  # the first steps are long: candidates are soon out of date
-            search(state, working, 0.3 if gamma == first else 0.1, budget)
+        working = WorkingSet(problem, np.sort(order[:m]), np.float32, OPTIONS.early_pairs, accepted)
+        is_first = gamma == first_width
+        for _ in range(2 if is_first else 1):  # the first steps are long: candidates are soon out of date
+            search(state, working, 0.3 if is_first else 0.1, budget)
             accepted = working.accepted
-            descend(state, working, gamma, budget, Slow(1e-3))
+            descend(state, working, gamma, budget, SlowDecrease(1e-3))
             yield Step(problem.lift(state.L), step_size=gamma)
 
 
-def last_step(problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
-    """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that.
-
-    Where there is no time for a search besides the certificate's own, the candidates of the last one make the bound.
-    """
-    with suppress(BudgetSpent):
-        search(state, working, 0.0, budget, budget.last - budget.reserve)
-    if working.accepted is None or not working.whole:
-        return Step(problem.lift(state.L))
-    gamma = min(state.gamma, FIRST_WIDTH)
-    try:
-        with deadline(budget.last - LATE * budget.reserve):
-            _keep(working, state, prove(working, state.L, gamma))
-        return _certified(problem, state, gamma, budget)
-    except BudgetSpent:
-        return Step(problem.lift(state.L))
+def _leave_single(problem: LargeMarginProblem, state: State, budget: Budget) -> None:
+    """From one metric for all regions roughly to one for each."""
+    single, working = state.L, WorkingSet(problem, dtype=np.float32)
+    search(state, working, 0.3, budget)
+    descend(state, working, OPTIONS.leaving_width, budget, SlowDecrease(1e-3))
+    mixed = [math.sqrt(1.0 - OPTIONS.tied_share) * state.L, math.sqrt(OPTIONS.tied_share) * single]
+    _, sigma, rows = np.linalg.svd(np.concatenate(mixed, axis=1), full_matrices=False)
+    used = sigma > OPTIONS.negligible[working.dtype] * sigma.max(axis=1, keepdims=True)
+    rank = max(1, int(used.sum(axis=1).max()))
+    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
 
 
-def search(state: State, working: WorkingSet, widen: float, budget: Budget, until: float | None = None) -> None:
-    """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take.
-
-    What a set's first search takes, compilation for example, says little where it is of few anchors.
-    """
-    first = working.accepted is None
-    with deadline(budget.ends if until is None else until):
-        state.L = working.search(state.L, widen)
-    if working.whole or not first:
-        budget.reserve = 2.0 * working.seconds * len(working.problem.X) / len(working.anchors)
+# -- levels over all anchors ------------------------------------------------------------------------------------------
 
 
 def refine_until_proven(
     problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget, tol: float
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
-    gamma = FIRST_WIDTH
-    patience, stall = PATIENCE, STALL
+    gamma = OPTIONS.first_width
+    rounds, stall = OPTIONS.rounds, OPTIONS.stall
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
-    objective = first.objective if working.whole else math.inf
+    objective = first.objective if working.has_all_anchors else math.inf
     yield Step(problem.lift(state.L), objective=objective, step_size=gamma, n_active=first.n_active)
-    while gamma >= LAST_WIDTH:
-        watch = _StopRule(working, gamma, tol, state.lower_bound, stall)
-        before, began = working.value(state.L, gamma).objective, state.L.copy()
-        descend(state, working, gamma, budget, watch)
+    while gamma >= OPTIONS.last_width:
+        rule = StopRule(working, gamma, tol, state.lower_bound, stall)
+        start_objective, start = working.value(state.L, gamma).objective, state.L.copy()
+        descend(state, working, gamma, budget, rule)
         if working.value(state.L, gamma).objective <= 0:  # no candidate is active: the iterate has collapsed
-            state.L = 0.5 * began
+            state.L = 0.5 * start
             search(state, working, 1.0, budget)
             continue
-        bound = watch.best or prove(working, state.L, gamma)
+        bound = rule.best or prove(working, state.L, gamma)
         # A round that did not improve the bound has stopped too early: the next one is longer.
-        stall = stall if bound.value > state.lower_bound else max(0.1 * stall, LEAST_STALL)
+        stall = stall if bound.value > state.lower_bound else max(0.1 * stall, OPTIONS.smallest_stall)
         _keep(working, state, bound)
-        seen = working.value(state.L, gamma).objective
+        objective = working.value(state.L, gamma).objective
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
-        moved = before - seen > SMALL_STEP * seen
-        least = bound.smoothing_loss / seen
-        patience = patience - 1 if _gap(seen, bound.value) > _close(tol) * least else 0
-        ended = _gap(seen, state.lower_bound) <= tol
-        if ended and working.whole:  # the certificate searches by itself, and candidates are seldom missing here
+        moved = start_objective - objective > OPTIONS.new_search * objective
+        gap_of_smoothing = bound.smoothing_loss / objective
+        rounds = rounds - 1 if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
+        proven = _gap(objective, state.lower_bound) <= tol
+        if proven and working.has_all_anchors:  # the certificate searches by itself: candidates are seldom missing here
             step = _certified(problem, state, gamma, budget)
             yield step
             if step.certificate is not None and step.certificate.proves_optimal(tol):
                 return
-        listed = moved or patience <= 0 or ended
-        yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if listed else None, budget)
-        if ended and not working.whole:
+        new_search = moved or rounds <= 0 or proven
+        yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if new_search else None, budget)
+        if proven and not working.has_all_anchors:
             return
-        if patience <= 0:
+        if rounds <= 0:
             # Not below what the tolerance needs: wider smoothing is better conditioned.
-            enough = 0.4 * max(tol, LAST_WIDTH) / max(least, 1e-300)
-            gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, enough)), PATIENCE
-        if stall < STALL and working.dtype == np.float32:  # what is left may be hidden by rounding
+            needed = 0.4 * max(tol, OPTIONS.last_width) / max(gap_of_smoothing, 1e-300)
+            gamma, rounds = gamma * min(OPTIONS.shrink, max(OPTIONS.shrink / 3, needed)), OPTIONS.rounds
+        if stall < OPTIONS.stall and working.dtype == np.float32:  # what is left may be hidden by rounding
             working = WorkingSet(problem, working.anchors)
             search(state, working, 0.1, budget)
         state.L = escape(working, state.L, gamma, bound)
-
-
-def _keep(working: WorkingSet, state: State, bound: Bound) -> None:
-    """Keep a bound that is better than those before it; of fewer than all anchors it is an estimate."""
-    if bound.value > state.lower_bound:
-        state.lower_bound, state.proof = bound.value, working.dual(bound.multipliers) if working.whole else None
-
-
-def _certified(problem: LargeMarginProblem, state: State, gamma: float, budget: Budget) -> Step:
-    """Report factors with their certificate, in the dtype of the data, in which they are returned."""
-    components = cast(FloatArray, in_dtype(problem.lift(state.L), problem.X.dtype))
-    with deadline(budget.last - LATE * budget.reserve):
-        found = problem.certify(components, dual=None if state.proof is None else state.proof())
-    return Step(
-        components,
-        objective=found.objective,
-        lower_bound=state.lower_bound,
-        multipliers=state.proof,
-        certificate=found,
-        step_size=gamma,
-        n_active=found.n_active,
-    )
 
 
 def _gap(objective: float, bound: float) -> float:
@@ -301,90 +283,67 @@ def _gap(objective: float, bound: float) -> float:
     return relative_gap(objective, min(bound, objective))
 
 
-def _close(tol: float) -> float:
-    """How many times the loss of the smoothing a gap may be before the width shrinks."""
-    return CLOSE if tol >= TIGHT else CLOSE_TIGHT
+class Stop(Enum):
+    """Why a round ends."""
+
+    COLLAPSED = "the factor has fallen to zero"
+    TOLERANCE = "the gap is proven"
+    NEXT_WIDTH = "the gap is close to that of the smoothing"
+    SMOOTHING = "most of the gap is the smoothing's"
+    STALLED = "the descent is slow beside its gap"
 
 
 @dataclass
-class _StopRule:
-    """Enough when the gap is proven, or most of it is the smoothing's, or the descent is slow beside the rest."""
+class StopRule:
+    """When a round ends; a proof costs as much as many steps, so the next one waits until it may change the answer."""
 
     working: WorkingSet
     gamma: float
     tol: float
     lower_bound: float
     stall: float
-    before: float = math.inf
     best: Bound | None = None
-    # At the last proof: what more than the smoothing kept the gap open. The next one is made at such a decrease.
-    excess: float = 0.0
-    due: float = math.inf
+    value: float = math.inf
+    gap_of_descent: float = 0.0  # at the last proof
+    proof_decrease: float = math.inf  # the next proof is made when the objective falls by no more than this
 
-    def __call__(self, L: FloatArray, value: float) -> bool:
+    def __call__(self, L: FloatArray, value: float) -> Stop | None:
         if value <= 0:  # no loss is below 0
-            return True
-        decrease, self.before = (self.before - value) / value, value
+            return Stop.COLLAPSED
+        decrease, self.value = (self.value - value) / value, value
         if decrease > 1e-2:  # the gap is far from the tolerance
-            return False
-        # A proof costs as much as many steps: the next one waits until it can be expected to be enough.
-        if decrease > self.due:
-            return decrease < self.stall * self.excess
+            return None
+        if decrease > self.proof_decrease:
+            return Stop.STALLED if decrease < self.stall * self.gap_of_descent else None
         bound = prove(self.working, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
             self.best = bound
         objective = self.working.value(L, self.gamma).objective
-        gap, least = _gap(objective, bound.value), bound.smoothing_loss / objective
-        self.excess = gap - least
-        goal = max(0.9 * self.tol - least, (_close(self.tol) - 1.0) * least if least > 0.5 * self.tol else 0.0)
-        self.due = decrease * max(AT_LEAST, goal / max(self.excess, 1e-300))
-        proven = _gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
-        # Where the gap due to smoothing exceeds the tolerance, the next width begins when the gap is close to it.
-        close = least > 0.5 * self.tol and gap < _close(self.tol) * least
-        return proven or close or decrease < self.stall * (gap - least) or least > 0.7 * gap
-
-
-def _step(
-    problem: LargeMarginProblem,
-    working: WorkingSet,
-    state: State,
-    bound: Bound,
-    gamma: float,
-    widen: float | None,
-    budget: Budget,
-) -> Step:
-    """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
-    if bound.multipliers.generation != working.generation:  # lost with their shards
-        bound = prove(working, state.L, gamma)
-    dual = working.dual(bound.multipliers)
-    objective, n_active = math.inf, 0
-    if widen is not None:
-        search(state, working, widen, budget)
-        value = working.value(state.L, gamma)
-        objective, n_active = value.objective, value.n_active
-    if not working.whole:  # both are estimates
-        return Step(problem.lift(state.L), step_size=gamma)
-    return Step(
-        problem.lift(state.L),
-        objective=objective,
-        lower_bound=bound.value,
-        multipliers=dual,
-        step_size=gamma,
-        n_active=n_active,
-    )
+        gap, gap_of_smoothing = _gap(objective, bound.value), bound.smoothing_loss / objective
+        self.gap_of_descent = gap - gap_of_smoothing
+        # Where the gap of the smoothing exceeds half the tolerance, the next width begins when the gap is close to it.
+        shrinks, close_ratio = gap_of_smoothing > 0.5 * self.tol, OPTIONS.close_ratio(self.tol)
+        aim = max(0.9 * self.tol - gap_of_smoothing, (close_ratio - 1.0) * gap_of_smoothing if shrinks else 0.0)
+        self.proof_decrease = decrease * max(OPTIONS.next_proof, aim / max(self.gap_of_descent, 1e-300))
+        if _gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol:
+            return Stop.TOLERANCE
+        if shrinks and gap < close_ratio * gap_of_smoothing:
+            return Stop.NEXT_WIDTH
+        if gap_of_smoothing > 0.7 * gap:
+            return Stop.SMOOTHING
+        return Stop.STALLED if decrease < self.stall * self.gap_of_descent else None
 
 
 @dataclass
-class Slow:
-    """Enough when the value falls by less than a share of itself between two looks."""
+class SlowDecrease:
+    """A round ends when the value falls by less than a share of itself between two looks."""
 
     share: float
-    before: float = math.inf
+    value: float = math.inf
 
-    def __call__(self, L: FloatArray, value: float) -> bool:
-        """Look at a factor and its value; whether it is enough."""
-        decrease, self.before = self.before - value, value
-        return decrease < self.share * value
+    def __call__(self, L: FloatArray, value: float) -> Stop | None:
+        decrease, self.value = self.value - value, value
+        return Stop.STALLED if decrease < self.share * value else None
 
 
 def descend(
@@ -392,9 +351,9 @@ def descend(
     working: WorkingSet,
     gamma: float,
     budget: Budget,
-    enough: Callable[[FloatArray, float], bool],
+    rule: Callable[[FloatArray, float], Stop | None],
 ) -> None:
-    """One round of L-BFGS on the smoothed objective; `enough` looks at the factor and the value now and then."""
+    """One round of L-BFGS on the smoothed objective; the rule looks at the factor and the value now and then."""
     start, shape, iterations = state.L, state.L.shape, 0
     state.gamma = gamma
 
@@ -407,43 +366,129 @@ def descend(
         nonlocal iterations
         iterations += 1
         state.L = intermediate_result.x.reshape(shape).copy()
-        if iterations % LOOK_EVERY == 0 and enough(state.L, float(intermediate_result.fun)):
+        if iterations % OPTIONS.look_every == 0 and rule(state.L, float(intermediate_result.fun)) is not None:
             raise StopIteration
 
-    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "gtol": 0.0, "maxls": 60}
-    options["ftol"] = ROUNDING[working.dtype]
+    options = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxcor": OPTIONS.memory}
+    options |= {"gtol": 0.0, "maxls": 60, "ftol": OPTIONS.rounding[working.dtype]}
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
     longest = sigma.max(axis=1, keepdims=True)
-    if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate is active: a search will find others
+    if not (longest > OPTIONS.collapsed * np.abs(start).max()).any():  # none is active: a search will find others
         state.L = math.sqrt(0.5) * start
         return
-    sigma[sigma <= NEGLIGIBLE[working.dtype] * longest] = 0.0
+    sigma[sigma <= OPTIONS.negligible[working.dtype] * longest] = 0.0
     rank = max(1, int((sigma > 0.0).sum(axis=1).max()))
     state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
 
 
 def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
-    """Add the directions in which the dual slack is negative: there the gradient in the factor is blind.
+    """Add the directions in which the dual slack is negative.
 
     Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
     """
     w, rank = bound.eigenvalues, L.shape[2]
-    excess = np.where(w[:, ::-1] > 1.0 + 1e-4, w[:, ::-1] - 1.0, 0.0)
-    width = int((excess > 0.0).sum(axis=1).max())
+    violation = np.where(w[:, ::-1] > 1.0 + 1e-4, w[:, ::-1] - 1.0, 0.0)
+    width = int((violation > 0.0).sum(axis=1).max())
     if width == 0:
         return L
-    D = np.sqrt(excess[:, :width, None]) * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
+    D = np.sqrt(violation[:, :width, None]) * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
     D *= math.sqrt(float(np.sum(L**2)) / float(np.sum(D**2)))
     best, grown = working.value(L, gamma).smoothed, L
     for t in np.geomspace(1e-4, 1.0, 9):
-        longer = np.concatenate([L, t * D], axis=1)
-        value = working.value(longer, gamma).smoothed
+        candidate = np.concatenate([L, t * D], axis=1)
+        value = working.value(candidate, gamma).smoothed
         if value < best:
-            best, grown = value, longer
+            best, grown = value, candidate
         elif grown is not L:  # before, what a short step gains may be less than rounding
             break
     if grown.shape[1] > rank:  # directions in which the metric is too small
         _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
         grown = sigma[:, :, None] * rows
     return grown
+
+
+# -- searches and steps -----------------------------------------------------------------------------------------------
+
+
+def search(state: State, working: WorkingSet, widen: float, budget: Budget, until: float | None = None) -> None:
+    """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take.
+
+    What a set's first search takes, compilation for example, says little where it is of few anchors.
+    """
+    is_first = working.accepted is None
+    with deadline(budget.ends if until is None else until):
+        state.L = working.search(state.L, widen)
+    if working.has_all_anchors or not is_first:
+        budget.reserve = 2.0 * working.seconds * len(working.problem.X) / len(working.anchors)
+
+
+def last_step(problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
+    """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that.
+
+    Where there is no time for a search besides the certificate's own, the candidates of the last one make the bound.
+    """
+    with suppress(BudgetSpent):
+        search(state, working, 0.0, budget, budget.last - budget.reserve)
+    if working.accepted is None or not working.has_all_anchors:
+        return Step(problem.lift(state.L))
+    gamma = min(state.gamma, OPTIONS.first_width)
+    try:
+        with deadline(budget.last - OPTIONS.late * budget.reserve):
+            _keep(working, state, prove(working, state.L, gamma))
+        return _certified(problem, state, gamma, budget)
+    except BudgetSpent:
+        return Step(problem.lift(state.L))
+
+
+def _keep(working: WorkingSet, state: State, bound: Bound) -> None:
+    """Keep a bound that is better than those before it; of fewer than all anchors it is an estimate."""
+    if bound.value > state.lower_bound:
+        state.lower_bound = bound.value
+        state.dual = working.dual(bound.multipliers) if working.has_all_anchors else None
+
+
+def _certified(problem: LargeMarginProblem, state: State, gamma: float, budget: Budget) -> Step:
+    """Report factors with their certificate, in the dtype of the data, in which they are returned."""
+    components = cast(FloatArray, in_dtype(problem.lift(state.L), problem.X.dtype))
+    with deadline(budget.last - OPTIONS.late * budget.reserve):
+        certificate = problem.certify(components, dual=None if state.dual is None else state.dual())
+    return Step(
+        components,
+        objective=certificate.objective,
+        lower_bound=state.lower_bound,
+        multipliers=state.dual,
+        certificate=certificate,
+        step_size=gamma,
+        n_active=certificate.n_active,
+    )
+
+
+def _step(
+    problem: LargeMarginProblem,
+    working: WorkingSet,
+    state: State,
+    bound: Bound,
+    gamma: float,
+    widen: float | None,
+    budget: Budget,
+) -> Step:
+    """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
+    if bound.multipliers.generation != working.generation:  # gone with their shards
+        bound = prove(working, state.L, gamma)
+    dual = working.dual(bound.multipliers)
+    objective, n_active = math.inf, 0
+    if widen is not None:
+        search(state, working, widen, budget)
+        value = working.value(state.L, gamma)
+        objective, n_active = value.objective, value.n_active
+    if not working.has_all_anchors:  # both are estimates
+        return Step(problem.lift(state.L), step_size=gamma)
+    return Step(
+        problem.lift(state.L),
+        objective=objective,
+        lower_bound=bound.value,
+        multipliers=dual,
+        step_size=gamma,
+        n_active=n_active,
+    )

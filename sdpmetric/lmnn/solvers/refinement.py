@@ -4,7 +4,11 @@ Near an optimum the multipliers of a first-order method violate the cone, ``I - 
 the point's objective is off: the violation in a direction goes like the square root of what is left to gain there.
 Scaling by the largest eigenvalue pays for the worst direction with the whole bound. Multipliers strictly inside
 their box are free to move, though, and there are enough of them to set the few eigenvalues near 1 to exactly 1: a
-least-squares problem in as many dimensions as the optimal face has. See ``docs/lmnn_solvers.md``.
+least-squares problem in as many dimensions as the optimal face has.
+
+With Q the eigenvectors of ``sum a_t B_t`` for eigenvalues near 1, E what these are above 1, and D the room of each
+multiplier to its bounds, the change ``c = D A y`` with ``A(y)_t = <B_t, Q y Q^T>`` and ``A* D A y = E`` is the one with
+``Q^T (sum c_t B_t) Q = E`` and the least ``sum c_t^2 / D_t``. See ``docs/lmnn_solvers.md``.
 """
 
 from __future__ import annotations
@@ -21,16 +25,25 @@ from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.solvers.working_set import Movable, Multipliers, WorkingSet
+from sdpmetric.lmnn.solvers.movable import Movable, MovableTriplets
+from sdpmetric.lmnn.solvers.working_set import HeldMultipliers, WorkingSet
 
-# Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
-FACE = 0.9
-# Where a cone is violated by more than this, multipliers run into their box before they can reach it.
-HOPELESS = 1.2
-# What may be left of violations, as a share of what the smoothing leaves of the gap.
-ENOUGH = 0.02
-# A direction belongs to the metric if its weight, relative to the largest, exceeds its dual slack by this factor.
-TO_THE_METRIC = 3.0
+
+@dataclass(frozen=True)
+class RefinementOptions:
+    """Which eigenvalues of ``sum a_t B_t`` are brought to 1, and how exactly."""
+
+    rounds: int = 3  # of multipliers that a descent proves its gap with,
+    final_rounds: int = 5  # and of those that another solver ends with
+    face: float = 0.9  # eigenvalues above this belong to the face if the metric has weight there
+    hopeless: float = 1.2  # from this eigenvalue on multipliers run into their box before they can reach the cone
+    tolerance: float = 0.02  # remaining violations, as a share of what the smoothing leaves of the gap
+    metric_share: float = 3.0  # a direction is the metric's if its relative weight exceeds its slack by this factor
+    iterations: int = 60  # of conjugate gradients,
+    residual: float = 1e-6  # down to this share of the squared residual
+
+
+OPTIONS = RefinementOptions()
 
 
 @dataclass(frozen=True)
@@ -42,41 +55,43 @@ class Bound:
     """
 
     value: float
-    multipliers: Multipliers  # a multiple of them is dual feasible
+    multipliers: HeldMultipliers  # a multiple of them is dual feasible
     smoothing_loss: float  # sum mu w [u]_+ - a u: what the width of the smoothing alone keeps the gap from closing
     eigenvalues: FloatArray
     eigenvectors: FloatArray
 
 
-def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3) -> Bound:
+def prove(working: WorkingSet, L: FloatArray, gamma: float) -> Bound:
     """Lower bound from the slopes at a factor, refined."""
-    return working.again(partial(_prove, working, L, gamma, rounds))
+    return working.with_shards(partial(_prove, working, L, gamma))
 
 
-def _prove(working: WorkingSet, L: FloatArray, gamma: float, rounds: int) -> Bound:
-    a, held = working.slopes(L, gamma)
-    eigenvalues, eigenvectors = np.linalg.eigh(a.matrix)
+def _prove(working: WorkingSet, L: FloatArray, gamma: float) -> Bound:
+    slopes, held = working.slopes(L, gamma)
+    eigenvalues, eigenvectors = np.linalg.eigh(slopes.matrix)
     squared = working.problem.push.squared
 
-    def value(totals: FloatArray, top: float) -> float:
+    def value(totals: FloatArray, largest: float) -> float:
         total, coincident, squares = totals.tolist()
-        return best_multiple_bound(total, squares if squared else None, top, working.weight, coincident=coincident)[0]
+        used_squares = squares if squared else None
+        return best_multiple_bound(total, used_squares, largest, working.weight, coincident=coincident)[0]
 
-    own = float(a.totals[0]) - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
-    smoothing_loss = 0.0 if squared else working.weight * a.loss - own
-    top = float(eigenvalues.max(initial=0.0))
-    best = Bound(value(a.totals, top), held, smoothing_loss, eigenvalues, eigenvectors)
-    if not rounds or eigenvalues.max(initial=0.0) > HOPELESS or not working.free(held):
+    sum_a = float(slopes.totals[0])
+    sum_au = sum_a - float(np.sum((L @ slopes.matrix) * L))  # sum a_t u_t
+    smoothing_loss = 0.0 if squared else working.weight * slopes.loss - sum_au
+    largest = float(eigenvalues.max(initial=0.0))
+    best = Bound(value(slopes.totals, largest), held, smoothing_loss, eigenvalues, eigenvectors)
+    if largest > OPTIONS.hopeless or not working.release(held):
         return best
-    enough = ENOUGH * smoothing_loss / max(float(a.totals[0]), 1e-300)
-    for w in refinements(working, a.matrix, L, rounds, enough):
-        refined = value(working.moved(), float(w.max()))
+    tolerance = OPTIONS.tolerance * smoothing_loss / max(sum_a, 1e-300)
+    for w in refinements(working, slopes.matrix, L, OPTIONS.rounds, tolerance):
+        refined = value(working.moved_totals(), float(w.max()))
         if refined > best.value:
-            best = Bound(refined, working.keep(), smoothing_loss, eigenvalues, eigenvectors)
+            best = Bound(refined, working.hold(), smoothing_loss, eigenvalues, eigenvectors)
     return best
 
 
-def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual, rounds: int = 5) -> Dual:
+def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> Dual:
     """Refine given multipliers, at factors (c, r, rank) near the optimum; never for the worse.
 
     Multipliers of a squared hinge, which determine the metric's hinges, stay as they are.
@@ -89,65 +104,66 @@ def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual, rounds:
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix, coincident = push.adjoint(points, dual.triplets, values), push.coincident(dual.triplets)
 
-    def bound(top: float) -> float:
-        return best_multiple_bound(
-            float(values.sum()), None, top, problem.push_weight, coincident=float(values[coincident].sum())
-        )[0]
+    def bound(largest: float) -> float:
+        at_anchors = float(values[coincident].sum())
+        return best_multiple_bound(float(values.sum()), None, largest, push.weight, coincident=at_anchors)[0]
 
-    best, chosen, T = bound(max(map(psd.largest_eigenvalue, matrix))), values.copy(), dual.triplets[inside]
-    far, near = push.point_pairs(T.anchors, T.impostors), push.point_pairs(T.anchors, T.targets)
-    movable = Movable(points, push.blocks, far, near, values[inside], ceiling[inside])
-    for w in refinements(movable, matrix, L, rounds if len(inside) else 0):
+    best, best_values, T = bound(max(map(psd.largest_eigenvalue, matrix))), values.copy(), dual.triplets[inside]
+    pairs = push.point_pairs(T.anchors, T.impostors), push.point_pairs(T.anchors, T.targets)
+    movable = MovableTriplets(points, push.blocks, *pairs, values[inside], ceiling[inside])
+    for w in refinements(movable, matrix, L, OPTIONS.final_rounds if len(inside) else 0):
         values[inside] = movable.values
         if bound(float(w.max())) > best:
-            best, chosen = bound(float(w.max())), values.copy()
-    return Dual(dual.triplets, chosen)
+            best, best_values = bound(float(w.max())), values.copy()
+    return Dual(dual.triplets, best_values)
 
 
 def refinements(
-    free: Movable | WorkingSet, matrix: FloatArray, L: FloatArray, rounds: int, enough: float = 0.0
+    movable: Movable, matrix: FloatArray, L: FloatArray, rounds: int, tolerance: float = 0.0
 ) -> Iterator[FloatArray]:
-    """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric."""
+    """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
+
+    Yields the eigenvalues of ``sum a_t B_t``, (c, rank), after each round.
+    """
     w, V = np.linalg.eigh(matrix)
     for _ in range(rounds):
-        width = int((w > FACE).sum(axis=1).max())
+        on_face = w > OPTIONS.face
+        width = int(on_face.sum(axis=1).max())
         if width == 0:
             return
         # The last eigenvectors of each metric; those that do not belong to its face are set to 0.
-        w, Q = w[:, -width:], np.where((w > FACE)[:, None, -width:], V[:, :, -width:], 0.0)
-        mass = np.sum((L @ Q) ** 2, axis=1)
-        off = np.where(w > FACE, w - 1.0, 0.0)
+        w, on_face = w[:, -width:], on_face[:, -width:]
+        Q = np.where(on_face[:, None], V[:, :, -width:], 0.0)
+        metric_weight = np.sum((L @ Q) ** 2, axis=1)
+        change = np.where(on_face, w - 1.0, 0.0)
         # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are removed. Of
         # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
-        off[(off < 0) & (mass < -TO_THE_METRIC * off * mass.max(axis=1, keepdims=True))] = 0.0
-        free.face(Q)
-        matrix = matrix + free.move(_least_change(free, off[:, :, None] * np.eye(width), enough))
+        threshold = -OPTIONS.metric_share * change * metric_weight.max(axis=1, keepdims=True)
+        change[(change < 0) & (metric_weight < threshold)] = 0.0
+        movable.set_face(Q)
+        matrix = matrix + movable.move(_least_change(movable, change[:, :, None] * np.eye(width), tolerance))
         w, V = np.linalg.eigh(matrix)
         yield w
-        if w.max() <= 1.0 + max(enough, 1e-9):
+        if w.max() <= 1.0 + max(tolerance, 1e-9):
             return
 
 
-def _least_change(free: Movable | WorkingSet, E: FloatArray, enough: float) -> FloatArray:
-    """The y whose change ``c = D A y`` of multipliers has ``Q^T (sum c_t B_t) Q = E`` and is least for ``sum c^2 / D``.
-
-    What is left of E is at most `enough`, or a thousandth.
-
-    Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds.
-    """
+def _least_change(movable: Movable, E: FloatArray, tolerance: float) -> FloatArray:
+    """The y with ``A* D A y = E`` up to a tolerance, or a thousandth, by conjugate gradients."""
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))
-    before_all = rr
-    for _ in range(60):
+    first_rr = rr
+    for _ in range(OPTIONS.iterations):
         check_deadline()
-        if rr <= max(1e-6 * before_all, enough * enough) or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
+        done = rr <= max(OPTIONS.residual * first_rr, tolerance * tolerance)
+        if done or rr == 0.0 or rr > 1e6 * first_rr:  # the last: broken down
             break
-        Hd = free.curvature(d)
+        Hd = movable.curvature(d)
         curvature = float(np.sum(d * Hd))
         if not curvature > 1e-30 * rr:  # no multiplier changes this direction
             break
         y += (rr / curvature) * d
         r -= (rr / curvature) * Hd
-        rr, before = float(np.sum(r * r)), rr
-        d = r + (rr / before) * d
+        rr, previous_rr = float(np.sum(r * r)), rr
+        d = r + (rr / previous_rr) * d
     return y
