@@ -14,6 +14,7 @@ from sdpmetric.core.status import Status
 from sdpmetric.engine import interface
 from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
+from sdpmetric.lmnn.solvers.factored import FactoredOptions
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
 
@@ -110,7 +111,7 @@ def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeyp
 
 
 def test_compilation_is_not_taken_for_the_time_of_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factored, "FEWEST", 100)
+    monkeypatch.setattr(factored, "OPTIONS", FactoredOptions(fewest_anchors=100))
     problem, clock = separated(1600, 5.0), Clock(monkeypatch)
     clock.let_take(sm.LMNNProblem, "candidates", 3.0, 0.1)
     assert sm.solve(problem, solver="factored", tol=1e-3, max_time=18).status is Status.OPTIMAL

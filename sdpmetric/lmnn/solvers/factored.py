@@ -1,8 +1,8 @@
 """The certified factored solver: L-BFGS on a smoothed hinge in the factor of the metric, with a proof.
 
-In whitened coordinates LMNN minimizes ``trace(M) + mu sum_t w_t [u_t]_+`` with ``u_t = 1 - <B_t, M>``. A *level* descends
-in the factor L, ``M = L^T L``, on hinges that are quadratic over a width gamma. Its slopes ``a_t = mu w_t min(1, u_t /
-gamma)`` are the multipliers of a lower bound, and the gap that remains has two parts:
+In whitened coordinates LMNN minimizes ``trace(M) + mu sum_t w_t [u_t]_+`` with ``u_t = 1 - <B_t, M>``. A *level*
+descends in the factor L, ``M = L^T L``, on hinges that are quadratic over a width gamma. Its slopes ``a_t = mu w_t
+min(1, u_t / gamma)`` are the multipliers of a lower bound, and the gap that remains has two parts:
 
 * that of the smoothing, ``sum_t mu w_t [u_t]_+ - a_t u_t``, which descending further at this width cannot close,
 * that of the descent, which is the rest.
@@ -99,9 +99,7 @@ class State:
     dual: Callable[[], Dual] | None = None  # lists the multipliers behind it
 
 
-@solver(
-    LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius
-)
+@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,
@@ -369,8 +367,8 @@ def descend(
         if iterations % OPTIONS.look_every == 0 and rule(state.L, float(intermediate_result.fun)) is not None:
             raise StopIteration
 
-    options = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxcor": OPTIONS.memory}
-    options |= {"gtol": 0.0, "maxls": 60, "ftol": OPTIONS.rounding[working.dtype]}
+    counts = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxcor": OPTIONS.memory, "maxls": 60}
+    options = {**counts, "gtol": 0.0, "ftol": OPTIONS.rounding[working.dtype]}
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
     longest = sigma.max(axis=1, keepdims=True)

@@ -17,11 +17,13 @@ from sdpmetric.core.status import Status
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.solvers import factored
-from sdpmetric.lmnn.solvers.factored import Slow, State, descend
+from sdpmetric.lmnn.solvers.factored import SlowDecrease, State, descend
 from sdpmetric.lmnn.solvers.working_set import WorkingSet
 
-# Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
-WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
+# Smoothing widths, in margins, of a metric of bounded rank.
+WIDTHS = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001)
+# How often each is tried with more candidates.
+ATTEMPTS = 4
 
 
 @solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True, when=lambda problem: not problem.frobenius)
@@ -90,7 +92,7 @@ def multipliers_of(solution: Solution) -> Callable[[], Multipliers] | None:
 
 def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
     """LMNN-S, then LMNN-R at ever smaller smoothing widths."""
-    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    working = WorkingSet(problem)
     whitened = problem.whitened(np.asarray(full.components, dtype=np.float64))[0]
     state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
 
@@ -112,13 +114,13 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_comp
 
     yield step(math.nan)
     for gamma in WIDTHS if state.L.size else ():
-        before, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
-        for _ in range(TRIES):
-            descend(state, working, gamma, budget, Slow(1e-6))
-            row = step(gamma)
+        start, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
+        for _ in range(ATTEMPTS):
+            descend(state, working, gamma, budget, SlowDecrease(1e-6))
+            searched_step = step(gamma)
             if working.value(state.L, gamma).smoothed < value:
-                yield row
+                yield searched_step
                 break
             # The step went beyond the candidates of its search: once more, with those that it met and a wider margin.
-            state.L, widen = before, 2.0 * widen
+            state.L, widen = start, 2.0 * widen
             search(widen)

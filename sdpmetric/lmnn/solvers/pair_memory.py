@@ -35,7 +35,7 @@ class PairMemory:
         self._searches: list[LongArray] = []
         self._rng = np.random.default_rng(0)
 
-    def keys(self, anchors: IndexArray | LongArray, impostors: IndexArray) -> LongArray:
+    def keys(self, anchors: IndexArray | LongArray, impostors: IndexArray | LongArray) -> LongArray:
         return anchors.astype(np.int64) * len(self._groups) + impostors
 
     def add(self, keys: LongArray, max_pairs: int | None = None) -> None:
