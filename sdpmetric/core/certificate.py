@@ -209,6 +209,8 @@ class Certificate(ABC):
         return cast(Callable[..., Certificate], kind)(**given)
 
 
+# Why a lower bound is trivial where time was short.
+LATE = "time was over before a bound above 0 was found"
 # Of numbers that a file or a pickle says.
 AS_SAVED = "as saved, not verified"
 

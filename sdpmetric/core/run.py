@@ -41,12 +41,12 @@ class Budget:
         self.max_time = math.inf if max_time is None else float(max_time)
         self.max_iter = math.inf if max_iter is None else int(max_iter)
         self.spent, self.reserve = 0, 0.0
-        self._began = time.perf_counter()
+        self.began = time.perf_counter()
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self._began
+        return time.perf_counter() - self.began
 
     @property
     def remaining(self) -> float:
@@ -56,12 +56,12 @@ class Budget:
     @property
     def ends(self) -> float:
         """When the steps have to end, on the clock of ``time.perf_counter``; possibly infinity."""
-        return self._began + min(self.max_time, max(self.last - self._began - self.reserve, 0.0))
+        return self.began + min(self.max_time, max(self.last - self.began - self.reserve, 0.0))
 
     @property
     def last(self) -> float:
         """When the certificate has to be there, on the same clock; the rest is for that of the zero metric."""
-        return self._began + 1.1 * self.max_time + 0.5
+        return self.began + 1.1 * self.max_time + 0.5
 
     def spend(self, iterations: int = 1) -> None:
         """Count iterations."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,11 +32,15 @@ from sdpmetric.core.run import (
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.engine import Engine, resolve
-from sdpmetric.engine.interface import deadline, using
+from sdpmetric.engine import Engine, resolve, threads
+from sdpmetric.engine.interface import BudgetSpent, deadline, hurried, using
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+# Of the time of `verify` that the certificate of the point may take; the rest is for the lower bound.
+SHARE = 0.5
 
 
 def solve(
@@ -244,6 +250,7 @@ def certify(
     *,
     metric: ArrayLike | None = None,
     dual: Multipliers | None = None,
+    max_time: float | None = None,
 ) -> Certificate:
     """Certify any metric, from any package, in one pass over the data.
 
@@ -259,6 +266,9 @@ def certify(
         that of a PSD matrix within `primal_residual` of it, relatively and up to rounding, if it is not.
     dual : Dual or (p,) array, optional
         Multipliers to prove the lower bound with, of triplets or of the problem's constraints.
+    max_time : float, optional
+        Limit in seconds; default: no limit. Where it is short the lower bound is trivial, and, where even the
+        objective takes longer, the objective infinite.
 
     Raises
     ------
@@ -269,7 +279,29 @@ def certify(
     """
     check_problem("certify", problem)
     problem.check_given(components, metric)
-    return problem.certify(components, metric=metric, dual=dual)
+    return _certificate_in_time(problem, components, metric, dual, Budget(max_time))
+
+
+def _certificate_in_time(
+    problem: Problem,
+    components: ArrayLike | None,
+    metric: ArrayLike | None,
+    dual: Multipliers | None,
+    budget: Budget,
+    share: float = 1.0,
+) -> Certificate:
+    """The certificate of a point; without a bound where that takes more than a share of the time, or of nothing."""
+    if budget.max_time == math.inf:
+        return problem.certify(components, metric=metric, dual=dual)
+    certify = partial(problem.certify, components, metric=metric)
+    with threads.one_pool(), contextlib.suppress(BudgetSpent):
+        with contextlib.suppress(BudgetSpent), deadline(budget.began + share * budget.max_time, budget.last):
+            return certify(dual=dual)
+        with hurried(), deadline(budget.last, budget.last):
+            return certify()
+    name = type(problem).__name__
+    weakness = "time was over before the objective was known"
+    return DualityCertificate(objective=math.inf, lower_bound=-math.inf, program=name, weakness=weakness)
 
 
 def verify(
@@ -301,7 +333,7 @@ def verify(
         Relative gap between the optimum and the lower bound; a weaker bound is enough if it proves the given metric to
         be this near.
     max_time : float, optional
-        Seconds for the lower bound.
+        Limit in seconds; default: no limit. Half of it is for the certificate of the metric itself, see `certify`.
     verbose : bool, default False
 
     Returns
@@ -326,9 +358,13 @@ def verify(
             raise ValueError("pass exactly one of components=, metric= and estimator=.")
         components = linear_map(estimator, problem.X)
     L, primal_residual = problem.check_given(components, metric)
-    scale = problem.best_scale(L) if rescale else 1.0
-    given = None if metric is None else scale**2 * np.asarray(metric, dtype=np.float64)
-    certificate = problem.certify(scale * L if given is None else None, metric=given)
+    scale = 1.0
+    if rescale:
+        with contextlib.suppress(BudgetSpent), deadline(budget.began + SHARE * budget.max_time, budget.last):
+            scale = problem.best_scale(L)
+    multiple = None if metric is None else scale**2 * np.asarray(metric, dtype=np.float64)
+    factor = scale * L if multiple is None else None
+    certificate = _certificate_in_time(problem, factor, multiple, None, budget, SHARE)
     if not isinstance(certificate, DualityCertificate | InfeasibilityCertificate):
         raise unsupported("verify", problem, "nothing proves a lower bound; use certify, which says what is known")
     certificate = replace(certificate, primal_residual=max(primal_residual, certificate.primal_residual))
@@ -340,8 +376,8 @@ def verify(
     def enough(row: TraceRow) -> bool:
         return replace(certificate, lower_bound=row.lower_bound).proves_optimal(tol)
 
-    left = None if max_time is None else max(budget.remaining, 1e-3)
-    proven = solve(problem, tol=tol, max_time=left, verbose=verbose, callback=enough).certificate
+    remaining = None if max_time is None else max(budget.remaining, 1e-3)
+    proven = solve(problem, tol=tol, max_time=remaining, verbose=verbose, callback=enough).certificate
     if isinstance(certificate, DualityCertificate) and isinstance(proven, DualityCertificate):
         if proven.lower_bound > certificate.lower_bound:
             certificate = replace(certificate, lower_bound=proven.lower_bound)

@@ -25,6 +25,10 @@ _LAST: ContextVar[float] = ContextVar("last", default=math.inf)
 _HURRIED: ContextVar[bool] = ContextVar("hurried", default=False)
 
 
+# Multiplications that LAPACK does in a second on one thread of a fast machine, about.
+FACTORIZATION_RATE = 2.5e10
+
+
 class BudgetSpent(Exception):
     """Time or iterations ran out during a step."""
 
@@ -43,6 +47,12 @@ def deadline(at: float, last: float | None = None) -> Iterator[None]:
 def check_deadline() -> None:
     """Raise `BudgetSpent` after the deadline."""
     if time.perf_counter() > _DEADLINE.get():
+        raise BudgetSpent
+
+
+def check_time_for(multiplications: float) -> None:
+    """Raise `BudgetSpent` where the deadline comes before a factorization of so many multiplications ends."""
+    if multiplications > FACTORIZATION_RATE * remaining():
         raise BudgetSpent
 
 

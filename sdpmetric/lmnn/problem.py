@@ -19,7 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import neighbors, validation
-from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, check_triplet_multipliers
+from sdpmetric.core.certificate import (
+    LATE,
+    Certificate,
+    Dual,
+    DualityCertificate,
+    Multipliers,
+    check_triplet_multipliers,
+)
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import Problem, StrongConvexity
@@ -330,6 +337,8 @@ class LargeMarginProblem(Problem):
         metrics = [None] * len(factors) if metric is None else self.stack(metric)
         images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
         push, cones, quadratic = self.push, self.cones, self.cones[0].quadratic
+        if late := dual is None and is_late():
+            dual = Dual(Triplets.join(), np.zeros(0))
         sums = self._push_sums(images, slopes=dual is None)
         if dual is None:
             best = sums.best(push, cones)
@@ -352,7 +361,7 @@ class LargeMarginProblem(Problem):
             program=self.title,
             rigor="float",
             resolution=RESOLUTION * push.weight * push.source.smallest_weight if has_no_push else 0.0,
-            weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
+            weakness=LATE if late else next((cone.weakness for cone in cones if cone.weakness is not None), None),
             info={
                 "dual_residual": max(0.0, best.ratio - 1.0, violation),
                 "complementarity": abs(cost + 2.0 * penalty - multiple * margins) / max(1.0, objective),
@@ -370,7 +379,7 @@ class LargeMarginProblem(Problem):
             n_active=source.size,
             program=self.title,
             rigor="float",
-            weakness="time was over before a bound above 0 was found",
+            weakness=LATE,
         )
 
     def _push_sums(self, images: Sequence[Images], *, slopes: bool) -> PushSums:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
+from sdpmetric.core.certificate import LATE, Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
@@ -418,7 +418,7 @@ class MetricProblem(Problem):
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
         if dual is None and is_late() and all(term.nonnegative for term in self.terms):
             nothing = [np.zeros(loss.size) for loss in self.total.losses]
-            return Proven(0.0, nothing, weakness="time was over before a bound above 0 was found")
+            return Proven(0.0, nothing, weakness=LATE)
         if dual is not None:
             tries = iter([self.read_dual(dual)])
         else:

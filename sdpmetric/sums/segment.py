@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.rigorous import Form, Images, sum_below
 from sdpmetric.sums.slack import ByLoss, Slack
 from sdpmetric.sums.terms.base import Regularizer
@@ -130,6 +131,7 @@ def best_multiple(value: Callable[[float], float], furthest: float) -> float:
     values: dict[float, float] = {}
 
     def f(t: float) -> float:
+        check_deadline()
         if t not in values:
             values[t] = max(value(t), SEARCH.lowest_value)
         return values[t]

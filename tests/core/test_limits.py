@@ -150,3 +150,28 @@ def test_a_kernel_is_solved_within_a_cap_on_candidates(monkeypatch: pytest.Monke
     problem = sm.KernelLMNNProblem.from_labels(X, y, kernel="rbf")
     for solver in ("factored", "conic"):
         assert sm.solve(problem, solver=solver, tol=1e-2).certificate.proves_optimal(1e-2)
+
+
+FOREIGN_UNIT = 1e-3 * np.eye(20)  # components under which nearly every hinge of `separated` is active
+
+
+@pytest.mark.parametrize("verb", [sm.certify, sm.verify])
+def test_certificates_of_metrics_in_another_unit_hold_their_limit(verb) -> None:
+    verb(separated(200), FOREIGN_UNIT)  # compiles
+    problem, limit = separated(2000, deviation=5.0), 0.2
+    began = time.process_time()
+    certificate = verb(problem, FOREIGN_UNIT, max_time=limit)
+    assert time.process_time() - began < 1.2 * limit + 1.0  # 3 s without a limit
+    known = certificate.objective < np.inf  # which it is on an idle machine
+    assert not known or certificate.objective == pytest.approx(problem.objective(FOREIGN_UNIT), rel=1e-9)
+    assert certificate.lower_bound <= certificate.objective
+
+
+def test_a_certificate_without_time_for_the_objective_says_that_nothing_is_known(monkeypatch) -> None:
+    def late(self, *given, **options):
+        raise interface.BudgetSpent
+
+    monkeypatch.setattr(sm.LMNNProblem, "certify", late)
+    certificate = sm.certify(separated(50), FOREIGN_UNIT, max_time=0.1)
+    assert (certificate.objective, certificate.lower_bound) == (np.inf, -np.inf)
+    assert "time was over" in certificate.weakness
