@@ -17,7 +17,7 @@ from sdpmetric.engine.interface import Here, ShardLost, parts_of
 class Unreliable(Here):
     engine: object = None
 
-    def call_each(self, method, *args, **kwargs):
+    def each(self, method, *args, **kwargs):
         self.engine.calls += 1
         if self.engine.calls in self.engine.fails_at:
             raise ShardLost("a test")
