@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,30 +15,14 @@ from sdpmetric.core.certificate import digits, reservation
 from sdpmetric.core.run import Budget
 from sdpmetric.engine.interface import deadline
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.rigorous import Rigor, sum_above, sum_below
+from sdpmetric.linalg.rigorous import Rigor
 from sdpmetric.programs.canonical import Solver
-from sdpmetric.programs.compilation import Canonical, check
+from sdpmetric.programs.compilation import Canonical, check, with_values
 from sdpmetric.programs.definite import OverSizeError
 from sdpmetric.programs.evidence import Evidence
 from sdpmetric.programs.search import Search
 
 ASSUMED = "no variable of the cone program is larger than {radius:g} in absolute value at an optimal point"
-
-
-class ByConstraint(Mapping["cp.Constraint", "FloatArray | list[FloatArray]"]):
-    """Arrays by constraint of a program; those of equal constraints are apart."""
-
-    def __init__(self, constraints: list[cp.Constraint], values: dict[int, FloatArray | list[FloatArray]]) -> None:
-        self._constraints, self._values = [c for c in constraints if c.id in values], values
-
-    def __getitem__(self, constraint: cp.Constraint) -> FloatArray | list[FloatArray]:
-        return self._values[constraint.id]
-
-    def __iter__(self) -> Iterator[cp.Constraint]:
-        return iter(self._constraints)
-
-    def __len__(self) -> int:
-        return len(self._constraints)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +60,7 @@ class ProgramBound:
     point: dict[str, FloatArray] | None
     maximization: bool
     direction: dict[str, FloatArray] | None = None
-    multipliers: ByConstraint | None = field(default=None, repr=False)
+    multipliers: Mapping[cp.Constraint, FloatArray | list[FloatArray]] | None = field(default=None, repr=False)
     margin: float | None = None
     reason: str = ""
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
@@ -95,16 +79,11 @@ class ProgramBound:
         """
         if self.values is None:
             raise ValueError("no point is proven to be feasible.")
-        before = [(v, v.value) for v in expression.variables()]
-        try:
-            for v, _ in before:
-                v.save_value(self.values[v.id])
+        variables = expression.variables()
+        if not all(v.id in self.values for v in variables):
+            raise ValueError("expression has variables that the program does not have.")
+        with with_values(variables, [self.values[v.id] for v in variables]):
             return np.asarray(expression.value)
-        except KeyError:
-            raise ValueError("expression has variables that the program does not have.") from None
-        finally:
-            for v, value in before:
-                v.save_value(value)
 
     def save_proof(self, path: str | Path, data: str | Path) -> None:
         """Write what is proven as files that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
@@ -133,8 +112,8 @@ class ProgramBound:
         >>> found.save_proof("proof.npz", "program.npz")  # doctest: +SKIP
         """
         unbounded = self.lower_bound == self.upper_bound == (math.inf if self.maximization else -math.inf)
-        nothing = self.lower_bound == -math.inf and self.upper_bound == math.inf
-        if self.evidence is None or self.rigor == "assumption" or unbounded or nothing:
+        empty = self.lower_bound == -math.inf and self.upper_bound == math.inf
+        if self.evidence is None or self.rigor == "assumption" or unbounded or empty:
             raise ValueError("nothing finite is proven without an assumption; there is no proof to write.")
         self.evidence.write(path, data)
 
@@ -145,27 +124,27 @@ class ProgramBound:
         return width / max(1.0, abs(self.lower_bound), abs(self.upper_bound)) if math.isfinite(width) else math.inf
 
     def __str__(self) -> str:
-        what = "maximum" if self.maximization else "minimum"
         low, high = digits(self.lower_bound, self.upper_bound)
-        of = " of the compiled cone program" if self.rigor == "compiled" else ""
-        why = f" ({self.reason})" if self.reason and self.rigor != "compiled" else ""
-        if self.lower_bound == self.upper_bound and math.isinf(self.lower_bound):
-            infeasible = (self.lower_bound < 0.0) == self.maximization
-            about = "The compiled cone program" if of else "The program"
-            found = f"{about} is proven to be infeasible" if infeasible else f"The {what}{of} is proven to be unbounded"
+        compiled = " of the compiled cone program" if self.rigor == "compiled" else ""
+        name = ("maximum" if self.maximization else "minimum") + compiled
+        why = f" ({self.reason})" if self.reason and not compiled else ""
+        finite = math.isfinite(self.lower_bound), math.isfinite(self.upper_bound)
+        if all(finite):
+            claim = f"The {name} is between {low} and {high}, a relative width of {self.relative_width:.1e}"
+        elif any(finite):
+            one = f"at least {low}" if finite[0] else f"at most {high}"
+            claim = f"The {name} is {one}; nothing is proven about the other side{why}"
+        elif self.lower_bound < self.upper_bound:
+            return f"Nothing is proven about the {name}{why}."
+        elif (self.lower_bound < 0.0) == self.maximization:
+            claim = f"The {'compiled cone ' if compiled else ''}program is proven to be infeasible"
             if self.margin is not None:
-                found += f", also if right-hand sides change by less than {digits(self.margin, math.inf)[0]}"
-        elif math.isfinite(self.lower_bound) and math.isfinite(self.upper_bound):
-            found = f"The {what}{of} is between {low} and {high}, a relative width of {self.relative_width:.1e}"
-        elif math.isfinite(self.lower_bound):
-            found = f"The {what}{of} is at least {low}; nothing is proven about the other side{why}"
-        elif math.isfinite(self.upper_bound):
-            found = f"The {what}{of} is at most {high}; nothing is proven about the other side{why}"
+                claim += f", also if right-hand sides change by less than {digits(self.margin, math.inf)[0]}"
         else:
-            return f"Nothing is proven about the {what}{why}."
-        if self.rigor == "compiled":
-            return f"{found}; {self.reason} (rigor: compiled)."
-        return found + (reservation(self.rigor, self.assumption) or ", all rounding included") + "."
+            claim = f"The {name} is proven to be unbounded"
+        if compiled:
+            return f"{claim}; {self.reason} (rigor: compiled)."
+        return claim + (reservation(self.rigor, self.assumption) or ", all rounding included") + "."
 
 
 def bound(
@@ -173,6 +152,7 @@ def bound(
     solver: str | None = None,
     radius: float | None = None,
     *,
+    side: str | None = None,
     max_time: float | None = None,
     verbose: bool = False,
     **options: object,
@@ -195,6 +175,8 @@ def bound(
         What you know the variables to be at most in absolute value at an optimal point, those that CVXPY introduces
         included, in the units of the program. It is used only where no bound is proven without, and named in
         `assumption`.
+    side : {"lower", "upper"}, optional
+        The only end that is wanted; the search stops once it is finite. Default: both, narrow.
     max_time : float, optional
         Seconds after which the solver stops and no other solve is begun; compilation and the proof of what was found
         are not interrupted. Default: no limit. An end of which nothing is proven by then is infinite.
@@ -234,19 +216,16 @@ def bound(
         validation.check_positive("radius", radius)
     budget = Budget(max_time)
     with deadline(budget.ends):
-        return _proven(problem, Solver(name, options, verbose), radius)
+        return _proven(problem, Solver(name, options, verbose), radius, side)
 
 
-def _proven(problem: cp.Problem, solver: Solver, radius: float | None) -> ProgramBound:
+def _proven(problem: cp.Problem, solver: Solver, radius: float | None, side: str | None) -> ProgramBound:
     check(problem)
-    if sum(v.size for v in problem.variables()):
-        canonical = Canonical.of(problem)
-    else:
-        one = cp.Variable()
-        canonical = replace(
-            Canonical.of(cp.Problem(problem.objective, [*problem.constraints, one == 0])), problem=problem
-        )
-    search = Search(canonical.program, solver, canonical.reservation is None)
+    canonical = Canonical.of(problem)
+    sides = ("lower", "upper") if side is None else (side,)
+    if side is not None and canonical.sign < 0:
+        sides = ("upper" if side == "lower" else "lower",)
+    search = Search(canonical.program, solver, canonical.reservation is None, sides)
     try:
         assumed = search.run(radius)
     except OverSizeError:
@@ -260,47 +239,39 @@ def _proven(problem: cp.Problem, solver: Solver, radius: float | None) -> Progra
 
 def _stated(canonical: Canonical, search: Search, assumption: str | None) -> ProgramBound:
     """What a search found, in the user's terms."""
-    ends = [_total(value, canonical, up=k == 1) for k, value in enumerate((search.lower, search.upper))]
-    if canonical.sign < 0:
-        ends = [-ends[1], -ends[0]]
+    program, maximization = canonical.program, canonical.sign < 0
+    lower, upper = (canonical.total(v, up=k == 1) for k, v in enumerate((search.lower, search.upper)))
+    if maximization:
+        lower, upper = -upper, -lower
     rigor: Rigor = "assumption" if assumption else "float" if canonical.reservation is None else "compiled"
-    sides = [
-        search.reasons.get(side, "")
-        for side, end in (("lower", search.lower), ("upper", search.upper))
-        if math.isinf(end)
-    ]
-    lacking = [] if math.inf in (search.lower, -search.upper) else [words for words in sides if words]
-    if lacking and search.status:
-        lacking.append(f"the solver's status was {search.status}")
-    reason = "; ".join(([canonical.reservation or ""] if rigor == "compiled" else []) + lacking)
-    values = None if search.point is None else canonical.values(search.point)
-    direction = None if search.direction is None else canonical.values(search.direction)
-    multipliers = None
-    if search.multipliers is not None:
-        constraints = canonical.problem.constraints
-        multipliers = ByConstraint(constraints, _dual_values(constraints, canonical.multipliers(search.multipliers)))
+    reasons = [canonical.reservation or ""] if rigor == "compiled" else []
+    if math.inf not in (search.lower, -search.upper):
+        unproven = [name for name in search.sides if math.isinf(getattr(search, name)) and search.reasons.get(name)]
+        reasons += [search.reasons[name] for name in unproven]
+        reasons += [f"the solver's status was {search.status}"] if unproven and search.status else []
+    values, direction = (v if v is None else canonical.values(v) for v in (search.point, search.direction))
     evidence = Evidence(
-        replace(canonical.program, proofs={}),
+        replace(program, proofs={}),
         search.point,
         search.multipliers,
         search.slope,
-        (ends[1], ends[0]),
+        (upper, lower),
         search.lower == math.inf,
         canonical.sign,
         canonical.offset,
         ", ".join(f"{v.name()} {v.shape}" for v in canonical.problem.variables()),
     )
     return ProgramBound(
-        ends[0],
-        ends[1],
+        lower,
+        upper,
         rigor,
         assumption,
         _by_name(canonical.problem, values),
-        canonical.sign < 0,
+        maximization,
         _by_name(canonical.problem, direction),
-        multipliers,
+        None if search.multipliers is None else canonical.multipliers(search.multipliers),
         search.margin,
-        reason,
+        "; ".join(reasons),
         evidence,
         values,
     )
@@ -317,27 +288,3 @@ def _by_name(problem: cp.Problem, values: dict[int, FloatArray] | None) -> dict[
             name, count = f"{v.name()} ({count})", count + 1
         named[name] = values[v.id]
     return named
-
-
-def _dual_values(
-    constraints: list[cp.Constraint], multipliers: dict[int, FloatArray]
-) -> dict[int, FloatArray | list[FloatArray]]:
-    """Multipliers in the shapes of CVXPY's ``dual_value``; the constraints keep theirs."""
-    found = {}
-    for constraint in constraints:
-        if constraint.id in multipliers:
-            before = [v.value for v in constraint.dual_variables]
-            constraint.save_dual_value(multipliers[constraint.id])
-            found[constraint.id] = constraint.dual_value
-            for v, value in zip(constraint.dual_variables, before, strict=True):
-                v.save_value(value)
-    return found
-
-
-def _total(value: float, canonical: Canonical, *, up: bool) -> float:
-    """An objective with its constant, rounded outward."""
-    if not math.isfinite(value):
-        return value
-    off = canonical.offset_off if up else -canonical.offset_off
-    total = np.array([value, canonical.offset, off])
-    return sum_above(total) if up else sum_below(total)

@@ -6,8 +6,9 @@ of reductions below ends before that.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.linalg.rigorous.coefficients import Coefficients, UnknownError
 from sdpmetric.programs.canonical import ConeProgram, Cones, Data
 from sdpmetric.programs.written import Reading, reservation
@@ -24,6 +26,7 @@ from sdpmetric.programs.written import Reading, reservation
 if TYPE_CHECKING:
     from cvxpy.reductions.chain import Chain
     from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
+    from cvxpy.reductions.solution import Solution
 
 # The classes of constraints whose meaning is known, and of the cones to which they are reduced.
 CONSTRAINTS = {"Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D", "PowConeND"}
@@ -36,7 +39,7 @@ class Canonical:
 
     Attributes
     ----------
-    offset, offset_off : float
+    offset, offset_radius : float
         The constant of the objective, and how far it is from the one that was written.
     sign : int
         -1 where the problem is a maximization; the program minimizes.
@@ -46,7 +49,7 @@ class Canonical:
 
     program: ConeProgram
     offset: float
-    offset_off: float
+    offset_radius: float
     sign: int
     reservation: str | None
     problem: cp.Problem
@@ -70,21 +73,24 @@ class Canonical:
         from cvxpy.reductions.eval_params import EvalParams
         from cvxpy.reductions.flip_objective import FlipObjective
 
+        if not sum(v.size for v in problem.variables()):
+            extra = cp.Problem(problem.objective, [*problem.constraints, cp.Variable() == 0])
+            return replace(cls.of(extra), problem=problem)
         why = reservation(problem)
         maximize = isinstance(problem.objective, cp.Maximize)
-        first = [EvalParams()] if problem.parameters() else []
-        if complex2real.accepts(problem):
-            first.append(complex2real.Complex2Real())
-        if maximize:
-            first.append(FlipObjective())
+        reductions = [EvalParams()] if problem.parameters() else []
+        reductions += [complex2real.Complex2Real()] if complex2real.accepts(problem) else []
+        reductions += [FlipObjective()] if maximize else []
         nonlinear = ExactCone2Cone(target_cones={NonPos, PowConeND})
-        before = [*first, Dcp2Cone(quad_obj=True), CvxAttr2Constr(reduce_bounds=True), nonlinear, EliminateZeroSized()]
-        chain = Chain(reductions=[*before, ConeMatrixStuffing(quad_obj=True)])
-        with _without_values(problem):
-            reduced, inverse = Chain(reductions=before).apply(problem)
-            _known(reduced, {"PowConeND"})
-            stuffed, last = chain.reductions[-1].apply(reduced)
-        _accounted(reduced, stuffed)
+        reductions += [Dcp2Cone(quad_obj=True), CvxAttr2Constr(reduce_bounds=True), nonlinear, EliminateZeroSized()]
+        chain = Chain(reductions=[*reductions, ConeMatrixStuffing(quad_obj=True)])
+        variables = problem.variables()
+        with with_values(variables, [None] * len(variables)), warnings.catch_warnings():  # as before a solve
+            warnings.simplefilter("ignore")
+            reduced, inverse = Chain(reductions=reductions).apply(problem)
+            _check_classes(reduced, {"PowConeND"})
+            stuffed, stuffing = chain.reductions[-1].apply(reduced)
+        _account(reduced, stuffed)
         P, c, offset, A, b = stuffed.apply_parameters(quad_obj=True)
         triangle = sp.triu(P).tocsr()
         P = (triangle + sp.triu(P, 1).T).tocsr()
@@ -92,50 +98,63 @@ class Canonical:
         raw = sp.hstack([-sp.csr_array(A), np.asarray(b, dtype=np.float64)[:, None]], format="csr")
         c, offset = np.asarray(c, dtype=np.float64).ravel(), float(np.ravel(offset)[0])
         program = ConeProgram(P, c, *_split(order @ raw), cones)
-        off, offset_off = None, 0.0
+        offset_radius = 0.0
         try:
-            off, offset_off = _radii(program, offset, reduced, stuffed, order)
+            uncertainty, offset_radius = _radii(program, offset, reduced, stuffed, order)
         except UnknownError as error:
             why = why or str(error)
-            off = Data(sp.csr_array(P.shape), 0.0 * c, *_split(_rounding(order, raw)))
-        program, order = _finite(replace(program, uncertainty=off), order)
+            sums = (Coefficients.exact(order) @ Coefficients.exact(raw)).apart(order @ raw)
+            uncertainty = Data(sp.csr_array(P.shape), 0.0 * c, *_split(sums))
+        program, order = _finite(replace(program, uncertainty=uncertainty), order)
         if not any(np.any(M.data if sp.issparse(M) else M) for M in program.radii):
             program = replace(program, uncertainty=None)
         sign = -1 if maximize else 1
-        return cls(program, offset, offset_off, sign, why, problem, chain, stuffed, [*inverse, last], order)
+        return cls(program, offset, offset_radius, sign, why, problem, chain, stuffed, [*inverse, stuffing], order)
+
+    def total(self, value: float, *, up: bool) -> float:
+        """An objective with its constant, rounded outward."""
+        terms = np.array([value, self.offset, self.offset_radius if up else -self.offset_radius])
+        return value if not math.isfinite(value) else sum_above(terms) if up else sum_below(terms)
 
     def values(self, x: FloatArray) -> dict[int, FloatArray]:
         """The problem's variables by id at a point of the program."""
-        return self._inverted(x, np.zeros(self.order.shape[0]))[0]
+        primal = self._inverted(x, np.zeros(self.order.shape[0])).primal_vars
+        return {v.id: np.asarray(primal[v.id]) for v in self.problem.variables()}
 
-    def multipliers(self, z: FloatArray) -> dict[int, FloatArray]:
-        """Multipliers of the program as CVXPY's dual values of the problem's constraints, by id."""
-        return self._inverted(np.zeros(len(self.program.c)), z)[1]
+    def multipliers(self, z: FloatArray) -> dict[cp.Constraint, FloatArray | list[FloatArray]]:
+        """Multipliers of the program as CVXPY's dual values of the problem's constraints, which keep theirs."""
+        dual = self._inverted(np.zeros(len(self.program.c)), z).dual_vars
+        multipliers: dict[cp.Constraint, FloatArray | list[FloatArray]] = {}
+        for constraint in self.problem.constraints:
+            if dual.get(constraint.id) is not None:
+                with with_values(constraint.dual_variables):
+                    constraint.save_dual_value(dual[constraint.id])
+                    multipliers[constraint] = constraint.dual_value
+        return multipliers
 
-    def _inverted(self, x: FloatArray, z: FloatArray) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:
+    def _inverted(self, x: FloatArray, z: FloatArray) -> Solution:
         from cvxpy.reductions.solution import Solution
 
-        duals, first, rows = {}, 0, self.order.T @ z
+        dual, first, rows = {}, 0, self.order.T @ z
         for constraint in self.stuffed.constraints:
             size = sum(arg.size for arg in constraint.args)
-            duals[constraint.id] = _as_dual(constraint, rows[first : first + size])
+            dual[constraint.id] = _as_dual(constraint, rows[first : first + size])
             first += size
-        parts = {
-            key: np.reshape(x[first : first + self.stuffed.id_to_var[key].size], self.stuffed.id_to_var[key].shape, "F")
+        variables = self.stuffed.id_to_var
+        primal = {
+            key: np.reshape(x[first : first + variables[key].size], variables[key].shape, "F")
             for key, first in self.stuffed.var_id_to_col.items()
         }
-        solution = Solution(cp.OPTIMAL, 0.0, parts, duals, {})
-        for reduction, known in reversed(list(zip(self.chain.reductions[:-1], self.inverse[:-1], strict=True))):
-            solution = reduction.invert(solution, known)
-        points = {v.id: np.asarray(solution.primal_vars[v.id]) for v in self.problem.variables()}
-        return points, {key: value for key, value in solution.dual_vars.items() if value is not None}
+        solution = Solution(cp.OPTIMAL, 0.0, primal, dual, {})
+        for reduction, data in reversed(list(zip(self.chain.reductions[:-1], self.inverse[:-1], strict=True))):
+            solution = reduction.invert(solution, data)
+        return solution
 
 
 def _as_dual(constraint: cp.Constraint, v: FloatArray) -> FloatArray:
     """Entries of a constraint's arguments in the order in which CVXPY's solvers give its multipliers."""
-    name, sizes = type(constraint).__name__, [arg.size for arg in constraint.args]
+    name, heads = type(constraint).__name__, constraint.args[0].size
     if name == "SOC":
-        heads = sizes[0]
         return np.column_stack([v[:heads], v[heads:].reshape(heads, -1)]).ravel()
     if name == "ExpCone":
         return v.reshape(3, -1).T.ravel()
@@ -158,7 +177,7 @@ def check(problem: cp.Problem) -> None:
             f"the program has integer or boolean variables ({', '.join(whole)}), which duality of cones does not "
             "bound; relax them, and the bound holds for the program with integers as well."
         )
-    _known(problem, set())
+    _check_classes(problem, set())
     if not problem.is_dcp():
         raise ValueError(
             "the program is not convex by CVXPY's rules (problem.is_dcp() is False), and duality proves nothing about "
@@ -166,18 +185,19 @@ def check(problem: cp.Problem) -> None:
         )
 
 
-def _known(problem: cp.Problem, without: set[str]) -> None:
+def _check_classes(problem: cp.Problem, reduced: set[str]) -> None:
     """Raise an error for constraints of other classes, subclasses included, of which compilation may lose a part."""
     for constraint in problem.constraints:
         kind = type(constraint)
-        if kind.__name__ not in CONSTRAINTS - without or not kind.__module__.startswith("cvxpy.constraints."):
+        if kind.__name__ not in CONSTRAINTS - reduced or not kind.__module__.startswith("cvxpy.constraints."):
             raise ValueError(
                 f"the program has a constraint of the class {kind.__name__}, of which nothing can be proven; state it "
                 f"by {', '.join(sorted(CONSTRAINTS))}."
             )
 
 
-def _accounted(reduced: cp.Problem, stuffed: ParamConeProg) -> None:
+def _account(reduced: cp.Problem, stuffed: ParamConeProg) -> None:
+    """Raise an error where a constraint is lost."""
     lost = {c.id for c in reduced.constraints} ^ {c.id for c in stuffed.constraints}
     if lost or len(reduced.constraints) != len(stuffed.constraints):
         kinds = sorted({type(c).__name__ for c in reduced.constraints if c.id in lost})
@@ -185,17 +205,15 @@ def _accounted(reduced: cp.Problem, stuffed: ParamConeProg) -> None:
 
 
 @contextmanager
-def _without_values(problem: cp.Problem) -> Iterator[None]:
-    """Compile as before a solve: CVXPY 1.9.3 reads values in some atoms, and fails."""
-    values = [(v, v.value) for v in problem.variables()]
+def with_values(variables: Sequence[cp.Variable], values: Sequence[FloatArray | None] = ()) -> Iterator[None]:
+    """Give variables values for a while; CVXPY 1.9.3 reads those of a solve in some atoms, and fails."""
+    before = [v.value for v in variables]
     try:
-        for v, _ in values:
-            v.save_value(None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        for v, value in zip(variables, values, strict=False):
+            v.save_value(value)
+        yield
     finally:
-        for v, value in values:
+        for v, value in zip(variables, before, strict=True):
             v.save_value(value)
 
 
@@ -203,11 +221,6 @@ def _split(M: sp.csr_array) -> tuple[sp.csr_array, FloatArray]:
     A = sp.csr_array(M[:, :-1])
     A.eliminate_zeros()
     return A, M[:, [-1]].toarray().ravel()
-
-
-def _rounding(order: sp.csr_array, raw: sp.csr_array) -> sp.csr_array:
-    """What sums of two entries of semidefinite blocks lose."""
-    return (Coefficients.exact(order) @ Coefficients.exact(raw)).apart(order @ raw)
 
 
 def _radii(
@@ -224,22 +237,17 @@ def _radii(
             A, b = _split(exact.apart(sp.hstack([-program.A, program.b[:, None]], format="csr")))
         top = reading.of(reduced.objective.expr)
         forms = reading.curvature(top).apart(program.P)
-        linear = top.up_to(n)
-        c = linear.apart(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
+        c = top.up_to(n).apart(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
     return Data(sp.csr_array(forms), c[:-1], A, b), float(c[-1])
 
 
 def _finite(program: ConeProgram, order: sp.csr_array) -> tuple[ConeProgram, sp.csr_array]:
     """Without inequalities that no point violates, as ``x <= infinity``."""
-    cones, b = program.cones, program.b
-    some = np.arange(len(b))
-    always = (b == np.inf) & (some >= cones.zero) & (some < cones.linear)
-    if always.any():
-        kept = np.flatnonzero(~always)
-        off = Data(program.radii.P, program.radii.c, program.radii.A[kept], program.radii.b[kept])
-        cones = replace(cones, nonneg=cones.nonneg - int(always.sum()))
-        program = ConeProgram(program.P, program.c, program.A[kept], b[kept], cones, off)
-        order = order[kept]
+    cones, rows = program.cones, np.arange(program.cones.size)
+    vacuous = (program.b == np.inf) & (rows >= cones.zero) & (rows < cones.linear)
+    if vacuous.any():
+        program = program.of_rows(rows[: cones.linear][~vacuous[: cones.linear]], cones.zero)
+        order = order[np.flatnonzero(~vacuous)]
     numbers = [v for data in (program.data, program.radii) for v in (data.A.data, data.P.data, data.b, data.c)]
     if not all(np.isfinite(v).all() for v in numbers):
         raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
@@ -249,43 +257,35 @@ def _finite(program: ConeProgram, order: sp.csr_array) -> tuple[ConeProgram, sp.
 def _ordered(stuffed: ParamConeProg) -> tuple[Cones, sp.csr_array]:
     """The cones, and the matrix that orders and adds up CVXPY's rows, cone by cone."""
     kinds: dict[str, list[float]] = {name: [] for name in CONES}
-    parts: list[sp.csr_array] = []
+    blocks: list[sp.csr_array] = [sp.csr_array((0, 0))]
     for constraint in stuffed.constraints:
-        name, sizes = type(constraint).__name__, [arg.size for arg in constraint.args]
-        total = sum(sizes)
+        name, heads = type(constraint).__name__, constraint.args[0].size
+        total = sum(arg.size for arg in constraint.args)
         order = np.arange(total)
         if name == "SOC":
-            heads = sizes[0]
             order = np.column_stack([order[:heads], order[heads:].reshape(heads, -1)]).ravel()
             kinds[name] += [total // heads] * heads
         elif name in ("ExpCone", "PowCone3D"):
             order = order.reshape(3, -1).T.ravel()
-            kinds[name] += [1.0] * sizes[0] if name == "ExpCone" else np.ravel(constraint.alpha.value).tolist()
+            kinds[name] += [1.0] * heads if name == "ExpCone" else np.ravel(constraint.alpha.value).tolist()
         elif name == "PSD":
             shape = constraint.args[0].shape
-            parts.append(_triangles(order.reshape(shape, order="F").reshape(-1, *shape[-2:])))
+            blocks.append(_triangles(order.reshape(shape, order="F").reshape(-1, *shape[-2:])))
             kinds[name] += [shape[-1]] * constraint.num_cones()
             continue
         else:
             kinds[name].append(total)
-        parts.append(sp.csr_array((np.ones(total), (np.arange(total), order)), (total, total)))
-    cones = Cones(
-        int(sum(kinds["Zero"])),
-        int(sum(kinds["NonNeg"])),
-        tuple(int(size) for size in kinds["SOC"]),
-        tuple(int(side) for side in kinds["PSD"]),
-        len(kinds["ExpCone"]),
-        tuple(kinds["PowCone3D"]),
-    )
-    size = sum(sum(arg.size for arg in constraint.args) for constraint in stuffed.constraints)
-    return cones, sp.csr_array(sp.block_diag(parts)) if parts else sp.csr_array((0, size))
+        blocks.append(sp.csr_array((np.ones(total), (np.arange(total), order)), (total, total)))
+    zero, nonneg, exp = (int(sum(kinds[name])) for name in ("Zero", "NonNeg", "ExpCone"))
+    soc, psd = (tuple(int(size) for size in kinds[name]) for name in ("SOC", "PSD"))
+    return Cones(zero, nonneg, soc, psd, exp, tuple(kinds["PowCone3D"])), sp.csr_array(sp.block_diag(blocks))
 
 
 def _triangles(index: LongArray) -> sp.csr_array:
     """Adds up entries (i, j) and (j, i) of squares, given by the number of each entry."""
     row, column = np.tril_indices(index.shape[1])
-    off = row != column
+    off_diagonal = row != column
     k = np.arange(len(index) * len(row)).reshape(len(index), -1)
-    rows = np.concatenate([k.ravel(), k[:, off].ravel()])
-    columns = np.concatenate([index[:, row, column].ravel(), index[:, column, row][:, off].ravel()])
+    rows = np.concatenate([k.ravel(), k[:, off_diagonal].ravel()])
+    columns = np.concatenate([index[:, row, column].ravel(), index[:, column, row][:, off_diagonal].ravel()])
     return sp.csr_array((np.ones(len(rows)), (rows, columns)), (k.size, index.size))

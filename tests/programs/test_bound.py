@@ -270,7 +270,7 @@ def test_multipliers_points_and_reasons_are_the_users():
     assert x.value is not None
     nowhere = sm.bound(cp.Problem(cp.Minimize(x[0]), [x[0] + x[1] <= -1, x >= 0]))
     assert nowhere.margin == pytest.approx(1 / 3, rel=1e-3)
-    assert nowhere.multipliers[nowhere.multipliers._constraints[0]] > 0
+    assert next(iter(nowhere.multipliers.values())) > 0
     ray = sm.bound(cp.Problem(cp.Maximize(x[0] - x[1]), [x >= 0])).direction["a"]
     assert ray[0] > ray[1] >= 0
     flat = sm.bound(cp.Problem(cp.Minimize(x[0]), [cp.sum_squares(x - 3) <= 0]))
