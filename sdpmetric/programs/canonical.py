@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import remaining
-from sdpmetric.lazy import clarabel, scs
+from sdpmetric.lazy import clarabel
 from sdpmetric.lazy import cvxpy as cp
 
 # Passes of equilibration; powers of 2 beyond this are left alone.
@@ -386,7 +386,7 @@ def ask(
     P = sp.triu(program.P).tocsc()
     try:
         with no_panic():
-            x, z, status = CALLS.get(solver.name, _cvxpy)(P, c, A, b, cones, solver)
+            x, z, status = (_clarabel if solver.name == "CLARABEL" else _cvxpy)(P, c, A, b, cones, solver)
     except (cp.error.SolverError, ValueError) as error:
         return f"the solver failed ({error})"
     answer = Answer(x, z / roots + inside, status)
@@ -420,29 +420,6 @@ def _clarabel(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, co
     return np.array(found.x), np.array(found.z), str(found.status)
 
 
-def _scs(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
-    order = np.arange(cones.size)
-    for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
-        row, column = np.tril_indices(side)
-        order[rows] = rows.start + np.lexsort((row, column))  # columns of the lower triangle, one after another
-    kinds: Mapping[str, object] = {
-        "z": cones.zero,
-        "l": cones.nonneg,
-        "q": list(cones.soc),
-        "s": list(cones.psd),
-        "ep": cones.exp,
-        "p": list(cones.power),
-    }
-    data = {"P": P, "A": A[order].tocsc(), "b": b[order], "c": c}
-    left = remaining()
-    limits = {"max_iters": 20_000, "time_limit_secs": max(left, 1e-3) if math.isfinite(left) else 0.0}
-    tolerances = {"eps_abs": 1e-9, "eps_rel": 1e-9, "verbose": solver.verbose}
-    found = scs.SCS(data, kinds, **(limits | tolerances | dict(solver.options))).solve()
-    z = np.empty(cones.size)
-    z[order] = found["y"]
-    return np.array(found["x"]), z, str(found["info"]["status"])
-
-
 def _cvxpy(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
     """Any solver that CVXPY has, through CVXPY."""
     x = cp.Variable(len(c))
@@ -472,14 +449,16 @@ def _cvxpy(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones
         constraints.append(cp.ExpCone(*three) if power < 0 else cp.PowCone3D(*three, cones.power[power]))
         maps.append((slice(first, first + 3), None))
     problem = cp.Problem(cp.Minimize(objective), constraints)
-    problem.solve(solver=solver.name, verbose=solver.verbose, **solver.options)
+    options: dict[str, object] = {}
+    if solver.name == "SCS":  # by default it ends at 1e-5
+        options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
+        options |= {"time_limit_secs": max(remaining(), 1e-3)} if math.isfinite(remaining()) else {}
+    problem.solve(solver=solver.name, verbose=solver.verbose, **(options | dict(solver.options)))
     z = np.full(cones.size, np.nan)
     for constraint, (rows, T) in zip(constraints, maps, strict=True):
         values = [v.value for v in constraint.dual_variables]
         if all(v is not None for v in values):
             flat = np.concatenate([np.ravel(v, order="F") for v in values])
             z[rows] = flat if T is None else T.T @ flat
+    z[: cones.zero] *= -1.0  # CVXPY adds multipliers times what is 0, and subtracts them times what is not negative
     return (np.full(len(c), np.nan) if x.value is None else np.array(x.value)), z, str(problem.status)
-
-
-CALLS = {"CLARABEL": _clarabel, "SCS": _scs}
