@@ -1,4 +1,4 @@
-"""Nearly 140 problems of the adversary's suite: all statements, families and verbs.
+"""Over 120 problems of the adversary's suite: all statements, families and verbs.
 
 examples/benchmarks/rigor.py tries more, with other seeds.
 """
@@ -11,7 +11,7 @@ from adversary.verbs import VERBS
 from flint import arb, ctx
 
 # Problems that take half a second or more.
-LONG = {0, 1, 5, 7, 11, 12, 16, 24, 27, 29, 36, 89, 92, 128, 144}
+LONG = {0, 1, 2, 3, 5, 7, 11, 12, 15, 16, 24, 26, 27, 29, 35, 36, 49, 89, 92, 95, 120, 128, 144, 149}
 SEEDS = [seed for seed in range(150) if seed not in LONG]
 
 
@@ -26,11 +26,19 @@ def test_nothing_that_is_claimed_is_false(outcomes):
     assert [text for outcome in outcomes for text in outcome.unknown] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", sorted(LONG))
+def test_nothing_that_is_claimed_of_long_problems_is_false(seed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert tried(seed, *drawn(seed)).unknown == []
+
+
 def test_every_statement_family_and_verb_is_tried(outcomes):
     assert {outcome.statement for outcome in outcomes} == set(STATEMENTS)
     assert {outcome.family for outcome in outcomes} == set(FAMILIES)
     assert {verb for outcome in outcomes for verb in outcome.verbs} == set(VERBS)
-    assert sum(outcome.claims for outcome in outcomes) >= 700
+    assert sum(outcome.claims for outcome in outcomes) >= 650
     assert sum(outcome.undecided for outcome in outcomes) == 0
 
 

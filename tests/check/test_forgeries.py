@@ -17,14 +17,14 @@ LINE = np.array([[0.0], [1.0], [3.0], [4.0]])
 CLASSES = np.array([0, 0, 1, 1])
 
 
-def write(folder, data, arrays, raw=None, **about):
-    """A data file and a proof whose hash and seal fit; `raw` is the text of JSON instead of what `about` says."""
+def write(folder, data, arrays, raw=None, **claims):
+    """A data file and a proof whose hash and seal fit; `raw` is the text of JSON instead of what `claims` say."""
     np.savez(folder / "data.npz", **data)
     codes = {"y": np.unique(data["y"], return_inverse=True)[1]} if "y" in data else {}
     hashed = {name: np.asarray(array, float) for name, array in (data | codes).items()}
-    about = {"format": 4, "objective": 1e300, "lower_bound": -1e300, "domain": {"domain": "all"}} | about
-    about["data"] = {"members": [*data], "sha256": digest(hashed)}
-    text = raw(json.dumps(about)) if raw else json.dumps(about)
+    claims = {"format": 4, "objective": 1e300, "lower_bound": -1e300, "domain": {"domain": "all"}} | claims
+    claims["data"] = {"members": [*data], "sha256": digest(hashed)}
+    text = raw(json.dumps(claims)) if raw else json.dumps(claims)
     hashable = {name: array for name, array in arrays.items() if np.asarray(array).dtype.kind in "fiub"}
     seal = np.array(digest(hashable, text))
     np.savez(folder / "proof.npz", **arrays, about=np.array(text), seal=seal)
@@ -36,18 +36,18 @@ def checked(folder):
     return code, text
 
 
-def named(parts, changes):
+def named(defaults, changes):
     """Arrays as a proof names them: of the domain, and of its first term; None leaves one out."""
     common = ("components", "shares", "map")
-    arrays = {name: array for name, array in (parts | changes).items() if array is not None}
+    arrays = {name: array for name, array in (defaults | changes).items() if array is not None}
     if "components" in arrays and np.ndim(arrays["components"]) < 3:
         arrays["components"] = np.asarray(arrays["components"])[None]
     return {name if "." in name else f"{int(name not in common)}.{name}": array for name, array in arrays.items()}
 
 
-def lmnn(folder, X=LINE, y=CLASSES, raw=None, about=None, term=None, ridge=None, **arrays):
+def lmnn(folder, X=LINE, y=CLASSES, raw=None, claims=None, term=None, ridge=None, **arrays):
     """An LMNN proof of four points on a line, without multipliers, changed as asked, and how its check ends."""
-    parts = {
+    defaults = {
         "components": np.array([[1.0]]),
         "targets": np.array([[1], [0], [3], [2]]),
         "triplets": np.zeros((0, 3)),
@@ -58,7 +58,7 @@ def lmnn(folder, X=LINE, y=CLASSES, raw=None, about=None, term=None, ridge=None,
     }
     labels = {"term": "labels", "loss": "hinge", "weight": 0.5, "pull": [1.0, -0.5], "offset": 1.0} | (term or {})
     terms = [labels] if ridge is None else [labels, {"term": "trace", "weight": ridge}]
-    write(folder, {"X": X, "y": y}, named(parts, arrays), raw, **({"terms": terms} | (about or {})))
+    write(folder, {"X": X, "y": y}, named(defaults, arrays), raw, **({"terms": terms} | (claims or {})))
     return checked(folder)
 
 
@@ -71,12 +71,12 @@ def pola(folder, X=LINE, loss="hinge", start=1.5, **arrays):
     """POLA with the threshold 2, no multipliers and no slope but that of the point."""
     E = [[0, 0, 1, 1.0], [1, 1, 2, -1.0], [0, 0, len(X), -1.0], [1, 0, len(X), 1.0]]
     to = np.diag([0.0, start - 1.0])
-    parts = {"components": np.eye(2), "map": np.eye(2), "shares": np.ones((len(X) + 1, 1))}
-    parts |= split(np.array(E)) | {"offsets": np.array([0.0, 2.0])}
-    parts |= {"weights": np.ones(2), "multipliers": np.zeros(2), "2.to": to, "2.slope": 1e-3 * np.eye(2)}
+    defaults = {"components": np.eye(2), "map": np.eye(2), "shares": np.ones((len(X) + 1, 1))}
+    defaults |= split(np.array(E)) | {"offsets": np.array([0.0, 2.0])}
+    defaults |= {"weights": np.ones(2), "multipliers": np.zeros(2), "2.to": to, "2.slope": 1e-3 * np.eye(2)}
     terms = [{"term": "rows", "loss": loss, "weight": 0.25}, {"term": "frobenius", "weight": 1.0}]
     data = {"X": X, "pairs": np.array([[0, 1], [1, 2]]), "similar": np.array([True, False])}
-    write(folder, data, named(parts, arrays), domain={"domain": "threshold"}, terms=terms)
+    write(folder, data, named(defaults, arrays), domain={"domain": "threshold"}, terms=terms)
     return checked(folder)
 
 
@@ -118,7 +118,7 @@ def test_a_true_proof_at_any_scale_is_one(tmp_path, e):
 @pytest.mark.parametrize(("components", "scale"), [(1e200, 1.0), (1.0, 1e308), (1e-200, 1e300)])
 def test_what_overflows_proves_nothing(tmp_path, components, scale):
     X = np.array([[-1.0], [1.0], [0.5], [-0.5]]) * scale
-    code, text = lmnn(tmp_path, X, about={"objective": 0.0}, components=np.array([[components]]))
+    code, text = lmnn(tmp_path, X, claims={"objective": 0.0}, components=np.array([[components]]))
     assert code == 1, text
 
 
@@ -144,15 +144,15 @@ def test_pola_beyond_the_range_of_floats(tmp_path):
 
 def test_the_verdict_states_the_program(tmp_path):
     mu = math.nextafter(0.5, 1.0)
-    said = lmnn(tmp_path, term={"weight": mu, "pull": [1.0, -mu]}, ridge=0.1 + 0.2)[1]
-    for part in (
+    verdict = lmnn(tmp_path, term={"weight": mu, "pull": [1.0, -mu]}, ridge=0.1 + 0.2)[1]
+    for words in (
         "4 examples, 1 features, all metrics",
         f"1.0 - {mu!r} times D(i, j)",
         f"{mu!r} times hinge of 1.0 + D(i, j) - D(i, l)",
         "(2 classes, 4 target pairs",
         "0.30000000000000004 times the trace",
     ):
-        assert part in said
+        assert words in verdict
     assert "times squared hinge of" in lmnn(tmp_path, term={"loss": "squared hinge"})[1]
     weighed = lmnn(tmp_path, weights=np.array([0.0, 1.0, 2.0, 1.0]))[1]
     assert ", weights 0.0 to 2.0" in weighed
@@ -186,10 +186,10 @@ def test_ties_are_those_of_the_package():
     """Distances that differ by less than a relative 1e-9 are ties of the package, and by less than 1e-8 here."""
     y = np.zeros(3, int)
     targets = np.array([[1], [0], [0]])
-    for nearer, found in ((1e-10, True), (1e-9, True), (1e-8, False)):
+    for nearer, tied in ((1e-10, True), (1e-9, True), (1e-8, False)):
         X = np.array([[0.0], [1.0], [-1.0 + nearer]])
-        said = origin_of_targets(X, y, targets, Work())
-        assert ("own choice" in said) is not found, said
+        origin = origin_of_targets(X, y, targets, Work())
+        assert ("own choice" in origin) is not tied, origin
     with np.errstate(all="ignore"):
         for X in ([0.0, 1e-300, -1e-300], [0.0, 1e300, -1e300], [0.0, 1e-200, 1e300]):
             assert "own choice" not in origin_of_targets(np.array(X)[:, None], y, targets, Work())
@@ -198,67 +198,43 @@ def test_ties_are_those_of_the_package():
 @pytest.mark.parametrize("claim", ["NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 5000, "null", "true"])
 @pytest.mark.parametrize("name", ["objective", "lower_bound", "weight", "offset"])
 def test_claims_that_are_no_numbers(tmp_path, claim, name):
-    said = {"term" if name in ("weight", "offset") else "about": {name: "claim"}}
-    code, text = lmnn(tmp_path, raw=lambda said: said.replace('"claim"', claim), **said)
+    changes = {"term" if name in ("weight", "offset") else "claims": {name: "claim"}}
+    code, text = lmnn(tmp_path, raw=lambda text: text.replace('"claim"', claim), **changes)
     assert code == 2, text
 
 
-# Statements, terms, arrays and data that are none, of LMNN's proof and of POLA's.
+# Statements, terms, arrays and data that are none, of LMNN's proof and of POLA's; forgeries.py tries more of each kind.
+HEADERS = [
+    {"format": 3},
+    {"format": [4]},
+    {"terms": [["labels"]]},
+    {"domain": {"domain": "none"}},
+    {"lower_bound": None},
+]
+TERMS = [
+    {"loss": "logistic"},
+    {"weight": -1.0},
+    {"weight": {}},
+    {"offset": -1.0},
+    {"sample_weight": 1.0},
+    {"term": "rows"},
+]
 NONE = [
+    *[(lmnn, {"claims": header}) for header in HEADERS],
+    *[(lmnn, {"term": term}) for term in TERMS],
+    *[(lmnn, {"components": np.array([[value]])}) for value in (1.0 + 1.0j, "1.0", np.nan, np.inf, 2**53 + 1)],
+    *[(lmnn, {"components": np.ones(shape)}) for shape in ((1, 2), (1, 1, 1, 1), (9, 1))],
+    *[(lmnn, {"targets": np.array(targets)}) for targets in ([[1.5], [0], [3], [2]], [[4], [0], [3], [2]])],
+    *[(lmnn, {"X": LINE[:n], "y": CLASSES[:n], "targets": np.zeros((n, 1))}) for n in (0, 1)],
+    *[(lmnn, {"raw": lambda text, other=other: other}) for other in ("[" * 100_000, "{}", "3", "{}x")],
     *[
-        (lmnn, {"about": about})
-        for about in (
-            {"format": 3},
-            {"format": True},
-            {"format": [4]},
-            {"statement": "LMNN"},
-            {"terms": []},
-            {"terms": [{"term": "trace"}]},
-            {"terms": [["labels"]]},
-            {"domain": {"domain": "none"}},
-            {"domain": "all"},
-            {"domain": {"domain": "all", "sharing": 1.0}},
-            {"lower_bound": None},
-        )
-    ],
-    *[
-        (lmnn, {"term": term})
-        for term in (
-            {"loss": "logistic"},
-            {"loss": ["hinge"]},
-            {"weight": -1.0},
-            {"weight": {}},
-            {"pull": -1.0},
-            {"offset": -1.0},
-            {"sample_weight": 1.0},
-            {"term": "rows"},
-        )
+        (lmnn, {name: array})
+        for name, array in (("weights", -np.ones(4)), ("multipliers", None), ("foreign", np.zeros(1)))
     ],
     (lmnn, {"ridge": -1.0}),
-    (lmnn, {"targets": np.zeros((4, 0))}),
-    (lmnn, {"targets": np.array([[1.5], [0.0], [3.0], [2.0]])}),
-    (lmnn, {"targets": np.array([[4], [0], [3], [2]])}),
-    (lmnn, {"targets": np.array([[1e300], [0.0], [3.0], [2.0]])}),
-    *[(lmnn, {"components": np.array([[value]])}) for value in (1.0 + 1.0j, "1.0", np.nan, np.inf, 2**53 + 1)],
-    (lmnn, {"components": np.ones((1, 2))}),
-    (lmnn, {"components": np.ones(1)[None, None, None]}),
-    (lmnn, {"components": np.ones((9, 1))}),
-    (lmnn, {"coordinates": np.ones((1, 1, 1))}),
-    (lmnn, {"weights": -np.ones(4)}),
-    (lmnn, {"weights": np.ones(3)}),
-    (lmnn, {"multipliers": np.zeros(1)}),
-    (lmnn, {"multipliers": None}),
-    (lmnn, {"foreign": np.zeros(1)}),
-    *[(lmnn, {"X": LINE[:n], "y": CLASSES[:n], "targets": np.zeros((n, 1))}) for n in (0, 1)],
-    *[(lmnn, {"raw": lambda said, text=text: text}) for text in ("[" * 100_000, "{}", "3", "{}x")],
-    (lmnn, {"raw": lambda said: said.replace("sha256", "sha257")}),
-    (pola, {"loss": "absolute"}),
-    (pola, {"weights": -np.ones(2)}),
-    (pola, {"weights": np.ones(3)}),
-    (pola, {"offsets": np.zeros(1)}),
-    (pola, {"factors": np.zeros(1)}),
-    (pola, {"loss": "log ratio"}),
-    (pola, {"loss": "half square"}),
+    (lmnn, {"raw": lambda text: text.replace("sha256", "sha257")}),
+    *[(pola, {"loss": loss}) for loss in ("absolute", "log ratio", "half square")],
+    *[(pola, {name: np.zeros(1)}) for name in ("weights", "offsets", "factors")],
     (pola, {"places": np.array([0, 1, 0, 2])}),
     (pola, {"pairs": np.array([[0, 1], [1, 2], [0, 4], [0, 99]])}),
     (pola, {"2.to": np.array([[0.0, 1.0], [0.0, 0.0]])}),
@@ -285,23 +261,23 @@ def test_unchanged_files_prove_something(tmp_path, statement):
     ("statement", "changes", "code", "step"), [(*r, 2, "") for r in NONE] + [(*r[:2], 1, r[2]) for r in NOTHING]
 )
 def test_changed_files_are_refused(tmp_path, statement, changes, code, step):
-    found, text = statement(tmp_path, **changes)
-    assert (found, step in text) == (code, True), text
+    ended, text = statement(tmp_path, **changes)
+    assert (ended, step in text) == (code, True), text
 
 
 def test_metrics_that_are_not_in_the_domain(tmp_path):
     """A dense factor is no metric of weights, and regions that are not the labels are said to be the file's own."""
     X, y = np.column_stack([LINE, LINE[::-1] ** 2]), CLASSES
-    both = {"about": {"domain": {"domain": "diagonal"}}}
-    assert lmnn(tmp_path, X, y, components=np.eye(2), **both)[0] == 0
-    code, text = lmnn(tmp_path, X, y, components=np.ones((1, 2)), **both)
+    diagonal = {"claims": {"domain": {"domain": "diagonal"}}}
+    assert lmnn(tmp_path, X, y, components=np.eye(2), **diagonal)[0] == 0
+    code, text = lmnn(tmp_path, X, y, components=np.ones((1, 2)), **diagonal)
     assert (code, "diagonal" in text) == (1, True)
-    assert lmnn(tmp_path, X, y, components=np.eye(2), map=np.ones((1, 2)), **both)[0] == 2
+    assert lmnn(tmp_path, X, y, components=np.eye(2), map=np.ones((1, 2)), **diagonal)[0] == 2
     several = {"components": np.ones((2, 1, 1))}
     shares = np.eye(2)[CLASSES]
-    said = "2 metrics with shares by the group of its second row ({}): 1.0 0.0; 0.0 1.0"
-    assert said.format("'y' in the data") in lmnn(tmp_path, shares=shares, **several)[1]
-    assert said.format("the file's own choice") in lmnn(tmp_path, shares=np.eye(2)[[0, 1, 0, 1]], **several)[1]
+    shares_by = "2 metrics with shares by the group of its second row ({}): 1.0 0.0; 0.0 1.0"
+    assert shares_by.format("'y' in the data") in lmnn(tmp_path, shares=shares, **several)[1]
+    assert shares_by.format("the file's own choice") in lmnn(tmp_path, shares=np.eye(2)[[0, 1, 0, 1]], **several)[1]
     for wrong in (np.eye(3)[[0, 0, 1, 2]], shares[:3], -shares):
         assert lmnn(tmp_path, shares=wrong, **several)[0] == 2
 
@@ -309,15 +285,20 @@ def test_metrics_that_are_not_in_the_domain(tmp_path):
 def test_contradictions_need_one(tmp_path):
     """Of two constraints that a metric satisfies no multipliers prove a contradiction."""
     X, E = np.array([[0.0], [1.0], [3.0]]), np.array([[0, 0, 1, 1.0], [1, 0, 2, -1.0]])
-    parts = {"components": np.zeros((1, 1)), "map": np.eye(1), "shares": np.ones((3, 1)), "weights": np.ones(2)}
-    parts |= split(E)
+    defaults = {"components": np.zeros((1, 1)), "map": np.eye(1), "shares": np.ones((3, 1)), "weights": np.ones(2)}
+    defaults |= split(E)
     for far, code in ((10.0, 0), (8.0, 1)):
         rows = {"offsets": np.array([-1.0, far]), "multipliers": np.array([9.0 + 1e-9, 1.0])}
         terms = [{"term": "rows", "loss": "hard", "weight": 1.0}]
-        write(tmp_path, {"X": X}, named(parts, rows), objective=None, lower_bound=None, terms=terms)
+        write(tmp_path, {"X": X}, named(defaults, rows), objective=None, lower_bound=None, terms=terms)
         assert checked(tmp_path)[0] == code
     write(
-        tmp_path, {"X": X}, named(parts, rows), objective=None, lower_bound=None, terms=[terms[0] | {"loss": "hinge"}]
+        tmp_path,
+        {"X": X},
+        named(defaults, rows),
+        objective=None,
+        lower_bound=None,
+        terms=[terms[0] | {"loss": "hinge"}],
     )
     assert checked(tmp_path)[0] == 2
 
@@ -354,25 +335,25 @@ def member(folder, name, header, content=b""):
     """Replace a member of the proof by a header of NumPy's format and a content."""
     path = folder / "proof.npz"
     with zipfile.ZipFile(path) as file:
-        others = {entry: file.read(entry) for entry in file.namelist() if entry != name}
+        members = {entry: file.read(entry) for entry in file.namelist() if entry != name}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for entry, bytes_of in others.items():
+        for entry, bytes_of in members.items():
             file.writestr(entry, bytes_of)
         with file.open(name, "w") as out:
             out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + content)
 
 
-def header(descr="'<f8'", shape="(1,)", end=", }"):
-    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}{end}"
+def header(descr="'<f8'", shape="(1,)", close=", }"):
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}{close}"
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "content"),
+    ("name", "forged_header", "content"),
     [
         ("1.multipliers", header(shape="(100000000000,)"), b""),
         ("1.multipliers", header(shape="(100000000000, 100000000000, 3)"), b""),
         ("1.multipliers", header("'|O'"), b""),
-        ("1.multipliers", header(shape="(1", end=""), b""),
+        ("1.multipliers", header(shape="(1", close=""), b""),
         ("1.multipliers", header(shape="(" + "(" * 9000 + "1,)"), b""),
         ("1.multipliers", header("[('a', '<f8')]"), b""),
         ("1.multipliers", header(), b""),
@@ -380,9 +361,9 @@ def header(descr="'<f8'", shape="(1,)", end=", }"):
     ],
     ids=range(8),
 )
-def test_headers_that_lie(tmp_path, name, said, content):
+def test_headers_that_lie(tmp_path, name, forged_header, content):
     assert lmnn(tmp_path)[0] == 0
-    member(tmp_path, f"{name}.npy", said, content)
+    member(tmp_path, f"{name}.npy", forged_header, content)
     assert checked(tmp_path)[0] == 2
 
 
@@ -402,16 +383,16 @@ def test_a_small_file_of_many_zeros_is_not_read(tmp_path):
 def test_members_that_are_not_arrays_or_come_twice(tmp_path):
     assert lmnn(tmp_path)[0] == 0
     for path in (tmp_path / "proof.npz", tmp_path / "data.npz"):
-        whole = path.read_bytes()
+        content = path.read_bytes()
         inner = "0.components.npy" if path.name == "proof.npz" else "X.npy"
         with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
             file.writestr(inner, file.read(inner))
         assert checked(tmp_path)[0] == 2
-        path.write_bytes(whole)
+        path.write_bytes(content)
         with zipfile.ZipFile(path, "a") as file:
             file.writestr(inner.removesuffix(".npy"), b"raw")
         assert checked(tmp_path)[0] == 2
-        path.write_bytes(whole)
+        path.write_bytes(content)
     for names, method in ((("X", "y"), zipfile.ZIP_STORED), (("X.npy", "y.npy"), zipfile.ZIP_BZIP2)):
         with zipfile.ZipFile(tmp_path / "data.npz", "w", method) as file:
             for name in names:
@@ -424,10 +405,10 @@ def test_a_root_is_infinite_where_it_is_none(tmp_path):
     X, E = np.array([[0.0], [1.0]]), np.array([[0, 0, 1, -1.0]])
     for point, code in ((1.0, 1), (4.0, 0)):
         rows = {"offsets": np.array([10.0]), "multipliers": np.array([1.0]), "weights": np.ones(1)} | split(E)
-        more = {f"2.{name}": array for name, array in rows.items()}
-        more |= {"2.offsets": np.array([-5.0 if code else -16.0]), "2.factors": np.ones(1)}
-        more |= {"map": np.eye(1), "shares": np.ones((2, 1))}
+        terms_of_file = {f"2.{name}": array for name, array in rows.items()}
+        terms_of_file |= {"2.offsets": np.array([-5.0 if code else -16.0]), "2.factors": np.ones(1)}
+        terms_of_file |= {"map": np.eye(1), "shares": np.ones((2, 1))}
         terms = [{"term": "rows", "loss": loss, "weight": 1.0} for loss in ("minus a root", "hard")]
-        write(tmp_path, {"X": X}, named({"components": np.array([[point]])} | more, rows), terms=terms)
-        said = checked(tmp_path)
-        assert (said[0], "contradict" in said[1]) == (code, False), said[1]
+        write(tmp_path, {"X": X}, named({"components": np.array([[point]])} | terms_of_file, rows), terms=terms)
+        ended, text = checked(tmp_path)
+        assert (ended, "contradict" in text) == (code, False), text
