@@ -120,7 +120,7 @@ def test_queries_alone_have_a_map_and_no_metric():
 
 
 def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
-    rotation = np.linalg.qr(RNG.normal(size=(6, 6)))[0]
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))[0]
     stacked, triplets = np.vstack([X, X @ rotation]), TRIPLETS + np.array([43, 0, 0])
     adapter = Adapter(side="query", strength="cv", early_stopping=True, random_state=0).fit_triplets(stacked, triplets)
     assert adapter.strength_ == adapter.strengths_[np.argmax(adapter.scores_)]
