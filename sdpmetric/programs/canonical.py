@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,10 +27,9 @@ from sdpmetric.engine.interface import remaining
 from sdpmetric.lazy import clarabel
 from sdpmetric.lazy import cvxpy as cp
 
-# Passes of equilibration; powers of 2 beyond this are left alone.
-PASSES, LARGEST = 10, 400
-# Entries smaller than this beside the largest of their row do not count for units.
-ROUNDING = 2.0**-46
+PASSES = 10  # Of equilibration
+LARGEST_POWER = 400  # Of 2, of a unit: squares are floats
+ROUNDING = 2.0**-46  # Entries smaller than this beside the largest of their row do not count for units
 
 
 @dataclass(frozen=True)
@@ -78,38 +78,58 @@ class Cones:
         return np.repeat(np.arange(len(sizes)), sizes)
 
     @cached
+    def count(self) -> int:
+        """Blocks."""
+        return int(self.block[-1]) + 1 if self.size else 0
+
+    @cached
+    def dimensions(self) -> sp.csr_array:
+        """The unit of each row: that of its block, or the product of those of two dimensions of a semidefinite one."""
+        row, unit = np.arange(self.size), self.block.copy()
+        pairs, count = [(row, unit)], self.count
+        for side, rows in zip(self.psd, self.psd_blocks, strict=True):
+            i, j = np.tril_indices(side)
+            unit[rows] = count + i
+            pairs.append((row[rows], count + j))
+            count += side
+        entries = tuple(np.concatenate(v) for v in zip(*pairs, strict=True))
+        return sp.csr_array((np.ones(len(entries[0])), entries), (self.size, count))
+
+    @cached
     def diagonal(self) -> BoolArray:
         """Rows that are not off the diagonal of a semidefinite block."""
-        found = np.ones(self.size, dtype=bool)
+        on_diagonal = np.ones(self.size, dtype=bool)
         for side, rows in zip(self.psd, self.psd_blocks, strict=True):
-            row, column = np.tril_indices(side)
-            found[rows] = row == column
-        return found
+            on_diagonal[rows] = np.equal(*np.tril_indices(side))
+        return on_diagonal
 
     def named(self, missing: FloatArray) -> str:
         """The cone that lacks the most, in words."""
-        k = int(np.argmax(missing))
-        kinds = [("second-order", self.soc_blocks), ("semidefinite", self.psd_blocks)]
+        k, (exp, power) = int(np.argmax(missing)), self.threes
         name = f"inequality {k - self.zero + 1} of {self.nonneg}"
-        for kind, blocks in kinds:
-            number = next((i for i, rows in enumerate(blocks) if rows.start <= k < rows.stop), None)
-            if number is not None:
-                name = f"{kind} cone {number + 1} of {len(blocks)}"
-        for kind, rows in zip(("exponential", "power"), self.threes, strict=True):
-            if rows.start <= k < rows.stop:
-                name = f"{kind} cone {(k - rows.start) // 3 + 1}"
+        triples = [[slice(first, first + 3) for first in range(rows.start, rows.stop, 3)] for rows in (exp, power)]
+        kinds = {"second-order": self.soc_blocks, "semidefinite": self.psd_blocks}
+        for kind, blocks in (kinds | {"exponential": triples[0], "power": triples[1]}).items():
+            for number, rows in enumerate(blocks, 1):
+                if rows.start <= k < rows.stop:
+                    name = f"{kind} cone {number} of {len(blocks)}"
         return f"{name}, by {missing[k]:.1e}"
 
-    def interior(self, *, dual: bool = False) -> FloatArray:
-        """A point inside the cone, or inside its dual, 0 in the zero cone."""
-        e = np.zeros(self.size)
-        e[self.zero : self.linear] = 1.0
-        e[[rows.start for rows in self.soc_blocks]] = 1.0
-        for rows in self.psd_blocks:
-            e[rows] = self.diagonal[rows]
+    @cached
+    def interior(self) -> FloatArray:
+        """A point inside the cone, 0 in the zero cone."""
+        e = np.where(np.arange(self.size) < self.zero, 0.0, self.diagonal * 1.0)
+        for rows in self.soc_blocks:
+            e[rows.start + 1 : rows.stop] = 0.0
         exp, power = self.threes
-        e[exp] = np.tile([-1.0, 0.0, 1.0] if dual else [0.0, 1.0, 2.0], self.exp)
-        e[power] = np.tile([1.0, 1.0, 0.0], len(self.power))
+        e[exp], e[power] = np.tile([0.0, 1.0, 2.0], self.exp), np.tile([1.0, 1.0, 0.0], len(self.power))
+        return e
+
+    @cached
+    def dual_interior(self) -> FloatArray:
+        """A point inside the dual cone, 0 in that of the zero cone."""
+        e = self.interior.copy()
+        e[self.threes[0]] = np.tile([-1.0, 0.0, 1.0], self.exp)
         return e
 
 
@@ -164,11 +184,6 @@ class ConeProgram:
         return zeros if self.uncertainty is None else self.uncertainty
 
     @cached
-    def sizes(self) -> sp.csr_array:
-        """The absolute values of A."""
-        return abs(self.A)
-
-    @cached
     def transposed(self) -> sp.csr_array:
         """A', row by row."""
         return self.A.T.tocsr()
@@ -190,54 +205,34 @@ class ConeProgram:
         return ConeProgram(self.P, self.c, self.A[order], self.b[order], cones, uncertainty)
 
     def equilibrated(self) -> tuple[ConeProgram, Units]:
-        """The same program in units, powers of 2, in which the logarithms of rows and columns are 0 on average."""
-        m, n = self.A.shape
-        rows, columns = np.zeros(m), np.zeros(n)
-        A, P = self._large(), abs(self.P).tocoo()
-        logs, curved = np.log2(A.data), 0.5 * np.log2(P.data)
-        entries, counts = np.bincount(A.row, minlength=m), np.bincount(A.col, minlength=n)
-        counts = np.maximum(counts + np.bincount(P.col, minlength=n), 1)
+        """The same program in units, powers of 2, in which the logarithms of rows and columns are 0 on average.
+
+        Entries that are rounding beside the largest of their row do not count.
+        """
+        (m, n), S = self.A.shape, self.cones.dimensions
+        A, P = abs(self.A).tocoo(), abs(self.P).tocoo()
+        tops = np.zeros(m)
+        np.maximum.at(tops, A.row, A.data)
+        large = A.data > ROUNDING * tops[A.row]
+        row, column, logs, bends = A.row[large], A.col[large], np.log2(A.data[large]), 0.5 * np.log2(P.data)
+        counts = np.bincount(column, minlength=n) + np.bincount(P.col, minlength=n)
+        shares = np.where(np.arange(S.shape[1]) < self.cones.count, 1.0, 0.5)
+        shares /= np.maximum(S.T @ np.bincount(row, minlength=m), 1)
+        powers, rows, columns = np.zeros(S.shape[1]), np.zeros(m), np.zeros(n)
         for _ in range(PASSES):
-            totals = np.asarray(np.bincount(A.row, logs + rows[A.row] + columns[A.col], m), dtype=np.float64)
-            rows = rows - self._means(totals, entries)
-            total = np.bincount(A.col, logs + rows[A.row] + columns[A.col], n)
-            total = total + np.bincount(P.col, curved + 0.5 * (columns[P.row] + columns[P.col]), n)
-            columns = columns - total / counts
-        heights, widths = (np.clip(np.rint(v), -LARGEST, LARGEST).astype(np.int64) for v in (rows, columns))
-        heights = self._blocks(heights)
-        b, c = np.ldexp(self.b, heights), np.ldexp(self.c, widths)
-        size_b, size_c = (int(np.frexp(np.abs(v).max(initial=0.0))[1]) for v in (b, c))
-        units = Units(heights, widths, size_b, size_c)
+            powers = powers - shares * (S.T @ np.bincount(row, logs + rows[row] + columns[column], m))
+            rows = S @ powers
+            total = np.bincount(column, logs + rows[row] + columns[column], n)
+            total = total + np.bincount(P.col, bends + 0.5 * (columns[P.row] + columns[P.col]), n)
+            columns = columns - total / np.maximum(counts, 1)
+        powers, columns = (
+            np.clip(np.rint(v), -LARGEST_POWER, LARGEST_POWER).astype(np.int64) for v in (powers, columns)
+        )
+        rows = (S @ powers).astype(np.int64)
+        sizes = (np.abs(v).max(initial=0.0) for v in (np.ldexp(self.b, rows), np.ldexp(self.c, columns)))
+        units = Units(rows, columns, *(int(np.frexp(size)[1]) for size in sizes))
         scaled = units.of(self)
         return (scaled, units) if units.exact(self, scaled) else (self, Units.none(self))
-
-    def _large(self) -> sp.coo_array:
-        """The absolute values of A without entries that are rounding beside their row, which would mislead means."""
-        sizes = self.sizes
-        most = np.asarray(sizes.max(axis=1).toarray()).ravel() if sizes.nnz else np.zeros(sizes.shape[0])
-        A = sizes.tocoo()
-        kept = A.data > ROUNDING * most[A.row]
-        return sp.coo_array((A.data[kept], (A.row[kept], A.col[kept])), A.shape)
-
-    def _means(self, totals: FloatArray, counts: LongArray) -> FloatArray:
-        """Mean logarithms of rows, or of the rows of a block; half of that of each dimension of a semidefinite one."""
-        cones, size = self.cones, int(self.cones.block[-1]) + 1 if self.cones.size else 0
-        block = cones.block
-        means = (np.bincount(block, totals, size) / np.maximum(np.bincount(block, counts, size), 1))[block]
-        for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
-            ends = np.tril_indices(side)
-            parts = [sum(np.bincount(end, v[rows], side) for end in ends) for v in (totals, counts)]
-            half = 0.5 * parts[0] / np.maximum(parts[1], 1)
-            means[rows] = half[ends[0]] + half[ends[1]]
-        return means
-
-    def _blocks(self, powers: LongArray) -> LongArray:
-        """Powers of 2 that keep semidefinite blocks: sums of those of dimensions, which halves on the diagonal are."""
-        for side, rows in zip(self.cones.psd, self.cones.psd_blocks, strict=True):
-            row, column = np.tril_indices(side)
-            half = powers[rows][row == column] // 2
-            powers[rows] = half[row] + half[column]
-        return powers
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,10 +252,8 @@ class Units:
 
     def of(self, program: ConeProgram, sign: int = 1) -> ConeProgram:
         """The program in these units, or back in its own with the sign -1."""
-        data = self._of(program.data, sign)
-        return ConeProgram(
-            *data, program.cones, None if program.uncertainty is None else self._of(program.uncertainty, sign)
-        )
+        radii = None if program.uncertainty is None else self._of(program.uncertainty, sign)
+        return ConeProgram(*self._of(program.data, sign), program.cones, radii)
 
     def _of(self, data: Data, sign: int) -> Data:
         A, P = data.A.tocoo(), data.P.tocoo()
@@ -275,12 +268,9 @@ class Units:
 
     def exact(self, program: ConeProgram, scaled: ConeProgram) -> bool:
         """Whether nothing over- or underflowed."""
-        back = self.of(scaled, -1)
-        for before, after in ((program.data, back.data), (program.radii, back.radii)):
-            ours, theirs = (np.concatenate([d.P.data, d.A.data, d.c, d.b]) for d in (before, after))
-            if not np.array_equal(ours, theirs):
-                return False
-        return True
+        again = self.of(scaled, -1)
+        pairs = zip((*program.data, *program.radii), (*again.data, *again.radii), strict=True)
+        return all(np.array_equal(*(v.data if sp.issparse(v) else v for v in pair)) for pair in pairs)
 
     @property
     def objective(self) -> int:
@@ -297,13 +287,9 @@ class Units:
 
     def value(self, value: float, *, up: bool) -> float:
         """An objective in the program's own units, rounded outward."""
-        outward = math.inf if up else -math.inf
-        scaled = float(np.ldexp(value, self.objective))
-        if self.objective and value and math.isfinite(value):
-            scaled = math.nextafter(scaled, outward)
-        if math.isfinite(value) and not math.isfinite(scaled):
-            return scaled if (scaled > 0.0) == up else math.copysign(sys.float_info.max, scaled)
-        return scaled
+        if not self.objective or not value or not math.isfinite(value):
+            return value
+        return math.nextafter(float(np.ldexp(value, self.objective)), math.inf if up else -math.inf)
 
     def scaled(self, value: float) -> float:
         """A float not below an objective of the program in its own units."""
@@ -313,9 +299,9 @@ class Units:
 # -- solvers --------------------------------------------------------------------------------------------------------
 
 # Whose exceptions are not a backend's own.
-KNOWN = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
-# Less than Clarabel's 1e-8: on SDPLIB's control1 the interval is 30,000 times narrower.
-REGULARIZATION = 1e-12
+PYTHON = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
+HUGE = 1e100  # Numbers of which squares are floats
+REGULARIZATION = 1e-12  # Instead of Clarabel's 1e-8: on SDPLIB's control1 the interval is 30,000 times narrower
 
 
 @contextmanager
@@ -325,7 +311,7 @@ def no_panic() -> Iterator[None]:
         yield
     except BaseException as error:
         home, panic = type(error).__module__.partition(".")[0], type(error).__name__ == "PanicException"
-        if not panic and (not isinstance(error, Exception) or home in KNOWN):
+        if not panic and (not isinstance(error, Exception) or home in PYTHON):
             raise
         raise cp.error.SolverError(f"the backend says: {error}") from error
 
@@ -334,14 +320,14 @@ def no_panic() -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """Without what code in Rust writes to the terminal where it panics."""
     sys.stderr.flush()
-    kept = os.dup(2)
-    with open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 2)
+    terminal = os.dup(2)
+    with open(os.devnull, "wb") as sink:
+        os.dup2(sink.fileno(), 2)
         try:
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(terminal, 2)
+            os.close(terminal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,11 +337,6 @@ class Answer:
     x: FloatArray
     z: FloatArray
     status: str
-
-    @property
-    def usable(self) -> bool:
-        """Whether all is finite, and squares are."""
-        return bool((np.abs(self.x) < 1e100).all() and (np.abs(self.z) < 1e100).all())
 
 
 @dataclass(frozen=True)
@@ -379,18 +360,20 @@ def ask(
     cones = program.cones
     if remaining() <= 0.0:
         return "max_time was over"
-    inside = dual * cones.interior(dual=True)
+    inside = dual * cones.dual_interior
     roots = np.where(cones.diagonal, 1.0, np.sqrt(2.0))
     A = (sp.diags_array(1.0 / roots) @ program.A).tocsr()
-    b, c = (program.b - primal * cones.interior()) / roots, program.c + program.transposed @ inside
-    P = sp.triu(program.P).tocsc()
+    b, c = (program.b - primal * cones.interior) / roots, program.c + program.transposed @ inside
+    call = _clarabel if solver.name == "CLARABEL" else _cvxpy
     try:
         with no_panic():
-            x, z, status = (_clarabel if solver.name == "CLARABEL" else _cvxpy)(P, c, A, b, cones, solver)
+            x, z, status = call(sp.triu(program.P).tocsc(), c, A, b, cones, solver)
     except (cp.error.SolverError, ValueError) as error:
         return f"the solver failed ({error})"
     answer = Answer(x, z / roots + inside, status)
-    return answer if answer.usable else f"the solver ended with the status {status}, without numbers"
+    if not all((np.abs(v) < HUGE).all() for v in (answer.x, answer.z)):
+        return f"the solver ended with the status {status}, without numbers"
+    return answer
 
 
 Numbers = tuple[FloatArray, FloatArray, str]
@@ -416,49 +399,42 @@ def _clarabel(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, co
         *(clarabel.PowerConeT(alpha) for alpha in cones.power),
     ]
     with nullcontext() if solver.verbose else _quiet():
-        found = clarabel.DefaultSolver(P, c, A.tocsc(), b, kinds, settings).solve()
-    return np.array(found.x), np.array(found.z), str(found.status)
+        solution = clarabel.DefaultSolver(P, c, A.tocsc(), b, kinds, settings).solve()
+    return np.array(solution.x), np.array(solution.z), str(solution.status)
 
 
 def _cvxpy(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
     """Any solver that CVXPY has, through CVXPY."""
     x = cp.Variable(len(c))
-    objective = c @ x
+    s, objective = b - A @ x, c @ x
     if P.nnz:
         objective = objective + 0.5 * cp.quad_form(x, cp.psd_wrap((P + sp.triu(P, 1).T).tocsc()))
-    s, constraints = b - A @ x, list[cp.Constraint]()
-    maps: list[tuple[slice, sp.csr_array | None]] = []
-    for rows in (slice(0, cones.zero), slice(cones.zero, cones.linear)):
-        if rows.stop > rows.start:
-            constraints.append(s[rows] == 0 if rows.start == 0 and cones.zero else s[rows] >= 0)
-            maps.append((rows, None))
-    for rows in cones.soc_blocks:
-        constraints.append(cp.SOC(s[rows.start], s[rows.start + 1 : rows.stop]))
-        maps.append((rows, None))
+    linear = slice(0, cones.zero), slice(cones.zero, cones.linear)
+    constraints = [(s[linear[0]] == 0, linear[0], -1.0)] if cones.zero else []  # whose multipliers CVXPY adds
+    constraints += [(s[linear[1]] >= 0, linear[1], 1.0)] if cones.nonneg else []
+    constraints += [(cp.SOC(s[rows.start], s[rows.start + 1 : rows.stop]), rows, 1.0) for rows in cones.soc_blocks]
     for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
         row, column = np.tril_indices(side)
         share = np.where(row == column, 0.5, np.sqrt(0.5))  # both halves of an entry on the diagonal are added up
         entries, k = np.concatenate([row + side * column, column + side * row]), np.arange(len(row))
         T = sp.csr_array((np.tile(share, 2), (entries, np.tile(k, 2))), (side * side, len(k)))
-        constraints.append(cp.reshape(T @ s[rows], (side, side), order="F") >> 0)
-        maps.append((rows, T))
+        constraints.append((cp.reshape(T @ s[rows], (side, side), order="F") >> 0, rows, T.T))
     for number in range(cones.exp + len(cones.power)):
-        first = cones.threes[0].start + 3 * number
+        first, power = cones.threes[0].start + 3 * number, number - cones.exp
         three = [s[first + k] for k in range(3)]
-        power = number - cones.exp
-        constraints.append(cp.ExpCone(*three) if power < 0 else cp.PowCone3D(*three, cones.power[power]))
-        maps.append((slice(first, first + 3), None))
-    problem = cp.Problem(cp.Minimize(objective), constraints)
-    options: dict[str, object] = {}
+        cone = cp.ExpCone(*three) if power < 0 else cp.PowCone3D(*three, cones.power[power])
+        constraints.append((cone, slice(first, first + 3), 1.0))
+    problem, options = cp.Problem(cp.Minimize(objective), [cone for cone, _, _ in constraints]), dict[str, object]()
     if solver.name == "SCS":  # by default it ends at 1e-5
         options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
         options |= {"time_limit_secs": max(remaining(), 1e-3)} if math.isfinite(remaining()) else {}
-    problem.solve(solver=solver.name, verbose=solver.verbose, **(options | dict(solver.options)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem.solve(solver=solver.name, verbose=solver.verbose, **(options | dict(solver.options)))
     z = np.full(cones.size, np.nan)
-    for constraint, (rows, T) in zip(constraints, maps, strict=True):
-        values = [v.value for v in constraint.dual_variables]
+    for cone, rows, T in constraints:
+        values = [v.value for v in cone.dual_variables]
         if all(v is not None for v in values):
             flat = np.concatenate([np.ravel(v, order="F") for v in values])
-            z[rows] = flat if T is None else T.T @ flat
-    z[: cones.zero] *= -1.0  # CVXPY adds multipliers times what is 0, and subtracts them times what is not negative
+            z[rows] = T @ flat if sp.issparse(T) else T * flat
     return (np.full(len(c), np.nan) if x.value is None else np.array(x.value)), z, str(problem.status)

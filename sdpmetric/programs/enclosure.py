@@ -250,7 +250,7 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         stalled, worst = missing.max() > 0.7 * worst, missing.max()
         if stalled:
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
-        z = z + 1.5 * missing * cones.interior(dual=True)
+        z = z + 1.5 * missing * cones.dual_interior
     else:
         return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
     products, heights = np.concatenate([b * z, 0.5 * x * Px]), all_above(np.abs(b) + radii.b)

@@ -23,7 +23,7 @@ from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Solver, ask
 def interior(program: ConeProgram, solver: Solver) -> tuple[FloatArray, FloatArray] | None:
     """The point ``x / s`` and t of each row, 0 of equations; None if the solver fails."""
     A, b, cones = program.A, program.b, program.cones
-    (m, n), linear, unit = A.shape, cones.linear, cones.interior()
+    (m, n), linear, unit = A.shape, cones.linear, cones.interior
     count = int(cones.block[-1]) + 1 - cones.zero if m > cones.zero else 0
     rows = np.flatnonzero(unit)
     T = sp.csr_array((unit[rows], (rows, cones.block[rows] - cones.zero)), (m, count))

@@ -257,7 +257,7 @@ class Search:
 
         Where less than nothing has, the point is feasible.
         """
-        relaxed, zero, inside = _relaxed(program), program.cones.zero, program.cones.interior()
+        relaxed, zero, inside = _relaxed(program), program.cones.zero, program.cones.interior
         answer = ask(relaxed, self.solver, 0.0, OPTIONS.shifts[1])
         if not isinstance(answer, Answer):
             return
@@ -292,7 +292,7 @@ def _without_objective(program: ConeProgram) -> ConeProgram:
 def _relaxed(program: ConeProgram) -> ConeProgram:
     """``minimize t`` with ``b - Ax + t e`` in the cones, equations within t, and ``t >= -1``."""
     cones, zero, n = program.cones, program.cones.zero, program.A.shape[1]
-    column = -np.concatenate([np.ones(2 * zero + 1), cones.interior()[zero:]])
+    column = -np.concatenate([np.ones(2 * zero + 1), cones.interior[zero:]])
 
     def data(of: Data, sign: float, last: FloatArray, one: float) -> Data:
         rows = sp.vstack([of.A[:zero], sign * of.A[:zero], sp.csr_array((1, n)), of.A[zero:]])

@@ -143,13 +143,13 @@ def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
     third = [-1.0, -1.0, 1.0 + 1e-15] if dual else [1.0, 1.0, e * (1 + 1e-15)]
     inside = np.array([0.0, 5.0, 3.0, 4.0, 1.0, 1.0 if dual else 2.0, 1.0, *third, 1.0, 1.0, 0.999999])
     free = np.zeros(int(cones.block[-1]) + 1)
-    shifted = inside + 1e-9 * cones.interior(dual=dual)
+    shifted = inside + 1e-9 * (cones.dual_interior if dual else cones.interior)
     assert lacks(cones, shifted, free, dual=dual).max() <= 0.0
     for block in range(len(free)):
         some = cones.block == block
         ball = np.where(np.arange(len(free)) == block, 1e-5 if block < 4 else 3.0, 0.0)
         assert lacks(cones, shifted, ball, dual=dual)[some].min() > 0.0
-        outside = np.where(some, inside - 1e-6 * cones.interior(dual=dual), shifted)
+        outside = np.where(some, inside - 1e-6 * (cones.dual_interior if dual else cones.interior), shifted)
         if block < 4:
             assert lacks(cones, outside, free, dual=dual)[some].min() > 0.0
 
