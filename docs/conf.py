@@ -22,7 +22,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 api, notebooks = importlib.import_module("api"), importlib.import_module("notebooks")
-EXAMPLES = api.examples()
 
 project = "sdpmetric"
 author = copyright = "The sdpmetric developers"
@@ -268,16 +267,6 @@ def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
     return ElementTree.tostring(tree, encoding="unicode")
 
 
-def add_example(
-    app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]
-) -> None:
-    """Show the stored example of a public name."""
-    if name in EXAMPLES and ">>>" not in "\n".join(lines):
-        lines.extend(
-            ["", ".. rubric:: Examples", "", api.GIVEN, "", *EXAMPLES[name].splitlines(), ""]
-        )
-
-
 CITED = re.compile(r"\[([A-Z]\w*\d{4})\](?!_)")
 
 
@@ -364,7 +353,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("autodoc-process-docstring", link_citations, priority=850)
-    app.connect("autodoc-process-docstring", add_example, priority=800)
     app.connect(
         "autodoc-process-docstring", escape_trailing_underscores, priority=900
     )  # after numpydoc

@@ -31,6 +31,10 @@ def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tu
         Row numbers.
     similar : (p,) bool array
 
+    See Also
+    --------
+    chunks, quadruplets, triplets
+
     Examples
     --------
     >>> from sdpmetric import constraints
@@ -62,6 +66,10 @@ def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int 
     ValueError
         If every class has one member.
 
+    See Also
+    --------
+    chunks, pairs, quadruplets
+
     Examples
     --------
     >>> from sdpmetric import constraints
@@ -92,6 +100,10 @@ def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) 
     ------
     ValueError
         If every class has one member.
+
+    See Also
+    --------
+    chunks, pairs, triplets
 
     Examples
     --------
@@ -125,6 +137,10 @@ def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int =
     ------
     ValueError
         If the classes do not have that many chunklets.
+
+    See Also
+    --------
+    pairs, quadruplets, triplets
 
     Examples
     --------

@@ -65,6 +65,25 @@ class Model:
         Parameters of the problem class, those that were given.
     linear : bool
         Whether the metric is one of the prepared features, and not of a kernel's.
+
+    See Also
+    --------
+    Solution
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tempfile, pathlib
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sm.Model(solution).save(pathlib.Path(folder) / "model.npz")
+    ...     again = sm.Model.load(pathlib.Path(folder) / "model.npz")
+    >>> bool(np.allclose(again.transform(X), X @ solution.components.T))
+    True
     """
 
     solution: Solution

@@ -46,6 +46,10 @@ def check_statement(make: Make, tolerances: Mapping[str, float] | None = None) -
     AssertionError
         If a promise is broken.
 
+    See Also
+    --------
+    check_bad_arguments, check_bad_points, check_sandwich, check_solver
+
     Examples
     --------
     >>> import sdpmetric as sm
@@ -66,7 +70,21 @@ def check_statement(make: Make, tolerances: Mapping[str, float] | None = None) -
 
 
 def check_identity(make: Make) -> None:
-    """Equal statements have equal fingerprints; the description is one line; statements do not change."""
+    """Equal statements have equal fingerprints; the description is one line; statements do not change.
+
+    See Also
+    --------
+    check_statement
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import testing
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> testing.check_identity(lambda: problem)  # doctest: +SKIP
+    """
     problem = make()
     assert problem.fingerprint() == make().fingerprint(), "the fingerprint differs between two equal problems"
     assert problem.describe() in repr(problem), "the description is not part of the repr"
@@ -80,7 +98,21 @@ def check_identity(make: Make) -> None:
 
 
 def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> Solution:
-    """A solve ends as expected, with a finite point and the problem's own numbers."""
+    """A solve ends as expected, with a finite point and the problem's own numbers.
+
+    See Also
+    --------
+    check_statement
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import testing
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> testing.check_solver(problem, "factored", 1e-2)  # doctest: +SKIP
+    """
     solution = solve(problem, entry.name, tol=tol, max_time=SECONDS)
     assert solution.status.expected, f"{entry.name} ended with {solution}"
     assert np.isfinite(solution.components).all(), f"{entry.name} returned a point that is not finite"
@@ -93,7 +125,22 @@ def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> S
 
 
 def check_sandwich(solutions: list[Solution]) -> None:
-    """Every proven lower bound is below every objective."""
+    """Every proven lower bound is below every objective.
+
+    See Also
+    --------
+    check_statement
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import testing
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> testing.check_sandwich([solution])
+    """
     proven = [s for s in solutions if isinstance(s.certificate, DualityCertificate)]
     for below in proven:
         for above in proven:
@@ -102,7 +149,22 @@ def check_sandwich(solutions: list[Solution]) -> None:
 
 
 def check_saving(solution: Solution) -> None:
-    """Check that a loaded solution equals the saved one and belongs to its problem."""
+    """Check that a loaded solution equals the saved one and belongs to its problem.
+
+    See Also
+    --------
+    check_statement
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import testing
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> testing.check_saving(solution)
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "solution.npz"
         solution.save(path)
@@ -118,7 +180,21 @@ def check_saving(solution: Solution) -> None:
 
 
 def check_limits(problem: Problem, entry: Solver) -> None:
-    """Limits on iterations and time, and an interruption, return a certified point."""
+    """Limits on iterations and time, and an interruption, return a certified point.
+
+    See Also
+    --------
+    check_statement
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import testing
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> testing.check_limits(problem, "factored")  # doctest: +SKIP
+    """
 
     def interrupt(row: TraceRow) -> bool:
         raise KeyboardInterrupt
@@ -134,7 +210,21 @@ def check_limits(problem: Problem, entry: Solver) -> None:
 
 
 def check_bad_points(problem: Problem) -> None:
-    """Check that invalid points raise errors that name the argument."""
+    """Check that invalid points raise errors that name the argument.
+
+    See Also
+    --------
+    check_statement
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import testing
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> testing.check_bad_points(problem)
+    """
     d = problem.X.shape[1]
     for bad in (np.eye(d + 1), np.full((d, d), np.nan), "text", None):
         _refuses(partial(certify, problem, bad), "components", "metric")
@@ -143,7 +233,21 @@ def check_bad_points(problem: Problem) -> None:
 
 
 def check_bad_arguments(problem: Problem) -> None:
-    """Check that arguments out of range raise errors that name them, for every solver."""
+    """Check that arguments out of range raise errors that name them, for every solver.
+
+    See Also
+    --------
+    check_statement
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import testing
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> testing.check_bad_arguments(problem)
+    """
     for entry in solvers_of(problem):
         once = partial(solve, problem, entry.name)
         _refuses(partial(once, tol=0.0), "tol")

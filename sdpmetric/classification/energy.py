@@ -76,6 +76,22 @@ def energies(
     ValueError
         If shapes do not fit, there are no queries, a class has examples of several metrics, or `query_neighbors` is
         unknown.
+
+    See Also
+    --------
+    energy_predict, sdpmetric.estimators.EnergyClassifier
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import classification
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> targets = problem.target_pairs[1].reshape(150, 3)
+    >>> classification.energies(solution.components, X, y, X[:5], target_neighbors=targets).shape
+    (5, 3)
     """
     state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     result = np.empty((len(state.queries[0]), len(state.classes)))
@@ -107,6 +123,22 @@ def energy_predict(
     Returns
     -------
     labels : (m,) array
+
+    See Also
+    --------
+    energies, knn_predict
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import classification
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> targets = problem.target_pairs[1].reshape(150, 3)
+    >>> classification.energy_predict(solution.components, X, y, X[:5], target_neighbors=targets).tolist()
+    [0, 0, 0, 0, 0]
     """
     state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     chosen = np.empty(len(state.queries[0]), dtype=np.int64)

@@ -50,6 +50,22 @@ class GuaranteedThreshold:
         errors, and not the number of pairs, is the obstacle.
     n_recognized, n_similar : int
         Similar pairs that are matches, and similar pairs, among the labeled ones; no guarantee.
+
+    See Also
+    --------
+    guaranteed_threshold, sdpmetric.estimators.PairClassifier
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> limit = sm.guaranteed_threshold(np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1), similar, alpha=0.2)
+    >>> limit.n_missing, limit.n_errors <= limit.n_of
+    (0, True)
     """
 
     threshold: float | None

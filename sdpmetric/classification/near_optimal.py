@@ -29,6 +29,21 @@ class Decisions:
         Proven to be the same under every metric of the set; the others are *open*.
     rigor : {"float", "rounding"}
         As of a certificate: "float" where every rounding is accounted for.
+
+    See Also
+    --------
+    NearOptimal, near_optimal
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> near = sm.near_optimal(sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=1.0), tol=1e-6))
+    >>> near.neighbors(X, n_neighbors=3).values.shape, near.matches(X, pairs, threshold=2.0).share > 0.9
+    ((150, 3), True)
     """
 
     values: NDArray[np.generic]
@@ -58,6 +73,21 @@ class NearOptimal:
         For POLA, the threshold in the center.
     rigor : {"float", "rounding"}
         As of the certificate of the solution.
+
+    See Also
+    --------
+    Decisions, near_optimal
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> near = sm.near_optimal(sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=1.0), tol=1e-6))
+    >>> near.neighbors(X, n_neighbors=3).values.shape, near.matches(X, pairs, threshold=2.0).share > 0.9
+    ((150, 3), True)
     """
 
     components: FloatArray
@@ -160,6 +190,10 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
         If the objective is not known to be strongly convex.
     ValueError
         If the solution has no problem or no finite gap.
+
+    See Also
+    --------
+    NearOptimal, explain
 
     Examples
     --------

@@ -59,6 +59,22 @@ def nearest_neighbors(
         If shapes do not fit, there are fewer training examples than neighbors, or the algorithm is unknown.
     ImportError
         If faiss is requested but not installed.
+
+    See Also
+    --------
+    knn_predict
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import classification
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> distances, rows = classification.nearest_neighbors(solution.components, X, n_neighbors=3)
+    >>> distances.shape, rows.shape
+    ((150, 3), (150, 3))
     """
     train = np.asarray(validation.check_data(X_train), dtype=np.float64)
     queries = train if X is None else np.asarray(validation.check_data(X), dtype=np.float64)
@@ -162,6 +178,22 @@ def knn_predict(
     ------
     ValueError
         As `nearest_neighbors`, or if there is not one label for each training example, or a label is missing.
+
+    See Also
+    --------
+    energy_predict, nearest_neighbors
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import classification
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> bool(np.mean(classification.knn_predict(solution.components, X, y, n_neighbors=3) == y) > 0.9)
+    True
     """
     _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions, algorithm=algorithm)
     classes, y = validation.check_labels(y_train, len(np.asarray(X_train)), n_classes=1)

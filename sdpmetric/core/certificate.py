@@ -97,6 +97,20 @@ class Certificate(ABC):
         Whether it is what a file or a pickle says and was not computed again; it proves nothing then.
     info : mapping of str to number or str
         Diagnostics by name, where the problem computes them; see ``docs/reading_certificates.md``.
+
+    See Also
+    --------
+    DualityCertificate, certify, verify
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> solution.certificate.kind, solution.certificate.proves_optimal(1e-3)
+    ('duality', True)
     """
 
     objective: float
@@ -227,6 +241,22 @@ class DualityCertificate(Certificate):
         attained only up to rounding.
     weakness : str or None
         Why the lower bound may be weak, if that is known.
+
+    See Also
+    --------
+    InfeasibilityCertificate, RelaxationCertificate, certify
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> certificate = sm.certify(problem, metric=np.eye(4))
+    >>> certificate.lower_bound <= solution.objective, certificate.rigor
+    (True, 'float')
     """
 
     resolution: float = 0.0
@@ -280,7 +310,22 @@ class DualityCertificate(Certificate):
 
 @dataclass(frozen=True, kw_only=True)
 class RelaxationCertificate(DualityCertificate):
-    """A lower bound for a metric of bounded rank, by weak duality of the convex relaxation."""
+    """A lower bound for a metric of bounded rank, by weak duality of the convex relaxation.
+
+    See Also
+    --------
+    DualityCertificate, FRMLProblem
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> ranking = sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1)
+    >>> found = sm.solve(ranking, solver="relaxed", max_iter=30)
+    >>> found.certificate.kind
+    'relaxation'
+    """
 
     kind: ClassVar[str] = "relaxation"
 
@@ -302,6 +347,22 @@ class InfeasibilityCertificate(Certificate):
     ----------
     contradiction : tuple of int
         Constraints that are proven to contradict each other, in the problem's order (POLA: pairs).
+
+    See Also
+    --------
+    DualityCertificate, POLAProblem, Status
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> twice = sm.POLAProblem(X, [[0, 60], [0, 60]], [True, False], slack_weight=None)  # similar and dissimilar
+    >>> sm.solve(twice).certificate.contradiction
+    (0, 1)
     """
 
     objective: float = math.inf
@@ -334,6 +395,23 @@ class RegretCertificate(Certificate):
     ----------
     regret_bound : float or None
         What the algorithm's theorem allows the cumulative loss to be; None if there is none.
+
+    See Also
+    --------
+    LEGOProblem, regret
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stream = sm.LEGOProblem(X, pairs, np.where(similar, 1.0, 9.0), learning_rate=0.1)
+    >>> certificate = sm.regret(stream, sm.solve(stream))
+    >>> certificate.lower_bound <= certificate.objective <= certificate.regret_bound
+    True
     """
 
     regret_bound: float | None = None
@@ -362,6 +440,19 @@ class StationarityCertificate(Certificate):
     ----------
     stationarity : float
         Norm of the objective's gradient at the point, on the scale that the problem names; 0 at a stationary point.
+
+    See Also
+    --------
+    DualityCertificate, NCAProblem
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> found = sm.solve(sm.NCAProblem(X, y, n_components=2), max_iter=20)
+    >>> found.certificate.kind, found.certificate.proves_optimal(1.0)
+    ('stationarity', False)
     """
 
     stationarity: float
@@ -402,6 +493,21 @@ class Dual:
     triplets : Triplets
     values : (t,) array
         The multiplier ``a_t`` of each listed triplet, between 0 and the push weight times its weight.
+
+    See Also
+    --------
+    Triplets, certify, explain
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> dual = solution.dual
+    >>> len(dual) == len(dual.triplets), float(dual.values.max()) <= problem.push_weight
+    (True, True)
     """
 
     triplets: Triplets

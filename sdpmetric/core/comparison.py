@@ -23,6 +23,21 @@ class Comparison:
     Attributes
     ----------
     solutions : tuple of Solution
+
+    See Also
+    --------
+    compare
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> comparison = sm.compare(solution, sm.solve(problem, solver="conic"))
+    >>> comparison.consistent, comparison.verdict[:6]
+    (True, 'Proven')
     """
 
     solutions: tuple[Solution, ...]
@@ -109,6 +124,20 @@ def compare(*solutions: Solution) -> Comparison:
     ------
     ValueError
         If there is none, or they belong to different problems, objectives, or kinds of certificates.
+
+    See Also
+    --------
+    Comparison, solve, verify
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> sm.compare(solution, sm.solve(problem, solver="conic")).consistent
+    True
     """
     if not solutions:
         raise ValueError("compare needs at least one solution.")

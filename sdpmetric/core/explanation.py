@@ -216,6 +216,21 @@ class Explanation:
     influence : Influence
     slacks : Slacks
     sensitivity : Sensitivity
+
+    See Also
+    --------
+    explain, Dual
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> explanation = sm.explain(solution)
+    >>> len(explanation.influence.contribution)
+    150
     """
 
     certificate: Certificate
@@ -268,6 +283,24 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
         If the statement has no multipliers with a meaning, or the solution is of a stream.
     ValueError
         If the solution was loaded without its problem and none is given, or the constraints contradict each other.
+
+    See Also
+    --------
+    Explanation, near_optimal, solve
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> explanation = sm.explain(solution)
+    >>> len(explanation.support) == np.sum(explanation.dual.values > 1e-6 * 0.5)
+    np.True_
+    >>> explanation.support.at_bound.any()
+    np.True_
     """
     stated = solution.problem if problem is None else problem
     if stated is None:

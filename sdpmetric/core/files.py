@@ -129,6 +129,27 @@ def read_npz(path: str | Path) -> Arrays:
     """Read every array of an NPZ file, without pickle.
 
     The sizes that the file declares are compared to its own before anything is allocated.
+
+    See Also
+    --------
+    load, load_table
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import io
+    >>> import tempfile, pathlib
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import datasets
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> file = io.BytesIO()
+    >>> np.savez(file, X=X, y=y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "mine.npz"
+    ...     np.savez(path, X=X, y=y)
+    ...     sorted(datasets.read_npz(path))
+    ['X', 'y']
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}.")

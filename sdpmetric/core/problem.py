@@ -61,6 +61,23 @@ class Problem(ABC):
         Class attribute: the fields that `path` may vary.
     has_metric : bool
         Class attribute: whether a point is a metric; reports are about distances.
+
+    See Also
+    --------
+    LMNNProblem, MetricProblem, formulation, solver
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> problem.describe().startswith("LMNN"), problem.weights
+    (True, ('push_weight', 'ridge'))
+    >>> problem.objective(metric=np.eye(4)) >= solution.lower_bound
+    True
     """
 
     statement: ClassVar[str] = ""

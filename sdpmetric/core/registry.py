@@ -100,6 +100,10 @@ def solver(
     tol, rank, stream, relaxed, when, engines
         As in `Solver`.
 
+    See Also
+    --------
+    Problem, formulation, solvers_of
+
     Examples
     --------
     >>> import sdpmetric as sm
@@ -127,6 +131,19 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     ------
     TypeError
         If nothing solves problems of this kind.
+
+    See Also
+    --------
+    solve, solver
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> [entry.name for entry in sm.solvers_of(problem)]
+    ['factored', ...'conic'...]
     """
     if isinstance(statement, type):
         return _registered(statement)
@@ -178,6 +195,24 @@ def formulation(
         Subclasses inherit the program.
     exact : bool, default True
         Whether a solution of the program solves the problem; False for a stream's comparator or a relaxation.
+
+    See Also
+    --------
+    Problem, solver, to_cvxpy
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> @dataclass(eq=False, repr=False)
+    ... class Renamed(sm.LMNNProblem):
+    ...     pass
+    >>> @sm.formulation(Renamed)
+    ... def program(problem, *, scaled=False):
+    ...     return sm.to_cvxpy(problem)
     """
 
     def register(state: Callable[Options, ResultT]) -> Callable[Options, ResultT]:

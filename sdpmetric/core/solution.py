@@ -56,6 +56,22 @@ class Solution:
     extras : dict of str to float
         Numbers that only some statements or solvers have, by name: POLA's ``threshold``, a stream's
         ``mistakes``.
+
+    See Also
+    --------
+    Certificate, Model, Status, solve
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> solution.components.shape[1], solution.metric.shape
+    (4, (4, 4))
+    >>> solution.lower_bound <= solution.objective
+    True
     """
 
     components: NDArray[np.floating]

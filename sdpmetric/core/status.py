@@ -6,7 +6,22 @@ from enum import Enum
 
 
 class Status(Enum):
-    """How a solve ended; every member carries advice."""
+    """How a solve ended; every member carries advice.
+
+    See Also
+    --------
+    Certificate, Solution
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> solution.status.word, solution.status.ok
+    ('optimal', True)
+    """
 
     OPTIMAL = ("optimal", "The requested relative gap is proven, at the rigor of the certificate.")
     OPTIMAL_INACCURATE = (
@@ -65,4 +80,22 @@ class Status(Enum):
 
 
 class UselessOptimumWarning(UserWarning):
-    """The optimum fits the training data but is likely to overfit; the warning says why, and what to do."""
+    """The optimum fits the training data but is likely to overfit; the warning says why, and what to do.
+
+    See Also
+    --------
+    sdpmetric.estimators.LMNN
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.estimators import LMNN
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always", sm.UselessOptimumWarning)
+    ...     _ = LMNN(push_weight=0.0).fit(X, y)
+    >>> print(said[-1].message)
+    LMNN: the metric is 0, under which all examples are equal: ...
+    """

@@ -34,6 +34,21 @@ class TraceRow:
         For a stream, whose objective is its cumulative loss: items predicted wrongly so far.
     score : float
         Score on validation examples, larger is better.
+
+    See Also
+    --------
+    Trace
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> row = solution.trace[-1]
+    >>> row.lower_bound <= row.objective
+    True
     """
 
     iteration: int
@@ -48,7 +63,22 @@ class TraceRow:
 
 @dataclass
 class Trace:
-    """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``."""
+    """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``.
+
+    See Also
+    --------
+    Solution, TraceRow
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> solution.trace[-1].iteration == int(solution.trace["iteration"][-1])
+    True
+    """
 
     rows: list[TraceRow] = field(default_factory=list)
 

@@ -116,6 +116,10 @@ def solve(
     ImportError
         If the engine needs a package that is not installed.
 
+    See Also
+    --------
+    certify, compare, path, solvers_of, verify
+
     Examples
     --------
     >>> import sdpmetric as sm
@@ -216,6 +220,10 @@ def path(
     ValueError
         If not exactly one of its weights is given.
 
+    See Also
+    --------
+    Problem.with_weights, explain, solve
+
     Examples
     --------
     >>> import sdpmetric as sm
@@ -276,6 +284,20 @@ def certify(
         If the statement takes multipliers of another kind.
     ValueError
         If the point has the wrong shape, is not finite, or is not PSD.
+
+    See Also
+    --------
+    solve, verify, Problem.certify
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> sm.certify(problem, solution.components, dual=solution.dual) == solution.certificate
+    True
     """
     check_problem("certify", problem)
     problem.check_given(components, metric)
@@ -347,6 +369,21 @@ def verify(
         If nothing proves a lower bound for statements of this kind.
     ValueError
         If not exactly one point is given, or it has the wrong shape, is not finite, or is not PSD.
+
+    See Also
+    --------
+    certify, compare, solve
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> certificate = sm.verify(problem, metric=np.eye(4), rescale=True)
+    >>> certificate.lower_bound <= certificate.objective
+    True
     """
     check_problem("verify", problem)
     if solvers_of(problem)[0].stream:

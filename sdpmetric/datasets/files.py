@@ -39,6 +39,16 @@ class Table:
         Names of the columns of X; empty where they have none.
     label : str or None
         The column of the labels.
+
+    See Also
+    --------
+    Columns, load_table
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> datasets.load_table("iris").features[0]
+    'sepal length (cm)'
     """
 
     X: NDArray[np.generic]
@@ -79,6 +89,16 @@ class Columns:
         The decimal point of a CSV file, "." or ",".
     labeled : bool
         Whether labels are needed; else they are read where the file has their column.
+
+    See Also
+    --------
+    Table, load_table
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> datasets.Columns(label="species", drop=["id"]).decimal
+    '.'
     """
 
     label: str | None = None

@@ -41,6 +41,16 @@ def concentric_circles(
     ValueError
         If a number of circles or points is no positive integer, or the radius is negative; the other generators reject
         such numbers, too.
+
+    See Also
+    --------
+    concentric_rings, zebra_stripes
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> len(datasets.concentric_circles())
+    3
     """
     _check_counts(n_circles=n_circles, n_points=n_points)
     validation.check_number("radius", radius, 0.0)
@@ -82,6 +92,17 @@ def zebra_stripes(
     X : (n_stripes * n_points, 2) array
     y : (n,) integer array
         0 and 1 in turn.
+
+    See Also
+    --------
+    concentric_circles, concentric_rings
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> points, labels = datasets.zebra_stripes(random_state=0)
+    >>> points.shape[1], len(points) == len(labels)
+    (2, True)
     """
     _check_counts(n_stripes=n_stripes, n_points=n_points)
     validation.check_number("spacing", spacing, 0.0)
@@ -119,6 +140,17 @@ def noisy_digits(
     ------
     ValueError
         If the share is not between 0 and 1.
+
+    See Also
+    --------
+    concentric_rings, zebra_stripes
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> images, labels = datasets.noisy_digits(random_state=0)[:2]
+    >>> len(images) == len(labels)
+    True
     """
     validation.check_number("share", share, 0.0, 1.0)
     validation.check_number("amplitude", amplitude, 0.0)
@@ -160,6 +192,18 @@ def concentric_rings(
     X : (n_rings * n_points, 3) array
     y : (n,) integer array
         The ring, from 0.
+
+    See Also
+    --------
+    concentric_circles, zebra_stripes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdpmetric import datasets
+    >>> points, labels = datasets.concentric_rings(random_state=0)
+    >>> points.shape[1], len(np.unique(labels))
+    (3, 5)
     """
     _check_counts(n_rings=n_rings, n_points=n_points)
     validation.check_number("width", width, 0.0)

@@ -44,6 +44,17 @@ class Split(NamedTuple):
     ----------
     X_train, y_train : (n, d) and (n,) arrays
     X_test, y_test : (m, d) and (m,) arrays
+
+    See Also
+    --------
+    load_split
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> split = datasets.load_split("wine", test_share=0.3, random_state=0)
+    >>> split.X_train.shape
+    (124, 13)
     """
 
     X_train: NDArray[np.generic]
@@ -56,6 +67,16 @@ def names() -> list[str]:
     """Names that `load` accepts here, besides ``openml:`` and a name of openml.org.
 
     First what scikit-learn ships, then the ``.npz`` files of the folder SDPMETRIC_DATA, then what is downloaded.
+
+    See Also
+    --------
+    load
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> "wine" in datasets.names()
+    True
     """
     folder = _folder()
     stored = [] if folder is None else sorted(path.stem for path in folder.glob("*.npz"))
@@ -91,6 +112,17 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
         If there is no such data set or file, or the file is malformed; the message says where.
     ConnectionError
         If it must be downloaded and cannot be.
+
+    See Also
+    --------
+    load_split, load_table, names
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> features, labels = datasets.load("wine")
+    >>> features.shape
+    (178, 13)
     """
     table = load_table(name_or_path, Columns(label))
     return table.X, table.labels
@@ -116,6 +148,20 @@ def load_table(name_or_path: str | Path, columns: Columns | None = None) -> Tabl
         As in `load`, or if columns are chosen of data that have no names.
     ConnectionError
         As in `load`.
+
+    See Also
+    --------
+    Columns, Table, load
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import datasets
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> table = datasets.load_table("iris")
+    >>> table.X.shape, table.features[0]
+    ((150, 4), 'sepal length (cm)')
     """
     return _find(name_or_path, Columns() if columns is None else columns)[0]
 
@@ -148,6 +194,17 @@ def load_split(
     ------
     ValueError
         As in `load`, if there is no customary split, or the share is not between 0 and 1.
+
+    See Also
+    --------
+    Split, load
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> split = datasets.load_split("wine", test_share=0.3, random_state=0)
+    >>> split.X_train.shape
+    (124, 13)
     """
     table, n_train = _find(name_or_path, Columns(label))
     X, y = table.X, table.labels

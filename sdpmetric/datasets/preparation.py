@@ -31,6 +31,21 @@ class MeanNorm(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     scale_ : float
+
+    See Also
+    --------
+    pipeline, reduce
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import datasets
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> scaled = datasets.MeanNorm(4.0).fit_transform(X)
+    >>> round(float(np.linalg.norm(scaled, axis=1).mean()), 6)
+    4.0
     """
 
     scale_: float
@@ -57,6 +72,21 @@ def pipeline(*, standardize: bool = True, pca: int | None = None) -> Pipeline:
     standardize : bool, default True
     pca : int, optional
         How many components.
+
+    See Also
+    --------
+    prepare, reduce, standardize
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import datasets
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> steps = datasets.pipeline(standardize=True)
+    >>> bool(np.allclose(datasets.prepare(steps, X), datasets.standardize(X)))
+    True
     """
     steps: list[TransformerMixin] = [StandardScaler()] if standardize else []
     if pca is not None:
@@ -70,6 +100,21 @@ def standardize(X: ArrayLike) -> FloatArray:
     Parameters
     ----------
     X : (n, d) array
+
+    See Also
+    --------
+    pipeline, reduce
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import datasets
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> Z = datasets.standardize(X)
+    >>> bool(np.allclose(Z.mean(axis=0), 0)), bool(np.allclose(Z.std(axis=0), 1))
+    (True, True)
     """
     return prepare(pipeline(), X)
 
@@ -86,6 +131,21 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
     ------
     ValueError
         If there are fewer principal components than requested.
+
+    See Also
+    --------
+    pipeline
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import datasets
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> steps = datasets.pipeline(standardize=True)
+    >>> bool(np.allclose(datasets.prepare(steps, X), datasets.standardize(X)))
+    True
     """
     data = validation.check_data(X).astype(np.float64)
     for step in steps:
@@ -124,6 +184,21 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     ------
     ValueError
         If `n_components` is out of range, or the norm is negative.
+
+    See Also
+    --------
+    MeanNorm, pipeline, standardize
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import datasets
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> reduced = datasets.reduce(X, 2)
+    >>> reduced.shape, round(float(np.linalg.norm(reduced, axis=1).mean()), 6)
+    ((150, 2), 4.0)
     """
     validation.check_number("mean_norm", mean_norm, 0.0)
     return prepare(make_pipeline(PCA(n_components, svd_solver="full"), MeanNorm(mean_norm)), X)
@@ -151,6 +226,16 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
     ------
     ValueError
         If no text has a word, or `n_words` is not positive.
+
+    See Also
+    --------
+    load
+
+    Examples
+    --------
+    >>> from sdpmetric import datasets
+    >>> datasets.word_counts(["a cat and a dog", "a dog"], n_words=3).shape
+    (2, 3)
     """
     validation.check_integer("n_words", n_words)
     counter = CountVectorizer(token_pattern=r"(?u)[^\W\d_]{2,}")
@@ -193,6 +278,17 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     ------
     ValueError
         If the rows are no square images, or a pixel is negative or not finite.
+
+    See Also
+    --------
+    reduce, standardize
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdpmetric import datasets
+    >>> datasets.deskew(np.eye(5)[None])[0].round().astype(int).sum(axis=0).tolist()
+    [0, 0, 5, 0, 0]
     """
     pixels = np.asarray(images)
     square = pixels.reshape(len(pixels), -1) if pixels.ndim == 3 else pixels

@@ -33,6 +33,22 @@ class LEGOBatchProblem(MetricProblem):
     ----------
     stream : LEGOProblem
         Gives data, pairs, targets, ``eta`` and ``A_0``.
+
+    See Also
+    --------
+    LEGOProblem, regret
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stream = sm.LEGOProblem(X, pairs, np.where(similar, 1.0, 9.0), learning_rate=0.1)
+    >>> bool(sm.solve(sm.LEGOBatchProblem(stream)).relative_gap <= 1e-3)
+    True
     """
 
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)

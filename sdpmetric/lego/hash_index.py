@@ -66,6 +66,10 @@ class HashIndex:
     ValueError
         If a number is out of range, or an array is of the wrong shape or not finite.
 
+    See Also
+    --------
+    LEGOStream, MetricStep
+
     Examples
     --------
     >>> index = HashIndex(np.eye(2), n_bits=16)

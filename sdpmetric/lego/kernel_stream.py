@@ -37,6 +37,22 @@ class KernelLEGOStream(LogDetStream):
     ------
     ValueError
         If a number is out of range or the kernel is unknown.
+
+    See Also
+    --------
+    LEGOStream, KernelPOLAStream
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stream = sm.KernelLEGOStream(0.1, "rbf").partial_fit(X, pairs, np.where(similar, 0.5, 1.5))
+    >>> stream.n_items
+    60
     """
 
     def __init__(

@@ -24,6 +24,20 @@ class MetricStep:
         In the space that the factor maps to.
     row : (d,) array
         In the space of the examples.
+
+    See Also
+    --------
+    HashIndex, LEGOStream
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> stream = sm.LEGOStream(4, 0.1)
+    >>> step = stream.update(X[0], X[60], 4.0).steps[0]
+    >>> type(step).__name__
+    'MetricStep'
     """
 
     column: FloatArray

@@ -58,6 +58,23 @@ class LEGOProblem(Problem):
     ValueError
         If there are no pairs; the data are not finite; a pair is out of range, of a row with itself, or of two equal
         examples that should be parted; a target is negative; or a number is out of range.
+
+    See Also
+    --------
+    LEGOBatchProblem, LEGOStream, regret, sdpmetric.estimators.LEGO
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stream = sm.LEGOProblem(X, pairs, np.where(similar, 1.0, 9.0), learning_rate=0.1)
+    >>> certificate = sm.regret(stream, sm.solve(stream))
+    >>> certificate.lower_bound <= certificate.objective <= certificate.regret_bound
+    True
     """
 
     statement: ClassVar[str] = "lego"

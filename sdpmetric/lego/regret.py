@@ -55,6 +55,23 @@ def regret(
         If the problem is not a stream, or `solution` is not a Solution.
     ValueError
         If the solution is not that of the whole stream with these options.
+
+    See Also
+    --------
+    LEGOProblem, POLAProblem, RegretCertificate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stream = sm.LEGOProblem(X, pairs, np.where(similar, 1.0, 9.0), learning_rate=0.1)
+    >>> certificate = sm.regret(stream, sm.solve(stream))
+    >>> certificate.lower_bound <= certificate.objective <= certificate.regret_bound
+    True
     """
     if not isinstance(solution, Solution):
         raise TypeError(f"solution must be the Solution of this stream, got {type(solution).__name__}.")

@@ -41,6 +41,19 @@ class FeatureSpace:
         ``T`` with coordinates ``(k(x, .) - mean) @ T``; its columns add up to 0.
     mean : (n,) array
         Mean of the rows of the kernel matrix.
+
+    See Also
+    --------
+    KernelLMNNProblem
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> bent = sm.KernelLMNNProblem.from_labels(X[::3], y[::3], kernel="rbf", gamma=0.1, ridge=0.01)
+    >>> type(bent.space).__name__
+    'FeatureSpace'
     """
 
     kernel: str
@@ -123,6 +136,20 @@ class KernelLMNNProblem(LMNNProblem):
         Coordinates in the feature space, float64, centered.
     space : FeatureSpace
         Maps other examples there.
+
+    See Also
+    --------
+    FeatureSpace, LMNNProblem, sdpmetric.estimators.KernelLMNN
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> bent = sm.KernelLMNNProblem.from_labels(X[::3], y[::3], kernel="rbf", gamma=0.1, ridge=0.01)
+    >>> solution = sm.solve(bent, tol=1e-2)
+    >>> bent.transform(X, solution.components).shape[0]
+    150
     """
 
     statement: ClassVar[str] = "kernel-lmnn"

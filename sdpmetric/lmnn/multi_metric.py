@@ -41,6 +41,19 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
     regions : (n,) int32 array
         Region of each example, 0 to c - 1.
     region_names : (c,) array
+
+    See Also
+    --------
+    LMNNProblem, sdpmetric.estimators.MultiMetricLMNN
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> several = sm.MultiMetricLMNNProblem.from_labels(X, y)  # a metric for each class
+    >>> sm.solve(several, tol=1e-2).metrics.shape
+    (3, 4, 4)
     """
 
     statement: ClassVar[str] = "multi-metric-lmnn"

@@ -526,6 +526,24 @@ class LMNNProblem(LargeMarginProblem):
         How impostors are searched for; every choice is exact.
     frobenius : float
         Weight of half the squared Frobenius norm, >= 0; a positive one goes with the hinge only.
+
+    See Also
+    --------
+    KernelLMNNProblem, MetricProblem, MultiMetricLMNNProblem, solve, sdpmetric.estimators.LMNN
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=3, push_weight=0.5)
+    >>> solution = sm.solve(problem, tol=1e-3)
+    >>> solution.status.word, solution.certificate.kind
+    ('optimal', 'duality')
+    >>> solution.lower_bound <= solution.objective
+    True
+    >>> solution.components.shape[1], solution.metric.shape
+    (4, (4, 4))
     """
 
     statement: ClassVar[str] = "lmnn"

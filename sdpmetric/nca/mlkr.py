@@ -53,6 +53,19 @@ class MLKRProblem(SoftNeighborProblem):
     ------
     ValueError
         If data or targets are not finite, the targets are all equal, or an option is out of range.
+
+    See Also
+    --------
+    NCAProblem, sdpmetric.estimators.MLKR
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> targets = X[:, 2] + 0.1 * X[:, 0]
+    >>> sm.solve(sm.MLKRProblem(X, targets, n_components=2), max_iter=20).components.shape
+    (2, 4)
     """
 
     statement: ClassVar[str] = "mlkr"

@@ -71,6 +71,21 @@ class NCAProblem(SoftNeighborProblem):
     ------
     ValueError
         If data or labels are not finite, or an option is unknown or out of range.
+
+    See Also
+    --------
+    MCMLProblem, MLKRProblem, sdpmetric.estimators.NCA
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> found = sm.solve(sm.NCAProblem(X, y, n_components=2), max_iter=20)
+    >>> found.certificate.kind, found.components.shape
+    ('stationarity', (2, 4))
+    >>> found.certificate.stationarity >= 0
+    True
     """
 
     statement: ClassVar[str] = "nca"

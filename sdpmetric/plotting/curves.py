@@ -167,6 +167,21 @@ class ConvergenceDisplay(TraceDisplay):
     ----------
     ax_ : list of two Axes
     figure_ : Figure
+
+    See Also
+    --------
+    ActiveTripletsDisplay, PathDisplay
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import ConvergenceDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> bool(ConvergenceDisplay.from_solution(solution).gap[-1] <= 1e-3)
+    True
     """
 
     positions: FloatArray
@@ -289,6 +304,21 @@ class PathDisplay:
     ----------
     ax_ : Axes
     figure_ : Figure
+
+    See Also
+    --------
+    ConvergenceDisplay, sdpmetric.path
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import PathDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solutions = sm.path(problem, push_weight=[0.3, 0.7], tol=1e-2)
+    >>> PathDisplay.from_solutions(solutions, y, X, y).test.shape
+    (2,)
     """
 
     weight: str
@@ -399,6 +429,21 @@ class ActiveTripletsDisplay(TraceDisplay):
     ----------
     ax_ : Axes
     figure_ : Figure
+
+    See Also
+    --------
+    ConvergenceDisplay
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import ActiveTripletsDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> ActiveTripletsDisplay.from_solution(solution).ax_.get_xlabel()
+    'seconds'
     """
 
     positions: FloatArray

@@ -78,6 +78,22 @@ class EmbeddingDisplay:
     ----------
     ax_ : list of two Axes
     figure_ : Figure
+
+    See Also
+    --------
+    MetricDisplay, NeighborsDisplay
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import EmbeddingDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> shown = EmbeddingDisplay.from_solution(solution, X, y)
+    >>> len(shown.ax_)
+    2
     """
 
     before: View

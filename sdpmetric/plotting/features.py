@@ -59,6 +59,22 @@ class FeaturesDisplay:
     ----------
     ax_ : list of Axes
     figure_ : Figure
+
+    See Also
+    --------
+    MetricDisplay
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import FeaturesDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> shown = FeaturesDisplay.from_solution(solution, X, names=["a", "b", "c", "d"], panels=["weights", "spectrum"])
+    >>> shown.weights.shape, len(shown.ax_)
+    ((4,), 2)
     """
 
     metric: FloatArray

@@ -53,6 +53,21 @@ class MetricDisplay:
     ----------
     ax_ : Axes
     figure_ : Figure
+
+    See Also
+    --------
+    EmbeddingDisplay, FeaturesDisplay
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import MetricDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> MetricDisplay.from_solution(solution, X, y, features=(0, 2)).sections.shape
+    (1, 2, 2)
     """
 
     metrics: FloatArray

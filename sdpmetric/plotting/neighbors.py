@@ -44,6 +44,21 @@ class NeighborsDisplay:
     ----------
     ax_ : Axes
     figure_ : Figure
+
+    See Also
+    --------
+    EmbeddingDisplay
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import NeighborsDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> shown = NeighborsDisplay.from_solution(solution, X, y, examples=[0], images=np.zeros((150, 2, 2)))
     """
 
     images: FloatArray

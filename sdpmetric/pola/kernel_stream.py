@@ -40,6 +40,22 @@ class KernelPOLAStream(PairStream):
     ------
     ValueError
         If the kernel is unknown or a parameter is out of range.
+
+    See Also
+    --------
+    POLAStream, KernelLEGOStream
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stream = sm.KernelPOLAStream(4, "rbf").partial_fit(X, pairs, similar)
+    >>> stream.n_pairs
+    60
     """
 
     def __init__(

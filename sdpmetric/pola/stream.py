@@ -198,6 +198,22 @@ class POLAStream(PairStream):
     ------
     ValueError
         If a parameter is out of range.
+
+    See Also
+    --------
+    KernelPOLAStream, POLAProblem, regret
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stream = sm.POLAStream(4).partial_fit(X, pairs, similar)
+    >>> stream.n_pairs, stream.metric.shape
+    (60, (4, 4))
     """
 
     def __init__(self, n_features: int, initial_threshold: float = 1.0, gamma: float | None = None) -> None:

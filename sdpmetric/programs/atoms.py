@@ -41,6 +41,10 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     ValueError
         If d is no positive integer.
 
+    See Also
+    --------
+    squared_distances, triplet_margins
+
     Examples
     --------
     >>> M, cone = metric_variable(2)
@@ -77,6 +81,21 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
     ------
     ValueError
         If the data are not finite, M has another shape than (d, d), or a pair is out of range.
+
+    See Also
+    --------
+    LiftedDistances, metric_variable, triplet_margins
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> M, cone = sm.metric_variable(4)
+    >>> sm.squared_distances(M, X, pairs).shape
+    (60,)
     """
     data = _data_for(M, X)
     first, second = validation.check_pairs(pairs, len(data)).T
@@ -104,6 +123,20 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     ValueError
         If the data are not finite, M has another shape than (d, d), or a triplet is out of range or names an example
         twice.
+
+    See Also
+    --------
+    LiftedDistances, metric_variable, squared_distances
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> M, cone = sm.metric_variable(4)
+    >>> sm.triplet_margins(M, X, np.array([[0, 1, 60]])).is_affine()
+    True
     """
     data = _data_for(M, X)
     checked = validation.check_triplets(triplets, len(data))
@@ -133,6 +166,22 @@ class LiftedDistances:
     ------
     ValueError
         If the data are not finite, or M has another shape than (d, d).
+
+    See Also
+    --------
+    metric_variable, squared_distances, triplet_margins
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> M, cone = sm.metric_variable(4)
+    >>> lifted = sm.LiftedDistances(M, X)
+    >>> lifted.squared_distances(pairs).shape
+    (60,)
     """
 
     def __init__(self, M: cp.Expression, X: ArrayLike) -> None:

@@ -51,6 +51,19 @@ class ProgramBound:
     reason : str
         Why an end is infinite, or why `rigor` is "compiled"; empty if neither is so.
     maximization : bool
+
+    See Also
+    --------
+    bound
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> import cvxpy as cp
+    >>> v = cp.Variable(2)
+    >>> found = sm.bound(cp.Problem(cp.Minimize(cp.sum(v)), [v >= 1, cp.norm(v) <= 3]))
+    >>> found.lower_bound <= 2 <= found.upper_bound, found.relative_width < 1e-6, found.rigor
+    (True, True, 'float')
     """
 
     lower_bound: float
@@ -199,6 +212,10 @@ def bound(
         than 40 million entries.
     TypeError
         If it is no ``cvxpy.Problem``, or the solver has no such option.
+
+    See Also
+    --------
+    ProgramBound, to_cvxpy
 
     Examples
     --------

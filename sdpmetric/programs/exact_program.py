@@ -106,6 +106,19 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     ValueError
         If there are more triplets than a solver could hold, a triplet is given twice, or one does not belong to the
         problem.
+
+    See Also
+    --------
+    bound, formulation, solve
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> print(sm.to_cvxpy(sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)))
+    minimize (1 - mu) * trace([[1]] @ M) + mu * sum(xi)
+    subject to push[0,1,2]: trace([[8]] @ M) >= 1 - xi[0]
+               slacks: xi >= 0
+               cone: M >> 0
     """
     check_problem("to_cvxpy", problem)
     program: cp.Problem = formulate(problem, triplets=triplets, parametric=parametric).program

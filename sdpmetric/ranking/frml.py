@@ -62,6 +62,20 @@ class FRMLProblem(Problem):
     ValueError
         If numbers are not finite or out of range, the rank is above d, counts do not fit, or a query has no relevant or
         no irrelevant item (unless the relevance says to exclude such queries).
+
+    See Also
+    --------
+    FRMLStream, MLRProblem, sdpmetric.estimators.FRML
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> ranking = sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1)
+    >>> found = sm.solve(ranking, solver="relaxed", max_iter=30)
+    >>> found.certificate.kind
+    'relaxation'
     """
 
     statement: ClassVar[str] = "frml"

@@ -70,6 +70,19 @@ class FRMLStream:
     ------
     ValueError
         If a parameter is out of range, the rank is above the number of features, or `init` has not full rank.
+
+    See Also
+    --------
+    FRMLProblem, Relevance
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> stream = sm.FRMLStream(4, 2, random_state=0)
+    >>> stream.partial_fit(X, y).metric.shape
+    (4, 4)
     """
 
     def __init__(

@@ -118,6 +118,18 @@ class MLRProblem(Problem):
     ValueError
         If numbers are not finite or out of range, counts do not fit, or a query has no relevant or no irrelevant item
         (unless the relevance says to exclude such queries).
+
+    See Also
+    --------
+    FRMLProblem, Relevance, sdpmetric.estimators.MLR
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> bool(sm.solve(sm.MLRProblem.from_labels(X[::3], y[::3]), tol=0.1).relative_gap <= 0.1)
+    True
     """
 
     statement: ClassVar[str] = "mlr"

@@ -39,6 +39,23 @@ class Relevance:
         nevertheless, so all items outside the list are irrelevant.
     unanswerable : {"error", "exclude"}
         Treatment of queries without relevant or without irrelevant items.
+
+    See Also
+    --------
+    FRMLProblem, MLRProblem, RankingScores
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import ranking
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the others of its class
+    >>> scores = ranking.evaluate(X, relevance, components=solution.components)
+    >>> bool(0.7 < scores.map <= 1)
+    True
     """
 
     n_items: int

@@ -34,6 +34,23 @@ class RankingScores:
     average_precision_of : (m,) array
     precision_of : (m, len(ks)) array
     ks : tuple of int
+
+    See Also
+    --------
+    Relevance, sdpmetric.ranking.evaluate
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import ranking
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the others of its class
+    >>> scores = ranking.evaluate(X, relevance, components=solution.components)
+    >>> bool(0.7 < scores.map <= 1)
+    True
     """
 
     queries: NDArray[np.int32]

@@ -70,6 +70,22 @@ class ITMLProblem(MetricProblem):
         added, a random matrix (of seed 0), or a given one.
     pair_weights : (p,) array, optional
         Positive weights of the divergences of the pairs' slacks; default 1.
+
+    See Also
+    --------
+    MMCProblem, POLAProblem, sdpmetric.estimators.ITML
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> itml = sm.ITMLProblem(X, pairs, similar)
+    >>> bool(sm.solve(itml).relative_gap <= 1e-3)
+    True
     """
 
     weights: ClassVar[tuple[str, ...]] = ("gamma",)

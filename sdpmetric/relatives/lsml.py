@@ -41,6 +41,19 @@ class LSMLProblem(MetricProblem):
         direction, the inverse of their covariance with 0.1 % of the mean variance added, a random matrix (of seed 0),
         or a given one.
     comparison_weight : float, default 1
+
+    See Also
+    --------
+    ITMLProblem, sdpmetric.estimators.LSML
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> compared = [[0, 1, 2, 60], [50, 51, 52, 120], [100, 101, 102, 10]]
+    >>> sm.solve(sm.LSMLProblem(X, compared)).status.word
+    'optimal'
     """
 
     statement: ClassVar[str] = "lsml"

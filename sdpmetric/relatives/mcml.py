@@ -48,6 +48,18 @@ class MCMLProblem(MetricProblem):
         Class of each example, a number of `classes`.
     classes : array
         Sorted class labels.
+
+    See Also
+    --------
+    NCAProblem, sdpmetric.estimators.MCML
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> bool(sm.solve(sm.MCMLProblem.from_labels(X, y), tol=1e-2).relative_gap <= 1e-2)
+    True
     """
 
     weights: ClassVar[tuple[str, ...]] = ()

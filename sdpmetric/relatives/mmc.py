@@ -65,6 +65,22 @@ class MMCProblem(MetricProblem):
         ``w``, positive: how often each pair counts; default 1.
     diagonal : bool, default False
         Only diagonal metrics, weights of features (section 2.1 of [XNJR2002]).
+
+    See Also
+    --------
+    ITMLProblem, sdpmetric.estimators.MMC
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> mmc = sm.MMCProblem(X, pairs, similar)
+    >>> bool(sm.solve(mmc).relative_gap <= 1e-3)
+    True
     """
 
     weights: ClassVar[tuple[str, ...]] = ()

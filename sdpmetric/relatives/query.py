@@ -56,6 +56,10 @@ class QueryProblem(Problem):
     triplet_weights : (t,) array, optional
         Nonnegative; default 1.
 
+    See Also
+    --------
+    sdpmetric.estimators.Adapter
+
     Examples
     --------
     >>> import sdpmetric as sm

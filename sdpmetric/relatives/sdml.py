@@ -46,6 +46,22 @@ class SDMLProblem(MetricProblem):
         0: no term of sparsity.
     pair_weights : (p,) array, optional
         Positive weights of the mean; default 1.
+
+    See Also
+    --------
+    ITMLProblem, sdpmetric.estimators.SDML
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> found = sm.solve(sm.SDMLProblem(X, pairs, similar, distance_weight=0.01))
+    >>> bool(found.relative_gap <= 1e-3)
+    True
     """
 
     statement: ClassVar[str] = "sdml"

@@ -68,6 +68,10 @@ def write(
     ValueError
         If the solution was loaded without its problem, or the arguments do not fit the data.
 
+    See Also
+    --------
+    Recorder
+
     Examples
     --------
     >>> import sdpmetric as sm

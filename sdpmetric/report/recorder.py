@@ -18,8 +18,31 @@ MAX_NUMBERS = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    row: int  # of the trace
-    components: NDArray[np.floating]  # (r, d), or (c, r, d) for c metrics
+    """A point of a recorded solve.
+
+    Attributes
+    ----------
+    row : int
+        Its row of the trace.
+    components : array
+        (r, d), or (c, r, d) for c metrics.
+
+    See Also
+    --------
+    Recorder, write
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import report
+    >>> recorder = report.Recorder()
+    >>> solution = sm.solve(sm.LMNNProblem.from_labels(*sm.datasets.load("iris")), watch=recorder)
+    >>> recorder.frames[0].row
+    0
+    """
+
+    row: int
+    components: NDArray[np.floating]
 
 
 @dataclass
@@ -30,6 +53,10 @@ class Recorder:
     ----------
     frames : list of Frame
         What was kept, for `write`.
+
+    See Also
+    --------
+    Frame, write
 
     Examples
     --------

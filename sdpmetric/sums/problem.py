@@ -88,6 +88,10 @@ class MetricProblem(Problem):
     ValueError
         If the data are not finite, a term does not fit them, or no term costs anything.
 
+    See Also
+    --------
+    LMNNProblem, solve, solvers_of
+
     Examples
     --------
     >>> import sdpmetric as sm

@@ -1,4 +1,4 @@
-"""Every public name has an example that runs: in its docstring, or in docs/api_examples.txt."""
+"""The docstring of every public name suffices alone: an example that runs, and see-also."""
 
 import doctest
 import importlib
@@ -16,16 +16,7 @@ from sdpmetric.cli import app
 DOCS = Path(__file__).parents[2] / "docs"
 API = runpy.run_path(str(DOCS / "api.py"))
 NAMES = {f"{module}.{name}" for _, module, names in API["sections"]() for name in names}
-STORED = API["examples"]()
-FIRST = {code: name for name, code in reversed(STORED.items())}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-@pytest.fixture(scope="module")
-def given():
-    namespace = {}
-    exec(API["PRELUDE"], namespace)
-    return namespace
 
 
 def docstring(name):
@@ -40,28 +31,48 @@ def run(code, name, namespace):
     assert not out, "".join(out)
 
 
-def test_every_public_name_has_an_example():
-    lacking = {name for name in NAMES - set(STORED) if ">>>" not in docstring(name)}
-    assert not lacking, f"add an example to docs/api_examples.txt for {sorted(lacking)}"
-    assert set(STORED) <= NAMES
+def public(name):
+    module, _, what = name.rpartition(".")
+    return getattr(importlib.import_module(module), what)
+
+
+def section(name, title):
+    """The lines of a section of a docstring, or none."""
+    lines = inspect.cleandoc(docstring(name)).splitlines()
+    starts = [k for k, line in enumerate(lines) if k + 1 < len(lines) and re.fullmatch("-{3,}", lines[k + 1])]
+    for k, start in enumerate(starts):
+        if lines[start] == title:
+            return lines[start + 2 : starts[k + 1] if k + 1 < len(starts) else None]
+    return []
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_public_names_and_their_methods_are_documented(name):
-    """Ruff does not ask for it, because docstrings of what is internal are there for a reason only."""
-    module, _, attribute = name.rpartition(".")
-    public = getattr(importlib.import_module(module), attribute)
-    members = {member: getattr(public, member) for member in dir(public) if not member.startswith("_")}
-    documented = [member for member, value in members.items() if callable(value) or isinstance(value, property)]
-    assert public.__doc__
-    if inspect.isclass(public):
-        assert not [member for member in documented if not inspect.getdoc(members[member])]
+def test_a_docstring_suffices_alone(name):
+    """As numpydoc's own validation has it: EX01 and SA01."""
+    assert any(line.startswith(">>>") for line in section(name, "Examples"))
+    related = [one.strip(" `,") for line in section(name, "See Also") for one in line.split(" : ")[0].split(", ")]
+    assert related
+    home = name.rpartition(".")[0]
+    for other in filter(None, related):
+        if not other.startswith("sklearn."):
+            assert exists(other, home), f"{name}: see also {other}?"
 
 
-@pytest.mark.parametrize("code", [pytest.param(code, id=name) for code, name in FIRST.items()])
-def test_stored_example_runs(code, given, monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    run(code, "example", given)
+def exists(other, home):
+    """Whether a name of a see-also leads somewhere: in the same module, in the package, or by its full name."""
+    for start in (f"{home}.{other}", f"sdpmetric.{other}", other):
+        found = start.split(".")
+        for k in range(len(found), 0, -1):
+            try:
+                here = importlib.import_module(".".join(found[:k]))
+            except ImportError:
+                continue
+            for attribute in found[k:]:
+                here = getattr(here, attribute, None)
+            if here is not None:
+                return True
+            break
+    return False
 
 
 @pytest.mark.parametrize("name", sorted(name for name in NAMES if ">>>" in docstring(name)))

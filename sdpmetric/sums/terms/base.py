@@ -46,6 +46,16 @@ class Term(ABC):
         Class attribute: the term's name in error messages, in CVXPY programs, and in `path`.
     nonnegative : bool
         Class attribute: whether the function is at least 0 everywhere.
+
+    See Also
+    --------
+    Loss, Regularizer, Sum
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> isinstance(terms.Trace(), terms.Term), (2 * terms.Trace()).weight
+    (True, 2.0)
     """
 
     weight: float = 1.0
@@ -129,7 +139,22 @@ class Term(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum:
-    """A sum of terms."""
+    """A sum of terms.
+
+    See Also
+    --------
+    Term, sdpmetric.MetricProblem
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> total = 0.5 * terms.Pull(labels=y) + terms.Trace()
+    >>> type(total).__name__, sm.MetricProblem(X, total).weights
+    ('Sum', ('pull', 'trace'))
+    """
 
     terms: tuple[Term, ...]
 
@@ -159,6 +184,16 @@ class Regularizer(Term):
         Class attribute: whether it is infinite for singular metrics.
     superlinear : bool
         Class attribute: whether it grows faster than linearly, by which `minimum` is finite for every slack matrix.
+
+    See Also
+    --------
+    Frobenius, LogDet, Term
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> issubclass(terms.Frobenius, terms.Regularizer), issubclass(terms.Pull, terms.Regularizer)
+    (True, False)
     """
 
     barrier: ClassVar[bool] = False
@@ -274,6 +309,16 @@ class Loss(Term):
         Class attribute: whether u depends on the metric beyond distances of pairs.
     has_infinite_slopes : bool
         Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
+
+    See Also
+    --------
+    MarginLoss, Regularizer, Term
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> issubclass(terms.Collapse, terms.Loss), issubclass(terms.Trace, terms.Loss)
+    (True, False)
     """
 
     has_interior: ClassVar[bool] = False

@@ -103,6 +103,24 @@ class TripletHinge(_Comparison):
         The class of each example, for a bound term of labels without weights.
     chosen : (n, k) int32 array or None
         Its target neighbors; its triplets are listed only on request.
+
+    See Also
+    --------
+    PairHinge, Pull, QuadrupletHinge
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> stated = sm.MetricProblem(X, 0.5 * terms.Pull(labels=y) + 0.5 * terms.TripletHinge(labels=y))
+    >>> bool(sm.solve(stated, tol=1e-2).relative_gap <= 1e-2)
+    True
+    >>> sm.MetricProblem(X, terms.Pull(labels=y) + terms.Trace()).describe()
+    '...pull over 450 pairs + trace: 150 examples, 4 features'
     """
 
     triplets: ArrayLike | Triplets | None = None
@@ -200,6 +218,20 @@ class QuadrupletHinge(_Comparison):
     sample_weight : (n,) array, optional
         Weights of examples; each quadruplet is multiplied by that of its first row.
     weight : float, default 1
+
+    See Also
+    --------
+    PairHinge, TripletHinge
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> compared = terms.QuadrupletHinge([[0, 1, 2, 60], [50, 51, 52, 120]])
+    >>> bool(sm.solve(sm.MetricProblem(X, compared + 0.1 * terms.Trace())).relative_gap <= 1e-3)
+    True
     """
 
     quadruplets: ArrayLike | None = None
@@ -251,6 +283,10 @@ def odd_one_out(answers: ArrayLike) -> NDArray[np.int64]:
     ValueError
         If the array has another shape.
 
+    See Also
+    --------
+    TripletHinge, ranked
+
     Examples
     --------
     >>> from sdpmetric import terms
@@ -276,6 +312,10 @@ def ranked(rankings: ArrayLike, *, all_pairs: bool = False) -> NDArray[np.int64]
     ------
     ValueError
         If the array has fewer than three columns.
+
+    See Also
+    --------
+    TripletHinge, odd_one_out
 
     Examples
     --------

@@ -24,6 +24,21 @@ class Trace(Term):
     Parameters
     ----------
     weight : float, default 1
+
+    See Also
+    --------
+    Frobenius, LogDet
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> sm.MetricProblem(X, terms.Pull(labels=y) + terms.Trace()).describe()
+    'pull over 450 pairs + trace: 150 examples, 4 features'
     """
 
     name: ClassVar[str] = "trace"
@@ -68,6 +83,21 @@ class Pull(Term):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
+
+    See Also
+    --------
+    Repulsion, Spread, TripletHinge
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> sm.MetricProblem(X, terms.Pull(labels=y) + terms.Trace()).describe()
+    'pull over 450 pairs + trace: 150 examples, 4 features'
     """
 
     pairs: ArrayLike | None = None

@@ -47,6 +47,10 @@ class Rows:
     roles : mapping of str to (m,) int array
         Row numbers of X by their role in each loss.
 
+    See Also
+    --------
+    MarginLoss
+
     Examples
     --------
     >>> from sdpmetric import losses, terms
@@ -87,6 +91,16 @@ class MarginLoss(Loss):
         ``w_i >= 0``; None before the term is bound: 1.
     sample_weight : (n,) array or None
         Weights of examples: each loss is multiplied by that of its first row.
+
+    See Also
+    --------
+    Loss, Rows
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> issubclass(terms.TripletHinge, terms.MarginLoss)
+    True
     """
 
     weights: ArrayLike | None = None

@@ -32,6 +32,23 @@ class OffDiagonal(MarginLoss):
         Number of features, for a bound term.
     scale : float
         A large entry: the inverse of the mean squared distance of the data.
+
+    See Also
+    --------
+    LogDet, Repulsion
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stated = sm.MetricProblem(X, terms.PairHinge(pairs, similar) + 0.5 * terms.OffDiagonal() + terms.LogDet())
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     d: int = 0

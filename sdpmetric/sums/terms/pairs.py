@@ -55,6 +55,23 @@ class PairHinge(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
+
+    See Also
+    --------
+    DistanceBounds, TripletHinge
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stated = sm.MetricProblem(X, terms.PairHinge(pairs, similar, threshold=3.0) + 0.1 * terms.Frobenius())
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     pairs: ArrayLike | None = None
@@ -123,6 +140,24 @@ class DistanceBounds(MarginLoss):
     sides : (m,) array
         For a bound term, 1 for upper and -1 for lower bounds; upper ones come first.
     bounds : (m,) array
+
+    See Also
+    --------
+    Budget, DistanceTargets, PairHinge
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> near = terms.DistanceBounds(pairs[similar], at_most=1.0, loss="log_ratio")
+    >>> stated = sm.MetricProblem(X, 0.1 * near + terms.LogDet())
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     pairs: ArrayLike | None = None
@@ -207,6 +242,23 @@ class DistanceTargets(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
+
+    See Also
+    --------
+    DistanceBounds, Spread
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stated = sm.MetricProblem(X, 0.1 * terms.DistanceTargets(pairs, np.where(similar, 1.0, 9.0)) + terms.LogDet())
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     pairs: ArrayLike | None = None
@@ -275,6 +327,22 @@ class Repulsion(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
+
+    See Also
+    --------
+    OffDiagonal, Pull, Spread
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> found = sm.solve(sm.SDMLProblem(X, pairs, similar, distance_weight=0.01))
+    >>> bool(found.relative_gap <= 1e-3)
+    True
     """
 
     pairs: ArrayLike | None = None
@@ -315,6 +383,23 @@ class Budget(MarginLoss):
         ``c_p >= 0``; default 1.
     weight : float, default 1
         Without effect on a constraint; 0 raises an error, as for all hard constraints: leave the term out.
+
+    See Also
+    --------
+    DistanceBounds, Spread
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stated = sm.MetricProblem(X, terms.Spread(pairs[~similar]) + terms.Budget(pairs[similar]))
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     pairs: ArrayLike | None = None
@@ -354,6 +439,23 @@ class Spread(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
+
+    See Also
+    --------
+    Budget, Pull, Repulsion
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> stated = sm.MetricProblem(X, terms.Spread(pairs[~similar]) + terms.Budget(pairs[similar]))
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     pairs: ArrayLike | None = None

@@ -205,6 +205,20 @@ class Collapse(_Softmax):
     ----------
     index : (n,) int32 array
         The class of each example, for a bound term.
+
+    See Also
+    --------
+    PairSoftmax, TripletHinge
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> stated = sm.MetricProblem(X[::5], terms.Collapse(labels=y[::5]) + 0.1 * terms.Trace())
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     labels: ArrayLike | None = None
@@ -339,6 +353,20 @@ class PairSoftmax(_Softmax):
     ----------
     shares : (n (n - 1) / 2,) array
         For a bound term, the weights of all pairs c < d divided by their sum `total`.
+
+    See Also
+    --------
+    Collapse
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> stated = sm.MetricProblem(X[::5], terms.PairSoftmax([[0, 1], [10, 11], [20, 21]]) + 0.1 * terms.Trace())
+    >>> bool(sm.solve(stated).relative_gap <= 1e-3)
+    True
     """
 
     pairs: ArrayLike | None = None
