@@ -110,6 +110,11 @@ class Problem(ABC):
         """Components of the zero metric, (0, d)."""
         return np.zeros((0, self.X.shape[1]))
 
+    @property
+    def start(self) -> FloatArray:
+        """Components of a finite objective that need no search, for solves without time: default those of `zero`."""
+        return self.zero
+
     @abstractmethod
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""

@@ -314,8 +314,11 @@ class Run:
         best, tightest, budget = self.best, self.tightest, self.budget
         if self.early_stopping is not None and self.early_stopping.best is not None:
             best = self.early_stopping.best
-        if best is None or tightest is None:
-            best = tightest = Step(self.problem.zero)
+        start = Step(self.problem.start)
+        if best is None or (best.objective == math.inf and start.components.any() and not best.components.any()):
+            best = start
+        if tightest is None:
+            tightest = best
         if self.stream and best.certificate is not None:  # of the stream; only its learner knows it
             return best, (in_dtype(best.components, self.problem.X.dtype), best.certificate, None)
         try:
@@ -327,8 +330,8 @@ class Run:
             pass
         except MemoryError:
             self.status = Status.USER_LIMIT
-        # A certified point needs no search, nor does the zero metric, and workers may be busy with the last search.
-        best = Step(self.problem.zero) if self.best_certified is None else self.best_certified
+        # A certified point needs no search, nor does the start, and workers may be busy with the last search.
+        best = start if self.best_certified is None else self.best_certified
         with threads.one_pool(), using(Threads()), hurried():
             return best, _certified(self.problem, best, best, self.tol)
 

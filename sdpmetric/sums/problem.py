@@ -35,6 +35,7 @@ from sdpmetric.sums.term_checks import check_bound_term
 from sdpmetric.sums.terms.base import Loss, Sum, Term
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.linear import Pull, Trace
+from sdpmetric.sums.terms.log_det import LogDet
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -213,6 +214,14 @@ class MetricProblem(Problem):
         """See `Problem.centered`; of tasks, the shared features are scaled by the root of `sharing`."""
         found, scales = super().centered, self.domain.scales
         return found if scales is None else found * scales
+
+    @property
+    def start(self) -> FloatArray:
+        """See `Problem.start`: where log det makes the zero metric infinite, M0, or a multiple of the identity."""
+        roots = [term.root for term in self.total.regularizers if isinstance(term, LogDet)]
+        if not self.total.barrier:
+            return self.zero
+        return roots[0] if roots and self.domain.is_full_cone else self.domain.basis
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""

@@ -175,3 +175,13 @@ def test_a_certificate_without_time_for_the_objective_says_that_nothing_is_known
     certificate = sm.certify(separated(50), FOREIGN_UNIT, max_time=0.1)
     assert (certificate.objective, certificate.lower_bound) == (np.inf, -np.inf)
     assert "time was over" in certificate.weakness
+
+
+@pytest.mark.parametrize("state", [sm.ITMLProblem, sm.SDMLProblem, sm.LSMLProblem.from_labels])
+def test_solves_without_time_return_a_point_of_a_finite_objective(state) -> None:
+    X, y = make_blobs(200, 20, centers=10, cluster_std=5.0, random_state=0)[:2]
+    made = state(X, y) if state == sm.LSMLProblem.from_labels else state(X, *sm.constraints.pairs(y, 100))
+    solution = sm.solve(made, max_time=1e-4)
+    assert solution.status is sm.Status.USER_LIMIT
+    assert np.isfinite(solution.objective)
+    assert np.isfinite(solution.lower_bound)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.cached import cached
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
 from sdpmetric.linalg.rigorous import loops
 from sdpmetric.linalg.rigorous.directed import (
@@ -249,6 +250,7 @@ class Images:
         units, starts = np.diag(self.map) if alone else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
         value, size, off, some = np.zeros(r), np.zeros(r), np.zeros(r), np.zeros(r, dtype=np.bool_)
         for start in starts:
+            check_deadline()
             part = slice(start, start + ROWS_AT_ONCE)
             a, b, w = first[part], second[part], weights[part]
             V = np.abs(P[a].astype(np.float64) - P[b].astype(np.float64))

@@ -107,7 +107,9 @@ class _Softmax(Loss):
     def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
         """Highest partition functions less lowest pulls; see `Loss.upper_bound`."""
         lowest, highest = low.reshape(self.ideal.shape), high.reshape(self.ideal.shape)
-        partition, pull, least = log_sum_exp(lowest, highest)[1], self.ideal * lowest, self._logs[0]
+        distinct = slice(None) if highest.any() else slice(0, 1)  # under the zero metric all rows are alike
+        partition = np.broadcast_to(log_sum_exp(lowest[distinct], highest[distinct])[1], len(highest))
+        pull, least = self.ideal * lowest, self._logs[0]
         sizes = np.abs(pull).sum(axis=1) + np.abs(partition) + np.abs(self._logs).max(axis=0)
         slack = gamma(self.ideal.shape[1] + self.roundings + 8) * sizes
         found = np.maximum(partition - pull.sum(axis=1) - least + slack, 0.0)
