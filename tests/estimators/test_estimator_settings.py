@@ -73,13 +73,6 @@ def test_frml_s_start_and_patience_arrive():
     assert len(lengths) == 2
 
 
-def test_with_more_neighbors_than_examples_all_of_them_vote():
-    rows = np.array([[0.0, 0.1], [0.3, 0.0], [2.0, 0.2], [2.2, 0.0], [2.1, 0.4]])
-    with pytest.warns(UserWarning, match="fewer members"):
-        several = MultiMetricLMNN(n_neighbors=9, ridge=0.1).fit(rows, [0, 0, 1, 1, 1])
-    assert several.predict(rows).tolist() == [1] * 5
-
-
 def test_the_validation_score_is_that_of_the_metric_that_was_kept():
     rng = np.random.default_rng(5)
     y = np.repeat([0, 1, 2], [30, 24, 18])

@@ -94,17 +94,6 @@ def test_bounded_rank_goes_on_from_a_full_solution_that_is_handed_in() -> None:
         sm.solve(problem.with_weights(push_weight=0.2), n_components=2, full=full)
 
 
-def test_bounded_rank_is_refused_where_it_has_no_meaning() -> None:
-    with pytest.raises(ValueError, match=r"n_components must be .* at most 6"):
-        sm.solve(blobs(), n_components=7)
-    with pytest.raises(TypeError, match="n_components"):
-        sm.solve(blobs(), solver="conic", n_components=2)
-    rng = np.random.default_rng(0)
-    wide = sm.LMNNProblem.from_labels(rng.normal(size=(10, 30)), np.repeat([0, 1], 5), 1)
-    with pytest.raises(ValueError, match="no pull cost"):
-        sm.solve(wide, n_components=2)
-
-
 def test_no_impostors_within_reach_is_the_zero_metric() -> None:
     X = np.array([[0.0], [0.1], [10.0], [10.1]])
     problem = sm.LMNNProblem(

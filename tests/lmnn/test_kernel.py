@@ -14,10 +14,6 @@ def circles(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
     return make_circles((n, n - 12), factor=0.4, noise=0.05, random_state=seed)
 
 
-def nearest_labels(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    return y[((test[:, None] - train[None]) ** 2).sum(axis=2).argmin(axis=1)]
-
-
 @pytest.mark.parametrize("solver", ["factored", "subgradient"])
 def test_every_lmnn_solver_takes_it(solver: str) -> None:
     X, y = circles(0, 20)
@@ -52,21 +48,6 @@ def test_distances_of_new_examples_from_kernels_alone(rng: np.random.Generator) 
     expected = 2.0 - 2.0 * gram[0]
     assert np.abs(((problem.X - problem.X[0]) ** 2).sum(axis=1) - expected).max() <= 1e-9
     assert np.abs(problem.transform() - problem.X).max() <= 1e-6
-
-
-def test_rbf_separates_circles() -> None:
-    X, y = circles(5)
-    new, labels = circles(6)
-    problem = sm.KernelLMNNProblem.from_labels(X, y, 3, 0.5, kernel="rbf", gamma=1.0, ridge=1.0)
-    solution = sm.solve(problem)
-    assert solution.status.ok
-    points = problem.transform(new, solution.components)
-    assert np.mean(nearest_labels(problem.transform(components=solution.components), y, points) != labels) == 0.0
-    # One direction suffices, which no linear map of the plane has.
-    first = problem.transform(components=solution.leading(1)), problem.transform(new, solution.leading(1))
-    assert np.mean(nearest_labels(first[0], y, first[1]) != labels) <= 0.05
-    line = sm.solve(sm.LMNNProblem.from_labels(X, y)).leading(1)
-    assert np.mean(nearest_labels(X @ line.T, y, new @ line.T) != labels) > 0.1
 
 
 def test_an_eigenvalue_below_zero_by_rounding_is_taken_for_zero() -> None:

@@ -7,7 +7,6 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import classification, datasets
 
 
 def wine(mu: float = 0.3, **options) -> sm.MultiMetricLMNNProblem:
@@ -25,20 +24,6 @@ def test_more_metrics_cost_less_and_every_solver_proves_its_part() -> None:
     assert factored.metrics.shape == (3, 13, 13)
     with pytest.raises(ValueError, match="3 metrics"):
         _ = factored.metric
-
-
-def test_concentric_circles_need_a_metric_for_each() -> None:
-    """Weinberger and Saul 2009, Fig. 7: the leave-one-out error falls from about 1 to 0 with the number of metrics."""
-    X, y, regions = datasets.concentric_circles()
-    errors = []
-    for count in (1, 2, 3):
-        region = np.minimum(regions, count - 1)
-        problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.9, regions=region)
-        solution = sm.solve(problem)
-        predicted = classification.knn_predict(solution.components, X, y, n_neighbors=1, regions=problem.regions)
-        errors.append(float(np.mean(predicted != y)))
-    assert errors[0] > 0.9
-    assert errors[0] > errors[1] > errors[2] == 0.0
 
 
 def test_a_region_without_pull_and_bad_points_are_refused() -> None:
