@@ -100,6 +100,11 @@ def check_identity(make: Make) -> None:
 def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> Solution:
     """A solve ends as expected, with a finite point and the problem's own numbers.
 
+    Returns
+    -------
+    solution : Solution
+        For further checks.
+
     See Also
     --------
     check_statement

@@ -165,10 +165,12 @@ def knn_predict(
 
     Parameters
     ----------
-    components, X_train, X, n_neighbors, regions, algorithm
+    components, X_train
         As in `nearest_neighbors`.
     y_train : (n,) array
         Class labels of any kind, one class included.
+    X, n_neighbors, regions, algorithm
+        As in `nearest_neighbors`.
 
     Returns
     -------

@@ -120,6 +120,11 @@ def compare(*solutions: Solution) -> Comparison:
     *solutions : Solution
         At least one; all of the same problem.
 
+    Returns
+    -------
+    comparison : Comparison
+        Prints as a table; `verdict` is the sentence below it.
+
     Raises
     ------
     ValueError

@@ -130,6 +130,10 @@ def read_npz(path: str | Path) -> Arrays:
 
     The sizes that the file declares are compared to its own before anything is allocated.
 
+    Returns
+    -------
+    arrays : dict of str to array
+
     See Also
     --------
     load, load_table

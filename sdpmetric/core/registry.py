@@ -100,6 +100,11 @@ def solver(
     tol, rank, stream, relaxed, when, engines
         As in `Solver`.
 
+    Returns
+    -------
+    decorator : callable
+        It registers the generator that it is applied to, and returns it.
+
     See Also
     --------
     Problem, formulation, solvers_of
@@ -126,6 +131,11 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     Parameters
     ----------
     statement : Problem, or a class of them
+
+    Returns
+    -------
+    solvers : list of Solver
+        With `name`, `tol` and `options`.
 
     Raises
     ------
@@ -195,6 +205,11 @@ def formulation(
         Subclasses inherit the program.
     exact : bool, default True
         Whether a solution of the program solves the problem; False for a stream's comparator or a relaxation.
+
+    Returns
+    -------
+    decorator : callable
+        It registers the function that it is applied to, and returns it.
 
     See Also
     --------

@@ -278,6 +278,11 @@ def certify(
         Limit in seconds; default: no limit. Where it is short the lower bound is trivial, and, where even the
         objective takes longer, the objective infinite.
 
+    Returns
+    -------
+    certificate : Certificate
+        Of the kind that the problem has.
+
     Raises
     ------
     TypeError

@@ -68,6 +68,10 @@ def names() -> list[str]:
 
     First what scikit-learn ships, then the ``.npz`` files of the folder SDPMETRIC_DATA, then what is downloaded.
 
+    Returns
+    -------
+    names : list of str
+
     See Also
     --------
     load

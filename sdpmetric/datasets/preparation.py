@@ -73,6 +73,11 @@ def pipeline(*, standardize: bool = True, pca: int | None = None) -> Pipeline:
     pca : int, optional
         How many components.
 
+    Returns
+    -------
+    steps : sklearn.pipeline.Pipeline
+        Not yet fitted.
+
     See Also
     --------
     prepare, reduce, standardize
@@ -101,6 +106,11 @@ def standardize(X: ArrayLike) -> FloatArray:
     ----------
     X : (n, d) array
 
+    Returns
+    -------
+    Z : (n, d) array
+        Float64.
+
     See Also
     --------
     pipeline, reduce
@@ -126,6 +136,11 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
     ----------
     steps : Pipeline
     X : (n, d) array
+
+    Returns
+    -------
+    Z : (n, r) array
+        Float64.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The docstring of every public name suffices alone: an example that runs, and see-also."""
+"""The docstring of every public name suffices alone: an example that runs, see-also, returns, parameters in order."""
 
 import doctest
 import importlib
@@ -48,7 +48,7 @@ def section(name, title):
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_docstring_suffices_alone(name):
-    """As numpydoc's own validation has it: EX01 and SA01."""
+    """As numpydoc's own validation has it: EX01, SA01, RT01 and PR03."""
     assert any(line.startswith(">>>") for line in section(name, "Examples"))
     related = [one.strip(" `,") for line in section(name, "See Also") for one in line.split(" : ")[0].split(", ")]
     assert related
@@ -56,6 +56,19 @@ def test_a_docstring_suffices_alone(name):
     for other in filter(None, related):
         if not other.startswith("sklearn."):
             assert exists(other, home), f"{name}: see also {other}?"
+    what = public(name)
+    if inspect.isfunction(what) and inspect.signature(what).return_annotation not in (None, "None"):
+        assert section(name, "Returns")
+    documented = [
+        one.strip(" *")
+        for line in section(name, "Parameters")
+        if line and not line.startswith(" ")
+        for one in line.split(" : ")[0].split(", ")
+    ]
+    if not inspect.isclass(what) or not issubclass(what, Warning):
+        positional = [p.name for p in inspect.signature(what).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        parameters = [name for name in positional if name in documented]
+        assert parameters == [name for name in documented if name in positional]
 
 
 def exists(other, home):

@@ -82,20 +82,20 @@ class TripletHinge(_Comparison):
     ----------
     triplets : (t, 3) integer array or Triplets, optional
         Columns anchor i, target j, impostor l: three different row numbers of X.
-    margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
-        Hard comparisons hold, or the solution names some that contradict each other.
-    weights : (t,) array, optional
-        ``w_t >= 0``; default 1. Hard comparisons of weight 0 are left out; other weights of theirs have no effect.
     labels : (n,) array, optional
         In place of triplets: all triplets of an example, one of its `n_neighbors` target neighbors (the nearest of its
         class), and an example of another class.
     n_neighbors : int, default 3
     target_neighbors : (n, k) integer array, optional
         In place of the nearest of the class, with `labels`.
+    weight : float, default 1
+    weights : (t,) array, optional
+        ``w_t >= 0``; default 1. Hard comparisons of weight 0 are left out; other weights of theirs have no effect.
     sample_weight : (n,) array, optional
         Weights of examples; each triplet is multiplied by that of its anchor.
-    weight : float, default 1
+    margin : float, default 1
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+        Hard comparisons hold, or the solution names some that contradict each other.
 
     Attributes
     ----------
@@ -210,14 +210,14 @@ class QuadrupletHinge(_Comparison):
     ----------
     quadruplets : (t, 4) integer array
         Row numbers of X: the near pair, then the far pair.
-    margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
-        Hard comparisons hold, or the solution names some that contradict each other.
+    weight : float, default 1
     weights : (t,) array, optional
         ``w_t >= 0``; default 1. Hard comparisons of weight 0 are left out; other weights of theirs have no effect.
     sample_weight : (n,) array, optional
         Weights of examples; each quadruplet is multiplied by that of its first row.
-    weight : float, default 1
+    margin : float, default 1
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+        Hard comparisons hold, or the solution names some that contradict each other.
 
     See Also
     --------
@@ -278,6 +278,11 @@ def odd_one_out(answers: ArrayLike) -> NDArray[np.int64]:
     answers : (t, 3) integer array
         Row numbers of the two that are alike, then of the odd one.
 
+    Returns
+    -------
+    triplets : (2 t, 3) integer array
+        For `TripletHinge`.
+
     Raises
     ------
     ValueError
@@ -307,6 +312,11 @@ def ranked(rankings: ArrayLike, *, all_pairs: bool = False) -> NDArray[np.int64]
         Row numbers of the query, then of k objects from the nearest to the farthest.
     all_pairs : bool, default False
         Nearer than to every later one: t k (k - 1) / 2 triplets, which one wrong place violates more often.
+
+    Returns
+    -------
+    triplets : (u, 3) integer array
+        For `TripletHinge`.
 
     Raises
     ------

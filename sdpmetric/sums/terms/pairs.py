@@ -50,11 +50,11 @@ class PairHinge(MarginLoss):
         ``b``.
     margin : float, default 1
     loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    weight : float, default 1
     weights : (p,) array, optional
         ``w_p >= 0``; default 1.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
-    weight : float, default 1
 
     See Also
     --------
@@ -129,11 +129,11 @@ class DistanceBounds(MarginLoss):
         Lower bounds; those of 0 are left out.
     loss : {"hard", "log_ratio", "hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hard"
         Hard bounds have no weight: that of the term has no effect, and 0 raises an error.
+    weight : float, default 1
     weights : (p,) array, optional
         ``w_p >= 0``; default 1. Hard bounds of weight 0 are left out; other weights of theirs have no effect.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
-    weight : float, default 1
 
     Attributes
     ----------
@@ -237,11 +237,11 @@ class DistanceTargets(MarginLoss):
         ``y_p >= 0``, squared distances.
     sides : (p,) array or number, optional
         0, the default: the distance should equal the target; 1: at most the target; -1: at least the target.
+    weight : float, default 1
     weights : (p,) array, optional
         ``w_p >= 0``; default 1.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
-    weight : float, default 1
 
     See Also
     --------
@@ -322,11 +322,11 @@ class Repulsion(MarginLoss):
     ----------
     pairs : (p, 2) integer array
         Row numbers of X; pairs may repeat.
+    weight : float, default 1
     weights : (p,) array, optional
         ``w_p >= 0``; default 1.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
-    weight : float, default 1
 
     See Also
     --------
@@ -434,11 +434,11 @@ class Spread(MarginLoss):
     ----------
     pairs : (p, 2) integer array
         Row numbers of X.
+    weight : float, default 1
     weights : (p,) array, optional
         ``w_p >= 0``; default 1.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
-    weight : float, default 1
 
     See Also
     --------
