@@ -25,8 +25,8 @@ y = np.array([0, 0, 0, 1, 1, 1])
 
 # %%
 # Each point gets one *target neighbor*, the nearest point of its class. A *triplet* (i, j, l)
-# is a point i, its target neighbor j and a point l of the other class: an *impostor*, if it is
-# too near.
+# is a point i, its target neighbor j and a point l of the other class: an *impostor* if it is
+# closer than the margin of 1 allows, :math:`D(i, l) < D(i, j) + 1`.
 
 problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=1, push_weight=0.5)
 print(problem.describe())

@@ -107,7 +107,7 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
         for session in sessions
         for command_and_output in re.split(r"^\$ sdpmetric ", session, flags=re.M)[1:]
     ]
-    assert len(commands) >= 4
+    assert len(commands) >= 3
     for command, output in commands:
         result = CliRunner().invoke(app, command.split())
         assert result.exit_code == 0, result.output
