@@ -15,6 +15,15 @@ from sdpmetric.lmnn.problem import LMNNProblem
 # Optima of LMNN with three target neighbors on standardized data, by name and push weight.
 OPTIMA = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
 
+# Nine rows of three features in different units, their labels, and pairs, one of them twice.
+NINE_LABELS = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2])
+PAIRS = np.array([[0, 1], [2, 3], [4, 5], [0, 6], [1, 7], [2, 5], [6, 7], [3, 8], [3, 8]])
+SIMILAR = np.array([1, 1, 1, -1, -1, -1, 1, -1, -1])
+
+
+def nine_rows(seed: int = 0, d: int = 3) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(9, d)) * np.array([1.0, 10.0, 0.3])[:d]
+
 
 def standardized(name: str, push_weight: float) -> LMNNProblem:
     X, y = (load_iris if name == "iris" else load_wine)(return_X_y=True)

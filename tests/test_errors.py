@@ -9,6 +9,7 @@ from functools import partial
 import cvxpy as cp
 import numpy as np
 import pytest
+from instances import NINE_LABELS, PAIRS, SIMILAR, nine_rows
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets, estimators, ranking, terms
@@ -16,10 +17,7 @@ from sdpmetric.core import validation
 from sdpmetric.report import write
 
 INF, NAN, N = math.inf, math.nan, 9
-X = np.random.default_rng(0).normal(size=(N, 3)) * [1.0, 10.0, 0.3]
-Y, T = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2]), np.arange(float(N))
-PAIRS = np.array([[0, 1], [2, 3], [4, 5], [0, 6], [1, 7], [2, 5], [6, 7], [3, 8], [3, 8]])
-SIMILAR = np.array([1, 1, 1, -1, -1, -1, 1, -1, -1])
+X, Y, T = nine_rows(), NINE_LABELS, np.arange(float(N))
 LINE, TWO_PAIRS, SIGNS = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]], [True, False]
 HOLED, EYE, PLANE = np.where(np.arange(N)[:, None] == 2, NAN, X), np.eye(3), np.eye(2)
 SMALL = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [2.0, 3.0]])

@@ -1,0 +1,141 @@
+"""MMC, MCML and ITML: constraints, closed forms, free directions, classes that collapse, priors, multipliers."""
+
+import numpy as np
+import pytest
+from instances import NINE_LABELS as Y
+from instances import PAIRS, SIMILAR, assert_same, nine_rows
+
+import sdpmetric as sm
+
+PRIOR = np.array([[1.0, 0.2, 0.0], [0.2, 0.05, 0.0], [0.0, 0.0, 3.0]])
+
+
+def mmc(d=3):
+    return sm.MMCProblem(nine_rows(d=d), PAIRS, SIMILAR)
+
+
+def mcml(seed):
+    return sm.MCMLProblem.from_labels(nine_rows(seed), Y)
+
+
+def itml():
+    return sm.ITMLProblem(nine_rows(), PAIRS, SIMILAR, 1.0, 7.0, 0.3, PRIOR)
+
+
+def test_a_point_that_misses_the_constraint_is_scaled_and_said_to():
+    problem = mmc()
+    L = 3.0 * np.eye(3)
+    certificate = problem.certify(L)
+    spent = sum(9.0 * np.sum((problem.X[a] - problem.X[b]) ** 2) for a, b in PAIRS[SIMILAR > 0])
+    assert_same(certificate.primal_residual, spent - 1)
+    assert_same(certificate.objective, problem.objective(L / np.sqrt(spent)))
+    assert problem.certify(L / np.sqrt(2 * spent)).primal_residual == 0.0
+
+
+def test_negative_weights_prove_nothing():
+    assert mmc().certify(np.eye(3), dual=-np.ones(5)).lower_bound == -np.inf
+
+
+def test_one_feature_has_a_closed_form():
+    """With d = 1 the constraint decides: sum of distances over the root of the sum of squares."""
+    problem = mmc(d=1)
+    x = problem.X[:, 0]
+    similar_sum = sum((x[a] - x[b]) ** 2 for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s > 0)
+    far = sum(abs(x[a] - x[b]) for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s < 0)
+    for solver in ("factored", "conic"):
+        assert sm.solve(problem, solver=solver).objective == pytest.approx(-far / similar_sum**0.5, rel=1e-6)
+
+
+def test_directions_that_no_pair_uses_are_harmless_and_free_ones_are_named():
+    X = np.concatenate([mmc().X, np.zeros((9, 1))], axis=1)
+    assert sm.solve(sm.MMCProblem(X, PAIRS, SIMILAR)).objective == pytest.approx(sm.solve(mmc()).objective, rel=1e-6)
+    X[8, 3] = 1.0  # example 8 is in dissimilar pairs only
+    with pytest.raises(ValueError, match="infinite: dissimilar pairs differ in 1 directions"):
+        sm.MMCProblem(X, PAIRS, SIMILAR)
+
+
+def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
+    """Class 2 has a value of its own in the last feature: the infimum is that of each side alone."""
+    base = mcml(3)
+    X = np.concatenate([base.X, (Y == 2)[:, None] * 0.01], axis=1)
+    problem = sm.MCMLProblem(X, Y)
+    without_class = sm.MCMLProblem(base.X[Y != 2], Y[Y != 2])  # the two members of class 2 have only each other
+    for solver in ("factored", "conic"):
+        solution = sm.solve(problem, solver=solver)
+        assert solution.status is sm.Status.OPTIMAL
+        assert solution.certificate.info["null_dimension"] == 1
+    # Members of class 2 still cost their pull, so that the two optima bound each other from one side.
+    assert solution.objective >= sm.solve(without_class).lower_bound - 1e-6
+    assert solution.objective < sm.solve(base).objective
+
+
+def test_classes_that_collapse_altogether_are_solved():
+    """The infimum is 0 and is not attained: an objective far below what an example costs counts as 0."""
+    X = np.array([[1.0, 3.0], [1.0, 3.0], [2.0, 4.0], [2.0, 4.0]])
+    problem = sm.MCMLProblem(X, [0, 0, 1, 1])
+    solution = sm.solve(problem, tol=1e-3)
+    assert solution.status is sm.Status.OPTIMAL
+    assert 0.0 < solution.objective <= solution.certificate.resolution <= 1e-9
+    assert solution.lower_bound == 0.0
+
+
+def test_programs_that_no_solver_could_hold_are_refused():
+    rng = np.random.default_rng(0)
+    problem = sm.MCMLProblem(rng.normal(size=(500, 2)), rng.integers(0, 2, 500))
+    with pytest.raises(ValueError, match="exponential cones"):
+        sm.to_cvxpy(problem)
+
+
+@pytest.mark.parametrize("factor", [0.1, 3.0, 50.0])
+def test_any_multiple_of_the_best_multipliers_proves_the_best_bound(factor):
+    """Also one that is beyond the domain of the dual: all are made smaller, not only the largest."""
+    solution = sm.solve(itml(), tol=1e-8)
+    certificate = itml().certify(np.eye(3), dual=factor * solution.dual)
+    assert certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-7)
+
+
+def test_a_direction_without_variation_keeps_the_prior():
+    X = itml().X.copy()
+    X[:, 2] = 4.0
+    for solver in ("factored", "conic"):
+        solution = sm.solve(sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3, prior=PRIOR), solver=solver, tol=1e-6)
+        assert solution.status is sm.Status.OPTIMAL
+        assert solution.metric[2, 2] == pytest.approx(3.0, rel=1e-2)
+
+
+def test_default_bounds_are_percentiles_of_squared_distances():
+    problem = sm.ITMLProblem(itml().X, PAIRS, SIMILAR)
+    D = [float(np.sum((problem.X[a] - problem.X[b]) ** 2)) for a, b in PAIRS]
+    assert_same(problem.upper, np.percentile(D, 5))
+    assert_same(problem.lower, np.percentile(D, 95))
+
+
+def test_equal_examples_of_different_labels_are_not_paired():
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 2, size=(30, 3)).astype(float)
+    y = (rng.random(30) < 0.3).astype(int)
+    problem = sm.ITMLProblem.from_labels(X, y)
+    distinct = (X[problem.pairs[:, 0]] != X[problem.pairs[:, 1]]).any(axis=1)
+    assert (distinct | problem.similar).all()
+    assert problem.similar.sum() == sum(y[i] == y[j] for i in range(30) for j in range(i))
+    assert (~problem.similar).sum() == sum(y[i] != y[j] and (X[i] != X[j]).any() for i in range(30) for j in range(i))
+    assert problem.upper > 0  # though more than a twentieth of the pairs are of equal examples
+    with pytest.raises(ValueError, match="pass both"):
+        sm.ITMLProblem(X, [[0, 1]], [True])
+
+
+@pytest.mark.parametrize("size", [1e5, 1e9])
+def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
+    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
+    problem = sm.ITMLProblem(X, [[0, 1], [0, 2]], [True, False], upper=1.0, lower=4.0)
+    L = np.array([[1.0, -1.0], [1 / size, 1 / size]]) / 2**0.5
+    assert problem.certify(L, dual=[0.9, 0.4]).lower_bound <= problem.objective(L) * (1 + 1e-9)
+    assert sm.solve(problem, "conic", max_time=5).lower_bound <= problem.objective(L) * (1 + 1e-9)
+
+
+def test_similar_duplicates_keep_every_bound():
+    X = itml().X.copy()
+    X[1] = X[0]
+    problem = sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3)
+    for solver in ("factored", "conic"):
+        assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL
