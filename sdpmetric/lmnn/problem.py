@@ -194,6 +194,11 @@ class LargeMarginProblem(Problem):
         """Components of the statement from those of all metrics, (c, r, d)."""
         return matrices
 
+    @property
+    def euclidean(self) -> FloatArray:
+        """Components of identity metrics."""
+        return self.squeeze(np.stack([np.eye(self.X.shape[1])] * self.n_regions))
+
     # -- the objective ------------------------------------------------------------------------------------------------
 
     def embed(self, components: FloatArray) -> FloatArray:

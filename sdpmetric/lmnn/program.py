@@ -1,9 +1,8 @@
-"""LMNN as a CVXPY program: the paper's program as it stands, and the reduced ones of constraint generation."""
+"""LMNN as a CVXPY program, as the paper states it (section 3.4, and Eq. 16 for several metrics)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -160,85 +159,3 @@ def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:
         i, j, l = array[foreign][0].tolist()
         raise ValueError(f"triplet (anchor {i}, target {j}, impostor {l}) has no weight in the problem; leave it out.")
     return triplets
-
-
-@dataclass(frozen=True, eq=False)
-class ReducedProgram:
-    """LMNN or a relative with rows for some of its triplets; its optimum is a lower bound of the full one.
-
-    A *free* triplet has a slack, and its multiplier is solved for. One *at its bound* has the hinge ``[u]_+`` replaced
-    by ``u = 1 - <B_t, M>``; its multiplier is ``mu w_t``. The hinges of all others are replaced by 0, and so are their
-    multipliers. Neither replacement is ever above the hinge.
-
-    Attributes
-    ----------
-    program : cvxpy.Problem
-        In units where M is divided by `unit` and the objective by the push weight: there the multipliers lie between
-        0 and their weights, which is what a solver's absolute tolerances are made for.
-    variables : list of cvxpy.Variable
-        The metrics divided by `unit`, on the faces.
-    faces : sequence of (rank, q) arrays
-        Each metric is ``Q N Q^T`` with N in the program.
-    """
-
-    free: Triplets
-    at_bound: Triplets
-    program: cp.Problem
-    variables: list[cp.Variable]
-    unit: float
-    push: Push
-    faces: Sequence[FloatArray]
-
-    @classmethod
-    def of(
-        cls,
-        push: Push,
-        points: FloatArray,
-        free: Triplets,
-        at_bound: Triplets,
-        *,
-        costs: Sequence[FloatArray] | None = None,
-        frobenius: float = 0.0,
-        unit: float = 1.0,
-        faces: Sequence[FloatArray] | None = None,
-    ) -> ReducedProgram:
-        """State the program."""
-        if push.squared and len(at_bound):
-            raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
-        sums, parts = push.adjoint(points, at_bound, push.source.weights_of(at_bound)), np.split(points, push.n_regions)
-        whole = [np.eye(points.shape[1])] * push.n_regions
-        costs, faces = whole if costs is None else costs, whole if faces is None else faces
-        weights = push.source.weights_of(at_bound)
-        names = ["M"] if len(parts) == 1 else [f"M{region}" for region in range(len(parts))]
-        variables, cones = zip(
-            *(metric_variable(Q.shape[1], n) for Q, n in zip(faces, names, strict=True)), strict=True
-        )
-        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + lam / 2 ||M||_F^2 + mu sum_free w_t xi_t, over mu
-        metrics = [unit * N for N in variables]
-        loss, constraints = hinges(metrics, [P @ Q for P, Q in zip(parts, faces, strict=True)], push, free)
-        objective = loss + float(weights.sum())
-        for N, Q, C, B in zip(variables, faces, costs, sums, strict=True):
-            objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
-            if frobenius:
-                objective += 0.5 * frobenius * unit * unit / push.weight * cp.sum_squares(N)
-        program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
-        return cls(free, at_bound, program, list(variables), unit, push, faces)
-
-    @property
-    def value(self) -> float:
-        """The optimum, in the units of the problem's objective."""
-        return self.push.weight * float(self.program.value)
-
-    @property
-    def metrics(self) -> list[FloatArray]:
-        """The solved metrics, (rank, rank) each, as the solver left them."""
-        return [Q @ (self.unit * np.asarray(N.value)) @ Q.T for Q, N in zip(self.faces, self.variables, strict=True)]
-
-    @property
-    def dual(self) -> Dual:
-        """The multipliers of free triplets, as the solver left them, and of those at their bound."""
-        margins = [c for c in self.program.constraints if c.label == MARGINS]
-        solved = [self.push.weight * np.ravel(c.dual_value) for c in margins]
-        return Dual(
-            Triplets.join(self.free, self.at_bound), np.concatenate([*solved, self.push.ceilings(self.at_bound)])
-        )

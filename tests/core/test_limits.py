@@ -135,8 +135,10 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
     reference = sm.solve(problem, tol=1e-4)
     monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=50, pairs_per_target_pair=0))
     sizes: list[int] = []
-    active = frobenius.Active
-    monkeypatch.setattr(frobenius, "Active", lambda *arguments: sizes.append(len(arguments[1])) or active(*arguments))
+    active = frobenius.ActiveSet
+    monkeypatch.setattr(
+        frobenius, "ActiveSet", lambda *arguments: sizes.append(len(arguments[1])) or active(*arguments)
+    )
     solution = sm.solve(problem, solver="dual", tol=1e-4)
     assert max(sizes) <= 50 + 25
     assert solution.lower_bound <= reference.objective * (1 + 1e-9)

@@ -11,7 +11,8 @@ from sdpmetric import bound
 from sdpmetric.core.status import Status
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.program import MARGINS, all_triplets
-from sdpmetric.lmnn.solvers import conic, constraint_generation
+from sdpmetric.lmnn.solvers import conic, reduced_program
+from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
 from sdpmetric.programs import named, to_cvxpy
 from sdpmetric.programs.backend import Backend
 
@@ -26,20 +27,19 @@ def solve(problem, tol=PROVEN, **options):
 def test_few_rows_are_as_good_as_all(kind, monkeypatch):
     problem = make_instance(kind, 2, mu=0.3).problem
     every = solve(problem)
-    monkeypatch.setattr(constraint_generation, "SMALL", 8)
+    monkeypatch.setattr(reduced_program, "OPTIONS", ReductionOptions(small=8))
     restricted = solve(problem)
     assert restricted.status is Status.OPTIMAL
     assert_sandwich(every, restricted)
 
 
 def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
-    monkeypatch.setattr(constraint_generation, "WHOLE_CONE", 2)
-    monkeypatch.setattr(constraint_generation, "FACE_MARGIN", 1)
+    monkeypatch.setattr(reduced_program, "OPTIONS", ReductionOptions(full_cone=2, face_margin=1))
     X = np.random.default_rng(3).normal(size=(24, 6))
     y = np.repeat([0, 1], [14, 10])
     problem = LMNNProblem.from_labels(X + 0.6 * y[:, None], y, 2, 0.3)
     face = solve(problem, tol=1e-4)
-    monkeypatch.setattr(constraint_generation, "WHOLE_CONE", 40)
+    monkeypatch.setattr(reduced_program, "OPTIONS", ReductionOptions(full_cone=40))
     assert_sandwich(face, solve(problem))
 
 

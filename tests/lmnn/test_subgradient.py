@@ -10,8 +10,8 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.solvers.active_set import CoordinatesAsGiven
-from sdpmetric.lmnn.solvers.gradient_projection import FIRST_MOVE, GROW, SHRINK, PaperStep, gradient_projection
+from sdpmetric.lmnn.solvers.active_set import DataCoordinates
+from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
 
 
 def test_separable_classes_keep_their_lists_short() -> None:
@@ -77,8 +77,8 @@ def algorithm_1(problem: sm.LMNNProblem, iterations: int) -> Iterator[tuple[np.n
         if t % 10 == 0:
             yield M, value
         # The paper does not print the first step.
-        first = FIRST_MOVE * np.linalg.norm(M) / np.linalg.norm(G)
-        step = first if t == 0 else step * (GROW if value < before else SHRINK)
+        first = PAPER.first_move * np.linalg.norm(M) / np.linalg.norm(G)
+        step = first if t == 0 else step * (PAPER.grow if value < before else PAPER.shrink)
         before = value
         M = psd.project(M - step * G)
 
@@ -89,7 +89,7 @@ def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> No
     rng = np.random.default_rng(n_neighbors)
     X, y = rng.normal(size=(40, 3)) * [1.0, 2.0, 0.5], np.arange(40) % 3
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, 0.5)
-    start, coordinates = np.eye(3)[None], CoordinatesAsGiven(problem)
+    start, coordinates = np.eye(3)[None], DataCoordinates(problem)
     steps = gradient_projection(coordinates, start, Budget(), PaperStep())
     for (M, value), step in zip(algorithm_1(problem, 41), steps, strict=False):
         assert_close(step.components.T @ step.components, M, 1.0)

@@ -8,7 +8,8 @@ import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn import program as formulations
-from sdpmetric.lmnn.program import ReducedProgram, all_triplets, dual_of, list_triplets
+from sdpmetric.lmnn.program import all_triplets, dual_of, list_triplets
+from sdpmetric.lmnn.solvers.reduced_program import ReducedProgram
 from sdpmetric.programs import named, to_cvxpy
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))

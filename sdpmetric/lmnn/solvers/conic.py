@@ -1,26 +1,43 @@
-"""The exact layer for LMNN with one metric or several, semidefinite programs in CVXPY, by constraint generation."""
+"""The exact layer for LMNN, semidefinite programs in CVXPY, by constraint generation: state, solve, certify, separate.
+
+A cheap solution says which triplets are near their kink. A reduced program (`sdpmetric.lmnn.solvers.reduced_program`)
+is solved, its metric searched exhaustively, and triplets whose hinge is not what replaces it become free, until there
+are none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.certificate import Dual
+from sdpmetric.core.certificate import Dual, DualityCertificate, relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.status import Status
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.linalg import psd
-from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
-from sdpmetric.lmnn.program import ReducedProgram
-from sdpmetric.lmnn.solvers import factored, frobenius_dual
-from sdpmetric.lmnn.solvers.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
+from sdpmetric.engine.interface import deadline
+from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.solvers import factored, frobenius_dual, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
+from sdpmetric.lmnn.solvers.reduced_program import FrobeniusReduction, Reduction
 from sdpmetric.lmnn.solvers.refinement import refined_dual
 from sdpmetric.programs.backend import Backend, BackendOptions
+
+
+@dataclass(frozen=True)
+class ConicOptions:
+    """When a solve begins and ends."""
+
+    start_tol: float = 1e-4  # relative gap of the cheap solution
+    start_time: float = 0.3  # its share of the time
+    patience: int = 4  # rounds without a better gap before giving up,
+    better: float = 0.8  # a better one being at most this share of the best
+
+
+OPTIONS = ConicOptions()
 
 
 @solver(LargeMarginProblem, "conic", tol=1e-6)
@@ -34,55 +51,107 @@ def steps(
     backend_options: BackendOptions | None = None,
     polish: bool = True,
 ) -> Iterator[Step]:
-    """Solve LMNN exactly, by constraint generation; see `sdpmetric.lmnn.solvers.constraint_generation`."""
-    chosen = Backend.of(backend, backend_options)
+    """Solve LMNN exactly, by constraint generation; `polish` refines multipliers that prove too little."""
+    chosen, tied = Backend.of(backend, backend_options), problem.tied
     if problem.frobenius:
-        yield from _with_frobenius(problem.tied, budget, tol, chosen, init)
+        if problem.push_weight == 0.0 or problem.push.source.size == 0:
+            yield Step.certified(problem, tied.zero)
+            return
+        first = tied.zero if init is None else init
+        components = yield from _cheap_point(tied, budget, first, init)
+        yield from generate(FrobeniusReduction(tied), components[None], chosen, budget, tol, polish=False)
         return
-    first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if init is None else init
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
-    components = yield from cheap_point(
-        lambda own: factored.steps(problem, own, START_TOLERANCE, init=init), budget, first
-    )
-    polished = partial(refined_dual, problem) if polish else None
-    reduction = Reduction(problem, problem.push, problem.points, problem.null_groups, problem.lift, polished)
-    yield from generate(reduction, problem.whitened(components), chosen, budget, tol)
+    components = yield from _cheap_point(problem, budget, problem.euclidean if init is None else init, init)
+    yield from generate(Reduction(problem), problem.whitened(components), chosen, budget, tol, polish=polish)
 
 
-@dataclass(frozen=True, eq=False)
-class FrobeniusReduction(Reduction):
-    """The reduced programs with the term, in the data's own coordinates; their multipliers make a second point."""
+def _cheap_point(
+    problem: LargeMarginProblem, budget: Budget, first: FloatArray, init: FloatArray | None
+) -> Generator[Step, None, FloatArray]:
+    """Components from a fast solver, for index sets.
 
-    problem: LMNNProblem
+    They are yielded without an objective, so they are the answer only if time ends before the first program.
+    """
+    yield Step(first)
+    cheap = Budget(None if np.isinf(budget.max_time) else max(OPTIONS.start_time * budget.remaining, 1e-3))
+    best, bound = Step(first), -np.inf
+    if problem.frobenius:
+        cheap_steps = frobenius_dual.steps(problem.tied, cheap, OPTIONS.start_tol, init=init)
+    else:
+        cheap_steps = factored.steps(problem, cheap, OPTIONS.start_tol, init=init)
+    try:
+        with deadline(cheap.ends):
+            for step in cheap_steps:
+                best = step if step.objective <= best.objective else best
+                bound = max(bound, step.lower_bound)
+                if relative_gap(best.objective, bound) <= OPTIONS.start_tol:
+                    break
+    except BudgetSpent:
+        pass
+    except KeyboardInterrupt:
+        yield Step(best.components)
+        raise
+    budget.reserve = max(budget.reserve, cheap.reserve)
+    yield Step(best.components)
+    return best.components
 
-    def program(
-        self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
-    ) -> ReducedProgram:
-        """State a reduced program, in units of the trace at hand."""
-        costs, lam, unit = [self.problem.pull_cost.matrix], self.problem.frobenius, float(np.sum(L**2)) or 1.0
-        return ReducedProgram.of(self.push, self.points, free, at_bound, costs=costs, frobenius=lam, unit=unit)
 
-    def point(self, solved: ReducedProgram) -> FloatArray:
-        """The better one of the backend's metric and of the one that minimizes the Lagrangian."""
-        points = [psd.factor(solved.metrics[0]), frobenius_dual.lagrangian_minimizer(self.problem, solved.dual)]
-        return min(points, key=lambda point: self.problem.objective(point))[None]
-
-    def faces(self, L: FloatArray, dual: Dual) -> None:
-        """The whole cone."""
-
-
-def _with_frobenius(
-    problem: LMNNProblem, budget: Budget, tol: float, backend: Backend, init: FloatArray | None
+def generate(
+    reduction: Reduction, L: FloatArray, backend: Backend, budget: Budget, tol: float, *, polish: bool
 ) -> Iterator[Step]:
-    """Null directions cost something here: all examples are one group, and coordinates are those of the data."""
-    if problem.push_weight == 0.0 or problem.source.size == 0:
-        yield Step.certified(problem, problem.zero)
-        return
-    reduction = FrobeniusReduction(problem, problem.push, problem.centered, None, problem.squeeze)
-    first = problem.zero if init is None else init
-    components = yield from cheap_point(
-        lambda own: frobenius_dual.steps(problem, own, START_TOLERANCE, init=init), budget, first
-    )
-    yield from generate(reduction, components[None], backend, budget, tol)
+    """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it."""
+    components = reduction.lift(L)
+    certificate = reduction.problem.certify(components)
+    if np.isfinite(budget.max_time):  # the answer if time ends before the first program does
+        yield Step(components, lower_bound=certificate.lower_bound, certificate=certificate)
+    settings, objective = list(backend.settings), certificate.objective
+    free, at_bound = reduction.index_sets(L)
+    faces = reduction.first_faces(L, free, at_bound)
+    best_gap, patience = np.inf, OPTIONS.patience
+    while patience > 0 and settings:
+        # State and solve.
+        reduced = reduction.program(L, objective, free, at_bound, faces)
+        budget.spend()
+        status = backend.run(reduced.program, budget, settings[0])
+        if "unbounded" in status and len(at_bound):
+            # The point is so far from the optimum that too many triplets were taken to be at their bound.
+            order = np.argsort(reduction.excess(L, at_bound), kind="stable")
+            freed, bounded = np.split(order, [max(reduced_program.OPTIONS.small, 2 * len(free))])
+            free, at_bound = Triplets.join(free, at_bound[freed]), at_bound[bounded]
+            continue
+        if reduced.program.value is None or not np.isfinite(reduced.program.value):
+            settings = settings[1:]
+            continue
+        # Certify.
+        L, dual = reduction.point(reduced), reduced.dual
+        step = _certified(reduction, L, dual, tol, polish)
+        yield step
+        gap = relative_gap(step.objective, step.lower_bound)
+        patience = OPTIONS.patience if gap < OPTIONS.better * best_gap else patience - 1
+        best_gap, objective = min(best_gap, gap), min(objective, step.objective)
+        # Separate.
+        n_free = len(free)
+        free, at_bound = reduction.separate(L, free, at_bound)
+        full_cone = faces is None or all(len(Q) == Q.shape[1] for Q in faces)
+        if len(free) == n_free and full_cone:  # the reduced program is the full one: only accuracy is missing
+            settings = settings[1:]
+        faces = reduction.faces(L, dual)  # the backend's own multipliers show which directions the faces lack
+    if patience == OPTIONS.patience and best_gap == np.inf:  # no program was solved
+        yield replace(Step.of_certificate(components, certificate, n_active=0), status=Status.SOLVER_ERROR)
+
+
+def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float, polish: bool) -> Step:
+    """Certify with the backend's own multipliers, and with refined ones only where those do not prove `tol`."""
+    components = reduction.lift(L)
+    step = Step.certified(reduction.problem, components, dual)
+    backend_bound = step.lower_bound
+    if polish and relative_gap(step.objective, backend_bound) > tol:
+        refined = Step.certified(reduction.problem, components, refined_dual(reduction.problem, L, dual))
+        step = refined if refined.lower_bound > backend_bound else step
+    certificate = step.certificate
+    assert isinstance(certificate, DualityCertificate)
+    info = {"backend_lower_bound": backend_bound, "polished": step.lower_bound > backend_bound}
+    return replace(step, certificate=replace(certificate, info={**certificate.info, **info}))

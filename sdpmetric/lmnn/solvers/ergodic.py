@@ -1,4 +1,10 @@
-"""The ergodic dual of the projected subgradient method: averages of slopes, and the lower bound that they prove."""
+"""The ergodic dual of the projected subgradient method: averages of slopes, and the lower bound that they prove.
+
+Slopes at single metrics prove little, as each hinge is active or not; their average, weighted by the steps that they
+led to, converges to optimal multipliers. The error of its bound halves only if averages start again now and then. The
+best multipliers are mixed with each average: sums of squares and largest ratios are convex along the segment between
+the two, so a mixture of what the bound needs is enough to choose the best one.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +15,17 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.push import Push
-from sdpmetric.lmnn.solvers.active_set import ActiveSet, Positions, carried
+from sdpmetric.lmnn.solvers.active_set import ActiveSet, carried
 
-# An average starts afresh once the gap has fallen to this share of what it was when the average began, or once the
-# average's own bound has not improved for so many searches.
+# An average starts again once the gap has fallen to this share of what it was when the average began,
 RESTART_SHARE = 0.7
+# or once the average's own bound has not improved for so many searches.
 PATIENCE = 5
 
 
@@ -42,19 +48,16 @@ class Multipliers:
 def _bound(push: Push, whitened: FloatArray, sums: FloatArray) -> float:
     if push.weight == 0.0:
         return 0.0
-    top = max((psd.largest_eigenvalue(B) for B in whitened), default=0.0)
+    largest = max((psd.largest_eigenvalue(B) for B in whitened), default=0.0)
     total, squares, peak = sums.tolist()
     headroom = push.weight / peak if peak > 0 else np.inf
-    return best_multiple_bound(total, squares if push.squared else None, top, push.weight, headroom)[0]
+    return best_multiple_bound(total, squares if push.squared else None, largest, push.weight, headroom)[0]
 
 
 class ErgodicDual:
     """Averages of the slopes of an active set, with the steps as weights, and the best multipliers made of them.
 
-    Parameters
-    ----------
-    whiten : callable
-        As in `Coordinates.whiten`.
+    `whiten` is that of `Coordinates`.
     """
 
     def __init__(self, active: ActiveSet, whiten: Callable[[FloatArray], FloatArray]) -> None:
@@ -63,8 +66,8 @@ class ErgodicDual:
         self._values = np.zeros_like(active.slopes)
         self._matrices = np.zeros_like(active.matrices)
         self.best = self._multipliers(self._values, self._matrices)
-        self._objective, self._first = np.inf, np.inf
-        self._stale, self._patience, self._useful = 0, PATIENCE, False
+        self._objective, self._first_gap = np.inf, np.inf
+        self._idle_searches, self._patience, self._useful = 0, PATIENCE, False
 
     @property
     def bound(self) -> float:
@@ -83,29 +86,29 @@ class ErgodicDual:
         self._values = self._values + step * self._active.slopes
         self._matrices = self._matrices + step * self._active.matrices
 
-    def follow(self, positions: Positions) -> None:
-        """Carry over what is known of each triplet to the list that the active set has now."""
+    def follow(self, positions: LongArray) -> None:
+        """Carry over the values of each triplet to the list that the active set has now."""
         C = self._active.candidates
         self._values = carried(self._values, positions, C)
         self.best = replace(self.best, values=carried(self.best.values, positions, C))
 
     def improve(self, objective: float) -> bool:
-        """Move the best multipliers toward the average, and toward the slopes at the current metric."""
-        before, best = self.bound, self.best
+        """Move the best multipliers toward the average and toward the slopes; whether the average is to start again."""
+        old_bound, best = self.bound, self.best
         average = self._multipliers(self._values / self._weight, self._matrices / self._weight)
         for candidate in (average, self._multipliers(self._active.slopes, self._active.matrices)):
             if best.sums[0] == 0:
                 best = candidate
             elif candidate.sums[0] > 0:
-                best = max(best, candidate, self._mixture(best, candidate), key=lambda each: each.bound)
+                best = max(best, candidate, self._mixture(best, candidate), key=lambda multipliers: multipliers.bound)
         self.best = best
-        self._stale = 0 if best.bound > before else self._stale + 1
-        self._useful = self._useful or best.bound > before
+        self._idle_searches = 0 if best.bound > old_bound else self._idle_searches + 1
+        self._useful = self._useful or best.bound > old_bound
         self._objective = min(self._objective, objective)
         gap = self._objective - best.bound
-        if not np.isfinite(self._first):
-            self._first = gap
-        return gap <= RESTART_SHARE * self._first or self._stale >= self._patience
+        if not np.isfinite(self._first_gap):
+            self._first_gap = gap
+        return gap <= RESTART_SHARE * self._first_gap or self._idle_searches >= self._patience
 
     def restart(self, *, drop: bool) -> None:
         """Forget the average; after one that was of no use the next has twice the time."""
@@ -113,28 +116,27 @@ class ErgodicDual:
             self.follow(self._active.drop(np.asarray((self._values + self.best.values).any(axis=1))))
         self._weight = 0.0
         self._values, self._matrices = np.zeros_like(self._values), np.zeros_like(self._matrices)
-        self._first = self._objective - self.bound
+        self._first_gap = self._objective - self.bound
         self._patience = PATIENCE if self._useful else 2 * self._patience
-        self._stale, self._useful = 0, False
+        self._idle_searches, self._useful = 0, False
 
-    def _mixture(self, one: Multipliers, other: Multipliers) -> Multipliers:
-        """The mixture of two that proves about the most; squares and peaks are convex along the way."""
+    def _mixture(self, a: Multipliers, b: Multipliers) -> Multipliers:
+        """``(1 - s) a + s b`` with the s whose bound is about the best."""
 
-        def mixed(share: float, own: FloatArray, more: FloatArray) -> FloatArray:
-            return (1 - share) * own + share * more
+        def mixed(s: float, x: FloatArray, y: FloatArray) -> FloatArray:
+            return (1 - s) * x + s * y
 
-        def loss(share: float) -> float:
-            whitened, sums = mixed(share, one.whitened, other.whitened), mixed(share, one.sums, other.sums)
-            return -_bound(one.push, whitened, sums)
+        def loss(s: float) -> float:
+            return -_bound(a.push, mixed(s, a.whitened, b.whitened), mixed(s, a.sums, b.sums))
 
-        found = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-3, "maxiter": 12})
-        share = float(found.x)
-        return self._multipliers(mixed(share, one.values, other.values), mixed(share, one.matrices, other.matrices))
+        best = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-3, "maxiter": 12})
+        s = float(best.x)
+        return self._multipliers(mixed(s, a.values, b.values), mixed(s, a.matrices, b.matrices))
 
     def _multipliers(self, values: FloatArray, matrices: FloatArray) -> Multipliers:
-        push, weights, relative = self._active.push, self._active.candidates.weights, values
+        push, weights, ratios = self._active.push, self._active.candidates.weights, values
         if weights is not None:
-            relative = values / np.where(weights > 0, weights, 1.0)[:, None]
-        squares = float(np.sum(values * relative)) if push.squared else 0.0
-        sums = np.array([float(values.sum()), squares, float(relative.max(initial=0.0))])
+            ratios = values / np.where(weights > 0, weights, 1.0)[:, None]
+        squares = float(np.sum(values * ratios)) if push.squared else 0.0
+        sums = np.array([float(values.sum()), squares, float(ratios.max(initial=0.0))])
         return Multipliers(push, values, matrices, self._whiten(matrices), sums)

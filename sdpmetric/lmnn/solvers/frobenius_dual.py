@@ -1,6 +1,12 @@
 """LMNN with a Frobenius term on its dual: rounds of an active set of triplets and exhaustive search.
 
-Every iterate is dual feasible. The primal point is ``M(a)``. See ``docs/duals.md``.
+Any multipliers in their boxes are dual feasible. With ``lam`` the weight of the term, they prove
+
+    ``g(a) = sum_t a_t - ||[sum_t a_t B_t - C]_+||_F^2 / (2 lam)``,  and  ``M(a) = [sum_t a_t B_t - C]_+ / lam``
+
+is the metric that minimizes the Lagrangian. Over an active set this is the dual of a sum of terms, which is solved by
+its own methods. Where lam is slight beside the optimal metric, a proximal term ``rho / 2 ||M - M_k||_F^2`` around the
+latest metric stands beside it. See ``docs/duals.md``.
 """
 
 from __future__ import annotations
@@ -28,130 +34,132 @@ from sdpmetric.sums.dual import DualValue, SumDual
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.frobenius import Frobenius
 
-# Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
-BAND = 0.3
-# Inactive triplets leave the active set beyond this margin.
-DROP = 2.0
-# Anchors on which the scale of the first metric is found.
-SAMPLE = 300
-# Rounds of search, and rounds without a better gap, before giving up.
-ROUNDS, PATIENCE = 100, 8
-# Quadratic terms are brought up to this share of the objective by a proximal term.
-SHARE = 0.03
-# Where a round leaves more than SLOW of the gap, the proximal term holds the metric back: it shrinks to FADE of itself.
-SLOW, FADE = 0.5, 0.3
-# An active set is solved to this share of the requested gap.
-INNER = 0.2
-# Evaluations of L-BFGS-B at first, and the share of the gap that it began with to which an active set is solved.
-FIRST_ORDER, RELATIVE = 100, 3e-2
+
+@dataclass(frozen=True)
+class DualOptions:
+    """Margins are in squared distances, gaps relative to the objective unless a line says otherwise."""
+
+    band: float = 0.3  # triplets whose margin is up to this beyond 1 join the active set,
+    dropped_slack: float = 1.0  # inactive ones leave it when it is further beyond 1 than this
+    anchors: int = 300  # on which the scale of the first metric is found
+    rounds: int = 100  # of search at most,
+    patience: int = 8  # and so many without a better gap
+    quadratic_share: float = 0.03  # of the objective, to which quadratic terms are brought by a proximal term
+    slow: float = 0.5  # where a round leaves more of the gap than this share, the proximal term holds the metric back:
+    fade: float = 0.3  # it shrinks to this share of itself
+    round_tol: float = 0.2  # an active set is solved to this share of the tolerance,
+    round_share: float = 3e-2  # or to this share of the gap that it begins with
+    evaluations: int = 100  # of L-BFGS-B, before Newton steps
+
+
+OPTIONS = DualOptions()
 
 
 @dataclass(frozen=True, eq=False)
-class Active:
-    """An active set of triplets, a proximal term around a metric, and multipliers.
-
-    Attributes
-    ----------
-    proximal : float
-        Weight of ``1/2 ||M - center||_F^2``, for problems whose own Frobenius term is slight.
-    center : (d, d) array
-    """
+class ActiveSet:
+    """Triplets, their multipliers, and ``proximal / 2 ||M - center||_F^2`` beside the problem's own term."""
 
     problem: LMNNProblem
     triplets: Triplets
     a: FloatArray
     proximal: float
-    center: FloatArray
+    center: FloatArray  # (d, d)
 
     @cached
     def sum(self) -> SumDual:
         """The dual over the active set, as that of a sum."""
-        base, quadratic = self.problem, self.problem.frobenius + self.proximal
-        hinge = TripletHinge(self.triplets.to_array(), weights=base.push.ceilings(self.triplets))
-        near = Frobenius(self.proximal / quadratic * self.center, weight=quadratic)
-        linear = base.pull_cost.matrix
-        return SumDual(BoundTerms(base.centered, (hinge, near)), Domain.of(len(linear)), linear)
+        problem, weight = self.problem, self.problem.frobenius + self.proximal
+        hinge = TripletHinge(self.triplets.to_array(), weights=problem.push.ceilings(self.triplets))
+        frobenius = Frobenius(self.proximal / weight * self.center, weight=weight)
+        C = problem.pull_cost.matrix
+        return SumDual(BoundTerms(problem.centered, (hinge, frobenius)), Domain.of(len(C)), C)
 
     @cached
-    def here(self) -> DualValue:
-        """The dual there."""
+    def value(self) -> DualValue:
         return self.sum.at(self.a, spectrum=True)
 
     @property
     def components(self) -> FloatArray:
-        """A factor of the metric there."""
-        return self.sum.components(self.a, self.here)
-
-    @property
-    def dual(self) -> Dual:
-        """The multipliers with their triplets."""
-        return Dual(self.triplets, self.a)
+        """A factor of the metric that the multipliers mean, with the proximal term."""
+        return self.sum.components(self.a, self.value)
 
     def solved(self, budget: Budget, tol: float) -> Self:
         """The active set with better multipliers, to a relative gap or to a share of the gap it begins with."""
         budget.spend()
         if not len(self.a):
             return self
-        goal = max(tol * abs(self.here.value), RELATIVE * self.sum.gap(self.a, self.here.gradient))
-        start, _ = self.sum.ascend(self.a, budget, 0.0, FIRST_ORDER, False)
-        for a, here in self.sum.newton(start, budget):
-            if self.sum.gap(a, here.gradient) <= goal:
+        goal = max(tol * abs(self.value.value), OPTIONS.round_share * self.sum.gap(self.a, self.value.gradient))
+        start, _ = self.sum.ascend(self.a, budget, 0.0, OPTIONS.evaluations, False)
+        for a, value in self.sum.newton(start, budget):
+            if self.sum.gap(a, value.gradient) <= goal:
                 break
-        found = replace(self, a=a)
-        found.__dict__.update(sum=self.sum, here=here)
-        return found
+        solved = replace(self, a=a)
+        solved.__dict__.update(sum=self.sum, value=value)
+        return solved
+
+    def renewed(self, proximal: tuple[float, FloatArray], capacity: int) -> ActiveSet:
+        """The next active set: what is used or nearly so, and what an exhaustive search finds.
+
+        Where the first exceed the capacity, only those that are used stay; a search finds as few as they leave.
+        """
+        retained = (self.a > 0.0) | (self.value.gradient > -OPTIONS.dropped_slack)
+        if np.count_nonzero(retained) > capacity:
+            retained = self.a > 0.0
+        old = self.triplets[retained]
+        new = _violated(self.problem, self.components, max(capacity - len(old), 0), old)
+        a = np.concatenate([self.a[retained], np.zeros(len(new))])
+        return ActiveSet(self.problem, Triplets.join(old, new), a, *proximal)
 
 
 @solver(LMNNProblem, "dual", tol=1e-6, rank=1, when=lambda problem: problem.frobenius > 0.0)
 def steps(problem: LMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve LMNN with a Frobenius term."""
     L = _scaled_identity(problem) if init is None else init
-    begun = Step.certified(problem, L)
-    yield begun
-    most = problem.source.capacity(np.arange(len(problem.X), dtype=np.int32))
-    triplets = _near(problem, L, most, Triplets.join())
-    missed = 1.0 - margins(problem.embed(L), triplets)
-    share = SHARE
-    a = problem.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
-    state = Active(problem, triplets, a, *_proximal(problem, L, share * begun.objective))
-    best_gap, patience = math.inf, PATIENCE
-    for _ in range(ROUNDS):
-        state = state.solved(budget, INNER * tol)
-        dual, points = state.dual, [state.components]
-        if state.proximal > 0.0:
+    first = Step.certified(problem, L)
+    yield first
+    capacity = problem.source.capacity(np.arange(len(problem.X), dtype=np.int32))
+    triplets = _violated(problem, L, capacity, Triplets.join())
+    a = problem.push.ceilings(triplets) * np.clip(1.0 - margins(problem.embed(L), triplets), 0.0, 1.0)
+    share = OPTIONS.quadratic_share
+    active = ActiveSet(problem, triplets, a, *_proximal(problem, L, share * first.objective))
+    best_gap, patience = math.inf, OPTIONS.patience
+    for _ in range(OPTIONS.rounds):
+        active = active.solved(budget, OPTIONS.round_tol * tol)
+        dual, points = Dual(active.triplets, active.a), [active.components]
+        if active.proximal > 0.0:
             points.append(lagrangian_minimizer(problem, dual))
         L = min(points, key=lambda point: problem.objective(point))
         step = Step.certified(problem, L, dual)
         gap = step.objective - step.lower_bound
         yield step
-        patience = PATIENCE if gap < 0.9 * best_gap else patience - 1
+        patience = OPTIONS.patience if gap < 0.9 * best_gap else patience - 1
         if patience == 0:
             return
-        share *= 1.0 if gap < SLOW * best_gap else FADE
+        share *= 1.0 if gap < OPTIONS.slow * best_gap else OPTIONS.fade
         best_gap = min(best_gap, gap)
-        state = _renewed(state, _proximal(problem, L, share * step.objective), most)
+        active = active.renewed(_proximal(problem, L, share * step.objective), capacity)
 
 
 def lagrangian_minimizer(problem: LMNNProblem, dual: Dual) -> FloatArray:
-    """A factor of ``M(a) = [sum_t a_t B_t - C]_+ / frobenius``, with each multiplier clipped to its box."""
+    """A factor of ``M(a)``, with each multiplier clipped to its box."""
     clipped = problem.push.clipped(dual)
     B = margin_adjoint(problem.centered, clipped.triplets, clipped.values)
     return psd.factor(B - problem.pull_cost.matrix) / math.sqrt(problem.frobenius)
 
 
-def _proximal(problem: LMNNProblem, L: FloatArray, wanted: float) -> tuple[float, FloatArray]:
-    """The proximal term around a metric that brings its quadratic terms to a wanted size."""
+def _proximal(problem: LMNNProblem, L: FloatArray, size: float) -> tuple[float, FloatArray]:
+    """Weight and center of the proximal term around a metric that brings its quadratic terms to a size."""
     M = L.T @ L
     # A metric near 0 gives no scale for the optimal one: it is scaled to distances of about 1.
     spread = 2.0 * float(np.sum(np.var(problem.centered, axis=0)))
-    size = max(float(np.sum(M**2)), 1.0 / spread / spread) if spread > 0.0 else math.inf
-    return (max(0.0, 2.0 * wanted / size - problem.frobenius) if size > 0.0 else 0.0), M
+    squared_norm = max(float(np.sum(M**2)), 1.0 / spread / spread) if spread > 0.0 else math.inf
+    return (max(0.0, 2.0 * size / squared_norm - problem.frobenius) if squared_norm > 0.0 else 0.0), M
 
 
 def _scaled_identity(problem: LMNNProblem) -> FloatArray:
     """The multiple of the identity with about the smallest objective, on some anchors."""
     n = len(problem.X)
-    among = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int32))
+    among = np.unique(np.linspace(0, n - 1, min(n, OPTIONS.anchors)).astype(np.int32))
     identity = np.eye(problem.X.shape[1])
     units = float(np.sqrt(np.mean(problem.centered**2))) or 1.0
 
@@ -159,44 +167,30 @@ def _scaled_identity(problem: LMNNProblem) -> FloatArray:
         L = math.exp(log_scale) / units * identity
         return problem.partial_objective(problem.embed(L), L, among)
 
-    found = minimize_scalar(objective, bounds=(-5.0, 3.0), method="bounded", options={"xatol": 0.05})
-    scaled: FloatArray = math.exp(found.x) / units * identity
+    best = minimize_scalar(objective, bounds=(-5.0, 3.0), method="bounded", options={"xatol": 0.05})
+    scaled: FloatArray = math.exp(best.x) / units * identity
     return scaled
 
 
-def _near(problem: LMNNProblem, L: FloatArray, most: int, known: Triplets) -> Triplets:
-    """The triplets whose margin is below 1 at a metric, or a little above; if there are more than `most`, a half.
+def _violated(problem: LMNNProblem, L: FloatArray, max_triplets: int, excluded: Triplets) -> Triplets:
+    """The triplets whose margin is below 1 at a metric, or a little above; of too many half as many.
 
-    Known ones are left out. Those with the smallest margins stay. The margin up to which triplets are listed is
-    tightened as the search goes on.
+    Those with the smallest margins stay. The margin up to which triplets are listed is tightened as the search goes on.
     """
-    limit, n = 1.0 + BAND, len(problem.X)
-    Z, keys = problem.embed(L), known.keys(n)
-    found, sizes, count = [Triplets.join()], [np.zeros(0)], 0
-    for part in problem.push.candidate_blocks(Z, widen=BAND):
-        weights = np.ones(len(part.impostors)) if part.weights is None else part.weights
-        listed, _ = part.triplets((part.targets >= 0)[part.rows] * weights[:, None])
-        listed = listed[~np.isin(listed.keys(n), keys)]
-        own = margins(Z, listed)
-        found.append(listed[own <= limit])
-        sizes.append(own[own <= limit])
-        count += len(found[-1])
-        if count > most:
-            joined, margin, count = Triplets.join(*found), np.concatenate(sizes), most // 2
+    limit, n = 1.0 + OPTIONS.band, len(problem.X)
+    Z, excluded_keys = problem.embed(L), excluded.keys(n)
+    lists, sizes, count = [Triplets.join()], [np.zeros(0)], 0
+    for block in problem.push.candidate_blocks(Z, widen=OPTIONS.band):
+        weights = np.ones(len(block.impostors)) if block.weights is None else block.weights
+        triplets, _ = block.triplets((block.targets >= 0)[block.rows] * weights[:, None])
+        triplets = triplets[~np.isin(triplets.keys(n), excluded_keys)]
+        margin = margins(Z, triplets)
+        lists.append(triplets[margin <= limit])
+        sizes.append(margin[margin <= limit])
+        count += len(lists[-1])
+        if count > max_triplets:
+            triplets, margin, count = Triplets.join(*lists), np.concatenate(sizes), max_triplets // 2
             smallest = np.sort(np.argpartition(margin, count)[:count])
-            found, sizes, limit = [joined[smallest]], [margin[smallest]], float(margin[smallest].max(initial=-math.inf))
-    return Triplets.join(*found)
-
-
-def _renewed(state: Active, proximal: tuple[float, FloatArray], most: int) -> Active:
-    """The next active set: what is used or nearly so, and what an exhaustive search finds.
-
-    Where the first are more than `most`, only those that are used stay; what a search finds is as few as they leave.
-    """
-    retained = (state.a > 0.0) | (state.here.gradient > 1.0 - DROP)
-    if np.count_nonzero(retained) > most:
-        retained = state.a > 0.0
-    own = state.triplets[retained]
-    near = _near(state.problem, state.components, max(most - len(own), 0), own)
-    a = np.concatenate([state.a[retained], np.zeros(len(near))])
-    return Active(state.problem, Triplets.join(own, near), a, *proximal)
+            lists, sizes = [triplets[smallest]], [margin[smallest]]
+            limit = float(margin[smallest].max(initial=-math.inf))
+    return Triplets.join(*lists)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,17 +17,35 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, Coordinates
 from sdpmetric.lmnn.solvers.ergodic import ErgodicDual
 
-# The paper's rule: iterations between searches, growth of the step on a decrease of the objective, and its reduction on
-# an increase. The paper does not print the first step: it moves the metric by this share of its norm.
-SEARCH_EVERY, GROW, SHRINK, FIRST_MOVE = 10, 1.01, 0.5, 1e-2
-# The Polyak rule: iterations between searches at most; the share of the objective that may be missing from the list
-# before searches come closer together; and the share of its norm that a step moves the metric by at most.
-LONGEST, HIDDEN, LONGEST_MOVE = 15, 1.0, 0.25
 # The method has converged when a step moves the metric by no more than this share of its norm: by rounding.
 NO_MOVE = 1e-16
-# Pairs of an anchor and an impostor that one search of the Polyak rule may find: a number, a number for each anchor and
-# metric, or a multiple of those at the best metric so far.
-FEWEST_PAIRS, PAIRS_PER_ROW, PAIRS_MULTIPLE = 100_000, 16, 4
+
+
+@dataclass(frozen=True)
+class PaperOptions:
+    """The paper's rule; it does not print the first step."""
+
+    search_every: int = 10  # iterations
+    grow: float = 1.01  # the step, on a decrease of the objective,
+    shrink: float = 0.5  # and on an increase
+    first_move: float = 1e-2  # the first step moves the metric by this share of its norm
+
+
+@dataclass(frozen=True)
+class PolyakOptions:
+    """The Polyak rule."""
+
+    longest_interval: int = 15  # iterations between searches at most,
+    missing: float = 1.0  # which come closer together where more than this share of the listed objective was missing
+    longest_move: float = 0.25  # a step moves the metric by at most this share of its norm
+    # Pairs of an anchor and an impostor that one search may find: a number, a number for each anchor and metric, or a
+    # multiple of those at the best metric so far.
+    fewest_pairs: int = 100_000
+    pairs_per_row: int = 16
+    pairs_multiple: int = 4
+
+
+PAPER, POLYAK = PaperOptions(), PolyakOptions()
 
 
 class PaperStep:
@@ -36,16 +55,16 @@ class PaperStep:
 
     Attributes
     ----------
-    triplets : bool
+    by_triplet : bool
         Class attribute: whether the list holds triplets, as the paper's, or pairs with all targets of their anchors.
     limit : float
         Pairs that a search may find: a metric with more of them is left by half the way back to the last searched one.
     """
 
-    triplets: ClassVar[bool] = True
+    by_triplet: ClassVar[bool] = True
 
     def __init__(self, every: int | None = None) -> None:
-        self._every = SEARCH_EVERY if every is None else every
+        self._every = PAPER.search_every if every is None else every
         self._step, self._previous = math.nan, math.inf
         self.limit = math.inf  # the list of the paper only grows
 
@@ -53,15 +72,15 @@ class PaperStep:
         """Line 6, in iteration t, `since` iterations after the last search: in every tenth, by default."""
         return t % self._every == 0
 
-    def follow(self, listed: float, objective: float, active: ActiveSet) -> None:
+    def follow(self, listed_objective: float, objective: float, active: ActiveSet) -> None:
         """A search has changed the objective, over the triplets of the list before, and over all triplets now."""
 
     def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
         """The step alpha of line 14; the last two arguments are the norms of gradient and metric."""
         if math.isnan(self._step):
-            self._step = FIRST_MOVE * metric / gradient if gradient > 0 else 0.0
+            self._step = PAPER.first_move * metric / gradient if gradient > 0 else 0.0
         else:
-            self._step *= GROW if objective < self._previous else SHRINK
+            self._step *= PAPER.grow if objective < self._previous else PAPER.shrink
         self._previous = objective
         return self._step
 
@@ -73,30 +92,32 @@ class PaperStep:
 class PolyakStep:
     """``(objective - lower bound) / ||G||^2``: long if there is far to go, short near it; see `PaperStep`."""
 
-    triplets: ClassVar[bool] = False
+    by_triplet: ClassVar[bool] = False
 
     def __init__(self, every: int | None = None) -> None:
-        self._longest, self._every = LONGEST if every is None else every, 1
-        self._least, self.limit = math.inf, math.inf
+        self._longest, self._interval = POLYAK.longest_interval if every is None else every, 1
+        self._best_objective, self.limit = math.inf, math.inf
 
     def search_is_due(self, t: int, since: int) -> bool:
         """Every so many iterations, and sooner while searches find a lot."""
-        return since >= self._every
+        return since >= self._interval
 
-    def follow(self, listed: float, objective: float, active: ActiveSet) -> None:
+    def follow(self, listed_objective: float, objective: float, active: ActiveSet) -> None:
         """The interval doubles where the list held most of the objective, and shrinks where not."""
-        missing = objective > (1 + HIDDEN) * listed
-        self._every = max(1, self._every // 4) if missing else min(self._longest, 2 * self._every)
-        if objective <= self._least:
-            self._least = objective
-            self.limit = max(FEWEST_PAIRS, PAIRS_PER_ROW * active.rows, PAIRS_MULTIPLE * active.n_found)
+        missing = objective > (1 + POLYAK.missing) * listed_objective
+        self._interval = max(1, self._interval // 4) if missing else min(self._longest, 2 * self._interval)
+        if objective <= self._best_objective:
+            self._best_objective = objective
+            self.limit = max(
+                POLYAK.fewest_pairs, POLYAK.pairs_per_row * active.n_rows, POLYAK.pairs_multiple * active.n_searched
+            )
 
     def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
         """See `PaperStep.length`."""
         if gradient == 0:
             return 0.0
         step = max(objective - bound, 0.0) / gradient / gradient
-        return min(step, LONGEST_MOVE * metric / gradient) if metric > 0 else step
+        return min(step, POLYAK.longest_move * metric / gradient) if metric > 0 else step
 
     def restart(self) -> None:
         """The step depends on the objective only, which has the new triplets in it."""
@@ -110,16 +131,18 @@ def gradient_projection(
     precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)
     M = np.swapaxes(L, 1, 2) @ L  # line 1
     t = since = 0  # line 2
-    active = ActiveSet(coordinates, rule.triplets)  # line 3
+    active = ActiveSet(coordinates, rule.by_triplet)  # line 3
     dual = ErgodicDual(active, coordinates.whiten)
     searched, search, converged = M, True, False
     while True:  # line 5
         budget.spend()
         Z = coordinates.problem.push.blocks.times(points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
         linear = float(np.sum(cost * M))
-        active.update(Z, afresh=False)  # lines 10 and 11
-        listed = linear + active.loss  # Eq. 18, too low while there are active triplets that are not on the list
-        search = search or rule.search_is_due(t, since) or listed <= dual.bound  # line 6
+        active.update(Z, after_search=False)  # lines 10 and 11
+        listed_objective = (
+            linear + active.loss
+        )  # Eq. 18, too low while there are active triplets that are not on the list
+        search = search or rule.search_is_due(t, since) or listed_objective <= dual.bound  # line 6
         if search:
             positions = active.search(Z, rule.limit)  # lines 7 and 8
             if positions is None:  # too many for the list: half the way back
@@ -127,8 +150,8 @@ def gradient_projection(
                 L, t = _factors(M), t + 1
                 continue
             dual.follow(positions)
-            active.update(Z, afresh=True)
-            rule.follow(listed, linear + active.loss, active)
+            active.update(Z, after_search=True)
+            rule.follow(listed_objective, linear + active.loss, active)
             if converged and (positions < 0).any():
                 rule.restart()
         objective = linear + active.loss
@@ -138,7 +161,7 @@ def gradient_projection(
         dual.add(step)
         converged = step * gradient <= NO_MOVE * metric
         if search:
-            over = dual.improve(objective)
+            average_ends = dual.improve(objective)
             # The point is rounded to the data's precision before it is certified.
             bound, multipliers = dual.bound - precision * objective, dual.multipliers()
             yield Step(
@@ -151,14 +174,14 @@ def gradient_projection(
             )
             if converged:
                 return
-            if over or active.size > 2 * rule.limit:
+            if average_ends or active.size > 2 * rule.limit:
                 dual.restart(drop=math.isfinite(rule.limit))
             searched, since = M, 0
         search = converged
-        moved_to = M - step * G
+        unprojected = M - step * G
         # Where nothing but rounding is left the metric is zero, as it is where null directions remove every hinge.
-        vanished = float(np.linalg.norm(moved_to)) <= 1e-14 * metric
-        L = np.zeros((len(M), 0, M.shape[1])) if vanished else _factors(moved_to)  # line 14, Eq. 20
+        vanished = float(np.linalg.norm(unprojected)) <= 1e-14 * metric
+        L = np.zeros((len(M), 0, M.shape[1])) if vanished else _factors(unprojected)  # line 14, Eq. 20
         M = np.swapaxes(L, 1, 2) @ L
         t, since = t + 1, since + 1  # line 15
 
@@ -166,7 +189,7 @@ def gradient_projection(
 def _factors(M: FloatArray) -> FloatArray:
     """Factors (c, q, p) of the projections of symmetric matrices onto the PSD cone (Eq. 20)."""
     values, vectors = np.linalg.eigh(M)
-    some = (values > 0).any(axis=0)
-    roots = np.sqrt(np.maximum(values[:, some], 0.0))
-    L: FloatArray = roots[:, :, None] * np.swapaxes(vectors[:, :, some], 1, 2)
+    positive = (values > 0).any(axis=0)
+    roots = np.sqrt(np.maximum(values[:, positive], 0.0))
+    L: FloatArray = roots[:, :, None] * np.swapaxes(vectors[:, :, positive], 1, 2)
     return L

@@ -14,21 +14,21 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import run as base
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
+from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
-from sdpmetric.lmnn.solvers.active_set import Coordinates, CoordinatesAsGiven
+from sdpmetric.lmnn.solvers.active_set import Coordinates, DataCoordinates
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.gradient_projection import PaperStep, PolyakStep, gradient_projection
 from sdpmetric.lmnn.triplets.margins import hinge_slopes
 
 StepName = Literal["polyak", "paper"]
 
-# Several metrics start from a single one that is proven to be within this gap.
+# Several metrics start from a single one that is proven to be within this relative gap.
 TIED_GAP = 1e-2
 # The scale search begins where target neighbors are this far apart, in margins: few triplets are active there.
 FIRST_DISTANCE = 8.0
@@ -39,65 +39,59 @@ SCALE_ANCHORS = 500
 @solver(LargeMarginProblem, "subgradient", tol=1e-3, when=lambda problem: not problem.frobenius)
 def steps(
     problem: LargeMarginProblem,
-    budget: base.Budget,
+    budget: Budget,
     tol: float,
     *,
     step: StepName = "polyak",
     init: ArrayLike | None = None,
     check_every: int | None = None,
-) -> Iterator[base.Step]:
+) -> Iterator[Step]:
     """Projected subgradients with an active set (Weinberger and Saul 2009, Algorithm 1) [WS2009]."""
-    _check(step, check_every)
-    given = None if init is None else problem.check_point(init, None)[0]
-    if given is not None and not given.any():  # every triplet is active at the zero metric
-        given = None
-    return _steps(problem, budget, tol, step, given, check_every)
+    validation.check_choice("step", step, ("polyak", "paper"))
+    if check_every is not None:
+        validation.check_integer("check_every", check_every)
+    start = None if init is None else problem.check_point(init, None)[0]
+    if start is not None and not start.any():  # every triplet is active at the zero metric
+        start = None
+    return _steps(problem, budget, tol, step, start, check_every)
 
 
 def _steps(
     problem: LargeMarginProblem,
-    budget: base.Budget,
+    budget: Budget,
     tol: float,
     step: StepName,
-    given: FloatArray | None,
-    every: int | None,
-) -> Iterator[base.Step]:
-    first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if given is None else given
+    start: FloatArray | None,
+    check_every: int | None,
+) -> Iterator[Step]:
+    first = problem.euclidean if start is None else start
     if step == "paper":
-        yield base.Step(first)  # line 1
-        yield from gradient_projection(CoordinatesAsGiven(problem), problem.stack(first), budget, PaperStep(every))
-    elif (solved := solved_by_zero(problem, tol)) is not None:
-        yield solved
+        yield Step(first)  # line 1
+        yield from gradient_projection(DataCoordinates(problem), problem.stack(first), budget, PaperStep(check_every))
+    elif (trivial := solved_by_zero(problem, tol)) is not None:
+        yield trivial
     else:
-        L = yield from _begin(problem, budget, given)
-        yield from gradient_projection(Coordinates(problem), L, budget, PolyakStep(every))
+        L = yield from _begin(problem, budget, start)
+        yield from gradient_projection(Coordinates(problem), L, budget, PolyakStep(check_every))
 
 
-def _begin(
-    problem: LargeMarginProblem, budget: base.Budget, given: FloatArray | None
-) -> Generator[base.Step, None, FloatArray]:
+def _begin(problem: LargeMarginProblem, budget: Budget, start: FloatArray | None) -> Generator[Step, None, FloatArray]:
     """Factors to start from: a given metric or the whitened one, rescaled; of several a roughly solved single one."""
     tied = problem.tied
     if tied is problem:
-        L = np.eye(tied.coordinates.rank) if given is None else tied.pull_cost.whitened(given)
-        yield base.Step(tied.lift(L))
-        return _rescaled(tied, L, budget, keep=given is not None)[None]
-    components = np.stack([np.eye(problem.X.shape[1])] * problem.n_regions) if given is None else given
-    for single in steps(tied, budget, TIED_GAP) if given is None else ():
+        L = np.eye(tied.coordinates.rank) if start is None else tied.pull_cost.whitened(start)
+        yield Step(tied.lift(L))
+        return _rescaled(tied, L, budget, keep=start is not None)[None]
+    components = problem.euclidean if start is None else start
+    for single in steps(tied, budget, TIED_GAP) if start is None else ():
         components = psd.stack([single.components] * problem.n_regions)
-        yield base.Step(components)
+        yield Step(components)
         if relative_gap(single.objective, single.lower_bound) <= TIED_GAP:
             break
     return problem.whitened(components)
 
 
-def _check(step: StepName, check_every: int | None) -> None:
-    validation.check_choice("step", step, ("polyak", "paper"))
-    if check_every is not None:
-        validation.check_integer("check_every", check_every)
-
-
-def _rescaled(problem: LMNNProblem, L: FloatArray, budget: base.Budget, *, keep: bool) -> FloatArray:
+def _rescaled(problem: LMNNProblem, L: FloatArray, budget: Budget, *, keep: bool) -> FloatArray:
     """The multiple of a factor that costs least, found on some of the anchors."""
     Z = problem.points @ L.T
     anchors = np.unique(problem.target_pairs[0])
@@ -116,20 +110,19 @@ def _rescaled(problem: LMNNProblem, L: FloatArray, budget: base.Budget, *, keep:
 
     # From large to small: small metrics make every triplet active.
     first = math.log(FIRST_DISTANCE / reference)
-    grid = {first: objective(first)}
+    values = {first: objective(first)}
     for direction in (math.log(2), -math.log(2)):
-        at = first
-        while len(grid) < 60:
-            grid[at + direction] = objective(at + direction)
-            if grid[at + direction] >= grid[at]:
+        scale = first
+        while len(values) < 60:
+            values[scale + direction] = objective(scale + direction)
+            if values[scale + direction] >= values[scale]:
                 break
-            at += direction
-        if at != first:
+            scale += direction
+        if scale != first:
             break
-    middle = min(grid, key=grid.__getitem__)
-    found = minimize_scalar(
-        objective, bounds=(middle - math.log(2), middle + math.log(2)), method="bounded", options={"xatol": 0.01}
-    )
-    if keep and objective(0.0) <= 1.01 * found.fun:
+    lowest = min(values, key=values.__getitem__)
+    bracket = lowest - math.log(2), lowest + math.log(2)
+    best = minimize_scalar(objective, bounds=bracket, method="bounded", options={"xatol": 0.01})
+    if keep and objective(0.0) <= 1.01 * best.fun:
         return L
-    return L * math.exp(0.5 * float(found.x))
+    return L * math.exp(0.5 * float(best.x))

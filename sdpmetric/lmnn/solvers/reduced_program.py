@@ -1,0 +1,261 @@
+"""LMNN with rows for some of its triplets: a lower bound of the full program, stated in CVXPY.
+
+A *free* triplet has a slack, and its multiplier is solved for. One *at its bound* has the hinge ``[u]_+`` replaced by
+``u = 1 - <B_t, M>``; its multiplier is ``mu w_t``. The hinges of all others are replaced by 0, and so are their
+multipliers. Neither replacement is ever above the hinge, and the optimum is that of the full program once no hinge
+differs from what replaces it. Metrics ``Q N Q^T`` on a *face* Q are fewer still: the face is enough once the full dual
+slack is PSD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.core.certificate import Dual
+from sdpmetric.core.triplets import Triplets
+from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.linalg import psd
+from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
+from sdpmetric.lmnn.program import MARGINS, hinges, list_triplets
+from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.solvers.frobenius_dual import lagrangian_minimizer
+from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
+from sdpmetric.programs.atoms import metric_variable
+
+
+@dataclass(frozen=True)
+class ReductionOptions:
+    """How large the first reduced programs are; searches add what they lack."""
+
+    small: int = 2000  # up to so many triplets all of them are free
+    # Otherwise so many to begin with, and more for each dimension of the cones: the optimal multipliers strictly
+    # inside their box are about as many as the dimension of the optimal face, which is less.
+    free: int = 500
+    free_per_dimension: float = 0.5
+    full_cone: int = 64  # cones up to this dimension are stated without a face
+    face_margin: int = 22  # directions of a face beyond the rank of the metric
+    slope_width: float = 0.01  # smoothing width of the slopes that find the first ones, in margins
+
+
+OPTIONS = ReductionOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedProgram:
+    """A reduced program of LMNN or a relative.
+
+    Attributes
+    ----------
+    program : cvxpy.Problem
+        In units where M is divided by `unit` and the objective by the push weight: there the multipliers lie between
+        0 and their weights, which is what a solver's absolute tolerances are made for.
+    variables : list of cvxpy.Variable
+        The metrics divided by `unit`, on the faces.
+    faces : sequence of (rank, q) arrays
+        Each metric is ``Q N Q^T`` with N in the program.
+    """
+
+    free: Triplets
+    at_bound: Triplets
+    program: cp.Problem
+    variables: list[cp.Variable]
+    unit: float
+    push: Push
+    faces: Sequence[FloatArray]
+
+    @classmethod
+    def of(
+        cls,
+        push: Push,
+        points: FloatArray,
+        free: Triplets,
+        at_bound: Triplets,
+        *,
+        costs: Sequence[FloatArray] | None = None,
+        frobenius: float = 0.0,
+        unit: float = 1.0,
+        faces: Sequence[FloatArray] | None = None,
+    ) -> ReducedProgram:
+        """State the program."""
+        if push.squared and len(at_bound):
+            raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
+        weights, points_by_metric = push.source.weights_of(at_bound), np.split(points, push.n_regions)
+        margin_sums = push.adjoint(points, at_bound, weights)
+        identities = [np.eye(points.shape[1])] * push.n_regions
+        costs, faces = identities if costs is None else costs, identities if faces is None else faces
+        names = ["M"] if push.n_regions == 1 else [f"M{region}" for region in range(push.n_regions)]
+        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(faces, names, strict=True))
+        variables, cones = zip(*stated, strict=True)
+        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + lam / 2 ||M||_F^2 + mu sum_free w_t xi_t, over mu
+        metrics = [unit * N for N in variables]
+        points_on_faces = [P @ Q for P, Q in zip(points_by_metric, faces, strict=True)]
+        loss, constraints = hinges(metrics, points_on_faces, push, free)
+        objective = loss + float(weights.sum())
+        for N, Q, C, B in zip(variables, faces, costs, margin_sums, strict=True):
+            objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
+            if frobenius:
+                objective += 0.5 * frobenius * unit * unit / push.weight * cp.sum_squares(N)
+        program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
+        return cls(free, at_bound, program, list(variables), unit, push, faces)
+
+    @property
+    def value(self) -> float:
+        """The optimum, in the units of the problem's objective."""
+        return self.push.weight * float(self.program.value)
+
+    @property
+    def metrics(self) -> list[FloatArray]:
+        """The solved metrics, (rank, rank) each, as the solver left them."""
+        return [Q @ (self.unit * np.asarray(N.value)) @ Q.T for Q, N in zip(self.faces, self.variables, strict=True)]
+
+    @property
+    def dual(self) -> Dual:
+        """The multipliers of free triplets, as the solver left them, and of those at their bound."""
+        margins = [c for c in self.program.constraints if c.label == MARGINS]
+        solved = [self.push.weight * np.ravel(c.dual_value) for c in margins]
+        triplets = Triplets.join(self.free, self.at_bound)
+        return Dual(triplets, np.concatenate([*solved, self.push.ceilings(self.at_bound)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """Reduced programs of LMNN in whitened coordinates; a point is factors, (c, r, rank)."""
+
+    problem: LargeMarginProblem
+
+    @property
+    def push(self) -> Push:
+        return self.problem.push
+
+    @property
+    def points(self) -> FloatArray:
+        """The data in the coordinates of each metric, (c n, rank)."""
+        return self.problem.points
+
+    @property
+    def groups(self) -> IndexArray | None:
+        """Null directions separate impostors of another group, (c n,); None: of none."""
+        return self.problem.null_groups
+
+    def lift(self, L: FloatArray) -> FloatArray:
+        """Components of a point."""
+        return self.problem.lift(L)
+
+    def program(
+        self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
+    ) -> ReducedProgram:
+        """State a reduced program; the point L and its objective say how large the optimal metric may be."""
+        unit = objective or 1.0  # the trace is the cost, and that of an optimal metric is below every objective
+        return ReducedProgram.of(self.push, self.points, free, at_bound, unit=unit, faces=faces)
+
+    def point(self, solved: ReducedProgram) -> FloatArray:
+        return psd.stack([psd.factor(M) for M in solved.metrics])
+
+    def embed(self, L: FloatArray) -> FloatArray:
+        """All examples under each metric, (c n, r)."""
+        return self.push.blocks.times(self.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
+
+    def excess(self, L: FloatArray, triplets: Triplets) -> FloatArray:
+        """``u = 1 - <B_t, M>`` of triplets, (t,)."""
+        return 1.0 - self.push.margins(self.embed(L), triplets)
+
+    def violated(self, L: FloatArray, widen: float = 0.0) -> Triplets:
+        """Search for the triplets whose hinge may be active at a point, or nearly so; as many as may be held."""
+        push, everybody = self.push, np.arange(len(self.problem.X), dtype=np.int32)
+        try:
+            max_pairs = push.source.capacity(everybody)
+            blocks = [push.candidates(self.embed(L), self.groups, widen=widen, max_pairs=max_pairs)]
+        except TooManyCandidates as many:  # the others are for later rounds
+            blocks = many.blocks
+        triplets = Triplets.join(*(list_triplets(push.as_examples(block)) for block in blocks))
+        return triplets[push.source.weights_of(triplets) > 0]
+
+    def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
+        """The triplets nearest to their kink are free; of the others, those beyond it are at their bound."""
+        push, rank = self.push, self.points.shape[1]
+        none = Triplets.join()
+        if push.source.size <= OPTIONS.small:
+            return self.violated(np.zeros((len(L), 1, L.shape[2]))), none
+        triplets = self.violated(L, 0.5)
+        if len(triplets) <= OPTIONS.small or push.squared:
+            return triplets, none
+        u = self.excess(L, triplets)
+        order = np.argsort(np.abs(u), kind="stable")
+        n_free = OPTIONS.free + int(OPTIONS.free_per_dimension * len(L) * rank * (rank + 1) / 2)
+        beyond = order[n_free:]
+        return triplets[order[:n_free]], triplets[beyond[u[beyond] > 0]]
+
+    def separate(self, L: FloatArray, free: Triplets, at_bound: Triplets) -> tuple[Triplets, Triplets]:
+        """Free the triplets whose hinge is not its replacement: at the bound but inactive, or left out but violated."""
+        n, violated = len(self.problem.X), self.violated(L)
+        violated = violated[self.excess(L, violated) > 0]
+        inactive = self.excess(L, at_bound) < 0
+        new = violated[~np.isin(violated.keys(n), np.concatenate([free.keys(n), at_bound.keys(n)]))]
+        return Triplets.join(free, new, at_bound[inactive]), at_bound[~inactive]
+
+    def first_faces(self, L: FloatArray, free: Triplets, at_bound: Triplets) -> list[FloatArray] | None:
+        """Faces to begin with: the slopes of smoothed hinges stand for the multipliers."""
+        slopes = np.clip(self.excess(L, free) / OPTIONS.slope_width, 0.0, 1.0)
+        triplets = Triplets.join(free, at_bound)
+        shares = np.concatenate([slopes, np.ones(len(at_bound))])
+        return self.faces(L, Dual(triplets, self.push.ceilings(triplets) * shares))
+
+    def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
+        """The subspaces that the next metrics may use, or None for all of them, if that is cheap."""
+        if L.shape[2] <= OPTIONS.full_cone:
+            return None
+        margin_sums = self.push.adjoint(self.points, dual.triplets, dual.values)
+        return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, margin_sums, strict=True)]
+
+
+def _face(L: FloatArray, S: FloatArray) -> FloatArray:
+    """What the metric at hand uses, and beside it the directions in which the dual slack S is smallest.
+
+    Where S has negative eigenvalues the metric has too little.
+    """
+    _, sigma, rows = np.linalg.svd(L, full_matrices=False)
+    used = rows[sigma > 3e-3 * sigma.max(initial=0.0)].T
+    _, vectors = np.linalg.eigh(S)
+    # Even a small component of such a direction outside the subspace turns the subspace.
+    outside = vectors[:, : OPTIONS.face_margin] - used @ (used.T @ vectors[:, : OPTIONS.face_margin])
+    outside /= np.linalg.norm(outside, axis=0)
+    outside -= used @ (used.T @ outside)
+    added, sizes, _ = np.linalg.svd(outside, full_matrices=False)
+    return np.concatenate([used, added[:, sizes > 1e-3]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class FrobeniusReduction(Reduction):
+    """Reduced programs with a Frobenius term, in the data's own coordinates, where every direction costs something."""
+
+    problem: LMNNProblem
+
+    @property
+    def points(self) -> FloatArray:
+        return self.problem.centered
+
+    @property
+    def groups(self) -> None:
+        return None
+
+    def lift(self, L: FloatArray) -> FloatArray:
+        return self.problem.squeeze(L)
+
+    def program(
+        self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
+    ) -> ReducedProgram:
+        """State a reduced program, in units of the trace at hand."""
+        costs, weight, unit = [self.problem.pull_cost.matrix], self.problem.frobenius, float(np.sum(L**2)) or 1.0
+        return ReducedProgram.of(self.push, self.points, free, at_bound, costs=costs, frobenius=weight, unit=unit)
+
+    def point(self, solved: ReducedProgram) -> FloatArray:
+        """The better one of the backend's metric and of the one that minimizes the Lagrangian."""
+        points = [psd.factor(solved.metrics[0]), lagrangian_minimizer(self.problem, solved.dual)]
+        return min(points, key=lambda point: self.problem.objective(point))[None]
+
+    def faces(self, L: FloatArray, dual: Dual) -> None:
+        return None
