@@ -284,20 +284,6 @@ def test_the_checks_of_estimators_for_tuples_of_examples(classifier, tuples, y):
             fitted.predict(wrong)
 
 
-@pytest.mark.parametrize("learner", [LMNN(ridge=0.1), KernelLMNN(), make_pipeline(StandardScaler(), LMNN(ridge=0.1))])
-def test_triplets_are_learned_from_and_predicted(learner):
-    classifier = TripletClassifier(learner, examples=X).fit(TRIPLETS)
-    assert classifier.score(TRIPLETS) == 1.0
-    swapped = TRIPLETS[:, [0, 2, 1]]
-    assert classifier.predict(TRIPLETS).tolist() == [1] * 6
-    assert classifier.predict(swapped).tolist() == [-1] * 6
-    assert classifier.predict(TRIPLETS[:, [0, 1, 1]]).tolist() == [-1] * 6  # equally near
-    np.testing.assert_allclose(classifier.decision_function(swapped), -classifier.decision_function(TRIPLETS))
-    assert classifier.score(X[TRIPLETS]) == 1.0
-    from_arrays = TripletClassifier(clone(learner)).fit(X[TRIPLETS])
-    np.testing.assert_array_equal(from_arrays.predict(TRIPLETS, examples=X), [1] * 6)
-
-
 @pytest.mark.parametrize(
     ("classifier", "tuples"),
     [

@@ -127,29 +127,6 @@ def test_numbers_on_the_page_are_those_of_the_certificate(page, solution):
     np.testing.assert_allclose(spectrum, np.linalg.eigvalsh(solution.metric)[::-1], atol=1e-9)
 
 
-def test_example_is_named_with_its_neighbors_by_keyboard_and_by_pointer(page, solution):
-    find(page, "example").send_keys("70")
-    text = find(page, "info").text
-    assert text.startswith("example 70 (class 1); target neighbors")
-    anchors, targets = solution.problem.target_pairs
-    assert all(f"example {j} (class 1)" in text for j in targets[anchors == 70])
-    assert page.execute_script("return report.views.embedding.data('links').length") >= 3
-    find(page, "clear").click()
-    assert "Point at an example" in find(page, "info").text
-    actions = pytest.importorskip("selenium.webdriver").ActionChains(page)
-    canvas = page.find_element("css selector", "#embedding canvas")
-    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
-    position = page.execute_script(
-        "const view = report.views.embedding, [x, y] = report.position(3), o = view.origin(), p = view.padding();"
-        "return [view.scale('x')(x) + o[0] + p.left, view.scale('y')(y) + o[1] + p.top]"
-    )
-    box = canvas.rect
-    actions.move_to_element_with_offset(
-        canvas, round(position[0] - box["width"] / 2), round(position[1] - box["height"] / 2)
-    ).perform()
-    assert find(page, "info").text.startswith("example ")
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
