@@ -18,7 +18,7 @@ NOT_STATED = {"stated": False}
 class Hash(Protocol):
     """What `hashlib` makes."""
 
-    def update(self, data: bytes, /) -> None:
+    def update(self, data: bytes | memoryview, /) -> None:
         """Take some bytes."""
 
 
@@ -56,4 +56,7 @@ def _add(state: Hash, value: object) -> None:
 
 def _add_array(state: Hash, array: NDArray[np.generic]) -> None:
     state.update(f"{array.dtype.str} {array.shape}\0".encode())
-    state.update(repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes())
+    if array.dtype.hasobject:
+        state.update(repr(array.tolist()).encode())
+    elif array.size:
+        state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

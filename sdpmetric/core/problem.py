@@ -96,6 +96,15 @@ class Problem(ABC):
                 "example by with_weights."
             )
         super().__setattr__(name, read_only(value))
+        if name == "X":
+            super().__setattr__("_data_digest", digest(self.X))
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Of a pickle or a deep copy, whose arrays are read-only again."""
+        names = {f.name for f in fields(self)}
+        self.__dict__.update({name: read_only(value) if name in names else value for name, value in state.items()})
+        if "X" in state:
+            super().__setattr__("_data_digest", digest(self.X))
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{name} of a {type(self).__name__} cannot be deleted: problems do not change.")
@@ -198,6 +207,17 @@ class Problem(ABC):
     def _ranges(self) -> FloatArray:
         """The largest difference of two examples in each feature, (d,)."""
         return np.asarray(np.ptp(np.asarray(self.X, dtype=np.float64), axis=0))
+
+    def check_unchanged(self) -> None:
+        """Raise an error where the data are not those that were stated, so nothing is claimed about them.
+
+        Their memory is read-only; debuggers, foreign code and attributes that are set by force get around that.
+        """
+        if getattr(self, "_data_digest", None) not in (None, digest(self.X)):
+            raise ValueError(f"X changed since this {type(self).__name__} was stated; state the problem again.")
+        for f in fields(self):
+            if isinstance(base := getattr(self, f.name), Problem):
+                base.check_unchanged()
 
     def fingerprint(self) -> str:
         """Return a hash of data and parameters, so a saved solution finds its problem."""

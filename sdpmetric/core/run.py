@@ -290,6 +290,7 @@ class Run:
 
     def finish(self) -> Solution:
         """The best point with its certificate, in the data's dtype, and the status."""
+        self.problem.check_unchanged()
         best, (components, certificate, multipliers) = self._answer()
         if self.relaxed and best.certificate is None and isinstance(certificate, DualityCertificate):
             certificate = RelaxationCertificate.of(certificate)

@@ -318,6 +318,7 @@ def _certificate_in_time(
     share: float = 1.0,
 ) -> Certificate:
     """The certificate of a point; without a bound where that takes more than a share of the time, or of nothing."""
+    problem.check_unchanged()
     if budget.max_time == math.inf:
         return problem.certify(components, metric=metric, dual=dual)
     certify = partial(problem.certify, components, metric=metric)

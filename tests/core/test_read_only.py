@@ -1,5 +1,7 @@
 """A statement owns its data: nothing that a caller does to arrays afterwards changes it."""
 
+import copy
+import pickle
 from dataclasses import fields, is_dataclass
 from functools import partial
 
@@ -113,3 +115,24 @@ def test_statements_do_not_change(name):
             setattr(problem, attribute, 1.0)
         with pytest.raises(AttributeError, match=attribute):
             delattr(problem, attribute)
+
+
+@pytest.mark.parametrize("again", [lambda problem: pickle.loads(pickle.dumps(problem)), copy.deepcopy])
+def test_copies_of_a_statement_are_read_only_too(again):
+    problem = again(FACTORIES["lmnn"](*data()))
+    for place, array in arrays_of(problem):
+        assert not array.flags.writeable, place
+
+
+@pytest.mark.parametrize("name", ["lmnn", "multi-metric-lmnn", "itml", "pola"])
+def test_nothing_is_claimed_about_data_that_were_changed_by_force(name):
+    problem = FACTORIES[name](*data())
+    L = point(problem)
+    sm.certify(problem, L)
+    stated = problem
+    while "X" not in vars(stated):
+        stated = next(value for value in vars(stated).values() if isinstance(value, sm.Problem))
+    vars(stated)["X"] = -3.0 * stated.X
+    for verb in (partial(sm.certify, problem, L), partial(sm.verify, problem, L), partial(sm.solve, problem)):
+        with pytest.raises(ValueError, match="X changed since this"):
+            verb()
