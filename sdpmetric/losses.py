@@ -14,10 +14,13 @@ from scipy.special import entr, expit, logit
 from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 
-# Losses that say nothing else may be off by so much relative to value, argument and 1; smaller squares may underflow.
-ACCURACY, SMALL = 2e-15, 1e-290
-# Slacks, as shares of their bounds, are taken as at least the first where slopes are asked for, at most the second.
-SMALLEST, LARGEST = 1e-100, 1e300
+# Losses that state no `roundings` may be off by so much relative to value, argument and 1.
+ACCURACY = 2e-15
+# Squares below this may have underflowed.
+UNDERFLOW = 1e-290
+# Slacks, as shares of their bounds, are between these where slopes are asked for.
+SMALLEST_RATIO = 1e-100
+LARGEST_RATIO = 1e300
 
 
 class Expression(Protocol):
@@ -49,6 +52,8 @@ class ScalarLoss(ABC):
         Class attribute: whether the conjugate's slopes are infinite at the ends of its domain.
     boxed : bool
         Class attribute: whether `conjugate_slopes` are known, as solvers on the dual need them.
+    in_proof_files : bool
+        Class attribute: whether `sdpmetric.check` knows the loss.
     roundings : int or None
         Class attribute: how many relative roundings computed values and conjugates are off by at most. None, the
         default: they are taken to be accurate to 2e-15 of themselves, of the argument and of 1.
@@ -59,6 +64,7 @@ class ScalarLoss(ABC):
     hard: ClassVar[bool] = False
     steep: ClassVar[bool] = False
     boxed: ClassVar[bool] = True
+    in_proof_files: ClassVar[bool] = False
     roundings: ClassVar[int | None] = None
 
     @property
@@ -89,10 +95,20 @@ class ScalarLoss(ABC):
         """Floats not below the exact ``l*(s)`` of floats."""
         return self._above(self.conjugates(s), s, s != 0.0)
 
-    def _above(self, found: FloatArray, u: FloatArray, costs: NDArray[np.bool_]) -> FloatArray:
+    def is_in_proof_files(self, offset: FloatArray) -> bool:
+        """Whether `sdpmetric.check` knows the loss, for numbers with an offset."""
+        return self.in_proof_files
+
+    def dual_values_below(self, s: FloatArray, offset: FloatArray) -> FloatArray | None:
+        """Floats not above ``s c - l*(s)`` at offsets c where the two nearly cancel; None where they do not."""
+        return None
+
+    def _above(self, values: FloatArray, u: FloatArray, costs: NDArray[np.bool_]) -> FloatArray:
         if self.roundings is None:
-            return np.asarray(found + ACCURACY * (np.abs(found) + np.abs(u) + 1.0))
-        return np.where(costs, np.maximum(all_above(found, self.roundings), SMALL), found) if self.roundings else found
+            return np.asarray(values + ACCURACY * (np.abs(values) + np.abs(u) + 1.0))
+        if not self.roundings:
+            return values
+        return np.where(costs, np.maximum(all_above(values, self.roundings), UNDERFLOW), values)
 
     @abstractmethod
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
@@ -116,15 +132,15 @@ class ScalarLoss(ABC):
 
     @property
     def parameters(self) -> dict[str, FloatArray]:
-        """What proof files hold of it beside its name, (m,) each."""
-        return {name: getattr(self, name) for name in ("sides", "bounds") if hasattr(self, name)}
+        """What it depends on beside its name, (m,) each."""
+        return {}
 
-    def at(self, rows: NDArray[np.integer]) -> ScalarLoss:
+    def of_rows(self, rows: NDArray[np.integer]) -> ScalarLoss:
         """The same for some of the numbers."""
-        own = {name: values[rows] for name, values in self.parameters.items()}
-        return type(self)(**own) if own else self
+        parameters = {name: values[rows] for name, values in self.parameters.items()}
+        return type(self)(**parameters) if parameters else self
 
-    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """An interval that holds all slopes s with ``l(u) + l*(s) - s u <= gap``; by default all slopes."""
         return np.broadcast_to(self.lowest, u.shape), np.broadcast_to(self.highest, u.shape)
 
@@ -137,24 +153,23 @@ class Hinge(ScalarLoss):
     """``[u]_+``, conjugate 0 on [0, 1]."""
 
     name = "hinge"
+    in_proof_files = True
     roundings = 0
     kinked = True
     highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
-        """``[u]_+``."""
         return np.maximum(u, 0.0)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         """``u / width`` between 0 and 1; of width 0, 1 where u is positive."""
         return np.clip(u / width, 0.0, 1.0) if width else (u > 0.0).astype(np.float64)
 
-    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``(1 - s) [u]_+ <= gap``."""
         return np.where(u > 0.0, 1.0 - gap / np.maximum(u, 0.0), 0.0), np.ones_like(u)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """``[u]_+``."""
         return cp.pos(u), []
 
 
@@ -162,20 +177,18 @@ class Linear(ScalarLoss):
     """``u``, with the one slope 1 and conjugate 0."""
 
     name = "linear"
+    in_proof_files = True
     roundings = 0
     lowest = 1.0
     highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
-        """Return ``u``."""
         return u
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """1."""
         return np.ones_like(u)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """Return ``u``."""
         return u, []
 
 
@@ -190,15 +203,12 @@ class Absolute(ScalarLoss):
     highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
-        """``|u|``."""
         return np.abs(u)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``u / width`` between -1 and 1."""
         return np.clip(u / width, -1.0, 1.0)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """``|u|``."""
         return cp.abs(u), []
 
 
@@ -206,35 +216,30 @@ class SquaredHinge(ScalarLoss):
     """``[u]_+^2``, conjugate ``s^2 / 4`` for ``s >= 0``."""
 
     name = "squared hinge"
+    in_proof_files = True
     roundings = 3
 
     def values(self, u: FloatArray) -> FloatArray:
-        """``[u]_+^2``."""
         return np.asarray(np.maximum(u, 0.0) ** 2)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``2 [u]_+``; there is no kink."""
         return 2.0 * np.maximum(u, 0.0)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``s^2 / 4``."""
         return 0.25 * s * s
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """``s / 2``."""
         return 0.5 * s
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """1 / 2."""
         return np.full_like(s, 0.5)
 
-    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``(s - 2 [u]_+)^2 <= 4 gap``."""
-        middle, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
-        return middle - radius, middle + radius
+        center, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
+        return center - radius, center + radius
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """``[u]_+^2``."""
         return cp.square(cp.pos(u)), []
 
 
@@ -242,32 +247,27 @@ class SmoothHinge(ScalarLoss):
     """``u^2 / 2`` between 0 and 1 and ``u - 1/2`` above, conjugate ``s^2 / 2`` on [0, 1]."""
 
     name = "smooth hinge"
+    in_proof_files = True
     roundings = 8
     highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
-        """A half square, then linear."""
         s = np.clip(u, 0.0, 1.0)
         return np.asarray(s * u - 0.5 * s * s)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """U between 0 and 1; there is no kink."""
         return np.clip(u, 0.0, 1.0)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``s^2 / 2``."""
         return 0.5 * s * s
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """Return ``s``."""
         return s
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """1."""
         return np.ones_like(s)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """Half of Huber's function of the positive part."""
         return 0.5 * cp.huber(cp.pos(u), 1), []
 
 
@@ -275,34 +275,31 @@ class Logistic(ScalarLoss):
     """``log(1 + exp u)``, conjugate ``s log s + (1 - s) log(1 - s)`` on [0, 1]."""
 
     name = "logistic"
+    in_proof_files = True
     steep = True
     highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
-        """``log(1 + exp u)``."""
         return np.logaddexp(0.0, u)
 
     def values_above(self, u: FloatArray) -> FloatArray:
         """``[u]_+ + log(1 + exp -|u|)`` with all roundings."""
-        rest = log1p_bounds(exp_bounds(-np.abs(u))[1])[1]
-        return np.where(u > 0.0, np.nextafter(np.maximum(u, 0.0) + rest, np.inf), rest)
+        logs = log1p_bounds(exp_bounds(-np.abs(u))[1])[1]
+        return np.where(u > 0.0, np.nextafter(np.maximum(u, 0.0) + logs, np.inf), logs)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``1 / (1 + exp(-u))``; there is no kink."""
         return np.asarray(expit(u))
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """Minus the entropy of s and 1 - s."""
         return np.asarray(-entr(s) - entr(1.0 - s))
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """Minus the entropy, each part of it rounded downward."""
-        inner, rest = np.where(s > 0.0, s, 1.0), np.where(s < 1.0, s, 0.0)
-        first = all_below(s * -np.minimum(log_bounds(inner)[1], 0.0))
-        return -all_below(first + all_below((1.0 - rest) * -np.minimum(log1p_bounds(-rest)[1], 0.0), 2))
+        """Minus the entropy, each summand of it rounded downward."""
+        positive, below_one = np.where(s > 0.0, s, 1.0), np.where(s < 1.0, s, 0.0)
+        entropy = all_below(s * -np.minimum(log_bounds(positive)[1], 0.0))
+        return -all_below(entropy + all_below((1.0 - below_one) * -np.minimum(log1p_bounds(-below_one)[1], 0.0), 2))
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """``log(s / (1 - s))``."""
         return np.asarray(logit(s))
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
@@ -311,11 +308,9 @@ class Logistic(ScalarLoss):
             return np.asarray(1.0 / (s * (1.0 - s)))
 
     def slope_rates(self, u: FloatArray) -> FloatArray:
-        """``l''(u)``."""
         return np.asarray(expit(u) * expit(-u))
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """``log(1 + exp u)``."""
         return cp.logistic(u), []
 
 
@@ -323,12 +318,12 @@ class Hard(ScalarLoss):
     """0 where ``u <= 0``, infinite elsewhere; conjugate 0 for ``s >= 0``."""
 
     name = "hard"
+    in_proof_files = True
     roundings = 0
     kinked = True
     hard = True
 
     def values(self, u: FloatArray) -> FloatArray:
-        """0; `violation` says what is violated."""
         return np.zeros_like(u)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
@@ -336,7 +331,6 @@ class Hard(ScalarLoss):
         return np.asarray(np.maximum(u, 0.0) / width)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """The constraint ``u <= 0``."""
         return None, [u <= 0.0]
 
 
@@ -344,19 +338,17 @@ class NegativeRoot(ScalarLoss):
     """``-sqrt(-u)`` of ``u <= 0``, minus a distance, with conjugate ``1 / (4 s)`` for ``s > 0``."""
 
     name = "minus a root"
+    in_proof_files = True
     boxed = False
 
     def values(self, u: FloatArray) -> FloatArray:
-        """``-sqrt(-u)``, 0 for u above 0."""
         return -np.sqrt(np.maximum(-u, 0.0))
 
     def values_above(self, u: FloatArray) -> FloatArray:
-        """Rounded upward."""
         return -all_below(-self.values(u))
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``1 / (2 sqrt(-u))``."""
-        return 0.5 / np.maximum(-self.values(u), SMALLEST)
+        return 0.5 / np.maximum(-self.values(u), SMALLEST_RATIO)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
         """``1 / (4 s)``; infinity where s is 0."""
@@ -364,19 +356,17 @@ class NegativeRoot(ScalarLoss):
             return np.asarray(0.25 / s)
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """Rounded upward."""
         return all_above(self.conjugates(s))
 
-    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)`` for the root x of the slope."""
         root, g = np.sqrt(np.maximum(-u, 0.0)), np.sqrt(gap)
-        middle = np.sqrt(gap + 2.0 * root)
+        largest = g + np.sqrt(gap + 2.0 * root)  # x between 1 / largest and largest / (2 sqrt(-u))
         with np.errstate(divide="ignore"):
-            most = np.where(root > 0.0, (g + middle) / (2.0 * root), np.inf)
-        return np.asarray((1.0 / (g + middle)) ** 2), np.asarray(most**2)
+            high = np.where(root > 0.0, largest / (2.0 * root), np.inf)
+        return np.asarray((1.0 / largest) ** 2), np.asarray(high**2)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """``-sqrt(-u)``."""
         return -cp.sqrt(-u), []
 
 
@@ -396,37 +386,33 @@ class HalfSquare(ScalarLoss):
     roundings = 3
 
     @property
+    def parameters(self) -> dict[str, FloatArray]:
+        return {"sides": self.sides}
+
+    @property
     def lowest(self) -> FloatArray:
-        """0 where only ``u > 0`` costs."""
         return np.where(self.sides > 0, 0.0, -np.inf)
 
     @property
     def highest(self) -> FloatArray:
-        """0 where only ``u < 0`` costs."""
         return np.where(self.sides < 0, 0.0, np.inf)
 
     def values(self, u: FloatArray) -> FloatArray:
-        """Half the square of the part that costs."""
         return np.asarray(0.5 * self.slopes(u, 0.0) ** 2)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """The part of u that costs; there is no kink."""
         return np.clip(u, self.lowest, self.highest)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``s^2 / 2``."""
         return 0.5 * s * s
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """Return ``s``."""
         return s
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """1."""
         return np.ones_like(s)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
-        """Half the square of the part that costs."""
         above, below = (self.sides >= 0).astype(float), (self.sides <= 0).astype(float)
         squares = cp.multiply(above, cp.square(cp.pos(u))) + cp.multiply(below, cp.square(cp.neg(u)))
         return 0.5 * squares, []
@@ -450,71 +436,75 @@ class LogRatio(ScalarLoss):
     bounds: FloatArray
 
     name = "log ratio"
+    in_proof_files = True
     boxed = False
 
     @property
+    def parameters(self) -> dict[str, FloatArray]:
+        return {"sides": self.sides, "bounds": self.bounds}
+
+    @property
     def highest(self) -> FloatArray:
-        """``1 / b``, exclusive, for upper bounds."""
         return np.where(self.sides > 0, (1.0 - 4e-15) / self.bounds, np.inf)
 
-    def _more(self, u: FloatArray) -> FloatArray:
+    def is_in_proof_files(self, offset: FloatArray) -> bool:
+        """Whether numbers are excesses over the bounds themselves."""
+        return not (self.sides * self.bounds + offset).any()
+
+    def _excess_ratio(self, u: FloatArray) -> FloatArray:
         """``r - 1``, and -1 where the exact one is that or below it."""
         with np.errstate(over="ignore"):
-            return np.clip(self.sides * np.maximum(u, 0.0) / self.bounds, -1.0, LARGEST)
+            return np.clip(self.sides * np.maximum(u, 0.0) / self.bounds, -1.0, LARGEST_RATIO)
 
     def values(self, u: FloatArray) -> FloatArray:
         """``r - log r - 1``; infinity where a distance is 0 that should be large."""
-        more = self._more(u)
+        excess = self._excess_ratio(u)
         with np.errstate(divide="ignore"):
-            return np.asarray(more - np.log1p(more))
+            return np.asarray(excess - np.log1p(excess))
 
     def values_above(self, u: FloatArray) -> FloatArray:
         """With all roundings; it grows with ``[u]_+``."""
         return _divergence_above(self.sides * all_above(np.maximum(u, 0.0) / self.bounds))
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``[u]_+ / (b^2 r)``; there is no kink."""
-        more = self._more(u)
+        excess = self._excess_ratio(u)
         with np.errstate(over="ignore"):
-            return np.minimum(np.abs(more) / np.maximum(1.0 + more, SMALLEST) / self.bounds, LARGEST)
+            return np.minimum(np.abs(excess) / np.maximum(1.0 + excess, SMALLEST_RATIO) / self.bounds, LARGEST_RATIO)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``-s a b - log(1 - s a b)``."""
-        less = -self.sides * s * self.bounds
+        x = -self.sides * s * self.bounds
         with np.errstate(divide="ignore"):
-            return np.asarray(less - np.log1p(less))
+            return np.asarray(x - np.log1p(x))
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """With all roundings; it grows with a."""
         return _divergence_above(-self.sides * all_above(s * self.bounds))
 
-    def dual_values_below(self, s: FloatArray) -> FloatArray:
+    def dual_values_below(self, s: FloatArray, offset: FloatArray) -> FloatArray | None:
         """Floats not above ``log(1 - s a b)``, the dual value at the offset ``-s b``.
 
-        That is ``-s a b - l*(a)``, whose two parts cancel where a distance is far below its bound.
+        That is ``-s a b - l*(a)``, whose two summands cancel where a distance is far below its bound.
         """
+        if not self.is_in_proof_files(offset):
+            return None
         x = -self.sides * np.nextafter(s * self.bounds, self.sides * np.inf)
-        found = np.full(len(x), -np.inf)
-        valid = (x > -1.0) & (x < np.inf)
-        found[valid] = log1p_bounds(x[valid])[0]
-        return found
+        is_valid, values = (x > -1.0) & (x < np.inf), np.full(len(x), -np.inf)
+        values[is_valid] = log1p_bounds(x[is_valid])[0]
+        return values
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """``a b^2 / (1 - s a b)``."""
         return s * self.bounds**2 / (1.0 - self.sides * s * self.bounds)
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """``b^2 / (1 - s a b)^2``."""
         return np.asarray((self.bounds / (1.0 - self.sides * s * self.bounds)) ** 2)
 
-    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.
 
         Such a y is between ``max(1 - sqrt(2 gap), exp(-1 - gap))`` and ``1 + sqrt(2 gap) + gap``.
         """
-        least, most = np.fmax(1 - np.sqrt(2 * gap), np.exp(-1 - gap)), 1 + np.sqrt(2 * gap) + gap
-        ends = [self.sides * (1 - y / (1.0 + self._more(u))) / self.bounds for y in (least, most)]
-        return np.fmin(*ends), np.fmax(*ends)
+        low, high = np.fmax(1 - np.sqrt(2 * gap), np.exp(-1 - gap)), 1 + np.sqrt(2 * gap) + gap
+        slopes = [self.sides * (1 - y / (1.0 + self._excess_ratio(u))) / self.bounds for y in (low, high)]
+        return np.fmin(*slopes), np.fmax(*slopes)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """``r - log r - 1`` with ``s (r - 1) >= u / b``."""
@@ -524,10 +514,10 @@ class LogRatio(ScalarLoss):
 
 def _divergence_above(x: FloatArray) -> FloatArray:
     """Floats not below ``x - log(1 + x)``; infinity where x is not above -1, or infinite."""
-    found = np.where((x > -1.0) & (x < np.inf), 0.0, np.inf)
-    some = (found == 0.0) & (x != 0.0)
-    found[some] = np.nextafter(x[some] - log1p_bounds(x[some])[0], np.inf)
-    return found
+    values = np.where((x > -1.0) & (x < np.inf), 0.0, np.inf)
+    is_positive = (values == 0.0) & (x != 0.0)
+    values[is_positive] = np.nextafter(x[is_positive] - log1p_bounds(x[is_positive])[0], np.inf)
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -551,7 +541,6 @@ class Weighted:
         return self.weights * self.scalar.highest if self.scalar.kinked else np.full(len(self.weights), np.inf)
 
     def values(self, excess: FloatArray) -> FloatArray:
-        """What each constraint costs, (p,)."""
         values = self.scalar.values(excess)
         return np.multiply(self.weights, values, out=np.zeros(len(excess)), where=values > 0.0)
 
@@ -567,34 +556,29 @@ class Weighted:
         ``phi* >= -phi(0)``, ``a (-u) <= gap + phi(0) - phi(u)`` where the constraint holds.
         """
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            lower, upper = (self.weights * end for end in self.scalar.near_slopes(excess, gap / self.weights))
-            room = gap + self.weights * (self.scalar.values(0.0 * excess) - np.minimum(self.scalar.values(excess), 0.0))
-            holding = np.where(excess < 0, room / np.maximum(-excess, 0.0), np.inf)
+            lower, upper = (self.weights * slope for slope in self.scalar.slope_interval(excess, gap / self.weights))
+            product = gap + self.weights * (
+                self.scalar.values(0.0 * excess) - np.minimum(self.scalar.values(excess), 0.0)
+            )
+            holding = np.where(excess < 0, product / np.maximum(-excess, 0.0), np.inf)
         return np.fmax(lower, 0.0), np.where(self.weights > 0.0, np.fmin(upper, holding), 0.0)
-
-
-# Those that proof files may hold.
-CHECKED = (Hinge, Linear, SquaredHinge, SmoothHinge, Logistic, Hard, NegativeRoot, LogRatio)
 
 
 @dataclass(frozen=True, eq=False)
 class Between:
     """Numbers that no metric violates: their multipliers are at most these, and none costs anything by itself."""
 
-    most: FloatArray
+    highest: FloatArray
 
     @property
     def ceilings(self) -> FloatArray:
-        """Infinite: no multiplier is expected there."""
-        return np.full(len(self.most), np.inf)
+        return np.full(len(self.highest), np.inf)
 
     def values(self, excess: FloatArray) -> FloatArray:
-        """0."""
         return np.zeros(len(excess))
 
     def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
-        """All there are."""
-        return np.zeros(len(excess)), self.most
+        return np.zeros(len(excess)), self.highest
 
 
 LOSSES: dict[str, ScalarLoss] = {
@@ -605,8 +589,8 @@ LOSSES: dict[str, ScalarLoss] = {
 }
 
 
-def find_loss(loss: str, of: str) -> ScalarLoss:
+def find_loss(loss: str, owner: str) -> ScalarLoss:
     """A loss by name."""
     if loss not in LOSSES:
-        raise ValueError(f"loss of {of} must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
+        raise ValueError(f"loss of {owner} must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
     return LOSSES[loss]

@@ -11,18 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous import RIGORS, TINY, Images, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-
-# Room that solvers leave to hard constraints, in their units: where data are float64, and float32.
-ROOM, ROOM_SINGLE = 1e-7, 5e-7
-# Where no loss looks at entries of the metric.
-NO_METRIC = np.zeros((0, 0))
+# Room that solvers leave to hard constraints, in their units, where data are float64.
+ROOM = 1e-7
+# The same where data are float32.
+ROOM_SINGLE = 5e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +62,7 @@ class BoundTerms:
     @cached
     def regularizers(self) -> tuple[Regularizer, ...]:
         """The terms that are strictly convex in the metric."""
-        return tuple(own for term in self.terms for own in term.regularizers)
+        return tuple(regularizer for term in self.terms for regularizer in term.regularizers)
 
     @property
     def rigor(self) -> Rigor:
@@ -115,27 +113,25 @@ class BoundTerms:
     @cached
     def pair_slices(self) -> list[slice]:
         """Where the pairs of each loss are among `pairs`."""
-        ends = len(self.costs[0]) + np.cumsum([0, *(len(loss.distance_pairs()) for loss in self.losses)])
-        return [slice(first, last) for first, last in pairwise(ends.tolist())]
+        bounds = len(self.costs[0]) + np.cumsum([0, *(len(loss.distance_pairs()) for loss in self.losses)])
+        return [slice(start, stop) for start, stop in pairwise(bounds.tolist())]
 
     @cached
-    def signed(self) -> list[tuple[sp.csr_array, sp.csr_array, int, int]]:
-        """The positive and the negative part of each loss's combination, and its fullest row and column."""
-        found = []
-        for K in (loss.combination for loss in self.losses):
-            counts = [int((K != 0).sum(axis=axis).max(initial=0)) for axis in (1, 0)]
-            found.append((K.maximum(0.0), (-K).maximum(0.0), *counts))
-        return found
+    def signed_combinations(self) -> list[tuple[sp.csr_array, sp.csr_array, int, int]]:
+        """The positive and the negative entries of each loss's combination, and its fullest row and column."""
+        return [
+            (K.maximum(0.0), (-K).maximum(0.0), *(int((K != 0).sum(axis=axis).max(initial=0)) for axis in (1, 0)))
+            for K in (loss.combination for loss in self.losses)
+        ]
 
     @cached
     def n_multipliers(self) -> int:
-        """How many multipliers there are: those of all losses, in the order of the terms."""
         return sum(loss.size for loss in self.losses)
 
     def split(self, a: FloatArray) -> list[FloatArray]:
         """Multipliers loss by loss."""
-        cuts = np.cumsum([loss.size for loss in self.losses])
-        return [np.asarray(part) for part in np.split(a, cuts[:-1])] if self.losses else []
+        stops = np.cumsum([loss.size for loss in self.losses])
+        return [np.asarray(multipliers) for multipliers in np.split(a, stops[:-1])] if self.losses else []
 
     def offset(self, loss: Loss) -> FloatArray:
         """What a loss is a function of at the zero metric, (m,), with the room of a hard constraint."""
@@ -144,35 +140,35 @@ class BoundTerms:
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
         """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
         D = self.distances(components) if D is None else D
-        M = components.T @ components if self.depends_on_entries else NO_METRIC
-        found = zip(self.losses, self.pair_slices, strict=True)
-        return [self.offset(loss) + loss.combination @ D[own] + loss.entries(M) for loss, own in found]
+        M = components.T @ components if self.depends_on_entries else np.zeros((0, 0))
+        losses = zip(self.losses, self.pair_slices, strict=True)
+        return [self.offset(loss) + loss.combination @ D[pairs] + loss.entries(M) for loss, pairs in losses]
 
     def pair_weights(self, a: list[FloatArray], costs: bool = True) -> FloatArray:
         """Weights of `pairs` in the dual slack matrix for multipliers, loss by loss."""
-        own = [K @ part for K, part in zip(self._transposed, a, strict=True)]
-        return np.concatenate([self.costs[1] if costs else np.zeros(len(self.costs[1])), *own])
+        linear = self.costs[1] if costs else np.zeros(len(self.costs[1]))
+        return np.concatenate([linear, *(K @ x for K, x in zip(self._transposed, a, strict=True))])
 
     @cached
     def _transposed(self) -> list[sp.csc_array]:
         return [loss.combination.T for loss in self.losses]
 
     def weight_errors(self, a: list[FloatArray]) -> FloatArray | None:
-        """How far the exact `pair_weights` may be off besides `ROUNDINGS` roundings, (p,); None: not at all."""
-        found = np.zeros(len(self.pairs))
-        for loss, part, own, (up, down, _, count) in zip(self.losses, a, self.pair_slices, self.signed, strict=True):
-            errors = loss.errors(part)
+        """How far the exact `pair_weights` may be from these besides `ROUNDINGS` roundings, (p,); None: not at all."""
+        pair_errors, losses = np.zeros(len(self.pairs)), zip(self.losses, a, self.pair_slices, strict=True)
+        for (loss, multipliers, pairs), (up, down, _, count) in zip(losses, self.signed_combinations, strict=True):
+            errors = loss.errors(multipliers)
             if count > 1:  # sums of numbers of any signs
-                errors = errors + gamma(count + ROUNDINGS) * np.abs(part)
+                errors = errors + gamma(count + ROUNDINGS) * np.abs(multipliers)
             if errors.any():
-                found[own] = (up.T @ errors + down.T @ errors) * (1.0 + gamma(count + 5))
-        return found if found.any() else None
+                pair_errors[pairs] = (up.T @ errors + down.T @ errors) * (1.0 + gamma(count + 5))
+        return pair_errors if pair_errors.any() else None
 
     def entry_matrix(self, a: list[FloatArray]) -> FloatArray:
         """What losses of entries add to the dual slack matrix, (d, d)."""
         d = self.centered.shape[1]
-        parts = [loss.entry_matrix(part) for loss, part in zip(self.losses, a, strict=True)]
-        return np.asarray(sum(parts, np.zeros((d, d))))
+        matrices = [loss.entry_matrix(multipliers) for loss, multipliers in zip(self.losses, a, strict=True)]
+        return np.asarray(sum(matrices, np.zeros((d, d))))
 
     def slack_matrix(self, a: list[FloatArray]) -> FloatArray:
         """``S = C + sum_i a_i A_i``, (d, d), in the data's coordinates."""
@@ -189,14 +185,14 @@ class BoundTerms:
         u = self.excess(L, D)
         return self._sum(L, self._linear(L, D), u), u
 
-    def along(self, L: FloatArray) -> Callable[[float], float]:
+    def value_of_multiples(self, L: FloatArray) -> Callable[[float], float]:
         """The sum at multiples ``s L`` of a factor, by s; distances are summed once."""
         D = self.distances(L)
-        linear, u, first = self._linear(L, D), self.excess(L, D), [self.offset(loss) for loss in self.losses]
-        ways = [part - start for part, start in zip(u, first, strict=True)]
+        linear, offsets = self._linear(L, D), [self.offset(loss) for loss in self.losses]
+        slopes = [u - offset for u, offset in zip(self.excess(L, D), offsets, strict=True)]
 
         def value(s: float) -> float:
-            return self._sum(s * L, s * s * linear, [a + s * s * b for a, b in zip(first, ways, strict=True)])
+            return self._sum(s * L, s * s * linear, [c + s * s * u for c, u in zip(offsets, slopes, strict=True)])
 
         return value
 
@@ -206,11 +202,12 @@ class BoundTerms:
 
     def _sum(self, L: FloatArray, linear: float, u: list[FloatArray]) -> float:
         """From the linear terms and what each loss is a function of."""
-        pairs = list(zip(self.losses, u, strict=True))
-        if self.room and any(loss.violation(part) > 0.5 * self.room for loss, part in pairs):
+        losses = list(zip(self.losses, u, strict=True))
+        if self.room and any(loss.violation(excess) > 0.5 * self.room for loss, excess in losses):
             return math.inf
-        parts = [linear, *(loss.value(part) for loss, part in pairs), *(term.value(L) for term in self.regularizers)]
-        return math.inf if math.inf in parts else math.fsum(parts)
+        values = [linear, *(loss.value(excess) for loss, excess in losses)]
+        values += [term.value(L) for term in self.regularizers]
+        return math.inf if math.inf in values else math.fsum(values)
 
     def upper_bound(
         self,
@@ -224,27 +221,29 @@ class BoundTerms:
         low, high = images.distances(*self.pairs.T)
         costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
-        squares = above(product_above(self.ridge, trace_above(sizes, metric)), 6)
-        lost = TINY * np.count_nonzero(costs * (high[: len(costs)] > 0.0))
-        parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()) + lost, squares]
+        trace = above(product_above(self.ridge, trace_above(sizes, metric)), 6)
+        underflow = TINY * np.count_nonzero(costs * (high[: len(costs)] > 0.0))
+        values = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()) + underflow, trace]
         M = components.T @ components
         error = gamma(len(components) + 4) * (sizes.T @ sizes) + (len(components) * TINY if components.any() else 0.0)
         if errors is not None:
-            more = sizes.T @ errors
-            error += (more + more.T) * (1.0 + gamma(len(components) + 4))
+            products = sizes.T @ errors
+            error += (products + products.T) * (1.0 + gamma(len(components) + 4))
         if metric is not None:
             error += images.off
-        for loss, own, (up, down, count, _) in zip(self.losses, self.pair_slices, self.signed, strict=True):
-            entries = loss.entries(M)
-            ends = [loss.offset + up @ a[own] - down @ b[own] + entries for a, b in ((low, high), (high, low))]
-            size = np.abs(loss.offset) + up @ high[own] + down @ high[own] + np.abs(loss.entries(np.abs(M)))
-            off = gamma(count + 8) * size + np.abs(loss.entries(error))
-            parts.append(loss.upper_bound(ends[0] - off, ends[1] + off))
+        losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
+        for loss, pairs, (up, down, count, _) in losses:
+            smallest, largest, entries = low[pairs], high[pairs], loss.entries(M)
+            excess_low = loss.offset + up @ smallest - down @ largest + entries
+            excess_high = loss.offset + up @ largest - down @ smallest + entries
+            size = np.abs(loss.offset) + up @ largest + down @ largest + np.abs(loss.entries(np.abs(M)))
+            rounding = gamma(count + 8) * size + np.abs(loss.entries(error))
+            values.append(loss.upper_bound(excess_low - rounding, excess_high + rounding))
         if metric is None:
-            parts += [term.upper_bound(components, errors) for term in self.regularizers]
+            values += [term.upper_bound(components, errors) for term in self.regularizers]
         else:
-            parts += [term.upper_bound_at(metric, components, images.off) for term in self.regularizers]
-        return math.inf if math.inf in parts else sum_above(np.array(parts))
+            values += [term.upper_bound_at(metric, components, images.off) for term in self.regularizers]
+        return math.inf if math.inf in values else sum_above(np.array(values))
 
     def smoothed(
         self, components: FloatArray, width: float, center: list[FloatArray] | None = None
@@ -253,8 +252,8 @@ class BoundTerms:
         value, a = self.smoothed_losses(components, self.distances(components), width, center)
         gradient = self.slack_matrix(a)
         for term in self.regularizers:
-            part, own = term.slope(components)
-            value, gradient = value + part, gradient + own
+            term_value, term_gradient = term.slope(components)
+            value, gradient = value + term_value, gradient + term_gradient
         return value, a, gradient
 
     def slopes(self, components: FloatArray, width: float = 1e-9) -> list[FloatArray]:
@@ -268,6 +267,6 @@ class BoundTerms:
         value = self._linear(components, D)
         a: list[FloatArray] = []
         for k, (loss, u) in enumerate(zip(self.losses, self.excess(components, D), strict=True)):
-            part, slopes = loss.smoothed(u, width, None if center is None else center[k])
-            value, a = value + part, [*a, slopes]
+            loss_value, slopes = loss.smoothed(u, width, None if center is None else center[k])
+            value, a = value + loss_value, [*a, slopes]
         return value, a

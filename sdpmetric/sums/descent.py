@@ -199,7 +199,7 @@ def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list
     if other is not None and total.value(other)[0] < value:
         L, value = other, total.value(other)[0]
 
-    along = total.along(L)
+    along = total.value_of_multiples(L)
     found = minimize_scalar(
         lambda s: min(along(math.exp(s)), 1e300), bounds=NEAR, method="bounded", options={"xatol": 1e-10}
     )

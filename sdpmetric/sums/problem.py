@@ -269,7 +269,7 @@ class MetricProblem(Problem):
     def _labeled_advice(self) -> str:
         """How to state LMNN without a list of its triplets, where the labels of this sum make many."""
         pulls = [term for term in self.terms if isinstance(term, Pull)]
-        pushes = [term for term in self.terms if isinstance(term, TripletHinge) and term.chosen is not None]
+        pushes = [term for term in self.terms if isinstance(term, TripletHinge) and term.targets is not None]
         if not self.domain.is_full_cone or len(pulls) != 1 or len(pushes) != 1 or pushes[0].size <= MANY_TRIPLETS:
             return ""
         traces = [term for term in self.terms if isinstance(term, Trace)]

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import neighbors, validation
 from sdpmetric.core.proof import Part
 from sdpmetric.core.triplets import Triplets
@@ -18,48 +18,46 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs
 
-IndexArray = NDArray[np.int32]
-
 # Triplets of labels that a term lists; an LMNNProblem needs no list.
-MOST_TRIPLETS = 8_000_000
-# Columns of the near and the far pair of a quadruplet.
-NEAR, FAR = slice(0, 2), slice(2, 4)
+MAX_TRIPLETS = 8_000_000
+# Columns of the pair of a quadruplet that should be nearer, and of the other one.
+NEARER, FARTHER = slice(0, 2), slice(2, 4)
 # Losses of labeled triplets that the checker of proofs knows.
 LABELED = ("hinge", "squared_hinge")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class _Comparison(MarginLoss):
-    """``sum_t w_t l(margin + D(near) - D(far))``."""
+    """``sum_t w_t l(margin + D(p_t) - D(q_t))``, the pair p_t being the one that should be nearer."""
 
     margin: float = 1.0
     loss: str = "hinge"
 
-    def _checked(self) -> float:
+    def _checked_margin(self) -> float:
         margin = validation.check_number("margin", self.margin, 0.0)
         if self._loss.hard and margin == 0.0:
             raise ValueError(f"{self.name}: the zero metric satisfies hard comparisons of margin 0; pass margin=1.")
         return margin
 
-    def _used(self, X: NDArray[np.floating], listed: IndexArray) -> tuple[Self, IndexArray]:
-        """With a weight for each comparison, and the comparisons that are left: hard ones of weight 0 are none."""
-        bound = self.weighted(X, listed[:, 0])
+    def _with_weights(self, X: NDArray[np.floating], comparisons: IndexArray) -> tuple[Self, IndexArray]:
+        """With a weight for each comparison, and the comparisons; hard ones of weight 0 are left out."""
+        bound = self.weighted(X, comparisons[:, 0])
         weights = np.asarray(bound.weights)
         if not self._loss.hard:
-            return bound, listed
+            return bound, comparisons
         if not weights.any():
             raise ValueError(f"{self.name}: all hard comparisons have weight 0; leave the term out.")
-        return replace(bound, weights=np.ones(np.count_nonzero(weights))), listed[weights > 0.0]
+        return replace(bound, weights=np.ones(np.count_nonzero(weights))), comparisons[weights > 0.0]
 
-    def _compared(self, near: IndexArray, far: IndexArray, names: Sequence[str], listed: IndexArray) -> Rows:
+    def _rows(self, nearer: IndexArray, farther: IndexArray, names: Sequence[str], comparisons: IndexArray) -> Rows:
         # A pair that many comparisons name stands once; rows have two entries, also where both pairs are the same.
-        ends = np.sort(np.stack([near, far]), axis=2).astype(np.int64)
-        keys = 2 * (ends[..., 0] * (1 + int(ends.max(initial=0))) + ends[..., 1])
+        sorted_pairs = np.sort(np.stack([nearer, farther]), axis=2).astype(np.int64)
+        keys = 2 * (sorted_pairs[..., 0] * (1 + int(sorted_pairs.max(initial=0))) + sorted_pairs[..., 1])
         keys[1] += keys[0] == keys[1]
         _, first, place = np.unique(keys.ravel(), return_index=True, return_inverse=True)
-        columns, signs = place.reshape(2, -1).T.ravel(), np.tile([1.0, -1.0], len(listed))
-        K = sp.csr_array((signs, columns, 2 * np.arange(len(listed) + 1)), shape=(len(listed), len(first)))
-        roles, pairs = dict(zip(names, listed.T, strict=True)), np.concatenate([near, far])[first]
+        n, columns = len(comparisons), place.reshape(2, -1).T.ravel()
+        K = sp.csr_array((np.tile([1.0, -1.0], n), columns, 2 * np.arange(n + 1)), shape=(n, len(first)))
+        roles, pairs = dict(zip(names, comparisons.T, strict=True)), np.concatenate([nearer, farther])[first]
         return Rows(self._loss, pairs, K, self.margin, self.margin or 1.0, roles)
 
     @property
@@ -101,7 +99,7 @@ class TripletHinge(_Comparison):
     ----------
     index : (n,) int32 array or None
         The class of each example, for a bound term of labels without weights.
-    chosen : (n, k) int32 array or None
+    targets : (n, k) int32 array or None
         Its target neighbors; its triplets are listed only on request.
 
     See Also
@@ -128,64 +126,59 @@ class TripletHinge(_Comparison):
     n_neighbors: int = 3
     target_neighbors: ArrayLike | None = None
     index: IndexArray | None = None
-    chosen: IndexArray | None = None
+    targets: IndexArray | None = None
 
     name: ClassVar[str] = "triplet_hinge"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the triplets against data, or list those of labels."""
-        margin = self._checked()
+        margin = self._checked_margin()
         if (self.triplets is None) == (self.labels is None):
             raise ValueError("TripletHinge takes either triplets= or labels=; pass exactly one of the two.")
         if self.labels is not None:
             index, targets = target_pairs(self.name, X, self.labels, self.n_neighbors, self.target_neighbors)
             if self.weights is None and self.sample_weight is None:
-                return replace(self, margin=margin, index=index, chosen=targets, labels=None, target_neighbors=None)
-            listed = labeled_triplets(self.name, index, targets)
+                return replace(self, margin=margin, index=index, targets=targets, labels=None, target_neighbors=None)
+            triplets = labeled_triplets(self.name, index, targets)
         else:
-            given = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
+            array = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
             try:
-                listed = validation.check_triplets(given, len(X))
+                triplets = validation.check_triplets(array, len(X))
             except ValueError as error:
                 raise ValueError(f"{self.name}: {error}") from error
-            if not len(listed):
+            if not len(triplets):
                 raise ValueError(f"{self.name}: triplets is empty; pass at least one triplet of row numbers of X.")
-        bound, used = self._used(X, listed.to_array())
-        return replace(bound, triplets=used, margin=margin, labels=None, target_neighbors=None)
+        bound, rows = self._with_weights(X, triplets.to_array())
+        return replace(bound, triplets=rows, margin=margin, labels=None, target_neighbors=None)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return self._words("triplets")
 
     @property
     def size(self) -> int:
-        """The number of triplets."""
-        if self.chosen is None or self.index is None:
+        if self.targets is None or self.index is None:
             return len(self.item_weights)
-        others = len(self.index) - np.bincount(self.index)[self.index]
-        return int(np.sum((self.chosen >= 0).sum(axis=1) * others))
+        n_impostors = len(self.index) - np.bincount(self.index)[self.index]
+        return int(np.sum((self.targets >= 0).sum(axis=1) * n_impostors))
 
     @cached
     def item_weights(self) -> FloatArray:
-        """``weight * w_t``."""
         return self.weight * (np.ones(self.size) if self.weights is None else np.asarray(self.weights))
 
     @property
-    def listed(self) -> Mapping[str, NDArray[np.generic]]:
-        """See `MarginLoss.listed`."""
+    def lists(self) -> Mapping[str, NDArray[np.generic]]:
         return {} if self.triplets is None else {"triplets": np.asarray(self.triplets)}
 
     def proof_part(self, a: FloatArray) -> Part:
         """See `Term.proof_part`: triplets of labels under the hinge or its square are enumerated by the checker."""
-        if self.chosen is None or self.index is None or self.loss not in LABELED:
+        if self.targets is None or self.index is None or self.loss not in LABELED:
             return super().proof_part(a)
         used = np.flatnonzero(a > 0.0)
-        listed = np.stack([np.asarray(rows)[used] for rows in self.rows.roles.values()], axis=1)
+        triplets = np.stack([np.asarray(rows)[used] for rows in self.rows.roles.values()], axis=1)
         highest = (1.0 - 4e-16) * self.weight if self.loss == "hinge" else np.inf
         arrays: dict[str, NDArray[np.generic]] = {
-            "targets": self.chosen,
+            "targets": self.targets,
             "weights": np.ones(len(self.index)),
-            "triplets": listed,
+            "triplets": triplets,
         }
         about = {"term": "labels", "loss": self.scalar.name, "weight": self.weight, "pull": 0.0, "offset": self.margin}
         return Part(about, arrays | {"multipliers": np.minimum(a[used], highest)}, {"y": self.index})
@@ -193,11 +186,11 @@ class TripletHinge(_Comparison):
     @cached
     def rows(self) -> Rows:
         """Anchors with targets, then anchors with impostors."""
-        if self.chosen is None or self.index is None:
-            listed = np.asarray(self.triplets, dtype=np.int32)
+        if self.targets is None or self.index is None:
+            triplets = np.asarray(self.triplets, dtype=np.int32)
         else:
-            listed = labeled_triplets(self.name, self.index, self.chosen).to_array()
-        return self._compared(listed[:, :2], listed[:, ::2], ("anchor", "target", "impostor"), listed)
+            triplets = labeled_triplets(self.name, self.index, self.targets).to_array()
+        return self._rows(triplets[:, :2], triplets[:, ::2], ("anchor", "target", "impostor"), triplets)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -239,33 +232,29 @@ class QuadrupletHinge(_Comparison):
     name: ClassVar[str] = "quadruplet_hinge"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the quadruplets against data."""
-        margin = self._checked()
-        given = validation.rectangular("quadruplets", [] if self.quadruplets is None else self.quadruplets)
-        if given.ndim != 2 or given.shape[1] != 4 or not len(given):
+        margin = self._checked_margin()
+        quadruplets = validation.rectangular("quadruplets", [] if self.quadruplets is None else self.quadruplets)
+        if quadruplets.ndim != 2 or quadruplets.shape[1] != 4 or not len(quadruplets):
             raise ValueError(
                 f"{self.name}: quadruplets must be an integer array of shape (t, 4) with at least one row, the near "
-                f"pair and then the far pair, got shape {given.shape}."
+                f"pair and then the far pair, got shape {quadruplets.shape}."
             )
-        rows = np.concatenate([check_term_pairs(self.name, given[:, side], len(X)) for side in (NEAR, FAR)], axis=1)
-        bound, used = self._used(X, rows)
-        return replace(bound, quadruplets=used, margin=margin)
+        pairs = [check_term_pairs(self.name, quadruplets[:, columns], len(X)) for columns in (NEARER, FARTHER)]
+        bound, rows = self._with_weights(X, np.concatenate(pairs, axis=1))
+        return replace(bound, quadruplets=rows, margin=margin)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return self._words("quadruplets")
 
     @property
-    def listed(self) -> Mapping[str, NDArray[np.generic]]:
-        """See `MarginLoss.listed`."""
+    def lists(self) -> Mapping[str, NDArray[np.generic]]:
         return {"quadruplets": np.asarray(self.quadruplets)}
 
     @cached
     def rows(self) -> Rows:
-        """The near pairs, then the far ones."""
-        listed = np.asarray(self.quadruplets, dtype=np.int32)
+        quadruplets = np.asarray(self.quadruplets, dtype=np.int32)
         names = ("near_first", "near_second", "far_first", "far_second")
-        return self._compared(listed[:, NEAR], listed[:, FAR], names, listed)
+        return self._rows(quadruplets[:, NEARER], quadruplets[:, FARTHER], names, quadruplets)
 
 
 def odd_one_out(answers: ArrayLike) -> NDArray[np.int64]:
@@ -336,13 +325,13 @@ def ranked(rankings: ArrayLike, *, all_pairs: bool = False) -> NDArray[np.int64]
     """
     rows = _answers("rankings", rankings, None)
     k = rows.shape[1] - 1
-    near, far = np.triu_indices(k, 1) if all_pairs else (np.arange(k - 1), np.arange(1, k))
-    columns = np.stack([np.zeros_like(near), 1 + near, 1 + far], axis=1)
+    nearer, farther = np.triu_indices(k, 1) if all_pairs else (np.arange(k - 1), np.arange(1, k))
+    columns = np.stack([np.zeros_like(nearer), 1 + nearer, 1 + farther], axis=1)
     return rows[:, columns].reshape(-1, 3)
 
 
-def _answers(name: str, given: ArrayLike, size: int | None) -> NDArray[np.int64]:
-    rows = validation.rectangular(name, given)
+def _answers(name: str, answers: ArrayLike, size: int | None) -> NDArray[np.int64]:
+    rows = validation.rectangular(name, answers)
     if rows.ndim != 2 or rows.dtype.kind not in "iu" or rows.shape[1] < 3 or rows.shape[1] != (size or rows.shape[1]):
         shape = "(t, 3)" if size else "(t, k + 1) with k of at least 2"
         raise ValueError(f"{name} must be row numbers of shape {shape}, got {rows.dtype} of shape {rows.shape}.")
@@ -367,16 +356,16 @@ def labeled_triplets(name: str, index: IndexArray, targets: IndexArray) -> Tripl
     """All triplets of an example, a target neighbor and an example of another class."""
     i, slot = np.nonzero(targets >= 0)
     counts = len(index) - np.bincount(index)[index[i]]
-    if counts.sum() > MOST_TRIPLETS:
+    if counts.sum() > MAX_TRIPLETS:
         raise ValueError(
-            f"{name}: the labels make {int(counts.sum()):,} triplets, more than the {MOST_TRIPLETS:,} that a term "
+            f"{name}: the labels make {int(counts.sum()):,} triplets, more than the {MAX_TRIPLETS:,} that a term "
             "lists; state pull and push alone as an LMNNProblem, which needs no list, or pass fewer triplets."
         )
     order = np.argsort(index, kind="stable")
     sorted_classes = index[order]
-    # The others of each example: the order without the range of its own class.
-    own = np.stack([np.searchsorted(sorted_classes, index[i], side) for side in ("left", "right")], axis=1)
+    # Impostors of an example: the sorted examples without the range of its class.
+    start, stop = (np.searchsorted(sorted_classes, index[i], side) for side in ("left", "right"))
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    place += np.where(place >= np.repeat(own[:, 0], counts), np.repeat(own[:, 1] - own[:, 0], counts), 0)
+    place += np.where(place >= np.repeat(start, counts), np.repeat(stop - start, counts), 0)
     repeated = np.repeat(np.arange(len(i)), counts)
     return Triplets(i[repeated].astype(np.int32), targets[i, slot][repeated], order[place].astype(np.int32))

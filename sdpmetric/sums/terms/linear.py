@@ -8,13 +8,11 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.proof import Part
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.comparisons import target_pairs
 from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
-
-IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,23 +43,18 @@ class Trace(Term):
 
     @property
     def ridge(self) -> float:
-        """Its weight."""
         return self.weight
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Nothing has to be checked."""
         return self
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return "trace"
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """See `Term.smallest_cost`."""
         return self.weight * trace
 
     def proof_part(self, a: FloatArray) -> Part:
-        """See `Term.proof_part`."""
         return Part({"term": "trace", "weight": self.weight})
 
 
@@ -110,7 +103,6 @@ class Pull(Term):
     name: ClassVar[str] = "pull"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the pairs against data, or find the target neighbors."""
         if (self.pairs is None) == (self.labels is None):
             raise ValueError("Pull takes either pairs= or labels=; pass exactly one of the two.")
         if self.labels is not None:
@@ -123,26 +115,23 @@ class Pull(Term):
         return replace(self, pairs=rows, weights=w, labels=None, target_neighbors=None, sample_weight=None)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return f"pull over {len(np.asarray(self.pairs)):,} pairs"
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """See `Term.smallest_cost`: of the pair that costs least."""
+        """That of the pair that costs least."""
         costs = self.pair_costs()[1]
         return distance * float(costs[costs > 0.0].min(initial=np.inf))
 
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
-        """Pairs and their weights."""
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)
 
     def proof_part(self, a: FloatArray) -> Part:
-        """See `Term.proof_part`."""
         return pull_part(np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64), self.weight)
 
 
 def pull_part(pairs: NDArray[np.integer], weights: FloatArray, weight: float | list[float]) -> Part:
     """A weighted sum of distances, for a proof file; a list of weights stands for its exact sum."""
-    nothing, each = np.zeros(len(pairs)), np.ones(len(pairs))
-    arrays = {"places": np.arange(len(pairs)), "pairs": pairs, "factors": each}
-    arrays |= {"offsets": nothing, "weights": weights, "multipliers": nothing}
+    zeros, ones = np.zeros(len(pairs)), np.ones(len(pairs))
+    arrays = {"places": np.arange(len(pairs)), "pairs": pairs, "factors": ones}
+    arrays |= {"offsets": zeros, "weights": weights, "multipliers": zeros}
     return Part({"term": "rows", "loss": "linear", "weight": weight}, arrays)

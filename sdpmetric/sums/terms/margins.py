@@ -12,22 +12,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
-from sdpmetric.losses import CHECKED, Expression, LogRatio, ScalarLoss, Weighted
+from sdpmetric.losses import Expression, ScalarLoss, Weighted
 from sdpmetric.sums.terms.base import Loss
 
-IndexArray = NDArray[np.int32]
-
 # A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
-FEASIBLE = 1e-7
+FEASIBILITY_TOLERANCE = 1e-7
 # Roundings between exact weights of losses and computed ones.
-WEIGHTED = 3
+WEIGHT_ROUNDINGS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +111,10 @@ class MarginLoss(Loss):
 
     @property
     def scalar(self) -> ScalarLoss:
-        """The scalar loss l."""
         return self.rows.scalar
 
     @property
     def unit(self) -> float:
-        """A size of u that counts as large."""
         return self.rows.unit
 
     @property
@@ -127,12 +123,10 @@ class MarginLoss(Loss):
         return np.broadcast_to(self.rows.offset, self.size)
 
     def distance_pairs(self) -> IndexArray:
-        """The pairs of the rows."""
         return self.rows.pairs
 
     @property
     def combination(self) -> sp.csr_array:
-        """That of the rows."""
         return self.rows.combination
 
     def roles(self) -> Mapping[str, IndexArray]:
@@ -146,12 +140,10 @@ class MarginLoss(Loss):
 
     @property
     def rigor(self) -> Rigor:
-        """That of the scalar loss."""
         return self.scalar.rigor
 
     @property
     def kinked(self) -> bool:
-        """Whether the scalar loss is."""
         return self.scalar.kinked
 
     @property
@@ -160,12 +152,10 @@ class MarginLoss(Loss):
 
     @property
     def hard(self) -> bool:
-        """Whether the scalar loss is."""
         return self.scalar.hard
 
     @property
     def size(self) -> int:
-        """The number of losses."""
         return len(self.item_weights)
 
     @cached
@@ -175,12 +165,12 @@ class MarginLoss(Loss):
         return np.full(len(w), self.weight) if self.scalar.hard else self.weight * w
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """See `Term.smallest_cost`: a weight times the loss at its margin, at half of it where that is infinite."""
+        """A weight times the loss at its margin, at half of it where that is infinite."""
         if self.hard:
             return np.inf
-        missed = np.where(self.offset != 0.0, np.abs(self.offset), trace if self.depends_on_entries else distance)
+        margin = np.where(self.offset != 0.0, np.abs(self.offset), trace if self.depends_on_entries else distance)
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = np.abs([self.scalar.values(u) for u in (missed, -missed, 0.5 * missed, -0.5 * missed)])
+            losses = np.abs([self.scalar.values(u) for u in (margin, -margin, 0.5 * margin, -0.5 * margin)])
         at_margin, at_half = losses[:2], losses[2:]
         costs = self.item_weights * np.where(np.isfinite(at_margin), at_margin, at_half).max(axis=0)
         return float(costs[self.item_weights > 0.0].min(initial=np.inf))
@@ -188,14 +178,13 @@ class MarginLoss(Loss):
     @cached
     def box(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest multipliers, (m,) each."""
-        c, scalar = self.item_weights, self.scalar
-        ends = (np.broadcast_to(end, c.shape) for end in (scalar.lowest, scalar.highest))
-        lowest, highest = (np.where(c > 0.0, end, 0.0) * np.maximum(c, 1e-300) for end in ends)
+        w = self.item_weights
+        slopes = (np.broadcast_to(slope, w.shape) for slope in (self.scalar.lowest, self.scalar.highest))
+        lowest, highest = (np.where(w > 0.0, slope, 0.0) * np.maximum(w, 1e-300) for slope in slopes)
         return lowest, highest
 
     def value(self, u: FloatArray) -> float:
-        """``weight * sum_i w_i l(u_i)``; infinity where a hard constraint is violated by more than rounding."""
-        if self.violation(u) > FEASIBLE:
+        if self.violation(u) > FEASIBILITY_TOLERANCE:
             return np.inf
         return float(self.item_weights @ self.scalar.values(u))
 
@@ -210,24 +199,23 @@ class MarginLoss(Loss):
         if not np.all(np.asarray(self.scalar.lowest) >= 0.0):
             values = np.maximum(self.scalar.values_above(low), values)
         used = self.item_weights > 0.0
-        parts = values[used] * self.item_weights[used]
-        parts += all_above(gamma(WEIGHTED + 2) * np.abs(parts))
-        parts = np.append(parts, TINY * np.count_nonzero(values[used]))
-        return sum_above(parts) if np.isfinite(parts).all() else np.inf
+        costs = values[used] * self.item_weights[used]
+        costs += all_above(gamma(WEIGHT_ROUNDINGS + 2) * np.abs(costs))
+        costs = np.append(costs, TINY * np.count_nonzero(values[used]))
+        return sum_above(costs) if np.isfinite(costs).all() else np.inf
 
     def violation(self, u: FloatArray) -> float:
         """The largest positive u in its unit for a hard constraint, else 0."""
         return float(u.max(initial=0.0)) / self.unit if self.scalar.hard else 0.0
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
-        """See `Loss.smoothed`."""
-        c, scalar = self.item_weights, self.scalar
+        w, scalar = self.item_weights, self.scalar
         if not scalar.kinked:
-            return float(c @ scalar.values(u)), c * scalar.slopes(u, width)
-        g = width * self.unit
-        middle = np.zeros_like(c) if center is None else _ratio(center, c)
-        s = scalar.slopes(u + g * middle, g)
-        return float(c @ (s * u - scalar.conjugates(s) - 0.5 * g * (s - middle) ** 2)), c * s
+            return float(w @ scalar.values(u)), w * scalar.slopes(u, width)
+        width_of_u = width * self.unit
+        center_slopes = np.zeros_like(w) if center is None else _ratio(center, w)
+        s = scalar.slopes(u + width_of_u * center_slopes, width_of_u)
+        return float(w @ (s * u - scalar.conjugates(s) - 0.5 * width_of_u * (s - center_slopes) ** 2)), w * s
 
     def conjugates(self, a: FloatArray) -> FloatArray:
         """``w_i l*(a_i / w_i)``."""
@@ -244,13 +232,14 @@ class MarginLoss(Loss):
     def dual_value(self, a: FloatArray) -> float:
         """See `Loss.dual_value`: the exact multipliers are slopes of floats, ``a_i / w_i`` rounded, times weights."""
         s = np.clip(_ratio(a, self.item_weights), self.scalar.lowest, self.scalar.highest)
-        if isinstance(self.scalar, LogRatio) and not (self.scalar.sides * self.scalar.bounds + self.offset).any():
-            parts = self.item_weights * self.scalar.dual_values_below(s)
+        values = self.scalar.dual_values_below(s, self.offset)
+        if values is not None:
+            values = self.item_weights * values
         else:
-            parts = np.concatenate([a * self.offset, -self.item_weights * self.scalar.conjugates_above(s)])
-        if not np.isfinite(parts).all():
+            values = np.concatenate([a * self.offset, -self.item_weights * self.scalar.conjugates_above(s)])
+        if not np.isfinite(values).all():
             return -np.inf
-        return sum_below(parts - all_above(gamma(WEIGHTED + 4) * np.abs(parts)))
+        return sum_below(values - all_above(gamma(WEIGHT_ROUNDINGS + 4) * np.abs(values)))
 
     def clip(self, a: FloatArray) -> FloatArray:
         """Between the lowest and the highest multipliers."""
@@ -259,7 +248,8 @@ class MarginLoss(Loss):
     @cached
     def _signs(self) -> FloatArray:
         """1 where all entries of a row of the combination are at least 0, -1 where at most 0, else 0, (m,)."""
-        low, high = (found.toarray().ravel() for found in (self.combination.min(axis=1), self.combination.max(axis=1)))
+        K = self.combination
+        low, high = (extreme.toarray().ravel() for extreme in (K.min(axis=1), K.max(axis=1)))
         return np.where(low >= 0.0, 1.0, np.where(high <= 0.0, -1.0, 0.0))
 
     def anchor(self, a: FloatArray) -> FloatArray:
@@ -270,38 +260,32 @@ class MarginLoss(Loss):
         """See `Loss.listed_constraints`; a row without roles is about no single examples."""
         if not self.rows.roles:
             return None
-        listed = np.flatnonzero((a > 0.0) | (u > 0.0))
-        cost = Weighted(self.scalar.at(listed), self.item_weights[listed])
-        return self._listed(listed, a[listed], u[listed], D, cost)
-
-    def _listed(
-        self, rows: NDArray[np.intp], a: FloatArray, u: FloatArray, D: FloatArray, cost: Weighted, sign: float = 1.0
-    ) -> Listed:
+        rows = np.flatnonzero((a > 0.0) | (u > 0.0))
+        cost = Weighted(self.scalar.of_rows(rows), self.item_weights[rows])
         K, pairs = self.combination.tocsr(), self.distance_pairs()
-        columns, signs = (part.reshape(self.size, -1)[rows].T for part in (K.indices, K.data))
-        each = zip(columns, signs, strict=True)
-        stretch = [(*pairs[column].T, -sign * own * D[column]) for column, own in each]
-        return Listed({name: index[rows] for name, index in self.roles().items()}, a, u, cost, stretch)
+        columns, signs = (entries.reshape(self.size, -1)[rows].T for entries in (K.indices, K.data))
+        stretch = [(*pairs[column].T, -sign * D[column]) for column, sign in zip(columns, signs, strict=True)]
+        return Listed({role: index[rows] for role, index in self.roles().items()}, a[rows], u[rows], cost, stretch)
 
     def proof_part(self, a: FloatArray) -> Part:
         """See `Term.proof_part`; multipliers are an ulp below their upper limits, which are rounded."""
-        own = self.scalar.parameters  # of ratios, which are of the offsets
-        if not isinstance(self.scalar, CHECKED) or (own and (own["sides"] * own["bounds"] + self.offset).any()):
+        if not self.scalar.is_in_proof_files(self.offset):
             raise ValueError(f"proof files support the losses of this package; that of {self.name} is not one of them.")
-        K, rows, (lowest, highest) = self.combination.tocoo(), self.distance_pairs(), self.box
-        free = lowest < highest  # slopes of linear losses are their weights
+        K, pairs, (lowest, highest) = self.combination.tocoo(), self.distance_pairs(), self.box
+        is_free = lowest < highest  # slopes of linear losses are their weights
+        limits = highest - 4e-16 * np.where(np.isfinite(highest), highest, 0.0)
         arrays = {
             "places": K.row,
-            "pairs": rows[K.col],
+            "pairs": pairs[K.col],
             "factors": K.data,
             "offsets": self.offset,
             "weights": np.ones(self.size) if self.weights is None or self.scalar.hard else np.asarray(self.weights),
-            "multipliers": np.clip(a, lowest, highest - 4e-16 * np.where(np.isfinite(highest), highest, 0.0)) * free,
+            "multipliers": np.clip(a, lowest, limits) * is_free,
         }
-        return Part({"term": "rows", "loss": self.scalar.name, "weight": self.weight}, arrays, self.listed)
+        return Part({"term": "rows", "loss": self.scalar.name, "weight": self.weight}, arrays, self.lists)
 
     @property
-    def listed(self) -> Mapping[str, NDArray[np.generic]]:
+    def lists(self) -> Mapping[str, NDArray[np.generic]]:
         """Lists that a data file may hold: pairs and whether they are similar, triplets, or quadruplets."""
         return {}
 
@@ -310,15 +294,36 @@ class MarginLoss(Loss):
         return replace(self, weight=scale / self.unit) if self.scalar.hard else self
 
     def max_step(self, a: FloatArray, step: FloatArray) -> float:
-        """The largest t with ``a + t step`` between the lowest and the highest multipliers."""
         up, down, (lowest, highest) = step > 0, step < 0, self.box
-        rooms = [(highest[up] - a[up]) / step[up], (a[down] - lowest[down]) / -step[down]]
-        return max(0.0, float(min(rooms[0].min(initial=np.inf), rooms[1].min(initial=np.inf))))
+        limits = [(highest[up] - a[up]) / step[up], (a[down] - lowest[down]) / -step[down]]
+        return max(0.0, float(np.concatenate(limits).min(initial=np.inf)))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
         """The weighted losses, or the constraint ``u <= 0``."""
-        each, constraints = self.scalar.expression(u, cp)
-        return (0.0 if each is None else cp.sum(cp.multiply(self.item_weights, each))), constraints
+        losses, constraints = self.scalar.expression(u, cp)
+        return (0.0 if losses is None else cp.sum(cp.multiply(self.item_weights, losses))), constraints
+
+    @property
+    def distance_scale(self) -> float:
+        """That of the margins, where there are any."""
+        if not self.offset.any():
+            return np.inf
+        sizes = abs(self.combination).max(axis=1).toarray().ravel()
+        used = (self.offset != 0.0) & (sizes > 0.0)
+        return float((np.abs(self.offset[used]) / sizes[used]).min(initial=np.inf))
+
+    def pulled_pairs(self) -> IndexArray:
+        used = self.combination.multiply(self.item_weights[:, None] > 0.0)
+        return self.distance_pairs()[np.asarray((used > 0.0).sum(axis=0)).ravel() > 0]
+
+    def vanishes(self, groups: IndexArray) -> bool:
+        """Where each number falls without end, or is at most 0 from the start."""
+        zeros, (first, second) = np.zeros(self.size), self.distance_pairs().T
+        if np.any(np.asarray(self.scalar.lowest) != 0.0) or np.any(self.scalar.conjugates(zeros) != 0.0):
+            return False  # the loss does not fall to 0
+        falls = (self.combination < 0.0) @ (groups[first] != groups[second]).astype(np.float64) > 0.0
+        stays = (self.offset <= 0.0) & (self.scalar.values_above(zeros) <= 0.0)
+        return bool((falls | stays | (self.item_weights == 0.0)).all())
 
 
 def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
@@ -338,12 +343,12 @@ def item_weights(
     name: str, weights: ArrayLike | None, sample_weight: ArrayLike | None, first: IndexArray, n: int
 ) -> FloatArray:
     """Weights of the losses of a term from those given for losses and for examples, (m,)."""
-    found = np.ones(len(first))
-    for what, given, size in (("weights", weights, len(first)), ("sample_weight", sample_weight, n)):
-        if given is None:
+    product = np.ones(len(first))
+    for argument, values, size in (("weights", weights, len(first)), ("sample_weight", sample_weight, n)):
+        if values is None:
             continue
-        largest = LARGEST_EXAMPLE_WEIGHT if what == "sample_weight" else LARGEST_WEIGHT
-        kind = "example" if what == "sample_weight" else "constraint"
-        values = check_weights(f"{what} of {name}", given, size, kind, largest=largest)
-        found = found * (values[first] if what == "sample_weight" else values)
-    return found
+        is_of_examples = argument == "sample_weight"
+        largest, kind = (LARGEST_EXAMPLE_WEIGHT, "example") if is_of_examples else (LARGEST_WEIGHT, "constraint")
+        numbers = check_weights(f"{argument} of {name}", values, size, kind, largest=largest)
+        product = product * (numbers[first] if is_of_examples else numbers)
+    return product

@@ -64,21 +64,17 @@ class OffDiagonal(MarginLoss):
         return replace(self, d=d, weights=twice, scale=1.0 / (mean_squared_distance(X) or 1.0))
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return "l1 norm off the diagonal"
 
     @cached
     def rows(self) -> Rows:
-        """No distances."""
-        nothing, size = np.zeros((0, 2), dtype=np.int32), len(np.asarray(self.weights))
-        return Rows(Absolute(), nothing, sp.csr_array((size, 0)), 0.0, self.scale)
+        size = len(np.asarray(self.weights))
+        return Rows(Absolute(), np.zeros((0, 2), dtype=np.int32), sp.csr_array((size, 0)), 0.0, self.scale)
 
     def anchor(self, a: FloatArray) -> FloatArray:
-        """0."""
         return np.zeros_like(a)
 
     def entries(self, M: FloatArray) -> FloatArray:
-        """The entries above the diagonal, row by row."""
         return np.asarray(M[np.triu_indices(self.d, 1)])
 
     def entry_matrix(self, a: FloatArray) -> FloatArray:
@@ -93,6 +89,5 @@ class OffDiagonal(MarginLoss):
         return Part({"term": self.name, "weight": self.weight}, {"slope": np.clip(self.entry_matrix(a), -limit, limit)})
 
     def entry_expression(self, M: Expression, cp: ModuleType) -> Expression:
-        """The entries above the diagonal."""
         row, column = np.triu_indices(self.d, 1)
         return M[row.astype(np.int32), column.astype(np.int32)]

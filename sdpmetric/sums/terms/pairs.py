@@ -30,8 +30,10 @@ from sdpmetric.losses import (
 )
 from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs, item_weights
 
-# Share of the mean distance that is added to all of them where the roots are smoothed, and the smallest multiplier.
-SHARE, SMALLEST = 1e-3, 1e-150
+# Share of the mean distance that is added to all of them where the roots are smoothed.
+SMOOTHING_SHARE = 1e-3
+# Multipliers of roots are positive.
+SMALLEST_MULTIPLIER = 1e-150
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +85,6 @@ class PairHinge(MarginLoss):
     name: ClassVar[str] = "pair_hinge"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the pairs against data."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         if self.similar is None:
             raise ValueError(f"{self.name} needs similar=, a flag for each pair: True if it is similar.")
@@ -94,14 +95,12 @@ class PairHinge(MarginLoss):
         return replace(self.weighted(X, rows[:, 0]), pairs=rows, similar=flags, margin=margin, threshold=threshold)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         similar = int(np.count_nonzero(np.asarray(self.similar)))
         kinds = f"{similar:,} similar and {self.size - similar:,} dissimilar pairs"
         return f"{self.scalar.name} over {kinds} with threshold {self.threshold:g}"
 
     @property
-    def listed(self) -> Mapping[str, NDArray[np.generic]]:
-        """See `MarginLoss.listed`."""
+    def lists(self) -> Mapping[str, NDArray[np.generic]]:
         return {"pairs": np.asarray(self.pairs), "similar": np.asarray(self.similar)}
 
     @cached
@@ -170,12 +169,11 @@ class DistanceBounds(MarginLoss):
     name: ClassVar[str] = "distance_bounds"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check pairs and bounds against data."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         if self.loss not in ("hard", "log_ratio"):
             find_loss(self.loss, type(self).__name__)
-        upper = self._given("at_most", self.at_most, len(rows), np.inf)
-        lower = self._given("at_least", self.at_least, len(rows), 0.0)
+        upper = self._bounds("at_most", self.at_most, len(rows), np.inf)
+        lower = self._bounds("at_least", self.at_least, len(rows), 0.0)
         crossed = np.flatnonzero(lower > upper)
         if len(crossed):
             p = crossed[0]
@@ -185,32 +183,31 @@ class DistanceBounds(MarginLoss):
             )
         w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], len(X))
         used = (w > 0.0) | (self.loss != "hard")
-        bounded = [np.flatnonzero(np.isfinite(upper) & used), np.flatnonzero((lower > 0.0) & used)]
-        if not len(bounded[0]) + len(bounded[1]):
-            which = "" if used.all() else ", of a pair whose weight is not 0"
-            raise ValueError(f"{self.name} needs at_most= or at_least=, with a bound that is not infinite or 0{which}.")
-        if self.loss == "log_ratio" and not (upper[bounded[0]] > 0.0).all():
+        above, below = np.flatnonzero(np.isfinite(upper) & used), np.flatnonzero((lower > 0.0) & used)
+        if not len(above) + len(below):
+            pair = "" if used.all() else ", of a pair whose weight is not 0"
+            raise ValueError(f"{self.name} needs at_most= or at_least=, with a bound that is not infinite or 0{pair}.")
+        if self.loss == "log_ratio" and not (upper[above] > 0.0).all():
             raise ValueError(f"{self.name}: at_most must be positive with loss='log_ratio', which divides by it.")
-        same = (X[rows[bounded[1], 0]] == X[rows[bounded[1], 1]]).all(axis=1)
-        if same.any():
+        equal = (X[rows[below, 0]] == X[rows[below, 1]]).all(axis=1)
+        if equal.any():
             raise ValueError(
-                f"{self.name}: pair {rows[bounded[1]][same][0].tolist()} has two equal examples, whose distance is 0 "
-                f"under every metric and below at_least ({int(same.sum())} such pairs); leave it out."
+                f"{self.name}: pair {rows[below][equal][0].tolist()} has two equal examples, whose distance is 0 "
+                f"under every metric and below at_least ({int(equal.sum())} such pairs); leave it out."
             )
-        sides = np.repeat([1.0, -1.0], [len(bounded[0]), len(bounded[1])])
-        found, every = np.concatenate([upper[bounded[0]], lower[bounded[1]]]), np.concatenate(bounded)
-        bare = replace(self, at_most=None, at_least=None, sample_weight=None)
-        weights = np.ones(len(every)) if self.loss == "hard" else w[every]
-        return replace(bare, pairs=rows[every], weights=weights, sides=sides, bounds=found)
+        sides = np.repeat([1.0, -1.0], [len(above), len(below)])
+        bounds, bounded = np.concatenate([upper[above], lower[below]]), np.concatenate([above, below])
+        weights = np.ones(len(bounded)) if self.loss == "hard" else w[bounded]
+        cleared = replace(self, at_most=None, at_least=None, sample_weight=None)
+        return replace(cleared, pairs=rows[bounded], weights=weights, sides=sides, bounds=bounds)
 
-    def _given(self, what: str, given: ArrayLike | None, p: int, default: float) -> FloatArray:
-        values = validation.real_array(f"{what} of {self.name}", default if given is None else given)
+    def _bounds(self, name: str, bounds: ArrayLike | None, p: int, default: float) -> FloatArray:
+        values = validation.real_array(f"{name} of {self.name}", default if bounds is None else bounds)
         if values.shape not in ((), (p,)) or not (values >= 0.0).all():
-            raise ValueError(f"{self.name}: {what} must be a number or {p} numbers of at least 0.")
+            raise ValueError(f"{self.name}: {name} must be a number or {p} numbers of at least 0.")
         return np.array(np.broadcast_to(values, p))
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         upper = int(np.count_nonzero(self.rows.combination.data > 0.0))
         kinds = [(upper, "upper"), (self.size - upper, "lower")]
         words = " and ".join(f"{count:,} {kind}" for count, kind in kinds if count)
@@ -220,9 +217,9 @@ class DistanceBounds(MarginLoss):
     def rows(self) -> Rows:
         """``D - b`` for upper bounds and ``b - D`` for lower ones, in units of the median bound."""
         s, b = np.asarray(self.sides, dtype=np.float64), np.asarray(self.bounds, dtype=np.float64)
-        own: dict[str, ScalarLoss] = {"hard": Hard(), "log_ratio": LogRatio(s, b)}
+        losses: dict[str, ScalarLoss] = {"hard": Hard(), "log_ratio": LogRatio(s, b)}
         unit = float(np.median(b[b > 0.0])) if b.any() else 1.0
-        return Rows.of_pairs(own.get(self.loss) or find_loss(self.loss, self.name), self.pairs, s, -s * b, unit)
+        return Rows.of_pairs(losses.get(self.loss) or find_loss(self.loss, self.name), self.pairs, s, -s * b, unit)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,16 +265,14 @@ class DistanceTargets(MarginLoss):
     name: ClassVar[str] = "distance_targets"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check pairs and targets against data."""
         try:
-            given = pair_checks.check_pairs([] if self.pairs is None else self.pairs, len(X))
-            rows, targets, sides = pair_checks.check_targets(X, given, self.targets, self.sides)
+            pairs = pair_checks.check_pairs([] if self.pairs is None else self.pairs, len(X))
+            rows, targets, sides = pair_checks.check_targets(X, pairs, self.targets, self.sides)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
         return replace(self.weighted(X, rows[:, 0]), pairs=rows, targets=targets, sides=sides)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return f"half squares over {self.size:,} target distances"
 
     def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
@@ -293,21 +288,22 @@ class DistanceTargets(MarginLoss):
 
     def proof_part(self, a: FloatArray) -> Part:
         """See `Term.proof_part`: half the square of a hinge for each side on which a pair costs."""
-        sides, targets, w = (np.asarray(given, dtype=np.float64) for given in (self.sides, self.targets, self.weights))
-        every = np.concatenate([np.flatnonzero(sides >= 0.0), np.flatnonzero(sides <= 0.0)])
-        s = np.repeat([1.0, -1.0], [np.count_nonzero(sides >= 0.0), np.count_nonzero(sides <= 0.0)])
-        arrays = {"places": np.arange(len(s)), "pairs": np.asarray(self.pairs)[every], "factors": s}
+        sides, targets, w = (
+            np.asarray(values, dtype=np.float64) for values in (self.sides, self.targets, self.weights)
+        )
+        above, below = np.flatnonzero(sides >= 0.0), np.flatnonzero(sides <= 0.0)
+        rows, s = np.concatenate([above, below]), np.repeat([1.0, -1.0], [len(above), len(below)])
+        arrays = {"places": np.arange(len(s)), "pairs": np.asarray(self.pairs)[rows], "factors": s}
         arrays |= {
-            "offsets": -s * targets[every],
-            "weights": 0.5 * w[every],
-            "multipliers": np.maximum(s * a[every], 0.0),
+            "offsets": -s * targets[rows],
+            "weights": 0.5 * w[rows],
+            "multipliers": np.maximum(s * a[rows], 0.0),
         }
         return Part({"term": "rows", "loss": "squared hinge", "weight": self.weight}, arrays)
 
     @cached
     def rows(self) -> Rows:
-        """The distances minus their targets."""
-        sides, targets = (np.asarray(given, dtype=np.float64) for given in (self.sides, self.targets))
+        sides, targets = (np.asarray(values, dtype=np.float64) for values in (self.sides, self.targets))
         return Rows.of_pairs(HalfSquare(sides), self.pairs, 1.0, -targets)
 
 
@@ -351,12 +347,10 @@ class Repulsion(MarginLoss):
     nonnegative: ClassVar[bool] = False
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the pairs against data."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         return replace(self.weighted(X, rows[:, 0]), pairs=rows)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return f"repulsion of {self.size:,} pairs"
 
     def anchor(self, a: FloatArray) -> FloatArray:
@@ -365,7 +359,6 @@ class Repulsion(MarginLoss):
 
     @cached
     def rows(self) -> Rows:
-        """Minus the squared distances."""
         return Rows.of_pairs(Linear(), self.pairs, -1.0)
 
 
@@ -409,14 +402,12 @@ class Budget(MarginLoss):
     name: ClassVar[str] = "budget"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check pairs and bound against data."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         validation.check_positive(f"bound of {self.name}", self.bound)
         costs = item_weights(self.name, self.costs, None, rows[:, 0], len(X))
         return replace(self, pairs=rows, costs=costs, weights=np.ones(1), sample_weight=None)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return f"at most {self.bound:g} for the sum of {len(self.distance_pairs()):,} distances"
 
     @cached
@@ -465,7 +456,6 @@ class Spread(MarginLoss):
     has_infinite_slopes: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the pairs against data; pairs of equal examples, whose distance is always 0, are left out."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], len(X))
         distinct = (w > 0.0) & (X[rows[:, 0]] != X[rows[:, 1]]).any(axis=1)
@@ -474,22 +464,23 @@ class Spread(MarginLoss):
         return replace(self, pairs=rows[distinct], weights=w[distinct], sample_weight=None)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return f"minus the sum of {self.size:,} distances"
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """With a share of the mean added to each squared distance, so slopes are finite."""
-        D, shares = np.maximum(-u, 0.0), SHARE * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum()
+        D, shares = (
+            np.maximum(-u, 0.0),
+            SMOOTHING_SHARE * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum(),
+        )
         roots = np.sqrt(D + float(shares @ D))
-        slopes = 0.5 * self.item_weights / np.maximum(roots, SMALLEST)
+        slopes = 0.5 * self.item_weights / np.maximum(roots, SMALLEST_MULTIPLIER)
         return -float(self.item_weights @ roots), slopes + float(slopes.sum()) * shares
 
     def clip(self, a: FloatArray) -> FloatArray:
         """At least a tiny share of the largest; 0 where none is positive."""
         top = float(a.max(initial=0.0))
-        return np.maximum(a, max(1e-12 * top, SMALLEST) if top > 0.0 else 0.0)
+        return np.maximum(a, max(1e-12 * top, SMALLEST_MULTIPLIER) if top > 0.0 else 0.0)
 
     @cached
     def rows(self) -> Rows:
-        """Minus the squared distances."""
         return Rows.of_pairs(NegativeRoot(), self.pairs, -1.0)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from sdpmetric.arrays import BoolArray, FloatArray
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
@@ -32,8 +32,6 @@ from sdpmetric.linalg.rigorous import (
 from sdpmetric.losses import Between, Expression
 from sdpmetric.sums.terms.base import Loss
 from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
-
-IndexArray = NDArray[np.int32]
 
 # Exponential cones beyond which no program is stated.
 MAX_CONES = 200_000
@@ -80,16 +78,13 @@ class _Softmax(Loss):
 
     @property
     def size(self) -> int:
-        """The numbers of all rows."""
         return int(self.ideal.size)
 
     @cached
     def offset(self) -> FloatArray:
-        """0."""
         return np.zeros(self.size)
 
     def distance_pairs(self) -> IndexArray:
-        """All pairs a < b, row by row."""
         return np.stack(np.triu_indices(self.n, 1), axis=1).astype(np.int32)
 
     def ordered_pairs(self) -> IndexArray:
@@ -101,19 +96,23 @@ class _Softmax(Loss):
         return float(self.row_weights[self.row_weights > 0.0].min(initial=np.inf))
 
     def value(self, u: FloatArray) -> float:
-        """The weighted sum of divergences."""
         return self.smoothed(u, 0.0)[0]
 
+    @property
+    def distance_scale(self) -> float:
+        """1: that of the exponentials."""
+        return 1.0
+
     def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
-        """Highest partition functions less lowest pulls; see `Loss.upper_bound`."""
-        lowest, highest = low.reshape(self.ideal.shape), high.reshape(self.ideal.shape)
-        distinct = slice(None) if highest.any() else slice(0, 1)  # under the zero metric all rows are alike
-        partition = np.broadcast_to(log_sum_exp(lowest[distinct], highest[distinct])[1], len(highest))
-        pull, least = self.ideal * lowest, self._logs[0]
+        """Largest partition functions less smallest pulls; see `Loss.upper_bound`."""
+        low, high = low.reshape(self.ideal.shape), high.reshape(self.ideal.shape)
+        distinct = slice(None) if high.any() else slice(0, 1)  # under the zero metric all rows are alike
+        partition = np.broadcast_to(log_sum_exp(low[distinct], high[distinct])[1], len(high))
+        pull, log_counts = self.ideal * low, self._logs[0]
         sizes = np.abs(pull).sum(axis=1) + np.abs(partition) + np.abs(self._logs).max(axis=0)
-        slack = gamma(self.ideal.shape[1] + self.roundings + 8) * sizes
-        found = np.maximum(partition - pull.sum(axis=1) - least + slack, 0.0)
-        return above(sum_above(self.row_weights[:, 0] * found), self.roundings + 4)
+        error = gamma(self.ideal.shape[1] + self.roundings + 8) * sizes
+        divergences = np.maximum(partition - pull.sum(axis=1) - log_counts + error, 0.0)
+        return above(sum_above(self.row_weights[:, 0] * divergences), self.roundings + 4)
 
     def probabilities(self, a: FloatArray) -> FloatArray:
         """The numbers q of given multipliers, 0 where they are negative, (g, m)."""
@@ -122,15 +121,14 @@ class _Softmax(Loss):
 
     def dual_value(self, a: FloatArray) -> float:
         """See `Loss.dual_value`: the exact multipliers are those of distributions."""
-        found = np.stack([entropies(distributions(self.probabilities(a)), 2)[0], -self._logs[1]])
-        parts = (self.row_weights[:, 0] * found).ravel()
-        return sum_below(parts - all_above(gamma(self.roundings + 4) * np.abs(parts)))
+        summands = np.stack([entropies(distributions(self.probabilities(a)), 2)[0], -self._logs[1]])
+        values = (self.row_weights[:, 0] * summands).ravel()
+        return sum_below(values - all_above(gamma(self.roundings + 4) * np.abs(values)))
 
     def errors(self, a: FloatArray) -> FloatArray:
-        """See `Loss.errors`."""
         q = distributions(self.probabilities(a))
-        off = np.abs(self.row_weights * (q - self.ideal) - a.reshape(self.ideal.shape))
-        return np.asarray(off + gamma(2 * self.roundings + 14) * self.row_weights * (q + self.ideal)).ravel()
+        distance = np.abs(self.row_weights * (q - self.ideal) - a.reshape(self.ideal.shape))
+        return np.asarray(distance + gamma(2 * self.roundings + 14) * self.row_weights * (q + self.ideal)).ravel()
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """There is no kink; the slopes are ``w (q - p)`` for the softmax q."""
@@ -150,18 +148,17 @@ class _Softmax(Loss):
         pair = self.combination.tocsr().indices[used]
         first, second = self.ordered_pairs()[used].T
         w, p = (np.broadcast_to(values, self.ideal.shape).ravel()[used] for values in (self.row_weights, self.ideal))
-        most = w * np.where(a[used] > 0.0, 1.0 - p, p)
+        highest = w * np.where(a[used] > 0.0, 1.0 - p, p)
         stretch = [(first, second, np.sign(a[used]) * D[pair])]
-        return Listed({"first": first, "second": second}, np.abs(a[used]), -D[pair], Between(most), stretch)
+        return Listed({"first": first, "second": second}, np.abs(a[used]), -D[pair], Between(highest), stretch)
 
     def conjugates(self, a: FloatArray) -> FloatArray:
         """H minus the entropy of q, for each row at its first number."""
-        found = np.zeros(self.ideal.shape)
-        found[:, 0] = self.row_weights[:, 0] * (np.log(self.counts) - entr(self.probabilities(a)).sum(axis=1))
-        return found.ravel()
+        conjugates = np.zeros(self.ideal.shape)
+        conjugates[:, 0] = self.row_weights[:, 0] * (np.log(self.counts) - entr(self.probabilities(a)).sum(axis=1))
+        return conjugates.ravel()
 
     def clip(self, a: FloatArray) -> FloatArray:
-        """Such that q is a distribution."""
         q = self.probabilities(a)
         sums = q.sum(axis=1, keepdims=True)
         q = np.where(sums > 0.0, q / np.where(sums > 0.0, sums, 1.0), self.ideal)
@@ -173,7 +170,6 @@ class _Softmax(Loss):
         return max(0.0, float((q[down] / -step[down]).min(initial=np.inf)))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
-        """The weighted sum of divergences."""
         if self.size > MAX_CONES:
             raise ValueError(
                 f"the program would have {self.size:,} exponential cones; it is stated up to {MAX_CONES:,}. Solve with "
@@ -232,15 +228,14 @@ class Collapse(_Softmax):
     roundings: ClassVar[int] = 2
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the labels against data."""
         try:
             classes, index = validation.check_labels([] if self.labels is None else self.labels, len(X))
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
-        counts, near = np.bincount(index), self.neighbors
-        if near is not None:
-            near = self._checked(near, len(X))
-            if not (index[near] == index[:, None]).any():
+        counts, neighbors = np.bincount(index), self.neighbors
+        if neighbors is not None:
+            neighbors = self._checked(neighbors, len(X))
+            if not (index[neighbors] == index[:, None]).any():
                 raise ValueError(f"{self.name}: no row of neighbors= has a member of the example's class; add some.")
         elif counts.min() == 1:
             raise ValueError(
@@ -248,7 +243,7 @@ class Collapse(_Softmax):
                 "least: merge or drop such classes."
             )
         weights = check_sample_weight(self.sample_weight, len(X))
-        return replace(self, labels=None, index=index, sample_weight=weights, neighbors=near)
+        return replace(self, labels=None, index=index, sample_weight=weights, neighbors=neighbors)
 
     def _checked(self, neighbors: ArrayLike, n: int) -> IndexArray:
         """Row numbers of different other examples, (n, m)."""
@@ -260,12 +255,10 @@ class Collapse(_Softmax):
         return rows
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return f"divergence of soft neighbors from the classes of {self.n:,} examples"
 
     @property
     def n(self) -> int:
-        """Number of examples."""
         return len(self._classes)
 
     @property
@@ -273,8 +266,7 @@ class Collapse(_Softmax):
         return np.asarray(self.index, dtype=np.int32)
 
     @cached
-    def listed(self) -> IndexArray:
-        """The examples j of each i, (n, m)."""
+    def neighbor_rows(self) -> IndexArray:
         if self.neighbors is None:
             return np.nonzero(~np.eye(self.n, dtype=bool))[1].reshape(self.n, -1).astype(np.int32)
         return np.asarray(self.neighbors, dtype=np.int32)
@@ -282,7 +274,7 @@ class Collapse(_Softmax):
     @cached
     def _mates(self) -> BoolArray:
         """Which of them are of i's class, (n, m)."""
-        return np.asarray(self._classes[self.listed] == self._classes[:, None])
+        return np.asarray(self._classes[self.neighbor_rows] == self._classes[:, None])
 
     @cached
     def _used(self) -> FloatArray:
@@ -309,22 +301,30 @@ class Collapse(_Softmax):
         return sp.csr_array(rows, shape=(self.size, self.size // 2))
 
     def proof_part(self, a: FloatArray) -> Part:
-        """See `Term.proof_part`: the distributions."""
-        pairs = self.ordered_pairs().reshape(*self.listed.shape, 2)
+        pairs = self.ordered_pairs().reshape(*self.neighbor_rows.shape, 2)
         arrays: dict[str, NDArray[np.generic]] = {"pairs": pairs, "weights": self._used, "ideal": self._mates}
         arrays |= {"distributions": self.probabilities(a)}
         return Part({"term": "softmax", "loss": "divergence", "weight": self.weight}, arrays, {"y": self._classes})
 
     def ordered_pairs(self) -> IndexArray:
         """Each example with its neighbors."""
-        first = np.repeat(np.arange(self.n, dtype=np.int32), self.listed.shape[1])
-        return np.stack([first, self.listed.ravel()], axis=1)
+        first = np.repeat(np.arange(self.n, dtype=np.int32), self.neighbor_rows.shape[1])
+        return np.stack([first, self.neighbor_rows.ravel()], axis=1)
 
     @cached
     def ideal(self) -> FloatArray:
         """``p0``, (n, m); of rows that cost nothing, uniform."""
         shares = np.where(self._mates.any(axis=1, keepdims=True), self._mates, True)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def pulled_pairs(self) -> IndexArray:
+        pairs = self.distance_pairs()
+        return np.asarray(pairs[self._classes[pairs[:, 0]] == self._classes[pairs[:, 1]]])
+
+    def vanishes(self, groups: IndexArray) -> bool:
+        """Where examples of different classes are in different groups."""
+        first, second = self.distance_pairs().T
+        return bool((groups[first] != groups[second])[self._classes[first] != self._classes[second]].all())
 
     @cached
     def counts(self) -> FloatArray:
@@ -381,7 +381,6 @@ class PairSoftmax(_Softmax):
     name: ClassVar[str] = "pair_softmax"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """Check the pairs against data."""
         n = len(X)
         rows = check_term_pairs(self.name, self.pairs, n)
         w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], n)
@@ -393,12 +392,10 @@ class PairSoftmax(_Softmax):
         return replace(self, pairs=rows, weights=w, sample_weight=None, n=n, shares=shares, total=total)
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         count = len(np.asarray(self.pairs))
         return f"softmax of {count:,} pairs among all pairs of {self.n:,} examples"
 
     def proof_part(self, a: FloatArray) -> Part:
-        """See `Term.proof_part`."""
         first, second = np.triu_indices(self.n, 1)
         pairs = np.stack([np.append(first, second), np.append(second, first)], axis=1)[None]
         ideal = np.append(np.asarray(self.shares) * self.total, np.zeros(len(first)))[None]
@@ -427,7 +424,6 @@ class PairSoftmax(_Softmax):
 
     @cached
     def combination(self) -> sp.csr_array:
-        """Minus the squared distances."""
         return -sp.eye_array(self.size, format="csr")
 
 
