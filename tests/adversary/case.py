@@ -10,7 +10,6 @@ from flint import arb, fmpq, fmpq_mat
 import sdpmetric as sm
 
 Exact = arb | fmpq | None
-Metric = fmpq_mat | list[fmpq_mat]
 
 
 @dataclass
