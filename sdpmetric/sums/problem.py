@@ -293,7 +293,9 @@ class MetricProblem(Problem):
 
         With f the objective of the best multiple of the identity where costs are whitened, and V the differences of
         pairs, the coordinates T have ``T T^T = (I / f + V^T V / p)^(-1)`` there: a direction is as long as either the
-        objective pays for, or distances of about 1 need. It matters where features have different units.
+        objective pays for, or distances of about 1 need. It matters where features have different units. Where the sum
+        is not larger at the target M0 of a Frobenius term, ``T T^T = M0``, and the multiple is 1: descent starts there,
+        and the term is well conditioned.
         """
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_identity(T)
@@ -302,6 +304,9 @@ class MetricProblem(Problem):
             scaled_multiple, scaled_objective = self._best_identity(scaled)
             if scaled_objective < 1e100:  # else distances of about 1 are not those that the losses are about
                 T, multiple, objective = scaled, scaled_multiple, scaled_objective
+        root = None if self.domain.diagonal or self.total.barrier else self._target_root
+        if root is not None and (objective_there := self._smoothed_objective(root.T, 1.0)) <= objective:
+            return root, 1.0, objective_there if objective_there > 1e-100 else 1.0
         D = self.total.distances(T.T @ self.domain.basis)
         smallest = 0.0 if self.total.barrier or not D.any() else SMALL / math.sqrt(float(D.mean()))  # where 0 is best
         scale = max(multiple, smallest)
@@ -309,17 +314,31 @@ class MetricProblem(Problem):
 
     def _best_identity(self, T: FloatArray) -> tuple[float, float]:
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
-        total, L = self.total, T.T @ self.domain.basis
-        D = total.distances(L)
-
-        def value(log_scale: float) -> float:
-            check_deadline()
-            s = math.exp(log_scale)
-            losses = total.smoothed_losses(s * L, s * s * D, 1.0)[0]
-            return min(losses + sum(term.value(s * L) for term in total.regularizers), 1e300)
-
-        minimum = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
+        L = T.T @ self.domain.basis
+        D = self.total.distances(L)
+        minimum = minimize_scalar(
+            lambda log_scale: self._smoothed_objective(L, math.exp(log_scale), D),
+            bounds=LOG_SCALES,
+            method="bounded",
+            options={"xatol": 1e-2},
+        )
         return math.exp(float(minimum.x)), abs(float(minimum.fun))
+
+    def _smoothed_objective(self, L: FloatArray, scale: float, D: FloatArray | None = None) -> float:
+        """The sum with losses smoothed at width 1 at a multiple of a factor, D being the distances of the factor."""
+        check_deadline()
+        total, D = self.total, self.total.distances(L) if D is None else D
+        losses = total.smoothed_losses(scale * L, scale * scale * D, 1.0)[0]
+        return min(losses + sum(term.value(scale * L) for term in total.regularizers), 1e300)
+
+    @property
+    def _target_root(self) -> FloatArray | None:
+        """A root R of ``M0 = R R^T`` of the first Frobenius term, (k, k), lower triangular; None unless definite."""
+        targets = [term.target for term in self.total.regularizers if isinstance(term, Frobenius)]
+        try:
+            return np.linalg.cholesky(self.domain.pinched(targets[0])) if targets and targets[0].any() else None
+        except np.linalg.LinAlgError:
+            return None
 
     def _scaled_by_pairs(self, T: FloatArray, objective: float) -> FloatArray | None:
         """See `moderate`; None where the matrix is not numerically definite."""
