@@ -19,7 +19,8 @@ from sdpmetric.pola import loops
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
 from sdpmetric.sums import conic, feasibility
-from sdpmetric.sums.dual import PROVEN, SumDual
+from sdpmetric.sums.dual import SumDual
+from sdpmetric.sums.progress import GAP_SHARE
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,15 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     # A round of active-set steps solves most problems; for contradicting pairs active sets change for very long.
     for _ in range(1 if is_small else OPTIONS.rounds):
         before = a
-        start, _ = dual.ascend(a, budget, 0.0, evaluations, False)
+        start = dual.ascend(a, budget, evaluations).multipliers
         evaluations = min(OPTIONS.growth * evaluations, OPTIONS.max_evaluations)
-        for a, value in dual.newton(start, budget):
-            L = problem.repair(psd.factor(value.metric[:-1, :-1]))[0]  # the threshold is the last entry
+        for point in dual.newton(start, budget):
+            a = point.multipliers
+            L = problem.repair(psd.factor(point.metric[:-1, :-1]))[0]  # the threshold is the last entry
             proof, objective = _contradiction(problem, a, np.maximum(a - start, 0.0)), problem.objective(L)
             multipliers = partial(np.copy, a)
-            step = Step(L, objective=objective, lower_bound=min(value.value, objective), multipliers=multipliers)
-            is_proven = relative_gap(objective, step.lower_bound) <= PROVEN * tol
+            step = Step(L, objective=objective, lower_bound=min(point.value, objective), multipliers=multipliers)
+            is_proven = relative_gap(objective, step.lower_bound) <= GAP_SHARE * tol
             if proof is not None or is_proven or not math.isfinite(objective):
                 step = Step.certified(problem, L, a if proof is None else proof)
             yield step

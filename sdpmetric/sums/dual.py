@@ -1,28 +1,32 @@
 """Sums of scalar losses with one Frobenius term, on their dual, whose unknowns are the multipliers alone.
 
-L-BFGS-B and proximal semismooth Newton steps take turns.
+With ``Q(a) = w M0 - S(a)`` the dual is, up to a constant::
 
-With ``Q = weight M0 - S(a)`` the dual is ``sum a c - sum l*(a) - |[Q]_+|^2 / (2 weight)`` up to a constant, and
-``M(a) = [Q]_+ / weight`` is the metric that belongs to the multipliers a. Every a in the box is dual feasible. See
-``docs/terms.md``.
+    g(a) = <a, c> - sum_i l_i*(a_i) - ||[Q(a)]_+||^2 / (2 w),      lowest <= a <= highest
+
+and ``M(a) = [Q(a)]_+ / w`` is the metric that belongs to a. Every a in the box is dual feasible, and the gradient of g
+is the excess of the losses at M(a) minus the excess at which a is their slope. L-BFGS-B finds about which multipliers
+are at their bounds. Newton's method takes over, on ``g(a) - rho / 2 ||(a - center) / units||^2``, since optimal
+multipliers are not unique in general and the Hessian of g is singular. It is ``-(F F^T + diag(l*''))``, where row i of
+F has the entries ``sqrt(omega_jk / w) (V^T A_i V)_jk`` for the eigenvectors V of Q and the derivative omega of the
+projection onto the cone. rho falls from center to center. See ``docs/terms.md``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
-from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, relative_gap
-from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.engine.cached import cached
@@ -31,98 +35,84 @@ from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.terms.base import Loss
+from sdpmetric.sums.progress import GAP_SHARE, Progress
 from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.margins import MarginLoss
 
-# Evaluations of the first round of L-BFGS-B and of the longest; each has twice as many as the one before. The pairs of
-# steps and gradients that it keeps, and rounds at most.
-FIRST, LONGEST, MEMORY, ROUNDS = 25, 800, 20, 100
-# Rounds without a smaller gap before the solver stops.
-PATIENCE = 3
-# Newton's steps follow rounds of at least so many evaluations, when it is known which multipliers matter.
-SETTLED = 100
-# Proximal centers, and Newton steps for each of them, at most.
-CENTERS, STEPS = 12, 12
-# Weights of the proximal term, where the curvature along each multiplier is at most 1: the first, the last, each as a
-# share of the one before. Steps below the last share of the way from a center end the search for the next one.
-PROXIMAL, LEAST_PROXIMAL, LESS_PROXIMAL, SETTLED_STEP = 1e-2, 1e-14, 0.1, 1e-2
-# Newton's equations are solved up to this size, and the root of the curvature has at most so many entries (400 MB).
-MAX_EQUATIONS, MAX_ENTRIES = 2500, 5 * 10**7
-# A Newton direction is tried at so many lengths, each this share of the one before.
-LENGTHS, SHORTER = 8, 0.4
-# How often the model of a Newton step is solved, each time with other multipliers at their bounds.
-ACTIVE_SETS = 12
-# Multipliers within this share of the largest one of a bound may count as at it.
-NEAR = 1e-3
-# The share of the ascent that the gradient promises which a step has to bring (Armijo).
-ARMIJO = 1e-4
-# Dual values are compared up to this share of the numbers they are the difference of.
-ROUNDING = 1e-14
-# The negative part of a spectrum is computed by itself where it was at most this share of all eigenvalues.
-PART = 0.1
-# Differences of pairs are held where they have at most so many entries.
-HELD = 1 << 17
-# A gap estimated in floating point has to be below this share of the tolerance before it is proven.
-PROVEN = 0.8
-# A round that raises the dual by less than this share of the gap is followed by one in the other unknowns of steep
-# losses. Their multipliers keep this share of the box away from its ends.
-SLOW, AWAY = 0.1, 1e-9
-# Excesses of steep losses from which a round starts at most, and at which their slopes count as settled.
-MODERATE, STEEPEST = 6.0, 30.0
-# Share of the tolerance, in units of hard constraints, that these are given as room, and the smallest room.
-ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
-# By how much it grows where no metric satisfies them, and up to which share of the tolerance.
-WIDER, LARGEST_ROOM = 10.0, 1e-2
+
+@dataclass(frozen=True)
+class DualOptions:
+    """Knobs of the solver "dual"."""
+
+    first_evaluations: int = 25  # of the first round of L-BFGS-B; each round has twice as many as the one before
+    max_evaluations: int = 800  # of a round
+    memory: int = 20  # pairs of steps and gradients that L-BFGS-B keeps
+    max_rounds: int = 100
+    patience: int = 3  # rounds without a smaller gap before it stops
+    newton_from: int = 100  # evaluations of a round from which it is known which multipliers matter
+    centers: int = 12  # of the proximal term, in a round
+    steps_per_center: int = 12
+    first_rho: float = 1e-2  # weight of the proximal term, where the curvature along each multiplier is at most 1
+    rho_ratio: float = 0.1  # from center to center
+    min_rho: float = 1e-14
+    center_accuracy: float = 1e-2  # a step below this share of the way from the center ends the search for the next one
+    max_equations: int = 2500  # of a Newton step
+    max_root_entries: int = 5 * 10**7  # of the root F of the curvature: 400 MB
+    step_lengths: int = 8  # at which a Newton direction is tried
+    step_ratio: float = 0.4  # of a length and the one before
+    active_sets: int = 12  # that the model of a Newton step tries
+    bound_band: float = 1e-3  # share of the largest multiplier: multipliers so near a bound may count as at it
+    armijo: float = 1e-4  # share of the ascent that the gradient promises which a step has to bring
+    rounding: float = 1e-14  # of dual values, relative to the numbers they are the difference of
+    partial_spectrum: float = 0.1  # share of eigenvalues that are negative up to which only these are computed
+    room_share: float = 1e-3  # of the tolerance: room of hard constraints, in their units
+    min_room: float = 1e-9
+    room_growth: float = 10.0  # where no metric of the multipliers satisfies them
+    max_room: float = 1e-2  # share of the tolerance
 
 
-def turn(problem: MetricProblem) -> int:
-    """Before "factored", but where no loss has a kink and slopes of conjugates are infinite (logistic) after it."""
-    return 2 if problem.total.kinked or not any(_steep(loss) for loss in problem.total.losses) else 4
-
-
-def fits(problem: MetricProblem) -> bool:
-    """Whether "dual" goes first and has fewer unknowns than the metric has entries."""
-    k = len(problem.domain.basis)
-    return takes(problem) and turn(problem) == 2 and 2 * problem.total.n_multipliers <= k * (k + 1)
-
-
-def _steep(loss: Loss) -> bool:
-    return isinstance(loss, MarginLoss) and loss.scalar.steep
+OPTIONS = DualOptions()
+Spectrum = tuple[FloatArray, FloatArray]  # eigenvalues (k,) and eigenvectors (k, k)
 
 
 def takes(problem: MetricProblem) -> bool:
-    """Whether a sum has scalar losses and one Frobenius term, over metrics whose coordinates are orthonormal."""
-    total, domain = problem.total, problem.domain
-    regularizers = len(total.regularizers) == 1 and isinstance(problem.dual.minimized, Frobenius)
+    """Whether a sum has one Frobenius term, and scalar losses whose conjugates have finite slopes."""
+    losses = problem.total.losses
+    bounded = all(isinstance(loss, MarginLoss) and loss.scalar.boxed and not loss.scalar.steep for loss in losses)
+    minimized = problem.dual.minimized
     return (
-        regularizers
-        and not domain.diagonal
-        and all(isinstance(loss, MarginLoss) and loss.scalar.boxed for loss in total.losses)
+        bounded
+        and isinstance(minimized, Frobenius)
+        and len(problem.total.regularizers) == 1
+        and not (problem.domain.diagonal)
     )
 
 
-class _CloseEnough(Exception):
-    """The gap at the multipliers is about small enough to be proven."""
+def turn(problem: MetricProblem) -> int:
+    """Before "factored" where the dual is the smaller problem, or has kinked losses few enough for Newton's method."""
+    k, m = len(problem.domain.basis), problem.total.n_multipliers
+    is_small = 2 * m <= k * (k + 1) or (problem.total.kinked and m <= OPTIONS.max_equations)
+    return 2 if is_small else 4
 
 
-@dataclass(frozen=True)
-class DualValue:
-    """The dual at some multipliers, its gradient, and the metric there, in the domain, (k, k).
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """Multipliers (m,), the dual and its gradient there, and the metric that belongs to them, in the domain, (k, k).
 
     The spectrum is that of the matrix whose positive part the metric is, where it was computed.
     """
 
+    multipliers: FloatArray
     value: float
     gradient: FloatArray
-    cost: Callable[[], float]
-    metric: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    spectrum: tuple[FloatArray, FloatArray] | None = None
+    metric: FloatArray
+    primal: Callable[[], float]
+    spectrum: Spectrum | None = None
 
     @cached
     def objective(self) -> float:
         """The sum at the metric."""
-        return self.cost()
+        return self.primal()
 
     @property
     def gap(self) -> float:
@@ -138,26 +128,27 @@ class SumDual:
     ----------
     total : BoundTerms
         The sum, its hard constraints with room.
+    domain : Domain
     shift : (k, k) array or float
         A linear cost besides, in the domain.
     n_negative : int
         How many eigenvalues the last Q had that were not positive.
+    rho : float
+        The weight of the proximal term, which goes on falling in later rounds.
     """
 
     total: BoundTerms
     domain: Domain
     shift: FloatArray | float = 0.0
     n_negative: int = 0
-    proximal: float = PROXIMAL
+    rho: float = OPTIONS.first_rho
 
     @cached
     def losses(self) -> list[MarginLoss]:
-        """The losses, all of them scalar."""
         return [loss for loss in self.total.losses if isinstance(loss, MarginLoss)]
 
     @cached
     def weight(self) -> float:
-        """Weight of the Frobenius term."""
         return self.total.regularizers[0].weight
 
     @cached
@@ -184,275 +175,193 @@ class SumDual:
         K = sp.block_diag([sp.csr_array((0, len(self.total.costs[1]))), *(loss.combination for loss in self.losses)])
         return sp.csr_array(K), sp.csr_array(K.T)
 
+    def _joined(self, values_by_loss: Iterator[FloatArray]) -> FloatArray:
+        return np.concatenate([np.zeros(0), *values_by_loss])
+
     @cached
     def offset(self) -> FloatArray:
-        """What losses are functions of at the zero metric, (m,)."""
-        return np.concatenate([np.zeros(0), *(self.total.offset(loss) for loss in self.losses)])
+        """The excess of the losses at the zero metric, (m,)."""
+        return self._joined(self.total.offset(loss) for loss in self.losses)
 
     @cached
     def box(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest multipliers, (m,)."""
-        boxes = [(np.zeros(0), np.zeros(0)), *(loss.box for loss in self.losses)]
-        return np.concatenate([low for low, _ in boxes]), np.concatenate([high for _, high in boxes])
-
-    @cached
-    def steep(self) -> BoolArray:
-        """Where slopes of the conjugate are infinite at the ends of its domain, (m,)."""
-        parts = [np.full(loss.size, loss.scalar.steep) for loss in self.losses]
-        return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
-
-    @cached
-    def sizes(self) -> FloatArray:
-        """A norm of each row of K under the identity, (m,): the curvature along it is at most its square."""
-        return np.asarray(abs(self.combination[0]) @ distances(*self.points))
-
-    def positive(self, Q: FloatArray) -> FloatArray:
-        """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
-        if self.n_negative > PART * len(Q):
-            return self._positive(*np.linalg.eigh(Q))
-        values, V = scipy.linalg.eigh(Q, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
-        self.n_negative = len(values)
-        return np.asarray(Q - (V * values) @ V.T)
-
-    def _positive(self, values: FloatArray, V: FloatArray) -> FloatArray:
-        self.n_negative = int(np.count_nonzero(values <= 0.0))
-        return np.asarray((V * np.maximum(values, 0.0)) @ V.T)
-
-    @cached
-    def differences(self) -> FloatArray | None:
-        """The difference of the examples of each pair, (p, k), if these are few."""
-        Y, first, second = self.points
-        return Y[first] - Y[second] if len(first) * Y.shape[1] <= HELD else None
-
-    def at(self, a: FloatArray, *, spectrum: bool = False) -> DualValue:
-        """The dual at multipliers of the box, (m,); with the spectrum on request."""
-        (Y, first, second), (K, KT), total = self.points, self.combination, self.total
-        weights = KT @ a
-        weights[: len(total.costs[1])] += total.costs[1]
-        V, found = self.differences, None
-        if V is None:
-            S = adjoint(Y, first, second, weights)
-        else:
-            used = np.flatnonzero(weights)
-            S = psd.symmetrize((V[used] * weights[used, None]).T @ V[used])
-        Q = self.target - self.domain.block_diagonal(S)
-        if spectrum:
-            found = np.linalg.eigh(Q)
-        P = (self.positive(Q) if found is None else self._positive(*found)) / self.weight
-        if V is None:
-            D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
-        else:
-            D = np.einsum("ij,ij->i", V @ P, V)
-        excess, half = self.offset + K @ D, 0.5 * self.weight * float(np.sum(P * P))
-        parts, gradient = [float(a @ self.offset), self.constant - half], excess
-        if not self.flat:
-            own = list(zip(self.losses, total.split(a), strict=True))
-            parts += [-float(loss.conjugates(part).sum()) for loss, part in own]
-            gradient = excess - np.concatenate([loss.conjugate_slopes(part) for loss, part in own])
-
-        def cost() -> float:
-            linear = [half, self.constant - float(np.sum(P * self.target))]
-            linear.append(float(total.costs[1] @ D[: len(total.costs[1])]))
-            own = zip(self.losses, total.split(excess), strict=True)
-            return math.fsum(linear) + sum(loss.value(u) for loss, u in own)
-
-        return DualValue(math.fsum(parts), gradient, cost, P, found)
-
-    @cached
-    def flat(self) -> bool:
-        """Whether conjugates are 0 in the box, as those of hinges are."""
-        return not any(loss.conjugates(loss.item_weights).any() or loss.scalar.steep for loss in self.losses)
-
-    def components(self, a: FloatArray, here: DualValue) -> FloatArray:
-        """A factor of the metric at multipliers, in the data's coordinates, (r, d)."""
-        P = here.metric
-        if not self.n_negative:
-            try:
-                return np.asarray(np.linalg.cholesky(P).T)
-            except np.linalg.LinAlgError:
-                pass
-        values, V = np.linalg.eigh(P)
-        kept = values > 0.0
-        return np.asarray((V[:, kept] * np.sqrt(values[kept])).T)
-
-    def ascend(
-        self, a: FloatArray, budget: Budget, enough: float, most: int, by_excess: bool
-    ) -> tuple[FloatArray, DualValue]:
-        """Better multipliers by L-BFGS-B in `most` evaluations, or the first with a relative gap of `enough`.
-
-        Those of steep losses are functions of their excess on request, else they keep away from the ends of their box.
-        """
-        (lowest, highest), inner = self.box, self.steep & by_excess
-        away = np.where(self.steep, AWAY * highest, 0.0)
-        ends = (np.where(inner, -STEEPEST, lowest + away), np.where(inner, STEEPEST, highest - away))
-
-        def slopes(t: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """Multipliers, and how they change with t."""
-            found, rates = t.copy(), np.ones_like(t)
-            place = 0
-            for loss in self.losses:
-                here = slice(place, place + loss.size)
-                if loss.scalar.steep and by_excess:
-                    found[here] = loss.item_weights * loss.scalar.slopes(t[here], 0.0)
-                    rates[here] = loss.item_weights * loss.scalar.slope_rates(t[here])
-                place += loss.size
-            return found, rates
-
-        init = np.clip(np.where(inner, self._excess(a), a), *ends)
-        rates = slopes(np.where(inner, np.clip(init, -MODERATE, MODERATE), a))[1]
-        curvature = np.where(inner, rates, 0.0) + (rates * self.sizes) ** 2 / self.weight
-        units = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), 1.0)
-        best: list[tuple[FloatArray, DualValue]] = []
-
-        def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
-            budget.spend()
-            found, rates = slopes(np.clip(units * scaled, *ends))
-            here = self.at(found)
-            if not best or here.value > best[0][1].value:
-                best[:] = [(found, here)]
-                if enough > 0.0 and here.gap <= enough:
-                    raise _CloseEnough
-            return -here.value, -units * rates * here.gradient
-
-        # Where all unknowns have two bounds, the first step of the method is as long as the box.
-        limits = np.where(inner, -np.inf, ends[0]), np.where(inner, np.inf, ends[1])
-        largest = np.finfo(np.float64).max
-        bounds = np.stack([np.minimum(limits[0] / units, largest), np.maximum(limits[1] / units, -largest)], axis=1)
-        options = {"maxfun": most, "maxiter": most, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
-        with suppress(_CloseEnough):
-            if not len(a):
-                negative(a)
-            else:
-                minimize(negative, init / units, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        return best[0]
-
-    def gap(self, a: FloatArray, gradient: FloatArray) -> float:
-        """How far the dual can rise in the box, at most: a sum of terms that are not negative."""
-        ends = np.where(gradient > 0.0, self.box[1], self.box[0])
-        return float(np.sum(np.multiply(ends - a, gradient, out=np.zeros_like(a), where=gradient != 0.0)))
-
-    def newton(self, a: FloatArray, budget: Budget) -> Iterator[tuple[FloatArray, DualValue]]:
-        """Iterates of the proximal point method, each center found by projected semismooth Newton steps.
-
-        Optimal multipliers are not unique in general, and the Hessian singular; the proximal term makes it regular.
-        """
-        here, weight = self.at(a, spectrum=True), self.proximal
-        yield a, here
-        for _ in range(CENTERS if self.bends is not None else 0):
-            center = a
-            for _ in range(STEPS):
-                new = self._newton_step(a, here, center, weight, budget)
-                if new is None:
-                    break
-                moved = float(np.linalg.norm((new[0] - a) / self.units))
-                a, here = new
-                yield a, here
-                if moved <= SETTLED_STEP * float(np.linalg.norm((a - center) / self.units)):
-                    break
-            weight = self.proximal = max(LEAST_PROXIMAL, LESS_PROXIMAL * weight)
+        return self._joined(loss.box[0] for loss in self.losses), self._joined(loss.box[1] for loss in self.losses)
 
     @cached
     def units(self) -> FloatArray:
         """Units of the multipliers in which the curvature along each is at most about 1, (m,)."""
-        found = math.sqrt(self.weight) / np.maximum(self.sizes, 1e-100)
-        return np.where(self.sizes > 0.0, found, 1.0)
+        norms = abs(self.combination[0]) @ distances(*self.points)  # not below those of the matrices A_i
+        return np.where(norms > 0.0, math.sqrt(self.weight) / np.maximum(norms, 1e-100), 1.0)
 
     @cached
-    def bends(self) -> FloatArray | None:
-        """The second derivatives of the conjugates, (m,); None where they or the metric's are not simple."""
-        if self.steep.any() or self.domain.blocks:
-            return None
-        parts = [loss.item_weights for loss in self.losses]
-        slopes = [
-            loss.conjugate_slopes(w) - loss.conjugate_slopes(0.0 * w)
-            for loss, w in zip(self.losses, parts, strict=True)
-        ]
-        size = np.maximum(np.concatenate([np.zeros(0), *parts]), 1e-300)
-        return np.asarray(np.concatenate([np.zeros(0), *slopes]) / size)
+    def conjugate_curvatures(self) -> FloatArray:
+        """The second derivatives of the conjugates, which are quadratic, (m,)."""
+        return self._joined(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in self.losses)
 
-    def curvature_root(self, spectrum: tuple[FloatArray, FloatArray], free: NDArray[np.intp]) -> FloatArray:
-        """A root F of the curvature ``F F^T`` by some multipliers, in units, without that of conjugates, (f, m)."""
-        (Y, first, second), K, (values, vectors) = self.points, self.combination[0][free], spectrum
-        used = np.unique(K.indices)
-        row, column, slopes = psd.projection_slopes(values)
-        U = (Y[first[used]] - Y[second[used]]) @ vectors
-        F = np.asarray(K[:, used] @ (U[:, row] * U[:, column]))
-        F *= np.sqrt(slopes / self.weight)
-        F *= self.units[free, None]
-        return F
+    def positive_part(self, Q: FloatArray) -> FloatArray:
+        """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
+        if self.n_negative > OPTIONS.partial_spectrum * len(Q):
+            return self._positive_part_of(*np.linalg.eigh(Q))
+        values, V = scipy.linalg.eigh(Q, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
+        self.n_negative = len(values)
+        return np.asarray(Q - (V * values) @ V.T)
 
-    def _newton_step(
-        self, a: FloatArray, here: DualValue, center: FloatArray, weight: float, budget: Budget
-    ) -> tuple[FloatArray, DualValue] | None:
-        """One projected Newton step on ``g(a) - weight / 2 ||a - center||^2``, in units; None: no ascent."""
-        unit, (lowest, highest), bends = self.units, self.box, self.bends
-        if here.spectrum is None or bends is None:
-            return None
-        gradient = unit * here.gradient - weight * (a - center) / unit
-        # Near-active multipliers are fixed at their bound, so projection does not distort the Newton step
-        # (Bertsekas 1982).
-        ascent = (np.clip(a + unit * gradient, lowest, highest) - a) / unit
-        size = float((np.where(np.isfinite(highest), highest, np.abs(a)) / unit).max(initial=0.0))
-        near = min(NEAR * size, float(np.linalg.norm(ascent))) * unit
-        down = (a - lowest <= np.minimum(near, 0.5 * (highest - lowest))) & (gradient <= 0.0)
-        up = (a >= highest - near) & (gradient >= 0.0)
-        free = np.flatnonzero(~(down | up))
-        direction = np.zeros_like(a)
-        direction[down], direction[up] = lowest[down] - a[down], highest[up] - a[up]
+    def _positive_part_of(self, values: FloatArray, V: FloatArray) -> FloatArray:
+        self.n_negative = int(np.count_nonzero(values <= 0.0))
+        return np.asarray((V * np.maximum(values, 0.0)) @ V.T)
+
+    def evaluate(self, a: FloatArray, *, spectrum: bool = False) -> DualPoint:
+        """The dual at multipliers of the box, (m,); with the spectrum on request."""
+        (Y, first, second), (K, KT), total, costs = self.points, self.combination, self.total, self.total.costs[1]
+        pair_weights = KT @ a
+        pair_weights[: len(costs)] += costs
+        Q = self.target - self.domain.block_diagonal(adjoint(Y, first, second, pair_weights))
+        eigen = np.linalg.eigh(Q) if spectrum else None
+        M = (self.positive_part(Q) if eigen is None else self._positive_part_of(*eigen)) / self.weight
+        D = pair_forms(Y, M[None], Blocks.one(len(Y)), first, second)
+        excess, half_square = self.offset + K @ D, 0.5 * self.weight * float(np.sum(M * M))
+        by_loss = list(zip(self.losses, total.split(a), strict=True))
+        conjugates = [float(loss.conjugates(part).sum()) for loss, part in by_loss]
+        gradient = excess - self._joined(loss.conjugate_slopes(part) for loss, part in by_loss)
+        value = math.fsum([float(a @ self.offset), self.constant, -half_square, *(-total for total in conjugates)])
+
+        def primal() -> float:
+            linear = [half_square, self.constant - float(np.sum(M * self.target)), float(costs @ D[: len(costs)])]
+            losses = zip(self.losses, total.split(excess), strict=True)
+            return math.fsum(linear) + sum(loss.value(u) for loss, u in losses)
+
+        return DualPoint(a, value, gradient, M, primal, eigen)
+
+    def ascent_bound(self, point: DualPoint) -> float:
+        """How far the dual can rise in the box at most, by its gradient: a sum of numbers that are not negative."""
+        gradient, ends = point.gradient, np.where(point.gradient > 0.0, self.box[1], self.box[0])
+        rises = np.zeros_like(gradient)
+        return float(np.sum(np.multiply(ends - point.multipliers, gradient, out=rises, where=gradient != 0.0)))
+
+    def ascend(self, a: FloatArray, budget: Budget, evaluations: int, gap_tol: float = 0.0) -> DualPoint:
+        """The best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`."""
+        (lowest, highest), units, largest = self.box, self.units, np.finfo(np.float64).max
+        best = self.evaluate(np.clip(a, lowest, highest))
+
+        def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal best
+            budget.spend()
+            point = self.evaluate(np.clip(units * scaled, lowest, highest))
+            if point.value > best.value:
+                best = point
+            return -point.value, -units * point.gradient
+
+        def stop(intermediate_result: OptimizeResult) -> None:
+            if gap_tol and best.gap <= gap_tol:
+                raise StopIteration
+
+        if not len(a) or (gap_tol and best.gap <= gap_tol):
+            return best
+        bounds = np.stack([np.minimum(lowest / units, largest), np.maximum(highest / units, -largest)], axis=1)
+        options = {"maxfun": evaluations, "maxiter": evaluations, "maxcor": OPTIONS.memory, "ftol": 1e-16, "gtol": 0.0}
+        start = best.multipliers / units
+        minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options)
+        return best
+
+    def newton(self, a: FloatArray, budget: Budget) -> Iterator[DualPoint]:
+        """Iterates of the proximal point method, each center found by projected semismooth Newton steps."""
+        point = self.evaluate(a, spectrum=True)
+        yield point
+        for _ in range(0 if self.domain.blocks else OPTIONS.centers):
+            center = point.multipliers
+            for _ in range(OPTIONS.steps_per_center):
+                ascended = self._newton_step(point, center, budget)
+                if ascended is None:
+                    break
+                step = float(np.linalg.norm((ascended.multipliers - point.multipliers) / self.units))
+                way = float(np.linalg.norm((point.multipliers - center) / self.units))
+                point = ascended
+                yield point
+                if step <= OPTIONS.center_accuracy * way:
+                    break
+            self.rho = max(OPTIONS.min_rho, OPTIONS.rho_ratio * self.rho)
+
+    def _newton_step(self, point: DualPoint, center: FloatArray, budget: Budget) -> DualPoint | None:
+        """One projected Newton step on the dual with its proximal term; None where it does not rise.
+
+        Multipliers near a bound whose gradient points at it go there first, so that projection does not distort the
+        step of the others (Bertsekas 1982).
+        """
+        a, units, rho, (lowest, highest) = point.multipliers, self.units, self.rho, self.box
+
+        def proximal_term(multipliers: FloatArray) -> float:
+            return 0.5 * rho * float(np.sum(((multipliers - center) / units) ** 2))
+
+        gradient = units * point.gradient - rho * (a - center) / units
+        projected_gradient = (np.clip(a + units * gradient, lowest, highest) - a) / units
+        size = float((np.where(np.isfinite(highest), highest, np.abs(a)) / units).max(initial=0.0))
+        band = min(OPTIONS.bound_band * size, float(np.linalg.norm(projected_gradient))) * units
+        at_lowest = (a - lowest <= np.minimum(band, 0.5 * (highest - lowest))) & (gradient <= 0.0)
+        at_highest = (a >= highest - band) & (gradient >= 0.0)
+        free = np.flatnonzero(~(at_lowest | at_highest))
+        direction = np.where(at_highest, highest - a, 0.0)
+        direction[at_lowest] = lowest[at_lowest] - a[at_lowest]
         if len(free):
-            d, positive = len(here.metric), int(np.count_nonzero(here.spectrum[0] > 0.0))
-            entries = positive * (2 * d - positive + 1) // 2  # of the projection's derivative that are not 0
-            if min(len(free), entries) > MAX_EQUATIONS or len(free) * entries > MAX_ENTRIES:
+            F = self._curvature_root(point, free)
+            if F is None or not np.isfinite(np.sum(F * F) + np.sum(gradient)):  # products of such data overflow
                 return None
-            F = self.curvature_root(here.spectrum, free)
-            if not np.isfinite(np.sum(F * F) + np.sum(gradient)):  # products of such data overflow
-                return None
-            ends = (lowest[free] - a[free]) / unit[free], (highest[free] - a[free]) / unit[free]
-            direction[free] = unit[free] * _boxed(F, weight + bends[free] * unit[free] ** 2, gradient[free], *ends)
-        rounding = ROUNDING * (abs(here.value) + float(np.abs(a).sum()))
-        value = here.value - 0.5 * weight * float(np.sum(((a - center) / unit) ** 2))
-        for trial in range(LENGTHS):
-            new = np.clip(a + SHORTER**trial * direction, lowest, highest)
-            promised = float(gradient @ ((new - a) / unit))
+            box = ((lowest - a) / units)[free], ((highest - a) / units)[free]
+            diagonal = rho + (self.conjugate_curvatures * units**2)[free]
+            direction[free] = units[free] * _minimize_in_box(F, diagonal, gradient[free], *box)
+        rounding = OPTIONS.rounding * (abs(point.value) + float(np.abs(a).sum()))
+        value = point.value - proximal_term(a)
+        for trial in range(OPTIONS.step_lengths):
+            multipliers = np.clip(a + OPTIONS.step_ratio**trial * direction, lowest, highest)
+            promised = float(gradient @ ((multipliers - a) / units))
             if promised <= 0.0:
                 continue
             budget.spend()
-            there = self.at(new, spectrum=True)
-            gained = there.value - 0.5 * weight * float(np.sum(((new - center) / unit) ** 2)) - value
-            if gained >= ARMIJO * promised - rounding:
-                return new, there
+            ascended = self.evaluate(multipliers, spectrum=True)
+            if ascended.value - proximal_term(multipliers) - value >= OPTIONS.armijo * promised - rounding:
+                return ascended
         return None
 
-    def moderate(self, a: FloatArray) -> FloatArray:
-        """Multipliers to start from: those of steep losses are brought away from the ends of their domains."""
-        parts = list[FloatArray]()
-        for loss, own in zip(self.losses, self.total.split(a), strict=True):
-            reach = loss.conjugate_slopes(own) if loss.scalar.steep else own
-            away = np.clip(reach, -MODERATE, MODERATE)
-            parts.append(loss.item_weights * loss.scalar.slopes(away, 0.0) if loss.scalar.steep else own)
-        return np.concatenate([np.zeros(0), *parts])
+    def _curvature_root(self, point: DualPoint, free: NDArray[np.intp]) -> FloatArray | None:
+        """The root F of the curvature by some multipliers, in units, (f, .); None where it is too large."""
+        if point.spectrum is None:
+            return None
+        values, V = point.spectrum
+        d, rank = len(values), int(np.count_nonzero(values > 0.0))
+        entries = rank * (2 * d - rank + 1) // 2  # of the projection's derivative that are not 0
+        if min(len(free), entries) > OPTIONS.max_equations or len(free) * entries > OPTIONS.max_root_entries:
+            return None
+        (Y, first, second), K = self.points, self.combination[0][free]
+        row, column, omega = psd.projection_slopes(values)
+        pairs = np.unique(K.indices)
+        U = (Y[first[pairs]] - Y[second[pairs]]) @ V
+        F = np.asarray(K[:, pairs] @ (U[:, row] * U[:, column]))
+        F *= np.sqrt(omega / self.weight)
+        F *= self.units[free, None]
+        return F
 
-    def _excess(self, a: FloatArray) -> FloatArray:
-        parts = zip(self.losses, self.total.split(a), strict=True)
-        return np.concatenate([np.zeros(0), *(loss.conjugate_slopes(part) for loss, part in parts)])
 
+def _minimize_in_box(
+    F: FloatArray, diagonal: FloatArray, right: FloatArray, low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Minimize ``x^T (F F^T + diag(diagonal)) x / 2 - right^T x`` in a box around 0, by a primal-dual active set.
 
-def _boxed(F: FloatArray, weights: FloatArray, right: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Minimize ``x^T (F F^T + diag(weights)) x / 2 - right^T x`` in a box around 0, by a primal-dual active set."""
+    With more rows than columns of F the equations are those of Woodbury's identity.
+    """
     x, free = np.zeros_like(right), np.ones(len(right), dtype=np.bool_)
     gram = F @ F.T if F.shape[0] <= F.shape[1] else None
-    for _ in range(ACTIVE_SETS):
+    for _ in range(OPTIONS.active_sets):
         x[free] = 0.0
-        rest, w = (right - F @ (F.T @ x))[free], weights[free]
+        residual, weights = (right - F @ (F.T @ x))[free], diagonal[free]
         if gram is not None:
-            x[free] = scipy.linalg.solve(gram[np.ix_(free, free)] + np.diag(w), rest, assume_a="pos")
+            x[free] = scipy.linalg.solve(gram[np.ix_(free, free)] + np.diag(weights), residual, assume_a="pos")
         else:
-            own = F[free]
-            scaled = own / w[:, None]
-            inner = scipy.linalg.solve(np.eye(F.shape[1]) + own.T @ scaled, scaled.T @ rest, assume_a="pos")
-            x[free] = rest / w - scaled @ inner
-        slope = right - F @ (F.T @ x) - weights * x
-        inside = np.where(free, (x > low) & (x < high), ((x <= low) & (slope > 0.0)) | ((x >= high) & (slope < 0.0)))
+            scaled = F[free] / weights[:, None]
+            capacitance = np.eye(F.shape[1]) + F[free].T @ scaled
+            x[free] = residual / weights - scaled @ scipy.linalg.solve(capacitance, scaled.T @ residual, assume_a="pos")
+        slope = right - F @ (F.T @ x) - diagonal * x
+        pulled_in = ((x <= low) & (slope > 0.0)) | ((x >= high) & (slope < 0.0))
+        inside = np.where(free, (x > low) & (x < high), pulled_in)
         x = np.clip(x, low, high)
         if (inside == free).all():
             break
@@ -471,53 +380,47 @@ def steps(
 ) -> Iterator[Step]:
     """Solve a sum of scalar losses with one Frobenius term on its dual, from components or multipliers.
 
-    L-BFGS-B ascends in the multipliers, and Newton's method where conjugates are not steep. It needs the metric only as
-    the positive part of one (d, d) matrix, and where that has few negative eigenvalues, only these are computed.
+    L-BFGS-B and Newton's method take turns. They need the metric only as the positive part of one (d, d) matrix, and
+    where that has few negative eigenvalues, L-BFGS-B computes only these.
     """
     yield Step(problem.zero, objective=problem.objective(problem.zero))
-    hard, room = any(loss.hard for loss in problem.total.losses), min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
-    dual = SumDual(problem.total.stiffened(1.0, room) if hard else problem.total, problem.domain)
-    if init is None:
-        nothing = np.zeros(0)
-        init = dual.components(nothing, DualValue(0.0, nothing, float, dual.positive(dual.target) / dual.weight))
-    slopes = problem.total.slopes(init, 1.0) if multipliers is None else problem.read_dual(multipliers)
-    a = dual.moderate(np.concatenate([np.zeros(0), *slopes]))
+    has_hard = any(loss.hard for loss in problem.total.losses)
+    room = min(ROOM, max(OPTIONS.min_room, OPTIONS.room_share * tol))
+    dual = SumDual(problem.total.stiffened(1.0, room) if has_hard else problem.total, problem.domain)
+    if multipliers is None:
+        L = psd.factor(dual.positive_part(dual.target) / dual.weight) if init is None else init
+        a = np.concatenate([np.zeros(0), *problem.total.slopes(L, 1.0)])
+    else:
+        a = np.concatenate([np.zeros(0), *problem.read_dual(multipliers)])
     while True:
-        a, found = yield from _rounds(problem, dual, a, budget, tol)
-        if found or not hard or room >= LARGEST_ROOM * tol:
+        a, is_done = yield from _rounds(problem, dual, a, budget, tol)
+        if is_done or not has_hard or room >= OPTIONS.max_room * tol:
             return
-        room = WIDER * room  # a metric at the optimum misses constraints by the rounding of multipliers
+        room = OPTIONS.room_growth * room  # a metric at the optimum misses constraints by the rounding of multipliers
         dual = SumDual(problem.total.stiffened(1.0, room), problem.domain)
 
 
 def _rounds(
-    problem: Problem, dual: SumDual, a: FloatArray, budget: Budget, tol: float
+    problem: MetricProblem, dual: SumDual, a: FloatArray, budget: Budget, tol: float
 ) -> Generator[Step, None, tuple[FloatArray, bool]]:
-    """Steps from multipliers until the gap no longer falls; the last ones, and whether more is of no use."""
-    best, low, idle, most, by_excess = math.inf, -math.inf, 0, FIRST, True
-    for _ in range(ROUNDS):
-        a, here = dual.ascend(a, budget, PROVEN * tol, most, by_excess)
-        if most >= SETTLED and dual.bends is not None:
-            for better, here in dual.newton(a, budget):
-                a = better
-                if here.gap <= PROVEN * tol:
-                    break
-        gap = here.objective - here.value if math.isfinite(here.objective) else math.inf
-        by_excess, most = by_excess == (here.value - low > SLOW * gap), min(2 * most, LONGEST)
-        idle = 0 if gap < 0.9 * best else idle + 1
-        best, low = min(best, gap), here.value
-        step = _step(problem, dual, a, here, proven=idle > 0 or here.gap <= tol)
+    """Steps from multipliers until the gap no longer falls; the last ones, and whether more rounds are of no use."""
+    progress, evaluations = Progress(), OPTIONS.first_evaluations
+    for _ in range(OPTIONS.max_rounds):
+        point = dual.ascend(a, budget, evaluations, GAP_SHARE * tol)
+        if evaluations >= OPTIONS.newton_from:
+            newton_points = dual.newton(point.multipliers, budget)
+            while point.gap > GAP_SHARE * tol and (ascended := next(newton_points, None)) is not None:
+                point = ascended
+        a, evaluations = point.multipliers, min(2 * evaluations, OPTIONS.max_evaluations)
+        progress.record(point.objective - point.value if math.isfinite(point.objective) else math.inf)
+        L, bound = psd.factor(point.metric), min(point.value, point.objective)
+        if progress.idle_rounds or point.gap <= tol or not math.isfinite(point.objective):
+            step = Step.certified(problem, L, a)
+        else:
+            step = Step(L, objective=point.objective, lower_bound=bound, multipliers=partial(np.copy, a))
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return a, True
-        if idle >= PATIENCE:
+        if progress.idle_rounds >= OPTIONS.patience:
             break
-    return a, math.isfinite(best)
-
-
-def _step(problem: Problem, dual: SumDual, a: FloatArray, here: DualValue, *, proven: bool) -> Step:
-    """The metric of the multipliers, with the problem's certificate or with what floating point says."""
-    L = dual.components(a, here)
-    if proven or not math.isfinite(here.objective):
-        return Step.certified(problem, L, a)
-    return Step(L, objective=here.objective, lower_bound=min(here.value, here.objective), multipliers=lambda: a)
+    return a, math.isfinite(progress.smallest_gap)

@@ -294,8 +294,8 @@ class MetricProblem(Problem):
         With f the objective of the best multiple of the identity where costs are whitened, and V the differences of
         pairs, the coordinates T have ``T T^T = (I / f + V^T V / p)^(-1)`` there: a direction is as long as either the
         objective pays for, or distances of about 1 need. It matters where features have different units. Where the sum
-        is not larger at the target M0 of a Frobenius term, ``T T^T = M0``, and the multiple is 1: descent starts there,
-        and the term is well conditioned.
+        is smaller at the M0 of a term such as Frobenius(to=M0), ``T T^T = M0`` and the multiple is 1: descent starts
+        there, and the term is well conditioned.
         """
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_identity(T)
@@ -333,10 +333,10 @@ class MetricProblem(Problem):
 
     @property
     def _target_root(self) -> FloatArray | None:
-        """A root R of ``M0 = R R^T`` of the first Frobenius term, (k, k), lower triangular; None unless definite."""
-        targets = [term.target for term in self.total.regularizers if isinstance(term, Frobenius)]
+        """A root R of the ``M0 = R R^T`` at which the first regularizer is 0, (k, k); None unless M0 is definite."""
+        zeros = [term.zero for term in self.total.regularizers if term.zero is not None and term.zero.any()]
         try:
-            return np.linalg.cholesky(self.domain.pinched(targets[0])) if targets and targets[0].any() else None
+            return np.asarray(np.linalg.cholesky(self.domain.block_diagonal(zeros[0]))) if zeros else None
         except np.linalg.LinAlgError:
             return None
 

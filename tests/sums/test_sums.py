@@ -48,9 +48,7 @@ def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
     assert between <= 0.5 * (problem.objective(L) + problem.objective(K)) + rounding(between)
 
 
-@pytest.mark.parametrize(
-    ("loss", "domain"), [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks"), ("logistic", "all")]
-)
+@pytest.mark.parametrize(("loss", "domain"), [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks")])
 def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain):
     rng = np.random.default_rng(5)
     X, triplets = rng.normal(size=(40, 12)), different(rng, 60, 3, 40)
@@ -68,7 +66,7 @@ def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain)
 
 
 @pytest.mark.parametrize("domain", [{"diagonal": True}, {"tasks": np.arange(40) % 2}])
-def test_smooth_sums_with_a_frobenius_term_are_solved_by_projected_gradients(domain):
+def test_smooth_sums_near_a_metric_are_solved_from_that_metric(domain):
     rng = np.random.default_rng(3)
     X, k = rng.normal(size=(40, 12)), 36 if "tasks" in domain else 12
     pairs = different(rng, 50, 2, 20) * 2  # within tasks
@@ -78,10 +76,8 @@ def test_smooth_sums_with_a_frobenius_term_are_solved_by_projected_gradients(dom
     )
     total += 2.0 * terms.Frobenius(to=np.eye(k)) + terms.Trace(weight=0.1)
     problem = sm.MetricProblem(X, total, **domain)
-    assert sm.solvers_of(problem)[0].name == "projected"
-    solution, by_factors = sm.solve(problem, tol=1e-7), sm.solve(problem, "factored", tol=1e-4)
+    solution = sm.solve(problem, "factored", tol=1e-7)
     assert solution.certificate.proves_optimal(1e-7)
-    assert_sandwich(solution, by_factors)
     restarted = sm.solve(problem, tol=1e-7, init=solution.components)
     assert restarted.certificate.proves_optimal(1e-7)
 

@@ -30,7 +30,7 @@ from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.triplets.margins import margin_adjoint, margins
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain
-from sdpmetric.sums.dual import DualValue, SumDual
+from sdpmetric.sums.dual import DualPoint, SumDual
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.frobenius import Frobenius
 
@@ -75,26 +75,26 @@ class ActiveSet:
         return SumDual(BoundTerms(problem.centered, (hinge, frobenius)), Domain.of(len(C)), C)
 
     @cached
-    def value(self) -> DualValue:
-        return self.sum.at(self.a, spectrum=True)
+    def point(self) -> DualPoint:
+        return self.sum.evaluate(self.a, spectrum=True)
 
     @property
     def components(self) -> FloatArray:
         """A factor of the metric that the multipliers mean, with the proximal term."""
-        return self.sum.components(self.a, self.value)
+        return psd.factor(self.point.metric)
 
     def solved(self, budget: Budget, tol: float) -> Self:
         """The active set with better multipliers, to a relative gap or to a share of the gap it begins with."""
         budget.spend()
         if not len(self.a):
             return self
-        goal = max(tol * abs(self.value.value), OPTIONS.round_share * self.sum.gap(self.a, self.value.gradient))
-        start, _ = self.sum.ascend(self.a, budget, 0.0, OPTIONS.evaluations, False)
-        for a, value in self.sum.newton(start, budget):
-            if self.sum.gap(a, value.gradient) <= goal:
+        goal = max(tol * abs(self.point.value), OPTIONS.round_share * self.sum.ascent_bound(self.point))
+        start = self.sum.ascend(self.a, budget, OPTIONS.evaluations).multipliers
+        for point in self.sum.newton(start, budget):
+            if self.sum.ascent_bound(point) <= goal:
                 break
-        solved = replace(self, a=a)
-        solved.__dict__.update(sum=self.sum, value=value)
+        solved = replace(self, a=point.multipliers)
+        solved.__dict__.update(sum=self.sum, point=point)
         return solved
 
     def renewed(self, proximal: tuple[float, FloatArray], capacity: int) -> ActiveSet:
@@ -102,7 +102,7 @@ class ActiveSet:
 
         Where the first exceed the capacity, only those that are used stay; a search finds as few as they leave.
         """
-        retained = (self.a > 0.0) | (self.value.gradient > -OPTIONS.dropped_slack)
+        retained = (self.a > 0.0) | (self.point.gradient > -OPTIONS.dropped_slack)
         if np.count_nonzero(retained) > capacity:
             retained = self.a > 0.0
         old = self.triplets[retained]
