@@ -75,7 +75,7 @@ class Adapter(SolvedEstimator):
         queries whose most similar example has their label. There are no distances.
     n_candidates : int, default 100
         With labels: how many of the nearest examples each one is compared with, at most a quarter of them of its class.
-    solver : {"auto", "projected", "factored", "dual", "conic"}, default "auto"
+    solver : {"auto", "factored", "dual", "conic"}, default "auto"
         With `side="query"`: "auto" or "newton".
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`; `random_state` also seeds what "cv" holds out.
