@@ -151,10 +151,11 @@ def independent(M: sp.csc_array) -> LongArray | None:
 
     The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers.
     """
-    if M.shape[1] > DENSE:
+    core = _core(M)
+    if len(core) > DENSE:
         return None
-    _, R, pivots = scipy.linalg.qr(M.toarray(), mode="economic", pivoting=True)
-    diagonal = np.abs(np.diag(R))
+    _, R, pivots = scipy.linalg.qr(M[:, core].toarray(), mode="economic", pivoting=True)
+    diagonal, pivots = np.abs(np.diag(R)), core[pivots]
     rank = int(np.sum(diagonal > 1e-11 * diagonal.max(initial=0.0)))
     basis = pivots[:rank]
     V = scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
@@ -170,7 +171,18 @@ def independent(M: sp.csc_array) -> LongArray | None:
                 break
         else:
             return None
-    return np.sort(basis)
+    return np.sort(np.append(basis, np.setdiff1d(np.arange(M.shape[1]), core)))
+
+
+def _core(M: sp.csc_array) -> LongArray:
+    """Columns that may be in a combination that is 0, which has no share of a column alone in a row."""
+    core, pattern = np.arange(M.shape[1]), sp.csr_array(M != 0.0)
+    while True:
+        rows = pattern[:, core]
+        alone = np.unique(rows.indices[rows.indptr[:-1][np.diff(rows.indptr) == 1]])
+        if not len(alone):
+            return core
+        core = np.delete(core, alone)
 
 
 def _vanishes(M: sp.csc_array, combination: list[tuple[int, float]]) -> bool:

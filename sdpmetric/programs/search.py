@@ -18,7 +18,7 @@ from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine.interface import remaining
 from sdpmetric.programs.canonical import Answer, ConeProgram, Data, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, curvature, lower_bound, upper_bound
-from sdpmetric.programs.faces import dual_interior, interior
+from sdpmetric.programs.faces import inner_multipliers, inner_points
 from sdpmetric.programs.rays import farkas
 from sdpmetric.programs.reach import reach
 
@@ -136,18 +136,20 @@ class Search:
     def _use_faces(self, program: ConeProgram, units: Units, answer: Answer) -> None:
         """Bounds on the faces of the feasible sets of linear constraints, primal and dual."""
         zero, rows = program.cones.zero, np.arange(program.cones.size)
-        if self._open("upper") and (inner := interior(program, self.solver)) is not None:
-            strict = inner[1] > 0.5
+        for point, strict in inner_points(program, self.solver) if self._open("upper") else ():
             face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
-            self.bounded = self.lower > -math.inf
             for outer in self._answers(face, answer, "upper"):
-                self._mix_points(face, units, outer.x, inner[0])
-        if self._open("lower") and (dual := dual_interior(program, self.solver)) is not None:
-            rows = rows[dual[2] > 0.5]
-            part, inside = program.of_rows(rows, zero), Answer(dual[1], dual[0][rows], "")
+                self._mix_points(face, units, outer.x, point)
+            if not self._open("upper"):
+                break
+        for inner, positive in inner_multipliers(program, self.solver) if self._open("lower") else ():
+            used = rows[positive]
+            part = program.of_rows(used, zero)
+            for outer in self._answers(part, replace(answer, z=answer.z[used]), "lower"):
+                self._mix_multipliers(part, units, outer, replace(inner, z=inner.z[used]), used)
             self.bounded = True
-            for outer in self._answers(part, replace(answer, z=answer.z[rows]), "lower"):
-                self._mix_multipliers(part, units, outer, inside, rows)
+            if not self._open("lower"):
+                break
 
     def _answers(self, program: ConeProgram, answer: Answer, side: str) -> Iterator[Answer]:
         """An answer, and if that is not enough that of a solver."""
