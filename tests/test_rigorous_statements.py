@@ -20,7 +20,7 @@ def exact_objective(problem, L):
 
 
 def test_nine_points_whose_last_feature_repeats_the_first():
-    """The counterexample of docs/certificates.md: bounds without directed rounding pass the exact objective by 2e-8."""
+    """A counterexample: bounds without directed rounding pass the exact objective by 2e-8."""
     for seed in range(2):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(9, 2))
