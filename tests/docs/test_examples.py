@@ -53,7 +53,7 @@ STOPPED = (
     "FRML-AUC: objective",
     "drift",
     "relative gap",
-    "a relative width",
+    "all rounding included",
 )
 
 
