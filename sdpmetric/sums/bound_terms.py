@@ -173,11 +173,19 @@ class BoundTerms:
     def slack_matrix(self, a: list[FloatArray]) -> FloatArray:
         """``S = C + sum_i a_i A_i``, (d, d), in the data's coordinates."""
         S, weights = self.entry_matrix(a) + self.ridge * np.eye(self.centered.shape[1]), self.pair_weights(a)
-        return S + adjoint(self.centered, self.pairs[:, 0], self.pairs[:, 1], weights) if weights.any() else S
+        return S + adjoint(*self.points, weights) if weights.any() else S
+
+    @cached
+    def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
+        """The examples that pairs name, and both rows of each pair among them."""
+        rows, pairs = np.unique(self.pairs, return_inverse=True)
+        first, second = np.ascontiguousarray(pairs.reshape(-1, 2).T.astype(np.int32))
+        return np.ascontiguousarray(self.centered[rows]), first, second
 
     def distances(self, components: FloatArray) -> FloatArray:
         """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
-        return distances(times(self.centered, components.T), self.pairs[:, 0], self.pairs[:, 1])
+        X, first, second = self.points
+        return distances(times(X, components.T), first, second)
 
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
         """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""

@@ -163,13 +163,6 @@ class SumDual:
         return self.total.regularizers[0].value(np.zeros((0, self.total.centered.shape[1])))
 
     @cached
-    def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
-        """The examples that pairs name, in coordinates of the domain, and both rows of each pair among them."""
-        rows, pairs = np.unique(self.total.pairs, return_inverse=True)
-        first, second = np.ascontiguousarray(pairs.reshape(-1, 2).T.astype(np.int32))
-        return np.ascontiguousarray(self.total.centered[rows]), first, second
-
-    @cached
     def combination(self) -> tuple[sp.csr_array, sp.csr_array]:
         """The matrix K with ``u = offset + K D`` over all pairs, (m, p), and its transpose."""
         K = sp.block_diag([sp.csr_array((0, len(self.total.costs[1]))), *(loss.combination for loss in self.losses)])
@@ -191,7 +184,7 @@ class SumDual:
     @cached
     def units(self) -> FloatArray:
         """Units of the multipliers in which the curvature along each is at most about 1, (m,)."""
-        norms = abs(self.combination[0]) @ distances(*self.points)  # not below those of the matrices A_i
+        norms = abs(self.combination[0]) @ distances(*self.total.points)  # not below those of the matrices A_i
         return np.where(norms > 0.0, math.sqrt(self.weight) / np.maximum(norms, 1e-100), 1.0)
 
     @cached
@@ -213,7 +206,7 @@ class SumDual:
 
     def evaluate(self, a: FloatArray, *, spectrum: bool = False) -> DualPoint:
         """The dual at multipliers of the box, (m,); with the spectrum on request."""
-        (Y, first, second), (K, KT), total, costs = self.points, self.combination, self.total, self.total.costs[1]
+        (Y, first, second), (K, KT), total, costs = self.total.points, self.combination, self.total, self.total.costs[1]
         pair_weights = KT @ a
         pair_weights[: len(costs)] += costs
         Q = self.target - self.domain.block_diagonal(adjoint(Y, first, second, pair_weights))
@@ -331,7 +324,7 @@ class SumDual:
         entries = rank * (2 * d - rank + 1) // 2  # of the projection's derivative that are not 0
         if min(len(free), entries) > OPTIONS.max_equations or len(free) * entries > OPTIONS.max_root_entries:
             return None
-        (Y, first, second), K = self.points, self.combination[0][free]
+        (Y, first, second), K = self.total.points, self.combination[0][free]
         row, column, omega = psd.projection_slopes(values)
         pairs = np.unique(K.indices)
         U = (Y[first[pairs]] - Y[second[pairs]]) @ V
