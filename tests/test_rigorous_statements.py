@@ -87,7 +87,7 @@ def test_triplets_that_the_search_leaves_out_are_inactive(method, family, rng):
         L = rng.normal(size=(min(2, d), d)) * size / np.maximum(np.abs(X.astype(float) - X[0]).max(axis=0), 1e-300)
         images = Images.of(problem.X, problem.centered, L.T)
         candidates = set()
-        for block in problem.push.candidate_blocks(images.points, widen=inactive_beyond(images)):
+        for _, block in problem.push.blocks_by_region(images.points, widen=inactive_beyond(images)):
             candidates |= set(zip(block.anchors[block.rows].tolist(), block.impostors.tolist(), strict=True))
         D = Distances(np.asarray(X, dtype=np.float64), L)
         for i, j in zip(*map(np.ndarray.tolist, problem.target_pairs), strict=True):

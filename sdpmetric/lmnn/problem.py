@@ -45,7 +45,7 @@ from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone, QuadraticCone
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push, concatenated
-from sdpmetric.lmnn.readable import MAX_TRIPLETS, equation
+from sdpmetric.lmnn.readable import equation
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searching
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import with_rest
@@ -177,9 +177,7 @@ class LargeMarginProblem(Problem):
         >>> print(problem.to_latex().splitlines()[-2])
         \text{subject to} \quad & D_{M}(0, 2) - D_{M}(0, 1) \ge 1 - \xi_{0,1,2}
         """
-        from sdpmetric.lmnn.program import all_triplets  # that module needs this one
-
-        return equation(self, all_triplets(self) if 0 < self.push.source.size <= MAX_TRIPLETS else None)
+        return equation(self.push, self.ridge, self.frobenius)
 
     def _repr_html_(self) -> str:
         return f"{super()._repr_html_()}$${self.to_latex()}$$"

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import formulation
-from sdpmetric.core.triplets import Candidates, Triplets
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -37,15 +37,16 @@ def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, 
     metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in names), strict=True)
     if is_readable(chosen):
         frobenius = _weight(FROBENIUS, problem.frobenius, parametric) if problem.frobenius else 0.0
-        return readable_program(problem, chosen, metrics, cones, {PUSH_WEIGHT: mu, RIDGE: rho, FROBENIUS: frobenius})
+        weights = {PUSH_WEIGHT: mu, RIDGE: rho, FROBENIUS: frobenius}
+        return readable_program(problem.push, chosen, metrics, cones, weights)
     loss, constraints = hinges(metrics, [X] * len(metrics), problem.push, chosen)
     # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), ridge, Frobenius term, and mu sum_ijl (1 - y_il) xi_ijl
     objective = mu * loss
     if problem.frobenius:
         objective += 0.5 * _weight(FROBENIUS, problem.frobenius, parametric) * cp.sum_squares(metrics[0])
     for M, cost in zip(metrics, problem.pull_costs, strict=True):
-        weights = np.ones(len(cost.first)) if cost.pair_weights is None else cost.pair_weights
-        objective += (1 - mu) * cp.trace(adjoint(X, cost.first, cost.second, weights) @ M)
+        pair_weights = np.ones(len(cost.first)) if cost.pair_weights is None else cost.pair_weights
+        objective += (1 - mu) * cp.trace(adjoint(X, cost.first, cost.second, pair_weights) @ M)
         if parametric or problem.ridge:
             objective += rho * cp.trace(M)
     return cp.Problem(cp.Minimize(objective), [*constraints, *cones])  # (3) M is PSD
@@ -84,7 +85,7 @@ def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> T
             f"{MAX_ROWS:,} triplets and {MAX_ENTRIES:,} entries. Pass triplets= with fewer of them, reduce the "
             "dimension, or use solve(problem, solver='conic'), which finds the triplets that matter."
         )
-    return all_triplets(problem) if triplets is None else _check_members(problem, triplets)
+    return problem.push.all_triplets() if triplets is None else _check_members(problem, triplets)
 
 
 def hinges(
@@ -133,19 +134,6 @@ def _distances(
 
 def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
     return cp.Parameter(nonneg=True, name=name, value=value) if parametric else value
-
-
-def all_triplets(problem: LargeMarginProblem) -> Triplets:
-    """List all triplets of a problem that have a weight."""
-    # Where all points coincide (M = 0), every triplet violates its margin: the exhaustive search lists them all.
-    every = list_triplets(problem.tied.push.candidates(np.zeros((len(problem.X), 1))))
-    return every[problem.push.source.weights_of(every) > 0]
-
-
-def list_triplets(candidates: Candidates) -> Triplets:
-    """List every triplet of a candidate set, one by one."""
-    present = (candidates.targets >= 0)[candidates.rows]
-    return candidates.triplets(present.astype(np.float64))[0]
 
 
 def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:

@@ -32,6 +32,12 @@ def concatenated(arrays: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
+def list_triplets(candidates: Candidates) -> Triplets:
+    """Every triplet of a candidate set, one by one."""
+    present = (candidates.targets >= 0)[candidates.rows]
+    return candidates.triplets(present.astype(np.float64))[0]
+
+
 @dataclass(frozen=True, eq=False)
 class ClippedMultipliers:
     """Multipliers in their boxes, each triplet once, none of them 0."""
@@ -120,6 +126,14 @@ class Push:
         total: FloatArray = 0.5 * (A + np.swapaxes(A, 1, 2))
         return total
 
+    def all_triplets(self) -> Triplets:
+        """All triplets that have a weight."""
+        # Where all points coincide, as under the zero metric, every triplet violates its margin.
+        Z, one_group = np.zeros((len(self.X), 1)), np.zeros(len(self.X), dtype=np.int32)
+        blocks = list(self.source.candidate_blocks(Z, one_group, method=self.method))
+        triplets = list_triplets(Candidates.concatenate(blocks)) if blocks else Triplets.join()
+        return triplets[self.source.weights_of(triplets) > 0]
+
     # -- the exhaustive search ----------------------------------------------------------------------------------------
 
     def blocks_by_region(
@@ -130,7 +144,11 @@ class Push:
         widen: float = 0.0,
         among: IndexArray | None = None,
     ) -> Iterator[tuple[int, Candidates]]:
-        """Yield a region and candidates with impostors of it, by numbers of examples; see `candidate_blocks`."""
+        """Yield regions and all candidates with impostors there that can violate a margin, wider by a share.
+
+        Z holds embedded points, (c n, r); only impostors of the anchor's group, (c n,), are listed. Candidates name
+        examples.
+        """
         n, source = len(self.X), self.source
         groups = np.zeros(len(Z), dtype=np.int32) if groups is None else groups
         if self.n_regions == 1:
@@ -151,21 +169,6 @@ class Push:
             for block in search:
                 yield region, block
 
-    def candidate_blocks(
-        self,
-        Z: NDArray[np.floating],
-        groups: IndexArray | None = None,
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-    ) -> Iterator[Candidates]:
-        """Yield, block by block, all candidates that can violate their margin, or one that is wider by a share.
-
-        Z holds embedded points, (c n, r); only impostors of the anchor's group, (c n,), are listed.
-        """
-        blocks = self.blocks_by_region(Z, groups, widen=widen, among=among)
-        return (self.as_points(region, block) for region, block in blocks)
-
     def candidates(
         self,
         Z: NDArray[np.floating],
@@ -175,8 +178,9 @@ class Push:
         among: IndexArray | None = None,
         max_pairs: float = math.inf,
     ) -> Candidates:
-        """All blocks of the search in one; `TooManyCandidates` is raised beyond so many pairs."""
-        blocks = collect(self.candidate_blocks(Z, groups, widen=widen, among=among), max_pairs)
+        """All blocks of the search in one, by numbers of points; `TooManyCandidates` is raised beyond so many pairs."""
+        search = self.blocks_by_region(Z, groups, widen=widen, among=among)
+        blocks = collect((self.as_points(region, block) for region, block in search), max_pairs)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
     def hinges(self, Z: FloatArray, among: IndexArray | None = None) -> Iterator[tuple[float, Candidates, FloatArray]]:

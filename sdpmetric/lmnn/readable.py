@@ -12,16 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
-
-if TYPE_CHECKING:
-    from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.push import Push
 
 # Programs of at most so many triplets fit on a screen.
 MAX_TRIPLETS = 50
@@ -37,16 +34,16 @@ def is_readable(triplets: Triplets) -> bool:
 
 
 def readable_program(
-    problem: LargeMarginProblem,
+    push: Push,
     triplets: Triplets,
     metrics: Sequence[cp.Variable],
     cones: Sequence[cp.Constraint],
     weights: dict[str, cp.Parameter | float],
 ) -> cp.Problem:
     """The program with one constraint for each triplet, as `to_cvxpy` returns it for few triplets."""
-    mu, X = weights["push_weight"], np.asarray(problem.X, dtype=np.float64)
+    mu, X = weights["push_weight"], np.asarray(push.X, dtype=np.float64)
     if not isinstance(mu, cp.Parameter):
-        mu = cp.Parameter(nonneg=True, name="mu", value=problem.push_weight)
+        mu = cp.Parameter(nonneg=True, name="mu", value=push.weight)
     pull_weight = cp.CallbackParam(callback=lambda: 1 - mu.value, nonneg=True, name=f"(1 - {mu.name()})")
     xi = cp.Variable(len(triplets), name="xi")
 
@@ -55,27 +52,30 @@ def readable_program(
         return cp.trace(matrix @ metric).set_label(f"trace({shown} @ {metric.name()})")
 
     pulls = [
-        _times(weight, trace(f"C[{i},{j}]", _outer(X, i, j), metrics[_region(problem, j)]))
-        for i, j, weight in _pairs(problem)
+        _times(weight, trace(f"C[{i},{j}]", _outer(X, i, j), metrics[_region(push, j)]))
+        for i, j, weight in _pairs(push)
     ]
     slacks = [xi[t].set_label(f"xi[{t}]") for t in range(len(triplets))]
-    if problem.squared:
+    if push.squared:
         slacks = [cp.square(slack).set_label(f"{slack.format_labeled()}**2") for slack in slacks]
-    hinge_weights = problem.push.source.weights_of(triplets).tolist()
+    hinge_weights = push.source.weights_of(triplets).tolist()
     losses = _sum([_times(w, s) for w, s in zip(hinge_weights, slacks, strict=True)])
-    push = losses if problem.squared or set(hinge_weights) != {1.0} else cp.sum(xi).set_label("sum(xi)")
-    objective = pull_weight * _sum(pulls) + mu * push
+    total_loss = losses if push.squared or set(hinge_weights) != {1.0} else cp.sum(xi).set_label("sum(xi)")
+    objective = pull_weight * _sum(pulls) + mu * total_loss
     if isinstance(weights["ridge"], cp.Parameter) or weights["ridge"]:
         objective += weights["ridge"] * _sum([cp.trace(M).set_label(f"trace({M.name()})") for M in metrics])
     if isinstance(weights["frobenius"], cp.Parameter) or weights["frobenius"]:
         objective += 0.5 * weights["frobenius"] * cp.sum_squares(metrics[0]).set_label("sum_squares(M)")
     constraints = []
     for t, (i, j, l) in enumerate(triplets.to_array().tolist()):
-        near, far = metrics[_region(problem, j)], metrics[_region(problem, l)]
-        if near is far:
-            margin = trace(f"B[{i},{j},{l}]", _outer(X, i, l) - _outer(X, i, j), near)
+        target_metric, impostor_metric = metrics[_region(push, j)], metrics[_region(push, l)]
+        if target_metric is impostor_metric:
+            margin = trace(f"B[{i},{j},{l}]", _outer(X, i, l) - _outer(X, i, j), target_metric)
         else:
-            distances = [trace(f"C[{i},{k}]", _outer(X, i, k), metric) for k, metric in ((l, far), (j, near))]
+            distances = [
+                trace(f"C[{i},{k}]", _outer(X, i, k), metric)
+                for k, metric in ((l, impostor_metric), (j, target_metric))
+            ]
             margin = (distances[0] - distances[1]).set_label(" - ".join(D.format_labeled() for D in distances))
         slack = (1 - xi[t]).set_label(f"1 - xi[{t}]")
         constraints.append((margin >= slack).set_label(f"{PUSH}[{i},{j},{l}]"))
@@ -124,49 +124,44 @@ def _sum(terms: Sequence[cp.Expression]) -> cp.Expression:
     return cp.sum(list(terms)).set_label(" + ".join(term.format_labeled() for term in terms))
 
 
-def _region(problem: LargeMarginProblem, example: int) -> int:
-    return int(problem.push.regions[example]) if problem.n_regions > 1 else 0
+def _region(push: Push, example: int) -> int:
+    return int(push.regions[example]) if push.n_regions > 1 else 0
 
 
-def _pairs(problem: LargeMarginProblem) -> list[tuple[int, int, float]]:
-    """Pairs of the pull with their weights."""
-    return [
-        (int(i), int(j), float(w))
-        for cost in problem.pull_costs
-        for i, j, w in zip(
-            cost.first,
-            cost.second,
-            np.ones(len(cost.first)) if cost.pair_weights is None else cost.pair_weights,
-            strict=True,
-        )
-    ]
+def _pairs(push: Push) -> list[tuple[int, int, float]]:
+    """Pairs of the pull with their weights, by the region of the target."""
+    (first, second), weights = push.source.target_pairs(), push.source.target_weights()
+    w = np.ones(len(first)) if weights is None else weights
+    order = np.argsort(push.regions[second], kind="stable")
+    return list(zip(first[order].tolist(), second[order].tolist(), w[order].tolist(), strict=True))
 
 
-def equation(problem: LargeMarginProblem, triplets: Triplets | None) -> str:
-    """LaTeX of Eq. 14, or 16, with the problem's weights; triplets that are given are written out one by one."""
-    several = problem.n_regions > 1
-    slack = r"\xi^2" if problem.squared else r"\xi"
-    mu = f"{problem.push_weight:.4g}"
+def equation(push: Push, ridge: float, frobenius: float) -> str:
+    """LaTeX of Eq. 14, or 16, with the weights of a problem; few triplets are written out one by one."""
+    several = push.n_regions > 1
+    slack = r"\xi^2" if push.squared else r"\xi"
+    mu = f"{push.weight:.4g}"
 
     def distance(a: int | str, b: int | str) -> str:
-        region = _region(problem, b) if isinstance(b, int) else f"r_{b}"
+        region = _region(push, b) if isinstance(b, int) else f"r_{b}"
         return f"D_{{{f'M^{{{region}}}' if several else 'M'}}}({a}, {b})"
 
     def times(weight: float, term: str) -> str:
         return term if weight == 1 else rf"{weight:.4g}\, {term}"
 
-    pull, push = rf"\sum_{{(i, j)}} {distance('i', 'j')}", rf"\sum_{{(i, j, l)}} {slack}_{{ijl}}"
+    pull, loss = rf"\sum_{{(i, j)}} {distance('i', 'j')}", rf"\sum_{{(i, j, l)}} {slack}_{{ijl}}"
     demands = [rf"{distance('i', 'l')} - {distance('i', 'j')} \ge 1 - \xi_{{ijl}}"]
-    if triplets is not None:
-        members, weights = triplets.to_array().tolist(), problem.push.source.weights_of(triplets).tolist()
-        pull = r"\bigl(" + " + ".join(times(w, distance(i, j)) for i, j, w in _pairs(problem)) + r"\bigr)"
+    if 0 < push.source.size <= MAX_TRIPLETS:
+        triplets = push.all_triplets()
+        members, weights = triplets.to_array().tolist(), push.source.weights_of(triplets).tolist()
+        pull = r"\bigl(" + " + ".join(times(w, distance(i, j)) for i, j, w in _pairs(push)) + r"\bigr)"
         losses = [times(w, f"{slack}_{{{i},{j},{l}}}") for w, (i, j, l) in zip(weights, members, strict=True)]
-        push = r"\bigl(" + " + ".join(losses) + r"\bigr)"
+        loss = r"\bigl(" + " + ".join(losses) + r"\bigr)"
         demands = [rf"{distance(i, l)} - {distance(i, j)} \ge 1 - \xi_{{{i},{j},{l}}}" for i, j, l in members]
     trace = r"\sum_r \operatorname{tr} M^r" if several else r"\operatorname{tr} M"
-    ridge = rf" + {problem.ridge:.4g}\, {trace}" if problem.ridge else ""
-    frobenius = rf" + \tfrac{{{problem.frobenius:.4g}}}{{2}} \lVert M \rVert_F^2" if problem.frobenius else ""
+    traces = rf" + {ridge:.4g}\, {trace}" if ridge else ""
+    squares = rf" + \tfrac{{{frobenius:.4g}}}{{2}} \lVert M \rVert_F^2" if frobenius else ""
     variables = r"M^r \succeq 0,\, \xi \ge 0" if several else r"M \succeq 0,\, \xi \ge 0"
-    rows = [rf"\min_{{{variables}}} \quad & (1 - {mu})\, {pull} + {mu}\, {push}{ridge}{frobenius}"]
+    rows = [rf"\min_{{{variables}}} \quad & (1 - {mu})\, {pull} + {mu}\, {loss}{traces}{squares}"]
     rows += [rf"\text{{subject to}} \quad & {demands[0]}", *(f"& {demand}" for demand in demands[1:])]
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"

@@ -10,7 +10,7 @@ import sdpmetric as sm
 from sdpmetric import bound
 from sdpmetric.core.status import Status
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.lmnn.program import MARGINS, all_triplets
+from sdpmetric.lmnn.program import MARGINS
 from sdpmetric.lmnn.solvers import conic, reduced_program
 from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
 from sdpmetric.programs import named, to_cvxpy
@@ -124,7 +124,7 @@ def test_diagonal_metric_against_linear_programming(kind, backend, tol):
 
 
 def test_a_program_of_fewer_triplets_bounds_from_below(small):
-    every = all_triplets(small.problem)
+    every = small.problem.push.all_triplets()
     program = to_cvxpy(small.problem, every[::3])
     assert bound(program).lower_bound <= solve(small.problem).objective
     assert named(program)[MARGINS].size == len(every[::3])

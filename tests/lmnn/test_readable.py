@@ -7,7 +7,6 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric.lmnn import readable
-from sdpmetric.lmnn.program import all_triplets
 
 LINE = np.array([0.0, 1.0, 2.0, 3.5, 4.5, 5.5])[:, None]
 PLANE = np.array([[0, 0], [1, 2], [3, 1], [4, 4], [2, 5], [5, 2.5]])
@@ -50,7 +49,7 @@ def test_six_points_are_equation_14_term_by_term():
     assert [float(found) for found in re.findall(number, pull)] == ((LINE[i] - LINE[j]) ** 2).ravel().tolist()
     assert pull.count("+") == len(i) - 1
     assert push == "sum(xi)"
-    triplets = all_triplets(problem).to_array().tolist()
+    triplets = problem.push.all_triplets().to_array().tolist()
     for t, ((i, j, l), row) in enumerate(zip(triplets, rows, strict=False)):
         B = (LINE[i] - LINE[l]).item() ** 2 - (LINE[i] - LINE[j]).item() ** 2
         assert row.removeprefix("subject to").strip() == f"push[{i},{j},{l}]: trace([[{B:.4g}]] @ M) >= 1 - xi[{t}]"

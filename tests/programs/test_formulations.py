@@ -8,7 +8,8 @@ import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn import program as formulations
-from sdpmetric.lmnn.program import all_triplets, dual_of, list_triplets
+from sdpmetric.lmnn.program import dual_of
+from sdpmetric.lmnn.push import list_triplets
 from sdpmetric.lmnn.solvers.reduced_program import ReducedProgram
 from sdpmetric.programs import named, to_cvxpy
 
@@ -30,13 +31,13 @@ def test_solution_and_duals_are_optimal_by_the_oracle(kind, mu, loss, ridge):
     statement, program = instance.statement, solved(to_cvxpy(instance.problem))
     constraints_by_name = named(program)
     a, M, S = (
-        np.asarray(dual_of(program, all_triplets(instance.problem)).values),
+        np.asarray(dual_of(program, instance.problem.push.all_triplets()).values),
         constraints_by_name["M"].value,
         constraints_by_name["cone"].dual_value,
     )
     size = abs(program.value)
     expected = statement.cost_matrix()
-    for t, multiplier in zip(all_triplets(instance.problem).to_array(), a, strict=True):
+    for t, multiplier in zip(instance.problem.push.all_triplets().to_array(), a, strict=True):
         expected = expected - multiplier * statement.margin_matrix(tuple(t))
     units = np.abs(statement.cost_matrix()).max()
     assert np.abs(M).max() > 1e-2
@@ -44,10 +45,10 @@ def test_solution_and_duals_are_optimal_by_the_oracle(kind, mu, loss, ridge):
     assert np.abs(S - expected).max() <= 1e-6 * units
     assert a.min() >= -1e-7
     if loss == "hinge":
-        assert (a <= mu * instance.problem.source.weights_of(all_triplets(instance.problem)) + 1e-7).all()
+        assert (a <= mu * instance.problem.source.weights_of(instance.problem.push.all_triplets()) + 1e-7).all()
     assert abs(np.sum(S * M)) <= 1e-6 * size
     assert instance.problem.objective(metric=clean(M)) == pytest.approx(program.value, rel=1e-6)
-    dual = Dual(all_triplets(instance.problem), a)
+    dual = Dual(instance.problem.push.all_triplets(), a)
     assert instance.problem.certify(metric=clean(M), dual=dual).relative_gap <= 1e-6
 
 
@@ -60,7 +61,7 @@ def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
     monkeypatch.setattr(formulations, "MAX_ROWS", small.problem.source.size - 1)
     with pytest.raises(ValueError, match=r"triplets.*solver='conic'"):
         to_cvxpy(small.problem)
-    assert to_cvxpy(small.problem, all_triplets(small.problem)[:5]).is_dcp()
+    assert to_cvxpy(small.problem, small.problem.push.all_triplets()[:5]).is_dcp()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_foreign_triplets_are_refused(small, rows, word):
     with pytest.raises(ValueError, match=word):
         to_cvxpy(small.problem, Triplets.from_array(np.array(rows)))
     with pytest.raises(ValueError, match="twice"):
-        to_cvxpy(small.problem, all_triplets(small.problem)[np.array([0, 1, 0])])
+        to_cvxpy(small.problem, small.problem.push.all_triplets()[np.array([0, 1, 0])])
 
 
 def reduced(problem, free, at_bound=NONE):
@@ -97,7 +98,7 @@ def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
 
 def test_multipliers_of_the_squared_hinge_have_no_bound():
     problem = make_instance("plain", 1, loss="squared_hinge").problem
-    every = all_triplets(problem)
+    every = problem.push.all_triplets()
     with pytest.raises(ValueError, match="no upper bound"):
         reduced(problem, every[:5], every[5:])
 

@@ -180,7 +180,7 @@ def _violated(problem: LMNNProblem, L: FloatArray, max_triplets: int, excluded: 
     limit, n = 1.0 + OPTIONS.band, len(problem.X)
     Z, excluded_keys = problem.embed(L), excluded.keys(n)
     lists, sizes, count = [Triplets.join()], [np.zeros(0)], 0
-    for block in problem.push.candidate_blocks(Z, widen=OPTIONS.band):
+    for _, block in problem.push.blocks_by_region(Z, widen=OPTIONS.band):
         weights = np.ones(len(block.impostors)) if block.weights is None else block.weights
         triplets, _ = block.triplets((block.targets >= 0)[block.rows] * weights[:, None])
         triplets = triplets[~np.isin(triplets.keys(n), excluded_keys)]

@@ -20,8 +20,8 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
-from sdpmetric.lmnn.program import MARGINS, hinges, list_triplets
-from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.program import MARGINS, hinges
+from sdpmetric.lmnn.push import Push, list_triplets
 from sdpmetric.lmnn.solvers.frobenius_dual import lagrangian_minimizer
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.programs.atoms import metric_variable
