@@ -1,1 +1,1 @@
-"""Ways into other packages, each an optional extra: ONNX graphs, river's online learning."""
+"""Ways into other packages, each an optional extra: ONNX graphs and Dask arrays."""

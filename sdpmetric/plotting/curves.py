@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self, get_args
@@ -30,10 +29,102 @@ Against = Literal["seconds", "iteration"]
 WIDE, LATE = 50.0, 0.25
 
 
-class TraceDisplay(ABC):
-    """A picture along the trace of a solve: made in three ways, drawn by `plot`."""
+def start(axes: Axes, against: Against) -> None:
+    """Start the abscissa at 0, or at the first value if that is late; make wide ranges of times logarithmic."""
+    times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
+    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
+        axes.set_xscale("log")
+        axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
+    else:
+        first, last = float(times.min()), max(float(times.max()), 1e-9)
+        late = LATE * last < first < last
+        axes.set_xlim(first - 0.05 * (last - first) if late else 0.0, last + 0.03 * (last - first if late else last))
 
-    figure_: Figure
+
+def legible(axes: Axes) -> None:
+    """Show whole decades of a logarithmic axis of a gap, two at least, so few points have labels around them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
+    low, high = np.floor(np.log10(heights.min())), np.ceil(np.log10(heights.max()))
+    axes.set_ylim(10 ** min(low, high - 2), 10**high * 1.2)
+    axes.yaxis.set_major_locator(LogLocator(numticks=8))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def legend_above(axes: Axes) -> None:
+    """Draw the legend above the axes, where it hides no curve."""
+    axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
+
+
+def ended(solution: Solution) -> Trace:
+    """The trace with the certificate as its last row."""
+    certificate = solution.certificate
+    last = TraceRow(
+        solution.n_iter, solution.seconds, certificate.objective, certificate.lower_bound, n_active=certificate.n_active
+    )
+    return Trace([*solution.trace, last])
+
+
+def column(trace: Trace, against: Against) -> FloatArray:
+    validation.check_choice("against", against, get_args(Against))
+    if not len(trace):
+        raise ValueError(
+            "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
+        )
+    return trace[against]
+
+
+@dataclass(eq=False, repr=False)
+class ConvergenceDisplay:
+    """Objective and lower bound above, the gap between them below.
+
+    Make one with `from_estimator`, `from_solution` or `from_trace`. To compare solves, draw the second one on the axes
+    of the first: ``second.plot(ax=first.ax_, name="second")``.
+
+    Parameters
+    ----------
+    positions : (t,) array
+        Seconds or iterations.
+    objective, lower_bound : (t,) arrays
+        Best so far; not finite where nothing is known yet. The objective of a stream is its cumulative loss.
+    against : {"seconds", "iteration"}
+    kind : str
+        Kind of certificate; see `sdpmetric.Certificate`.
+
+    Attributes
+    ----------
+    ax_ : list of two Axes
+    figure_ : Figure
+
+    See Also
+    --------
+    PathDisplay
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.plotting import ConvergenceDisplay
+    >>> X, y = sm.datasets.load("iris")
+    >>> X = sm.datasets.standardize(X)
+    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> solution = sm.solve(problem)
+    >>> bool(ConvergenceDisplay.from_solution(solution).gap[-1] <= 1e-3)
+    True
+    """
+
+    positions: FloatArray
+    objective: FloatArray
+    lower_bound: FloatArray
+    against: Against = field(default="seconds", kw_only=True)
+    kind: str = field(default="duality", kw_only=True)
+    ax_: list[Axes] = field(init=False)
+
+    @property
+    def gap(self) -> FloatArray:
+        """Relative gap, as in `sdpmetric.Certificate.relative_gap`; not finite where there is no bound."""
+        pairs = zip(self.objective.tolist(), self.lower_bound.tolist(), strict=True)
+        return np.array([relative_gap(objective, bound) for objective, bound in pairs])
 
     @classmethod
     def from_estimator(
@@ -87,115 +178,6 @@ class TraceDisplay(ABC):
             As in `from_estimator`.
         """
         return cls._of(trace, against, kind, None).plot(ax, name=name, color=color)
-
-    @classmethod
-    @abstractmethod
-    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
-        """The display of a trace."""
-
-    @abstractmethod
-    def plot(
-        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
-    ) -> Self:
-        """Draw."""
-
-
-def start(axes: Axes, against: Against) -> None:
-    """Start the abscissa at 0, or at the first value if that is late; make wide ranges of times logarithmic."""
-    times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
-    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
-        axes.set_xscale("log")
-        axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
-    else:
-        first, last = float(times.min()), max(float(times.max()), 1e-9)
-        late = LATE * last < first < last
-        axes.set_xlim(first - 0.05 * (last - first) if late else 0.0, last + 0.03 * (last - first if late else last))
-
-
-def legible(axes: Axes) -> None:
-    """Show whole decades of a logarithmic axis of a gap, two at least, so few points have labels around them."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
-    low, high = np.floor(np.log10(heights.min())), np.ceil(np.log10(heights.max()))
-    axes.set_ylim(10 ** min(low, high - 2), 10**high * 1.2)
-    axes.yaxis.set_major_locator(LogLocator(numticks=8))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def legend_above(axes: Axes) -> None:
-    """Draw the legend above the axes, where it hides no curve."""
-    axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
-
-
-def ended(solution: Solution) -> Trace:
-    """The trace with the certificate as its last row."""
-    certificate = solution.certificate
-    last = TraceRow(
-        solution.n_iter, solution.seconds, certificate.objective, certificate.lower_bound, n_active=certificate.n_active
-    )
-    return Trace([*solution.trace, last])
-
-
-def column(trace: Trace, against: Against) -> FloatArray:
-    validation.check_choice("against", against, get_args(Against))
-    if not len(trace):
-        raise ValueError(
-            "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
-        )
-    return trace[against]
-
-
-@dataclass(eq=False, repr=False)
-class ConvergenceDisplay(TraceDisplay):
-    """Objective and lower bound above, the gap between them below.
-
-    Make one with `from_estimator`, `from_solution` or `from_trace`. To compare solves, draw the second one on the axes
-    of the first: ``second.plot(ax=first.ax_, name="second")``.
-
-    Parameters
-    ----------
-    positions : (t,) array
-        Seconds or iterations.
-    objective, lower_bound : (t,) arrays
-        Best so far; not finite where nothing is known yet. The objective of a stream is its cumulative loss.
-    against : {"seconds", "iteration"}
-    kind : str
-        Kind of certificate; see `sdpmetric.Certificate`.
-
-    Attributes
-    ----------
-    ax_ : list of two Axes
-    figure_ : Figure
-
-    See Also
-    --------
-    ActiveTripletsDisplay, PathDisplay
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import ConvergenceDisplay
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
-    >>> bool(ConvergenceDisplay.from_solution(solution).gap[-1] <= 1e-3)
-    True
-    """
-
-    positions: FloatArray
-    objective: FloatArray
-    lower_bound: FloatArray
-    against: Against = field(default="seconds", kw_only=True)
-    kind: str = field(default="duality", kw_only=True)
-    ax_: list[Axes] = field(init=False)
-
-    @property
-    def gap(self) -> FloatArray:
-        """Relative gap, as in `sdpmetric.Certificate.relative_gap`; not finite where there is no bound."""
-        pairs = zip(self.objective.tolist(), self.lower_bound.tolist(), strict=True)
-        return np.array([relative_gap(objective, bound) for objective, bound in pairs])
 
     @classmethod
     def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
@@ -408,78 +390,4 @@ class PathDisplay:
         axes.set_ylim(0, max(115 * float(max(self.test.max(), self.train.max())), axes.dataLim.y1, 1.0))
         tidy(axes)
         legend_above(axes)
-        return self
-
-
-@dataclass(eq=False, repr=False)
-class ActiveTripletsDisplay(TraceDisplay):
-    """Number of active triplets, or other constraints, during a solve.
-
-    Parameters
-    ----------
-    positions : (t,) array
-        Seconds or iterations.
-    n_active : (t,) array
-        Triplets with a positive hinge; of a stream, its updates; of other statements, what their certificates count.
-    against : {"seconds", "iteration"}
-    total : int or None
-        Number of all triplets.
-
-    Attributes
-    ----------
-    ax_ : Axes
-    figure_ : Figure
-
-    See Also
-    --------
-    ConvergenceDisplay
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import ActiveTripletsDisplay
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
-    >>> ActiveTripletsDisplay.from_solution(solution).ax_.get_xlabel()
-    'seconds'
-    """
-
-    positions: FloatArray
-    n_active: FloatArray
-    against: Against = field(default="seconds", kw_only=True)
-    total: int | None = field(default=None, kw_only=True)
-    ax_: Axes = field(init=False)
-
-    @classmethod
-    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
-        total = getattr(getattr(getattr(solution, "problem", None), "source", None), "size", None)
-        positions, n_active = column(trace, against), trace["n_active"]
-        counted = n_active > 0 if n_active.any() else np.ones(len(n_active), dtype=bool)
-        return cls(positions[counted], n_active[counted], against=against, total=total)
-
-    def plot(
-        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
-    ) -> Self:
-        """Draw on `ax`, or on new axes, with `name` in the legend; arguments as in `ConvergenceDisplay.plot`."""
-        (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
-        self.ax_, self.figure_ = axes, figure_of(axes)
-        color = look(len(axes.lines))[0] if color is None else color
-        axes.plot(
-            self.positions, self.n_active, color=color, label=name, linewidth=1.6, marker="o", markersize=3,
-            drawstyle="steps-post",
-        )  # fmt: skip
-        quantity = "active constraints" if self.total is None else f"active triplets, of {self.total:,}"
-        axes.set(xlabel=self.against, ylabel=quantity)
-        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
-        if heights.min() > 0 and heights.max() > WIDE * heights.min():
-            axes.set_yscale("log")
-            axes.set_ylim(0.8 * heights.min(), 1.25 * heights.max())
-        else:
-            axes.set_ylim(0, 1.08 * max(heights.max(), 1.0))
-        start(axes, self.against)
-        tidy(axes)
-        if name:
-            legend_above(axes)
         return self

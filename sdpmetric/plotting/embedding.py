@@ -81,7 +81,7 @@ class EmbeddingDisplay:
 
     See Also
     --------
-    MetricDisplay, NeighborsDisplay
+    MetricDisplay
 
     Examples
     --------

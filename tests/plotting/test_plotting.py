@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.collections import PathCollection, PolyCollection
-from matplotlib.patches import Ellipse, Rectangle
+from matplotlib.patches import Ellipse
 from scipy.stats import binomtest
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
@@ -22,13 +22,11 @@ from sdpmetric.classification import knn_predict
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.estimators import LMNN, POLA, MultiMetricLMNN
 from sdpmetric.plotting import (
-    ActiveTripletsDisplay,
     ConvergenceDisplay,
     DistancesDisplay,
     EmbeddingDisplay,
     FeaturesDisplay,
     MetricDisplay,
-    NeighborsDisplay,
     PathDisplay,
 )
 
@@ -139,30 +137,6 @@ def test_the_ellipse_holds_the_points_at_its_distance(wine, solved):
     assert len(scatters(display.ax_)["b"].get_offsets()) == 71
 
 
-def test_neighbors_are_drawn_as_images_in_frames():
-    images = np.zeros((6, 2, 3))
-    images[np.arange(6), np.arange(6) // 3, np.arange(6) % 3] = 1
-    X = np.array([[0, 0], [1, 9], [2, 0.5], [3, 9.5], [4, 1], [5, 10]], dtype=float)
-    y = np.array([0, 1, 0, 1, 0, 1])
-    second = with_components(sm.Solution(np.eye(2), None, sm.Status.OPTIMAL, "none"), [[0, 1.0]])
-    display = NeighborsDisplay.from_solution(second, X[:, ::-1], y, images=images, examples=[4, 1], n_neighbors=2)
-    # The first column of X[:, ::-1] is drawn before as it is, and the second one alone counts after.
-    np.testing.assert_array_equal(display.before, [[2, 0], [3, 5]])
-    np.testing.assert_array_equal(display.after, [[3, 5], [0, 2]])
-    assert len(display.ax_.images) == 2 * 5
-    frames = [patch for patch in display.ax_.patches if isinstance(patch, Rectangle)]
-    assert len(frames) == 2 * 4
-    thin = [patch.get_linewidth() == 1 for patch in frames]
-    assert thin == [True, True, False, False, True, True, False, False]
-    np.testing.assert_array_equal(display.ax_.images[0].get_array(), images[4])
-    np.testing.assert_array_equal(display.ax_.images[3].get_array(), images[3])
-    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == [
-        "example",
-        "nearest before: 4 of 4 of its class",
-        "nearest after: 0 of 4 of its class",
-    ]
-
-
 class Several:
     components_ = np.ones((2, 1, 13))
 
@@ -187,9 +161,6 @@ class Several:
         (lambda s, X, y: FeaturesDisplay.from_estimator(MultiMetricLMNN(tol=1e-2).fit(X, y)), "3 metrics"),
         (lambda s, X, y: FeaturesDisplay.from_solution(s, panels=["bars"]), "some of weights, matrix, spectrum"),
         (lambda s, X, y: ConvergenceDisplay.from_solution(s, against="time"), "against must be 'seconds' or"),
-        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y), "13 features are not square images"),
-        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X), r"shape \(178, h, w\)"),
-        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=[178]), "outside"),
     ],
 )
 def test_what_cannot_be_drawn_is_explained(solved, wine, draw, sentence):
@@ -307,21 +278,6 @@ def test_convergence_draws_the_best_so_far_and_its_gap():
     assert values.get_xlim()[0] == 0
     assert sum(isinstance(c, PolyCollection) for c in values.collections) == 1
     assert display.gap[0] == np.inf
-
-
-def test_active_triplets_where_they_were_counted(solved):
-    rows = Trace([TraceRow(i, i + 0.5, 1.0, 0.0, n_active=n) for i, n in enumerate((30, 0, 20, 7))])
-    display = ActiveTripletsDisplay.from_trace(rows)
-    assert display.ax_.lines[0].get_xydata().tolist() == [[0.5, 30], [2.5, 20], [3.5, 7]]
-    assert display.ax_.get_ylim()[0] == 0
-    assert display.ax_.get_ylim()[1] > 30
-    overlay = ActiveTripletsDisplay.from_solution(solved, ax=display.ax_)
-    assert overlay.n_active[-1] == solved.certificate.n_active > 0
-    assert display.ax_.get_yscale() == "log"
-    assert display.ax_.get_ylim()[0] < 7 < overlay.n_active.max() < display.ax_.get_ylim()[1]
-    assert display.ax_.get_ylabel() == f"active triplets, of {solved.problem.source.size:,}"
-    nothing = ActiveTripletsDisplay.from_trace(Trace([TraceRow(0, 1.0, 1.0, 0.0)]))
-    assert nothing.ax_.lines[0].get_ydata().tolist() == [0]
 
 
 def test_curves_say_where_there_is_no_bound_and_where_no_gap():

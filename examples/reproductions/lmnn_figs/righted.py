@@ -9,7 +9,6 @@ import sdpmetric as sm
 from lmnn_figs.digits import Digits, K
 from lmnn_figs.sets import data_set
 from sdpmetric import classification
-from sdpmetric.plotting import NeighborsDisplay
 
 # Test digits shown: nearest neighbor wrong before and right after, and the other way round.
 RIGHTED, WRONGED = 6, 2
@@ -19,6 +18,23 @@ KINDS = {
     (True, False): "right before, wrong after",
     (False, False): "wrong before and after",
 }
+
+
+def draw(images, labels, examples, neighbors):
+    """Each example beside its neighbors before and after; those of its class have a thin frame, others a thick one."""
+    figure, grid = plt.subplots(len(examples), 1 + 2 * K, figsize=(0.8 * (1 + 2 * K), 0.9 * len(examples)))
+    for row, (axes, example) in enumerate(zip(grid, examples, strict=True)):
+        shown = [example, *neighbors[0, row], *neighbors[1, row]]
+        for column, (ax, item) in enumerate(zip(axes, shown, strict=True)):
+            ax.imshow(images[item], cmap="gray_r")
+            ax.set(xticks=[], yticks=[])
+            for spine in ax.spines.values():
+                spine.set(visible=column > 0, linewidth=1 if labels[item] == labels[example] else 3)
+        axes[0].set_ylabel(f"{labels[example]}")
+        for column, name in ((1, "before"), (1 + K, "after")):
+            if row == 0:
+                axes[column].set_title(f"nearest {name}", fontsize=9, loc="left")
+    return figure
 
 
 def figure5(digits: Digits, output: Path) -> str:
@@ -39,15 +55,14 @@ def figure5(digits: Digits, output: Path) -> str:
     place = place.reshape(2, len(shown), K)
     images = digits.images(rows, shown)
     labels = np.concatenate([data.y[rows], data.y_test[shown]])
-    display = NeighborsDisplay(images, labels, len(rows) + np.arange(len(shown)), place[0], place[1]).plot()
-    display.ax_.set_ylabel("digit")
-    display.figure_.suptitle(
+    figure = draw(images, labels, len(rows) + np.arange(len(shown)), place)
+    figure.suptitle(
         f"test digits, drawn at random: {min(RIGHTED, len(righted))} of {len(righted)} whose nearest neighbor was "
         f"wrong\nbefore and is right after, {min(WRONGED, len(wronged))} of {len(wronged)} the other way round",
         fontsize=10,
     )
-    display.figure_.savefig(output / "lmnn_figure5.png", dpi=120)
-    plt.close(display.figure_)
+    figure.savefig(output / "lmnn_figure5.png", dpi=120)
+    plt.close(figure)
     errors = [data.errors(L)[0] for L in (np.eye(data.X.shape[1]), components)]
     lines = [
         f"{data.protocol}. {K} target neighbors, push weight 0.5; neighbors are training digits. The paper shows "
