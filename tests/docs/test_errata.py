@@ -28,7 +28,7 @@ def paper(monkeypatch):
 
 
 def test_every_entry_names_a_test_of_this_file():
-    named = re.findall(r"Test:\s+`(\w+)`", PAGE)
+    named = re.findall(r"\(`(test_\w+)`\)", PAGE)
     assert sorted(named) == sorted(name for name in globals() if re.match(r"test_(lmnn|nca|lego|pola|frml)_", name))
 
 
