@@ -27,7 +27,8 @@ from sdpmetric.programs.reach import reach
 class SearchOptions:
     """When a search ends, and by how much cones are moved, in units in which the data are about 1."""
 
-    width: float = 1e-7  # The relative width that is enough
+    width: float = 1e-6  # The relative width that is enough
+    matrix_width: float = 1e-7  # Of programs with semidefinite cones, whose solves cost more than points between two
     poor: float = 1e-4  # One that is worth a search in other units
     shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Rows that lack something are moved by more, one by one
     largest_shift: float = 1e-3
@@ -70,10 +71,15 @@ class Search:
         return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
 
     @property
+    def target(self) -> float:
+        """The relative width that is enough."""
+        return OPTIONS.matrix_width if self.program.cones.psd else OPTIONS.width
+
+    @property
     def wide(self) -> bool:
         """Whether a narrower interval may be worth another solve."""
         contradictory = self.lower == math.inf or self.upper == -math.inf
-        return not contradictory and not self.width <= OPTIONS.width
+        return not contradictory and not self.width <= self.target
 
     def run(self, radius: float | None) -> bool:
         """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
@@ -95,7 +101,7 @@ class Search:
     def _open(self, side: str) -> bool:
         """Whether a better end is wanted, as it may be far from the optimum."""
         end = self.upper if side == "upper" else self.lower
-        close = abs(end - self.estimate) <= 0.1 * OPTIONS.width * max(1.0, abs(self.estimate))
+        close = abs(end - self.estimate) <= 0.1 * self.target * max(1.0, abs(self.estimate))
         return side in self.sides and self.wide and not close and remaining() > 0.0
 
     def _explore(self, program: ConeProgram, units: Units) -> None:
@@ -123,7 +129,7 @@ class Search:
         if math.isnan(self.estimate):
             curved = 0.5 * float(x @ (program.P @ x))
             primal, dual = float(program.c @ x) + curved, -float(program.b @ z) - curved
-            if abs(primal - dual) <= 0.1 * OPTIONS.width * max(1.0, abs(dual)):
+            if abs(primal - dual) <= 0.1 * self.target * max(1.0, abs(dual)):
                 self.estimate = units.value(dual, up=False)
         below = self._below(program, units, answer)
         if self._open("lower"):
@@ -152,9 +158,13 @@ class Search:
                 break
 
     def _answers(self, program: ConeProgram, answer: Answer, side: str) -> Iterator[Answer]:
-        """An answer, and if that is not enough that of a solver."""
+        """An answer, and if that is not enough that of a solver, if the program is another one."""
         yield answer
-        if self._open(side) and isinstance(second := ask(program, self.solver), Answer):
+        if (
+            program.cones != self.program.cones
+            and self._open(side)
+            and isinstance(second := ask(program, self.solver), Answer)
+        ):
             yield second
 
     def _move_inward(self, program: ConeProgram, units: Units, answer: Answer | str, side: str, bound: Bound) -> None:
@@ -197,7 +207,7 @@ class Search:
                 high = exponent
                 break
             low = exponent
-        while self.width > 0.1 * OPTIONS.width and OPTIONS.precision < high - low < math.inf:
+        while self.width > 0.1 * self.target and OPTIONS.precision < high - low < math.inf:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if bound(10.0**middle).why else (low, middle)
 
