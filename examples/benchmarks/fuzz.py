@@ -17,7 +17,6 @@ import inspect
 import io
 import signal
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -61,7 +60,8 @@ NASTY: list[object] = [
     np.zeros((3, 0)), np.zeros((2, 2, 2)), np.full((12, 3), np.nan), np.full((12, 3), 1e200), np.zeros((12, 3)),
     np.eye(3) * 1j, np.array(["a", "b"]), np.array([None, 1]), np.array(["2020-01-01"] * 12, dtype="datetime64[D]"),
     np.ma.masked_array(np.eye(3), mask=np.eye(3)), sp.eye_array(3), pd.DataFrame({"a": [1, 2], "b": ["x", None]}),
-    pd.Series([1, None]), pd.array([1, None]), io.BytesIO(b"x"), Path("/nowhere/file"), iter([1, 2]), np.random.default_rng(0),
+    pd.Series([1, None]), pd.array([1, None]), io.BytesIO(b"x"), Path("/nowhere/file"), iter([1, 2]),
+    np.random.default_rng(0),
 ]  # fmt: skip
 
 
@@ -148,25 +148,40 @@ def calls() -> Iterator[tuple[str, Call]]:
     index = sm.HashIndex(L).add(X)
     yield "HashIndex.query", (index.query, {"q": X[0], "k": 2})
     yield "POLAStream", (sm.POLAStream, {"n_features": 3})
-    yield "POLAStream.update", (
-        lambda u, v, similar: sm.POLAStream(3).update(u, v, similar),
-        {"u": X[0], "v": X[1], "similar": True},
+    yield (
+        "POLAStream.update",
+        (
+            lambda u, v, similar: sm.POLAStream(3).update(u, v, similar),
+            {"u": X[0], "v": X[1], "similar": True},
+        ),
     )
-    yield "LEGOStream.update", (
-        lambda u, v, target: sm.LEGOStream(3, 0.1).update(u, v, target),
-        {"u": X[0], "v": X[1], "target": 1.0},
+    yield (
+        "LEGOStream.update",
+        (
+            lambda u, v, target: sm.LEGOStream(3, 0.1).update(u, v, target),
+            {"u": X[0], "v": X[1], "target": 1.0},
+        ),
     )
-    yield "knn_predict", (
-        classification.knn_predict,
-        {"components": L, "X_train": X, "y_train": y, "X": X, "n_neighbors": 2},
+    yield (
+        "knn_predict",
+        (
+            classification.knn_predict,
+            {"components": L, "X_train": X, "y_train": y, "X": X, "n_neighbors": 2},
+        ),
     )
-    yield "nearest_neighbors", (
-        classification.nearest_neighbors,
-        {"components": L, "X_train": X, "X": X, "n_neighbors": 2},
+    yield (
+        "nearest_neighbors",
+        (
+            classification.nearest_neighbors,
+            {"components": L, "X_train": X, "X": X, "n_neighbors": 2},
+        ),
     )
-    yield "guaranteed_threshold", (
-        sm.guaranteed_threshold,
-        {"distances": np.linspace(0, 1, 40), "similar": np.arange(40) < 20},
+    yield (
+        "guaranteed_threshold",
+        (
+            sm.guaranteed_threshold,
+            {"distances": np.linspace(0, 1, 40), "similar": np.arange(40) < 20},
+        ),
     )
     yield "Relevance.of", (sm.Relevance.of, {"relevance": y, "n": 12})
     yield "ranking.evaluate", (ranking.evaluate, {"items": X, "relevance": y, "components": L})
@@ -213,7 +228,7 @@ def late(number: int, frame: object) -> None:
 
 
 def outcome(call: Callable[..., object], keywords: dict[str, object]) -> str:
-    """"answer", "refused", or what is wrong."""
+    """ "answer", "refused", or what is wrong."""
     positional = [keywords.pop("solution")] if call is sm.compare else []
     signal.alarm(LIMIT)
     try:
@@ -222,7 +237,7 @@ def outcome(call: Callable[..., object], keywords: dict[str, object]) -> str:
         return "NaN" if has_nan(answer) else "answer"
     except SENTENCES:
         return "refused"
-    except BaseException as error:  # what is looked for
+    except BaseException as error:  # noqa: BLE001  # what is looked for
         return f"{type(error).__name__}: {str(error)[:90]}"
     finally:
         signal.alarm(0)
@@ -239,15 +254,14 @@ def main() -> None:
     rng, counts = np.random.default_rng(options.seed), Counter[str]()
     chosen = [(n, *c) for n, c in calls() if not options.names or any(part in n for part in options.names)]
     tried = [(n, call, valid, argument) for n, call, valid in chosen for argument in arguments(call, valid)]
-    with tempfile.TemporaryDirectory():
-        for number in range(options.count):
-            name, call, valid, argument = tried[number % len(tried)]
-            turn = number // len(tried)
-            value = NASTY[turn] if turn < len(NASTY) else damaged(valid.get(argument), rng)
-            result = outcome(call, {**valid, argument: value})
-            counts[result if result in ("answer", "refused") else "other"] += 1
-            if result not in ("answer", "refused"):
-                print(f"{name}({argument}={str(value)[:60]!r}): {result}", flush=True)
+    for number in range(options.count):
+        name, call, valid, argument = tried[number % len(tried)]
+        turn = number // len(tried)
+        value = NASTY[turn] if turn < len(NASTY) else damaged(valid.get(argument), rng)
+        result = outcome(call, {**valid, argument: value})
+        counts[result if result in ("answer", "refused") else "other"] += 1
+        if result not in ("answer", "refused"):
+            print(f"{name}({argument}={str(value)[:60]!r}): {result}", flush=True)
     print(", ".join(f"{count:,} {kind}" for kind, count in counts.items()))
     sys.exit(1 if counts["other"] else 0)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sdpmetric.core import gaps, html
 from sdpmetric.core.certificate import AS_SAVED, digits
 from sdpmetric.core.gaps import absolute_gap
-from sdpmetric.core.solution import Solution
+from sdpmetric.core.solution import Solution, check_solution
 from sdpmetric.linalg.rigorous import RIGORS
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ def compare(*solutions: Solution) -> Comparison:
     """
     if not solutions:
         raise ValueError("compare needs at least one solution.")
+    for solution in solutions:
+        check_solution("compare", solution)
     prints = {s.problem.fingerprint() for s in solutions if s.problem is not None}
     if len(prints) > 1:
         raise ValueError("these solutions belong to different problems; compare solutions of one problem.")

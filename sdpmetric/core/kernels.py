@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 
 Kernel = str | Callable[[FloatArray, FloatArray], FloatArray]
 
@@ -35,7 +36,8 @@ class KernelFunction:
             raise ValueError(f"kernel must be callable or one of {', '.join(map(repr, NAMES))}, got {kernel!r}.")
         if parameters is not None and not isinstance(parameters, Mapping):
             raise ValueError(f"kernel_params must be a dict of the kernel's parameters by name, got {parameters!r}.")
-        given = {name: float(value) for name, value in (parameters or {}).items() if value is not None}
+        named = {name: value for name, value in (parameters or {}).items() if value is not None}
+        given = {name: validation.check_number(str(name), value, -np.inf) for name, value in named.items()}
         if callable(kernel):
             try:
                 with suppress(ValueError):  # some built-in functions have no signature

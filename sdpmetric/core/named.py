@@ -23,7 +23,7 @@ def named_prior(
 ) -> FloatArray:
     """A metric to stay near: as given, or by name; where `scaled`, the identity is divided by the largest variance."""
     if not isinstance(prior, str):
-        return np.asarray(prior, dtype=np.float64)
+        return validation.real_array("prior", prior)
     if prior not in get_args(Prior):
         known = ", ".join(map(repr, get_args(Prior)))
         raise ValueError(f"prior must be one of {known}, or a positive definite matrix, got {prior!r}.")

@@ -36,10 +36,8 @@ class Budget:
     def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
         if max_time is not None and not validation.positive(max_time):
             raise ValueError(f"max_time must be positive or None (no limit), got {max_time!r}.")
-        if max_iter is not None and not (validation.is_integer(max_iter) and max_iter > 0):
-            raise ValueError(f"max_iter must be a positive integer or None (no limit), got {max_iter!r}.")
         self.max_time = math.inf if max_time is None else float(max_time)
-        self.max_iter = math.inf if max_iter is None else int(max_iter)
+        self.max_iter = math.inf if max_iter is None else validation.check_integer("max_iter", max_iter)
         self.spent, self.reserve = 0, 0.0
         self.began = time.perf_counter()
 

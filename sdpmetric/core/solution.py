@@ -356,6 +356,12 @@ class Solution:
         )
 
 
+def check_solution(verb: str, solution: object) -> None:
+    """Raise an error unless the argument is a solution."""
+    if not isinstance(solution, Solution):
+        raise TypeError(f"{verb} takes a solution, as solve(problem) returns one, got {type(solution).__name__}.")
+
+
 # Of the files that `Solution.save` writes.
 FORMAT = 4
 # Why a solve ended, which no certificate says.

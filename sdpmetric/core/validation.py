@@ -34,6 +34,8 @@ UNLABELED = (
 LARGEST = 1e70
 # Above the first, squared distances of entries overflow; below the second, those of close examples underflow.
 LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
+# Counts fit into integers of 64 bits.
+LARGEST_COUNT = 2**63 - 1
 # Of a metric; sums of them must be numbers, too.
 LARGEST_ENTRY = 1e306
 
@@ -267,7 +269,7 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
     number, given = np.nan, cast(object, value)
     if not isinstance(given, str | bytes):
         check_exact(name, value)
-        with suppress(TypeError, ValueError):
+        with suppress(TypeError, ValueError, OverflowError):
             number = float(value)
     if not np.isfinite(number) or not low <= number <= high:
         upper = "" if high == np.inf else f" and at most {high:g}"
@@ -275,11 +277,11 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
     return number
 
 
-def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> int:
+def check_integer(name: str, value: object, low: int = 1, high: int = LARGEST_COUNT) -> int:
     """An integer in [low, high]; bool is none."""
-    if not is_integer(value) or value < low or (high is not None and value > high):
+    if not is_integer(value) or not low <= value <= high:
         wanted = "a positive integer" if low == 1 else f"an integer of at least {low}"
-        upper = "" if high is None else f" and at most {high}"
+        upper = "" if high == LARGEST_COUNT else f" and at most {high}"
         raise ValueError(f"{name} must be {wanted}{upper}, got {value!r}.")
     return int(value)
 
@@ -311,8 +313,10 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def positive(value: object) -> bool:
-    """Say whether it is a positive number, infinity included."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(value > 0)
+    """Say whether it is a positive number that is a float, infinity included."""
+    if is_integer(value):
+        return 0 < value <= LARGEST_COUNT
+    return isinstance(value, float | np.floating) and bool(value > 0)
 
 
 def check_entries(name: str, rows: ArrayLike, largest: float = LARGEST) -> None:
@@ -407,7 +411,7 @@ def real_array(name: str, given: ArrayLike | None) -> FloatArray:
         if array.dtype.kind == "c":
             raise TypeError("complex numbers")
         return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} must be a dense array of real numbers, got {type(given).__name__} ({error})."
         ) from error

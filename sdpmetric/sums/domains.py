@@ -58,7 +58,7 @@ class Domain:
         if diagonal and bases is not None:
             raise ValueError("diagonal= and bases= exclude each other; pass at most one of them.")
         if bases is not None:
-            B = np.ascontiguousarray(np.asarray(bases, dtype=np.float64))
+            B = np.ascontiguousarray(validation.real_array("bases", bases))
             if B.ndim != 2 or B.shape[1] != d or not B.size or not np.isfinite(B).all() or not B.any():
                 shape = f"(k, d), a vector in each row, with d = {d}"
                 raise ValueError(f"bases must be a finite array of shape {shape}; got shape {B.shape}.")

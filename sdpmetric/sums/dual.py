@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
