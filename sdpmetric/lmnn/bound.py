@@ -152,11 +152,11 @@ class PushSums:
         widths = () if not slopes else (0.0,) if push.squared else SMOOTHING_WIDTHS
         return cls({width: MultiplierSums([Form.zero(rank) for rank in ranks]) for width in widths})
 
-    def include(self, other: PushSums) -> None:
+    def include(self, shard: PushSums) -> None:
         """Add what was gathered elsewhere, over other triplets."""
-        self.losses += other.losses
-        self.n_active += other.n_active
-        for width, sums in other.slopes.items():
+        self.losses += shard.losses
+        self.n_active += shard.n_active
+        for width, sums in shard.slopes.items():
             mine = self.slopes[width]
             mine.add(sums.total, sums.squares, sums.coincident)
             mine.forms = [form + added for form, added in zip(mine.forms, sums.forms, strict=True)]
@@ -264,6 +264,5 @@ def _target_bounds(push: Push, images: Sequence[Images], block: Candidates) -> t
         m = slice(None) if len(images) == 1 else push.regions[second] == region
         target_D[row[m], slot[m]] = distances(image.points, first[m], second[m])
         target_D_above[row[m], slot[m]] = image.distances(first[m], second[m])[1]
-    rest = max(image.rest for image in images)
-    target_D_above[row, slot] = with_rest(target_D_above[row, slot], rest)
+    target_D_above[row, slot] = with_rest(target_D_above[row, slot], max(image.rest for image in images))
     return target_D, target_D_above

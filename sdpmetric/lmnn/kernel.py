@@ -63,7 +63,7 @@ class FeatureSpace:
     mean: FloatArray
 
     @classmethod
-    def of(cls, X: ArrayLike, kernel: Kernel, given: Mapping[str, float | None]) -> tuple[FeatureSpace, FloatArray]:
+    def of(cls, X: ArrayLike, kernel: Kernel, options: Mapping[str, float | None]) -> tuple[FeatureSpace, FloatArray]:
         """The space of some examples, and their coordinates in it, (n, r), centered.
 
         Parameters
@@ -71,10 +71,10 @@ class FeatureSpace:
         X : (n, d) array
             For "precomputed" the (n, n) kernel matrix.
         kernel : str
-        given : mapping
+        options : mapping
             ``gamma``, ``degree`` and ``coef0``; those that are None are left out.
         """
-        parameters = {name: float(value) for name, value in given.items() if value is not None}
+        parameters = {name: float(value) for name, value in options.items() if value is not None}
         if kernel not in (*NAMES, "precomputed"):
             names = ", ".join(map(repr, (*NAMES, "precomputed")))
             raise ValueError(f"kernel must be one of {names}, got {kernel!r}.")
@@ -198,7 +198,7 @@ class KernelLMNNProblem(LMNNProblem):
             not PSD.
         """
         space, coordinates = FeatureSpace.of(X, kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
-        plain = LMNNProblem.from_labels(
+        stated = LMNNProblem.from_labels(
             coordinates,
             y,
             n_neighbors,
@@ -210,7 +210,7 @@ class KernelLMNNProblem(LMNNProblem):
             sample_weight=sample_weight,
             frobenius=frobenius,
         )
-        return cls._in(plain, space)
+        return cls._in(stated, space)
 
     @classmethod
     def from_triplets(
@@ -238,19 +238,14 @@ class KernelLMNNProblem(LMNNProblem):
             As in `LMNNProblem.from_triplets`.
         """
         space, coordinates = FeatureSpace.of(X, kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
-        plain = LMNNProblem.from_triplets(
+        stated = LMNNProblem.from_triplets(
             coordinates, triplets, weights, push_weight, ridge=ridge, loss=loss, frobenius=frobenius
         )
-        return cls._in(plain, space)
+        return cls._in(stated, space)
 
     @classmethod
-    def _in(cls, plain: LMNNProblem, space: FeatureSpace) -> KernelLMNNProblem:
-        return cls(**{part.name: getattr(plain, part.name) for part in fields(plain)}, space=space)
-
-    @property
-    def plain(self) -> LMNNProblem:
-        """The same program as LMNN on the coordinates, without the kernel."""
-        return LMNNProblem(**{part.name: getattr(self, part.name) for part in fields(LMNNProblem)})
+    def _in(cls, stated: LMNNProblem, space: FeatureSpace) -> KernelLMNNProblem:
+        return cls(**{f.name: getattr(stated, f.name) for f in fields(stated)}, space=space)
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""

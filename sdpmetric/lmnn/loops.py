@@ -99,14 +99,14 @@ def hinge_slopes(
     indptr: NDArray[np.int64],
     impostors: IndexArray,
     weights: FloatArray | None,
-    begin: int,
-    end: int,
+    first: int,
+    last: int,
     gamma: float,
     squared: bool,
     slopes: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Slope of every triplet's loss in rows `begin` to `end` (rows of `slopes` are candidate pairs, columns targets).
+    """Slope of every triplet's loss in rows `first` to `last` (rows of `slopes` are candidate pairs, columns targets).
 
     `target_D` holds the squared distances to the target neighbors of each row, padded at the end with -1.
 
@@ -114,7 +114,7 @@ def hinge_slopes(
     """
     K = target_D.shape[1]
     total = slope = square = active = 0.0
-    for r in range(begin, end):
+    for r in range(first, last):
         if indptr[r] == indptr[r + 1]:
             continue
         i = anchors[r]
@@ -220,19 +220,19 @@ def largest_hinges(
     indptr: NDArray[np.int64],
     impostors: IndexArray,
     weights: FloatArray | None,
-    begin: int,
-    end: int,
+    first: int,
+    last: int,
     squared: bool,
     g: float,
     losses: FloatArray,
     active: NDArray[np.int64],
 ) -> None:
-    """The largest possible sum of hinges of rows `begin` to `end` of candidates, and how many hinges are positive.
+    """The largest possible sum of hinges of rows `first` to `last` of candidates, and how many hinges are positive.
 
     `target_D` holds computed squared distances to the target neighbors and `target_D_above` upper bounds of the exact
     ones, both padded with -1. Sums are rounded to nearest.
     """
-    for r in range(begin, end):
+    for r in range(first, last):
         i, total, count = anchors[r], 0.0, 0
         for p in range(indptr[r], indptr[r + 1]):
             d = distance(P, i, impostors[p])

@@ -163,25 +163,26 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """Factors (c, r, d) from either keyword, and how far the metrics were from the cone, relatively."""
-        given = components if metric is None else metric
-        if given is None or (components is None) == (metric is None):
+        matrices = components if metric is None else metric
+        if matrices is None or (components is None) == (metric is None):
             raise ValueError("pass exactly one of components= (factors, (c, r, d)) and metric= ((c, d, d)).")
-        if np.ndim(given) != 3 or len(np.asarray(given)) != self.n_regions:
+        if np.ndim(matrices) != 3 or len(np.asarray(matrices)) != self.n_regions:
             raise ValueError(
                 f"expected one matrix for each of {self.n_regions} regions, an array of three dimensions; "
-                f"got shape {np.shape(given)}."
+                f"got shape {np.shape(matrices)}."
             )
-        each = [(L, None) if metric is None else (None, L) for L in np.asarray(given)]
-        checked = [validation.check_point(L, M, self.X.shape[1]) for L, M in each]
+        points = [(A, None) if metric is None else (None, A) for A in np.asarray(matrices)]
+        checked = [validation.check_point(L, M, self.X.shape[1]) for L, M in points]
         return psd.stack([L for L, _ in checked]), max(residual for _, residual in checked)
 
 
 def divide(
     regions: Regions | ArrayLike, X: FloatArray, y: ArrayLike, n_regions: int | None, random_state: int
 ) -> tuple[IndexArray, NDArray[np.generic]]:
-    """Divide examples by class, by clusters, or as an array says."""
-    given = _named(regions, X, np.asarray(y).ravel(), n_regions, random_state) if isinstance(regions, str) else regions
-    array = np.asarray(given)
+    """The region of each example, by class, by clusters, or as an array says, and the names of the regions."""
+    if isinstance(regions, str):
+        regions = _named(regions, X, np.asarray(y).ravel(), n_regions, random_state)
+    array = np.asarray(regions)
     if array.shape != (len(X),):
         raise ValueError(f"regions has shape {array.shape}; pass one region for each of {len(X)} examples.")
     validation.check_names("regions", array)
@@ -189,30 +190,28 @@ def divide(
     return index.astype(np.int32), names
 
 
-def _named(how: str, X: FloatArray, y: NDArray[np.generic], n_regions: int | None, random_state: int) -> ArrayLike:
-    if how == "class":
+def _named(method: str, X: FloatArray, y: NDArray[np.generic], n_regions: int | None, random_state: int) -> ArrayLike:
+    if method == "class":
         if n_regions is not None:
             raise ValueError("n_regions is for clusters; regions='class' has one region for each class.")
         return y
+    validation.check_choice("regions", method, ("class", "kmeans", "spectral"))
     count = len(np.unique(y)) if n_regions is None else n_regions
     validation.check_integer("n_regions", count, high=len(X))
-    if how == "kmeans":
-        from sklearn.cluster import KMeans
+    from sklearn.cluster import KMeans, SpectralClustering
 
-        clusters = KMeans(int(count), random_state=random_state)
-    elif how == "spectral":
-        from sklearn.cluster import SpectralClustering
-
-        clusters = SpectralClustering(int(count), affinity="nearest_neighbors", random_state=random_state)
-    else:
-        raise ValueError(f"regions must be 'class', 'kmeans', 'spectral' or an array, got {how!r}.")
+    clusters = (
+        KMeans(int(count), random_state=random_state)
+        if method == "kmeans"
+        else SpectralClustering(int(count), affinity="nearest_neighbors", random_state=random_state)
+    )
     return np.asarray(clusters.fit_predict(X))
 
 
 def check_members(
     index: IndexArray, names: NDArray[np.generic], targets: IndexArray, n_neighbors: int, *, pulled: bool
 ) -> None:
-    """Refuse regions that are too small for a metric of their own."""
+    """Raise an error for regions that are too small for a metric."""
     sizes = np.bincount(index)
     pairs = np.bincount(index[targets], minlength=len(sizes))
     for name, size, pulls in zip(names.tolist(), sizes.tolist(), pairs.tolist(), strict=True):

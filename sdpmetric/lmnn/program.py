@@ -102,11 +102,9 @@ def hinges(
     if push.n_regions == 1:
         margins = triplet_margins(metrics[0], points[0], triplets)
     else:
-        far, near = (
-            _distances(metrics, points, push.regions, triplets.anchors, second)
-            for second in (triplets.impostors, triplets.targets)
-        )
-        margins = far - near
+        pairs = (triplets.anchors, triplets.impostors), (triplets.anchors, triplets.targets)
+        impostor_D, target_D = (_distances(metrics, points, push.regions, *pair) for pair in pairs)
+        margins = impostor_D - target_D
     return loss, [
         # (1) (x_i - x_l)' M (x_i - x_l) - (x_i - x_j)' M (x_i - x_j) >= 1 - xi_ijl
         (margins >= 1 - xi).set_label(MARGINS),
@@ -122,14 +120,14 @@ def _distances(
     second: IndexArray,
 ) -> cp.Expression:
     """Squared distance of every pair under the metric of its second member's region."""
-    parts = []
+    by_region = []
     for region, (M, X) in enumerate(zip(metrics, points, strict=True)):
         rows = np.flatnonzero(regions[second] == region)
         if len(rows):
             pairs, column = np.unique(np.stack([first[rows], second[rows]], axis=1), axis=0, return_inverse=True)
             pick = sp.csr_array((np.ones(len(rows)), (rows, column.ravel())), shape=(len(first), len(pairs)))
-            parts.append(pick @ squared_distances(M, X, pairs))
-    return cp.sum(parts)
+            by_region.append(pick @ squared_distances(M, X, pairs))
+    return cp.sum(by_region)
 
 
 def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:

@@ -68,14 +68,14 @@ def _terms(push: Push, ridge: float, feasible: Dual, shrinking: float) -> tuple[
     traces = [Trace(weight=ridge).proof_part(a)] if ridge else []
     if isinstance(source, LabeledTriplets):
         loss = "squared hinge" if push.squared else "hinge"
-        about = {"term": "labels", "loss": loss, "weight": mu, "pull": pull, "offset": 1.0}
+        description = {"term": "labels", "loss": loss, "weight": mu, "pull": pull, "offset": 1.0}
         arrays: Arrays = {
             "targets": source.targets,
             "weights": source.scales,
             "triplets": T.to_array(),
             "multipliers": a,
         }
-        return [Part(about, arrays, {"y": number_labels(source.labels)}), *traces], a, w
+        return [Part(description, arrays, {"y": number_labels(source.labels)}), *traces], a, w
     pairs, pair_weights = np.stack(source.target_pairs(), axis=1), source.target_weights()
     C, n = source.candidates, len(push.X)
     counts = np.diff(C.indptr)

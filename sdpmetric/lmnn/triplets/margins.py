@@ -120,9 +120,9 @@ def inactive_beyond(images: Images) -> float:
     return above((1.0 + 2.0 * images.rest) * square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 10)
 
 
-def with_rest(target_D_above: FloatArray, rest: float) -> FloatArray:
-    """Upper bounds of distances to target neighbors, for hinges with impostors that are nearer by a rest."""
-    return np.nextafter(target_D_above + rest, np.inf) if rest else target_D_above
+def with_rest(target_D_above: FloatArray, metric_error: float) -> FloatArray:
+    """Upper bounds of distances to target neighbors, for hinges with impostors that are nearer by an error."""
+    return np.nextafter(target_D_above + metric_error, np.inf) if metric_error else target_D_above
 
 
 def loss_above(

@@ -68,8 +68,8 @@ class Cells:
     def weights_of_others(self, weights: FloatArray) -> FloatArray:
         """For each cell, the weight of the examples in the other cells of its group, (c,)."""
         totals: FloatArray = np.bincount(self.cell, weights, minlength=len(self.group)).astype(np.float64)
-        others: FloatArray = np.bincount(self.group, totals)[self.group] - totals
-        return others
+        group_totals: FloatArray = np.bincount(self.group, totals)[self.group]
+        return group_totals - totals
 
     def means(self, points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weight (c,) and weighted mean (c, d) of each cell; the mean is 0 where the weight is."""
@@ -97,8 +97,8 @@ def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray
     same_group = (member @ member.T).tolil()
     same_group.setdiag(0.0)
     totals = np.bincount(cells.cell, weights, minlength=n_cells)
-    others: FloatArray = np.asarray(same_group.tocsr() @ totals, dtype=np.float64)
-    return others[cells.cell]
+    of_cells: FloatArray = np.asarray(same_group.tocsr() @ totals, dtype=np.float64)
+    return of_cells[cells.cell]
 
 
 def impostor_scatter(
@@ -109,8 +109,8 @@ def impostor_scatter(
     V, a = cells.means(points, v)
     W, b = cells.means(points, w)
     G = np.zeros((points.shape[1], points.shape[1]))
-    for weights, means, others in ((v, a, cells.weights_of_others(w)), (w, b, cells.weights_of_others(v))):
-        scale = weights * others[cells.cell]
+    for weights, means, other_weights in ((v, a, cells.weights_of_others(w)), (w, b, cells.weights_of_others(v))):
+        scale = weights * other_weights[cells.cell]
         used = np.flatnonzero(scale > 0.0)
         scatter_root = (points[used] - means[cells.cell[used]]) * np.sqrt(scale[used])[:, None]
         G += scatter_root.T @ scatter_root
