@@ -12,6 +12,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import LATE, Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
@@ -32,20 +33,18 @@ from sdpmetric.sums.fenchel import FenchelDual, Proven
 from sdpmetric.sums.free import resolution
 from sdpmetric.sums.slack import Slack
 from sdpmetric.sums.term_checks import check_bound_term
-from sdpmetric.sums.terms.base import Loss, Sum, Term
+from sdpmetric.sums.terms.base import Sum, Term
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.linear import Pull, Trace
-from sdpmetric.sums.terms.log_det import LogDet
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-
-# Smoothing widths whose slopes are tried as dual candidates of a point.
+# Smoothing widths, in units of the terms, whose slopes are tried as dual candidates of a point.
 WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 # Triplets of labels, from which LMNNProblem, which lists none, is several times faster (digits: 0.2 s for 10.8 s).
 MANY_TRIPLETS = 50_000
-# Mean distances are not scaled down below the square of this.
-SMALL = 0.3
+# Coordinates of solvers are as long as that the identity has a mean distance of at least the square of this.
+SMALLEST_MEAN_DISTANCE = 0.3
+# Sums beyond this, or below its inverse, set no scale.
+LARGEST_SCALE = 1e100
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -135,22 +134,22 @@ class MetricProblem(Problem):
                 f"terms must be a term or a sum of terms such as terms.Trace() + terms.TripletHinge(triplets), got "
                 f"{type(terms).__name__}."
             )
-        given = (terms,) if isinstance(terms, Term) else terms.terms
-        bound = tuple(term for part in given for term in _bound(part, data))
+        summands = (terms,) if isinstance(terms, Term) else terms.terms
+        bound = tuple(bound for term in summands if (bound := _bound(term, data)) is not None)
         if not bound:
             raise ValueError("all terms have weight 0, so there is nothing to minimize; give one a weight.")
         self._set(data, bound, domain)
         if index is not None:
-            apart = np.flatnonzero(index[self.total.pairs[:, 0]] != index[self.total.pairs[:, 1]])
-            if len(apart):
+            mixed = np.flatnonzero(index[self.total.pairs[:, 0]] != index[self.total.pairs[:, 1]])
+            if len(mixed):
                 raise ValueError(
-                    f"pair {self.total.pairs[apart[0]].tolist()} is of two tasks, whose metrics differ "
-                    f"({len(apart)} such pairs); pass pairs and triplets within tasks."
+                    f"pair {self.total.pairs[mixed[0]].tolist()} is of two tasks, whose metrics differ "
+                    f"({len(mixed)} such pairs); pass pairs and triplets within tasks."
                 )
         self._check()
 
     def _check(self) -> None:
-        """Refuse sums without a minimum, and domains in which a term is infinite everywhere."""
+        """Raise an error for sums without a minimum, and for domains in which a term is infinite everywhere."""
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
                 f"the sum has no minimum: {', '.join(t.name for t in self.terms if not t.nonnegative)} falls without "
@@ -199,9 +198,9 @@ class MetricProblem(Problem):
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
-        parts = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
+        summands = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
         domain = "" if self.domain.is_full_cone else f"; over {self.domain.kind}"
-        total = f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
+        total = f"{' + '.join(summands)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
         return f"{self.title}: {total}" if self.title else total
 
     @cached
@@ -212,16 +211,16 @@ class MetricProblem(Problem):
     @cached
     def centered(self) -> FloatArray:
         """See `Problem.centered`; of tasks, the shared features are scaled by the root of `sharing`."""
-        found, scales = super().centered, self.domain.scales
-        return found if scales is None else found * scales
+        centered, scales = super().centered, self.domain.scales
+        return centered if scales is None else centered * scales
 
     @property
     def start(self) -> FloatArray:
-        """See `Problem.start`: where log det makes the zero metric infinite, M0, or a multiple of the identity."""
-        roots = [term.root for term in self.total.regularizers if isinstance(term, LogDet)]
+        """See `Problem.start`: where a term is infinite at the zero metric, its own start, or that of the domain."""
+        starts = [start for term in self.total.regularizers if (start := term.start) is not None]
         if not self.total.barrier:
             return self.zero
-        return roots[0] if roots and self.domain.is_full_cone else self.domain.basis
+        return starts[0] if starts and self.domain.is_full_cone else self.domain.basis
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""
@@ -236,23 +235,23 @@ class MetricProblem(Problem):
     def task_metrics(self, components: ArrayLike) -> FloatArray:
         """The metrics ``M_c = sharing M_0 + N_c`` of all tasks, (t, d, d), from components of the lifted problem."""
         L, _ = self.check_point(components, None)
-        own = [L[:, part].T @ L[:, part] for part in self.domain.all_blocks]
-        return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
+        shared, *metrics = (L[:, block].T @ L[:, block] for block in self.domain.all_blocks)
+        return np.stack([self.domain.sharing * shared + metric for metric in metrics])
 
     def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
         """By Frobenius terms, over all and over diagonal metrics; see `Problem.strong_convexity`."""
         modulus = sum_below(np.array([term.strong_convexity for term in self.terms]))
         if not modulus > 0.0 or not self.domain.has_identity_basis or self.domain.blocks:
             return None
-        near = self.domain.member_beside(components)
-        return StrongConvexity(modulus, components if near is None else near[0])
+        member = self.domain.member_beside(components)
+        return StrongConvexity(modulus, components if member is None else member[0])
 
     def easier(self) -> str:
         """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
         if type(self) is not MetricProblem or super().easier():
             return super().easier()
-        if faster := self._labeled_advice():
-            return faster
+        if advice := self._labeled_advice():
+            return advice
         steep = any(loss.steep for loss in self.total.losses)
         if steep and not (self.total.regularizers or self.total.ridge or self.total.costs[1].any()):
             return (
@@ -302,15 +301,16 @@ class MetricProblem(Problem):
         scaled = None if self.domain.diagonal or self.domain.blocks else self._scaled_by_pairs(T, objective)
         if scaled is not None:
             scaled_multiple, scaled_objective = self._best_identity(scaled)
-            if scaled_objective < 1e100:  # else distances of about 1 are not those that the losses are about
+            if scaled_objective < LARGEST_SCALE:  # else distances of about 1 are not those that the losses are about
                 T, multiple, objective = scaled, scaled_multiple, scaled_objective
         root = None if self.domain.diagonal or self.total.barrier else self._target_root
-        if root is not None and (objective_there := self._smoothed_objective(root.T, 1.0)) <= objective:
-            return root, 1.0, objective_there if objective_there > 1e-100 else 1.0
-        D = self.total.distances(T.T @ self.domain.basis)
-        smallest = 0.0 if self.total.barrier or not D.any() else SMALL / math.sqrt(float(D.mean()))  # where 0 is best
+        if root is not None and (objective_at_target := self._smoothed_objective(root.T, 1.0)) <= objective:
+            return root, 1.0, objective_at_target if objective_at_target > 1.0 / LARGEST_SCALE else 1.0
+        D, smallest = self.total.distances(T.T @ self.domain.basis), 0.0
+        if not self.total.barrier and D.any():  # the zero metric may be the best
+            smallest = SMALLEST_MEAN_DISTANCE / math.sqrt(float(D.mean()))
         scale = max(multiple, smallest)
-        return scale * T, multiple / scale, objective if 1e-100 < objective < 1e100 else 1.0
+        return scale * T, multiple / scale, objective if 1.0 / LARGEST_SCALE < objective < LARGEST_SCALE else 1.0
 
     def _best_identity(self, T: FloatArray) -> tuple[float, float]:
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
@@ -343,7 +343,7 @@ class MetricProblem(Problem):
     def _scaled_by_pairs(self, T: FloatArray, objective: float) -> FloatArray | None:
         """See `moderate`; None where the matrix is not numerically definite."""
         first, second = self.total.pairs.T
-        if not (len(first) and 0.0 < objective < 1e100):
+        if not (len(first) and 0.0 < objective < LARGEST_SCALE):
             return None
         H = adjoint(self.dual.slack.points @ T, first, second, np.full(len(first), 1.0 / len(first)))
         H = H + np.eye(len(H)) / objective
@@ -421,13 +421,13 @@ class MetricProblem(Problem):
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The constraints of all losses that are about single examples; see `Constrained.constraints`."""
         total, D = self.total, self.total.distances(components)
-        given = self.prove(components, dual).multipliers
-        alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
+        multipliers = self.prove(components, dual).multipliers
+        sums = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
         names = [name for name, term in zip(self.names, self.terms, strict=True) for _ in term.losses]
-        parts = zip(names, total.losses, given, total.excess(components, D), total.pair_slices, strict=True)
-        found = {name: loss.listed_constraints(a, u, D[own]) for name, loss, a, u, own in parts}
-        listed = {name: part for name, part in found.items() if part is not None}
-        return joined(listed, self.state_dual(given), dict(zip(self.names, alone, strict=True)))
+        losses = zip(names, total.losses, multipliers, total.excess(components, D), total.pair_slices, strict=True)
+        by_loss = {name: loss.listed_constraints(a, u, D[pairs]) for name, loss, a, u, pairs in losses}
+        on_examples = {name: constraints for name, constraints in by_loss.items() if constraints is not None}
+        return joined(on_examples, self.state_dual(multipliers), dict(zip(self.names, sums, strict=True)))
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
@@ -449,22 +449,22 @@ class MetricProblem(Problem):
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
         if dual is None and is_late() and all(term.nonnegative for term in self.terms):
-            nothing = [np.zeros(loss.size) for loss in self.total.losses]
-            return Proven(0.0, nothing, weakness=LATE)
+            zeros = [np.zeros(loss.size) for loss in self.total.losses]
+            return Proven(0.0, zeros, weakness=LATE)
         if dual is not None:
-            tries = iter([self.read_dual(dual)])
+            candidates = iter([self.read_dual(dual)])
         else:
-            several = self.total.kinked or any(loss.has_infinite_slopes for loss in self.total.losses)
-            widths = WIDTHS if several else WIDTHS[:1]
-            tries = (self.total.slopes(components, width) for width in in_time(widths))
-        return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)
+            depends_on_width = self.total.kinked or any(loss.has_infinite_slopes for loss in self.total.losses)
+            widths = WIDTHS if depends_on_width else WIDTHS[:1]
+            candidates = (self.total.slopes(components, width) for width in in_time(widths))
+        return max((self.dual.prove(a, components) for a in candidates), key=lambda proven: proven.value)
 
 
-def _bound(term: Term, X: NDArray[np.floating]) -> list[Term]:
-    """The term bound to data, with a weight of 1 if it is a hard constraint; nothing for a weight of 0."""
+def _bound(term: Term, X: NDArray[np.floating]) -> Term | None:
+    """The term bound to data, with a weight of 1 if it is a hard constraint; None for a weight of 0."""
     weight = check_term_weight(term.name, term.weight)
-    if not weight and not isinstance(term, Loss):
-        return []
+    if not weight and not term.losses:
+        return None
     bound = read_only(term.bind(X))
     if any(loss.hard for loss in bound.losses):
         if not weight:
@@ -473,4 +473,4 @@ def _bound(term: Term, X: NDArray[np.floating]) -> list[Term]:
                 "out of the sum. Leave it out, or take a loss such as 'hinge'."
             )
         bound = replace(bound, weight=1.0)
-    return [check_bound_term(bound, len(X))] if weight else []
+    return check_bound_term(bound, len(X)) if weight else None

@@ -270,6 +270,11 @@ class Regularizer(Term):
         raise ValueError(f"proof files support the regularizers of this package; {self.name} is not one of them.")
 
     @property
+    def start(self) -> FloatArray | None:
+        """A factor at which the term is finite, for solvers, where it is not at the zero metric; None if not known."""
+        return None
+
+    @property
     def linear_cost_root(self) -> FloatArray | None:
         """R where r grows as ``<R^T R, M>`` for large metrics, weight included; None where it does not."""
         return None

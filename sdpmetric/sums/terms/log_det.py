@@ -132,6 +132,10 @@ class LogDet(Regularizer):
         return self.target
 
     @property
+    def start(self) -> FloatArray:
+        return self.root
+
+    @property
     def linear_cost_root(self) -> FloatArray:
         return math.sqrt(self.weight) * self.inverse_root
 
