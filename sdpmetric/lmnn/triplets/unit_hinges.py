@@ -68,7 +68,7 @@ class Cells:
     def weights_of_others(self, weights: FloatArray) -> FloatArray:
         """For each cell, the weight of the examples in the other cells of its group, (c,)."""
         totals: FloatArray = np.bincount(self.cell, weights, minlength=len(self.group)).astype(np.float64)
-        group_totals: FloatArray = np.bincount(self.group, totals)[self.group]
+        group_totals = np.bincount(self.group, totals).astype(np.float64)[self.group]
         return group_totals - totals
 
     def means(self, points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
