@@ -71,6 +71,8 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+if "example.org" not in notebooks.SOURCE:  # a placeholder leads nowhere
+    html_theme_options["external_links"] = [{"name": "Source", "url": notebooks.SOURCE}]
 
 sphinx_gallery_conf = {
     "examples_dirs": [str(ROOT / "examples"), "course"],

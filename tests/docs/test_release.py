@@ -20,6 +20,10 @@ def test_the_version_has_one_source():
     assert "version:" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8").replace("cff-version:", "")
 
 
+def test_the_landing_page_has_the_version():
+    assert f"Version {sm.__version__}:" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
 def test_the_conda_recipe_requires_what_the_package_requires():
     run = RECIPE.split("  run:\n")[1].split("\ntest:")[0]
     requirements = dict(re.findall(r"- ([\w-]+) (>=[\d.]+)", run))
