@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -31,6 +32,7 @@ class POLAOptions:
     growth: int = 3  # of the evaluations from round to round
     max_evaluations: int = 1350  # of a round
     rounds: int = 60  # after which the solver stops, if the gap is not proven
+    whitened_steps: int = 40  # of Newton's method, in which a feasible point is sought
     max_entries: int = 3 * 10**5  # of the metric times pairs, up to which the exact program follows the first round
     chunk: int = 5000  # updates, or pairs of a stream, between two looks at the clock
     trace_rows: int = 20  # of a short stream
@@ -41,37 +43,79 @@ OPTIONS = POLAOptions()
 
 @solver(POLAProblem, "dual", tol=1e-6, rank=1)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Solve batch POLA on its dual, or where pairs contradict each other and are few, its exact program."""
+    """Solve batch POLA on its dual, or where pairs contradict each other and are few, its exact program.
+
+    Multipliers are as large as the objective, which depends on the units of the features. Where the first step
+    does not keep the hard margins, a point that does is sought in coordinates in which pairs have a unit second moment.
+    """
     step = Step.certified(problem, problem.zero, problem.repeated)
     yield step
     if _is_infeasible(step):
         return
-    d, a, evaluations = problem.X.shape[1], np.zeros(len(problem.pairs)), OPTIONS.first_evaluations
-    dual = SumDual(problem.as_sum().total, problem.as_sum().domain)
-    is_small = len(a) * d * (d + 1) <= 2 * OPTIONS.max_entries
+    d, n_pairs = problem.X.shape[1], len(problem.pairs)
+    is_small = n_pairs * d * (d + 1) <= 2 * OPTIONS.max_entries
+    is_feasible = math.isfinite(step.objective)
+    a, evaluations, is_whitened = np.zeros(n_pairs), OPTIONS.first_evaluations, False
     # A round of active-set steps solves most problems; for contradicting pairs active sets change for very long.
     for _ in range(1 if is_small else OPTIONS.rounds):
         before = a
-        start = dual.ascend(a, budget, evaluations).multipliers
-        evaluations = min(OPTIONS.growth * evaluations, OPTIONS.max_evaluations)
-        for point in dual.newton(start, budget):
-            a = point.multipliers
-            L = problem.repair(psd.factor(point.metric[:-1, :-1]))[0]  # the threshold is the last entry
-            proof, objective = _contradiction(problem, a, np.maximum(a - start, 0.0)), problem.objective(L)
-            multipliers = partial(np.copy, a)
-            step = Step(L, objective=objective, lower_bound=min(point.value, objective), multipliers=multipliers)
-            is_proven = relative_gap(objective, step.lower_bound) <= GAP_SHARE * tol
-            if proof is not None or is_proven or not math.isfinite(objective):
-                step = Step.certified(problem, L, a if proof is None else proof)
+        for step, multipliers in _round(problem, budget, tol, before, evaluations):
             yield step
             if _is_infeasible(step):
                 return
-            if is_proven:
-                break
+            a, is_feasible = multipliers, is_feasible or math.isfinite(step.objective)
+            if not is_feasible and not is_whitened:
+                is_whitened = True
+                yield from _feasible_steps(problem, budget, tol)
+        evaluations = min(OPTIONS.growth * evaluations, OPTIONS.max_evaluations)
         if np.array_equal(a, before):
             break
     if is_small:
         yield from conic.steps(problem, budget, tol)
+
+
+def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """Points that keep hard margins, from a round in coordinates in which pairs have a unit second moment."""
+    whitened, T = _whitened(problem)
+    rounds = _round(whitened, budget, tol, np.zeros(len(problem.pairs)), OPTIONS.first_evaluations)
+    for step, _ in islice(rounds, OPTIONS.whitened_steps):
+        if math.isfinite(step.objective):
+            yield Step.certified(problem, step.components @ T.T)
+        if _is_infeasible(step):
+            return
+
+
+def _round(
+    problem: POLAProblem, budget: Budget, tol: float, a: FloatArray, evaluations: int
+) -> Iterator[tuple[Step, FloatArray]]:
+    """Steps of L-BFGS-B and then Newton's method from multipliers on, with the multipliers of each."""
+    dual = SumDual(problem.as_sum().total, problem.as_sum().domain)
+    start = dual.ascend(a, budget, evaluations).multipliers
+    for point in dual.newton(start, budget):
+        a = point.multipliers
+        L = problem.repair(psd.factor(point.metric[:-1, :-1]))[0]  # the threshold is the last entry
+        proof, objective = _contradiction(problem, a, np.maximum(a - start, 0.0)), problem.objective(L)
+        multipliers = partial(np.copy, a)
+        step = Step(L, objective=objective, lower_bound=min(point.value, objective), multipliers=multipliers)
+        is_proven = relative_gap(objective, step.lower_bound) <= GAP_SHARE * tol
+        if proof is not None or is_proven or not math.isfinite(objective):
+            step = Step.certified(problem, L, a if proof is None else proof)
+        yield step, a
+        if is_proven:
+            return
+
+
+def _whitened(problem: POLAProblem) -> tuple[POLAProblem, FloatArray]:
+    """The differences of the pairs in coordinates T, (d, k), of a unit second moment, as pairs of points with 0."""
+    V = problem.differences
+    sizes = np.sqrt(np.mean(V**2, axis=0))
+    sizes[sizes == 0.0] = 1.0
+    _, sigma, rows = np.linalg.svd(V / sizes, full_matrices=False)
+    sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
+    T = (rows[sizable].T / sigma[sizable]) * math.sqrt(len(V)) / sizes[:, None]
+    points = np.concatenate([V @ T, np.zeros((1, T.shape[1]))])
+    pairs = np.column_stack([np.arange(len(V)), np.full(len(V), len(V))])
+    return POLAProblem(points, pairs, problem.similar, None, problem.initial_threshold), T
 
 
 def _contradiction(problem: POLAProblem, *candidates: FloatArray) -> FloatArray | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from adversary import families, statements
 from instances import assert_same, rounding
 from pola_oracle import separable
 
@@ -226,3 +227,11 @@ def test_a_proof_of_many_pairs_needs_no_rational_numbers(rng) -> None:
     assert solution.status is sm.Status.INFEASIBLE
     assert len(solution.certificate.contradiction) > 60
     assert_contradiction(problem, solution)
+
+
+@pytest.mark.parametrize("family", ["last digits", "tiny", "scales"])
+def test_hard_margins_are_kept_whatever_the_units(family: str) -> None:
+    """Multipliers are as large as the objective, here up to 1e286, and far from 0 where solvers begin."""
+    rng = np.random.default_rng({"last digits": 7, "tiny": 4, "scales": 9}[family])
+    problem = statements.hard(*families.data(family, rng), rng).problem
+    assert np.isfinite(sm.solve(problem, max_time=5).objective)
