@@ -11,8 +11,9 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg import exact
 from sdpmetric.programs.canonical import ConeProgram
 
-# Multipliers below this share of the largest count as 0; rows and columns of matrices in whole numbers, at most.
-NOTHING, LARGEST = 1e-7, 120
+ZERO = 1e-7  # Multipliers below this share of the largest count as 0
+LARGEST = 120  # Rows and columns of matrices in whole numbers
+WHOLE = 1 << 53  # Up to which whole numbers are floats
 
 
 def farkas(program: ConeProgram, z: FloatArray) -> FloatArray | None:
@@ -20,32 +21,33 @@ def farkas(program: ConeProgram, z: FloatArray) -> FloatArray | None:
 
     They are proven in fractions, and returned as whole numbers where these are floats, else rounded.
     """
-    if program.uncertainty is not None:
-        return None
-    cones, used = program.cones, np.flatnonzero(np.abs(z) > NOTHING * np.abs(z).max(initial=0.0))
-    rows = program.A[used].tocsc()
+    cones, support = program.cones, np.flatnonzero(np.abs(z) > ZERO * np.abs(z).max(initial=0.0))
+    rows = program.A[support].tocsc()
     columns = np.flatnonzero(np.diff(rows.indptr) > 0)
-    if not 0 < len(used) <= LARGEST or len(columns) > LARGEST or used[-1] >= cones.threes[0].start:
+    if program.uncertainty is not None or not 0 < len(support) <= LARGEST or len(columns) > LARGEST:
         return None
-    basis = exact.null_space(exact.integers(rows[:, columns].toarray()).T) if len(columns) else np.eye(len(used))
+    if support[-1] >= cones.threes[0].start:
+        return None
+    basis = exact.null_space(exact.integers(rows[:, columns].toarray()).T) if len(columns) else np.eye(len(support))
     tops = [max(map(abs, column), default=1) for column in basis.T.tolist()]
-    units = [[Fraction(int(v), int(top)) for v, top in zip(row, tops, strict=True)] for row in basis.tolist()]
     if not tops:
         return None
-    near = np.linalg.lstsq(np.array(units, dtype=np.float64), z[used], rcond=None)[0].tolist()
-    found = [Fraction(0)] * len(z)
-    for row, k in zip(units, used.tolist(), strict=True):
-        found[k] = sum((Fraction(c) * v for c, v in zip(near, row, strict=True)), Fraction(0))
-    inside = all(v >= 0 for v in found[cones.zero : cones.linear])
+    units = [[Fraction(int(v), int(top)) for v, top in zip(row, tops, strict=True)] for row in basis.tolist()]
+    shares = np.linalg.lstsq(np.array(units, dtype=np.float64), z[support], rcond=None)[0].tolist()
+    ray = [Fraction(0)] * len(z)
+    for row, k in zip(units, support.tolist(), strict=True):
+        ray[k] = sum((Fraction(c) * v for c, v in zip(shares, row, strict=True)), Fraction(0))
+    inside = all(v >= 0 for v in ray[cones.zero : cones.linear])
     for block in cones.soc_blocks:
-        head, *tail = found[block]
+        head, *tail = ray[block]
         inside &= head >= 0 and head**2 >= sum(v**2 for v in tail)
-    inside &= all(_is_semidefinite(side, found[block]) for side, block in zip(cones.psd, cones.psd_blocks, strict=True))
-    price = sum((Fraction(b) * v for b, v in zip(program.b.tolist(), found, strict=True)), Fraction(0))
-    common = math.lcm(*(v.denominator for v in found))
-    whole = [int(v * common) for v in found] if common.bit_length() < 1000 else []
-    small = max(map(abs, whole), default=1 << 53) < 1 << 53
-    return np.array(whole if small else found, dtype=np.float64) if inside and price < 0 else None
+    inside &= all(_is_semidefinite(side, ray[block]) for side, block in zip(cones.psd, cones.psd_blocks, strict=True))
+    price = sum((Fraction(b) * v for b, v in zip(program.b.tolist(), ray, strict=True)), Fraction(0))
+    if not inside or price >= 0:
+        return None
+    common = math.lcm(*(v.denominator for v in ray))
+    integers = [int(v * common) for v in ray] if common.bit_length() < 1000 else [WHOLE]
+    return np.array(integers if max(map(abs, integers)) < WHOLE else ray, dtype=np.float64)
 
 
 def annihilates(program: ConeProgram, z: FloatArray) -> bool:
@@ -59,7 +61,7 @@ def annihilates(program: ConeProgram, z: FloatArray) -> bool:
 def _is_semidefinite(side: int, entries: list[Fraction]) -> bool:
     """Whether a lower triangle is that of a positive semidefinite matrix, by elimination."""
     S = [[Fraction(0)] * side for _ in range(side)]
-    for i, j, v in zip(*(ends.tolist() for ends in np.tril_indices(side)), entries, strict=True):
+    for i, j, v in zip(*(index.tolist() for index in np.tril_indices(side)), entries, strict=True):
         S[i][j] = S[j][i] = v
     for k, row in enumerate(S):
         if row[k] < 0 or (row[k] == 0 and any(row)):

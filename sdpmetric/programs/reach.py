@@ -10,8 +10,8 @@ from sdpmetric.linalg.rigorous import gamma
 from sdpmetric.programs.canonical import ConeProgram, Cones
 
 PASSES = 12
-# Ends beyond this count as none; coefficients may be off by this share of themselves.
-LARGEST, SHARE = 1e100, 1e-6
+LARGEST = 1e100  # Ends beyond this count as none
+SHARE = 1e-6  # By which coefficients may be off, relatively
 
 
 def reach(program: ConeProgram, upper: float) -> FloatArray:
@@ -20,17 +20,17 @@ def reach(program: ConeProgram, upper: float) -> FloatArray:
     Each row ``s = b - Ax`` is in an interval; so is each term of it, minus the others. Nothing is known if an
     entry is off by more than a small share of itself.
     """
-    m, n = program.A.shape
-    cut, radii = np.isfinite(upper) and np.any(program.c), program.radii
-    A = sp.vstack([program.A, program.c[None, :]]).tocsr() if cut else program.A.copy()
+    (m, n), radii = program.A.shape, program.radii
+    A, A_radii, b, b_radii = program.A.copy(), radii.A, program.b, radii.b
+    if np.isfinite(upper) and np.any(program.c):  # one more row, the objective
+        A, A_radii = (sp.csr_array(sp.vstack([M, v[None, :]])) for M, v in ((A, program.c), (A_radii, radii.c)))
+        b, b_radii = np.append(b, upper), np.append(b_radii, 0.0)
     A.eliminate_zeros()
-    b, b_off = (np.append(program.b, upper), np.append(radii.b, 0.0)) if cut else (program.b, radii.b)
     rows, columns, a = np.repeat(np.arange(len(b)), np.diff(A.indptr)), A.indices, A.data
-    A_off = sp.vstack([radii.A, radii.c[None, :]]).tocsr() if cut else radii.A
     share = 0.0
-    if A_off.nnz:
-        shares = sp.csr_array(A_off.multiply(abs(A).power(-1)))
-        share = float(shares.max()) if shares.nnz == A_off.nnz else np.inf
+    if A_radii.nnz:
+        shares = sp.csr_array(A_radii.multiply(abs(A).power(-1)))
+        share = float(shares.max()) if shares.nnz == A_radii.nnz else np.inf
         if share > SHARE:
             return np.full(n, np.inf)
     low, high = np.full(n, -np.inf), np.full(n, np.inf)
@@ -39,22 +39,22 @@ def reach(program: ConeProgram, upper: float) -> FloatArray:
     g = gamma(float(np.diff(A.indptr).max(initial=0)) + 16.0)
     for _ in range(PASSES):
         before = np.concatenate([low, high])
-        ends = np.where(a > 0.0, low[columns], high[columns]), np.where(a > 0.0, high[columns], low[columns])
-        least, most = (a * np.where(np.isfinite(end), end, 0.0) for end in ends)
-        # The slack is at most b minus the least that Ax can be, and so on.
-        sums = [np.bincount(rows, part, len(b)) for part in (least, most)]
-        sizes = [np.bincount(rows, np.abs(part), len(b)) for part in (least, most)]
-        open_ends = [np.bincount(rows, ~np.isfinite(end), len(b)) for end in ends]
-        errors = [(g + 2.0 * share) * (size + np.abs(b)) + 1e-280 * (size + np.abs(b) > 0.0) + b_off for size in sizes]
-        top = np.minimum(top, np.where(open_ends[0] == 0, b - sums[0] + errors[0], np.inf))
-        bottom = np.maximum(bottom, np.where(open_ends[1] == 0, b - sums[1] - errors[1], -np.inf))
-        _cones(program.cones, bottom[:m], top[:m])
-        # a x = b - s - the others
-        alone = [open_ends[k][rows] - ~np.isfinite(ends[k]) == 0 for k in (0, 1)]
+        limits = np.where(a > 0.0, low[columns], high[columns]), np.where(a > 0.0, high[columns], low[columns])
+        minima, maxima = (a * np.where(np.isfinite(limit), limit, 0.0) for limit in limits)
+        # The slack is at most b minus the minimum of Ax, and so on.
+        sums = [np.bincount(rows, terms, len(b)) for terms in (minima, maxima)]
+        sizes = [np.bincount(rows, np.abs(terms), len(b)) + np.abs(b) for terms in (minima, maxima)]
+        unlimited = [np.bincount(rows, ~np.isfinite(limit), len(b)) for limit in limits]
+        errors = [(g + 2.0 * share) * size + 1e-280 * (size > 0.0) + b_radii for size in sizes]
+        top = np.minimum(top, np.where(unlimited[0] == 0, b - sums[0] + errors[0], np.inf))
+        bottom = np.maximum(bottom, np.where(unlimited[1] == 0, b - sums[1] - errors[1], -np.inf))
+        _narrow(program.cones, bottom[:m], top[:m])
+        # a x = b - s - the other terms
+        single = [unlimited[k][rows] - ~np.isfinite(limits[k]) == 0 for k in (0, 1)]
         slack = [np.where(np.isfinite(v), np.abs(v), 0.0) * g for v in (bottom, top)]
-        above = b[rows] - bottom[rows] - (sums[0][rows] - least) + 2.0 * errors[0][rows] + slack[0][rows]
-        below = b[rows] - top[rows] - (sums[1][rows] - most) - 2.0 * errors[1][rows] - slack[1][rows]
-        above, below = np.where(alone[0], above, np.inf), np.where(alone[1], below, -np.inf)
+        above = b[rows] - bottom[rows] - (sums[0][rows] - minima) + 2.0 * errors[0][rows] + slack[0][rows]
+        below = b[rows] - top[rows] - (sums[1][rows] - maxima) - 2.0 * errors[1][rows] - slack[1][rows]
+        above, below = np.where(single[0], above, np.inf), np.where(single[1], below, -np.inf)
         first, last = np.where(a > 0.0, below, above) / a, np.where(a > 0.0, above, below) / a
         if share > 0.0:
             first, last = first - 4.0 * share * np.abs(first), last + 4.0 * share * np.abs(last)
@@ -66,26 +66,26 @@ def reach(program: ConeProgram, upper: float) -> FloatArray:
     return np.maximum(np.abs(low), np.abs(high))
 
 
-def _cones(cones: Cones, bottom: FloatArray, top: FloatArray) -> None:
+def _narrow(cones: Cones, bottom: FloatArray, top: FloatArray) -> None:
     """Narrow intervals of slacks by what every point of the cones fulfils, in place."""
-    bottom[: cones.zero] = np.maximum(bottom[: cones.zero], 0.0)
     top[: cones.zero] = np.minimum(top[: cones.zero], 0.0)
-    heads = np.array([rows.start for rows in cones.soc_blocks], dtype=np.int64)
-    exp, power = cones.threes
-    for some in (slice(cones.zero, cones.linear), heads):
-        bottom[some] = np.maximum(bottom[some], 0.0)
-    for rows, signed in ((exp, (1, 2)), (power, (0, 1))):
-        for k in signed:
-            some = slice(rows.start + k, rows.stop, 3)
-            bottom[some] = np.maximum(bottom[some], 0.0)
+    (exp, power), signed = cones.threes, np.zeros(len(bottom), dtype=bool)
+    signed[: cones.linear] = True
+    signed[[rows.start for rows in cones.soc_blocks]] = True
+    for first in (exp.start + 1, exp.start + 2):
+        signed[first : exp.stop : 3] = True
+    for first in (power.start, power.start + 1):
+        signed[first : power.stop : 3] = True
+    for rows in cones.psd_blocks:
+        signed[rows] = cones.diagonal[rows]
+    bottom[signed] = np.maximum(bottom[signed], 0.0)
     for rows in cones.soc_blocks:
         tail = slice(rows.start + 1, rows.stop)
         bottom[tail], top[tail] = np.maximum(bottom[tail], -top[rows.start]), np.minimum(top[tail], top[rows.start])
     for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
-        row, column = np.tril_indices(side)
-        diagonal = row == column
-        bottom[rows] = np.where(diagonal, np.maximum(bottom[rows], 0.0), bottom[rows])
-        ends = top[rows][diagonal]
-        most = np.nextafter(ends[row] + ends[column], np.inf)  # 2 |S_ij| <= S_ii + S_jj
-        bottom[rows] = np.where(diagonal, bottom[rows], np.maximum(bottom[rows], -most))
-        top[rows] = np.where(diagonal, top[rows], np.minimum(top[rows], most))
+        (row, column), diagonal = np.tril_indices(side), cones.diagonal[rows]
+        limits = top[rows][diagonal]
+        limit = np.where(
+            diagonal, np.inf, np.nextafter(limits[row] + limits[column], np.inf)
+        )  # 2 |S_ij| <= S_ii + S_jj
+        bottom[rows], top[rows] = np.maximum(bottom[rows], -limit), np.minimum(top[rows], limit)
