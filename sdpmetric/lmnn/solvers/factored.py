@@ -285,7 +285,7 @@ class Stop(Enum):
     """Why a round ends."""
 
     COLLAPSED = "the factor has fallen to zero"
-    TOLERANCE = "the gap is proven"
+    TOLERANCE = "the gap is within the tolerance"
     NEXT_WIDTH = "the gap is close to that of the smoothing"
     SMOOTHING = "most of the gap is the smoothing's"
     STALLED = "the descent is slow beside its gap"
