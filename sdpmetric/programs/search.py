@@ -60,7 +60,6 @@ class Search:
     margin: float | None = None  # By how much each right-hand side may change without making the program feasible
     reasons: dict[str, str] = field(default_factory=dict)
     status: str = ""
-    bounded: bool = False  # Whether a solver says that the program has points and multipliers
     estimate: float = math.nan  # Of the optimum, by the first answer whose two objectives agree
 
     @property
@@ -91,7 +90,7 @@ class Search:
             if self.wide and ((poor and remaining() > 0.0) or number == 0):
                 self.solver = replace(self.solver, accurate=accurate)
                 self._explore(program, scale)
-        if self.wide and not self.bounded and remaining() > 0.0:
+        if self.wide and not math.isfinite(self.width) and remaining() > 0.0:
             self._decide(scaled, units, "infeasible, unbounded")
         if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
             distance = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
@@ -153,7 +152,6 @@ class Search:
             part = program.of_rows(used, zero)
             for outer in self._answers(part, replace(answer, z=answer.z[used]), "lower"):
                 self._mix_multipliers(part, units, outer, replace(inner, z=inner.z[used]), used)
-            self.bounded = True
             if not self._open("lower"):
                 break
 
