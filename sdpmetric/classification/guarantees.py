@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -252,7 +253,7 @@ def _most_precise(ordered: FloatArray, wrong: BoolArray, alpha: float, delta: fl
 
 def _fewest(alpha: float, delta: float) -> int:
     """The least number of pairs without an error that proves a share of at most alpha: ``(1 - alpha)^n <= delta``."""
-    return math.ceil(math.log(delta) / math.log1p(-alpha))
+    return math.ceil(min(math.log(delta) / math.log1p(-alpha), sys.maxsize))
 
 
 def _labeled(distances: ArrayLike, similar: ArrayLike) -> tuple[FloatArray, BoolArray]:

@@ -95,7 +95,10 @@ class Problem(ABC):
                 f"{name} of a {type(self).__name__} cannot be set: problems do not change; state another one, for "
                 "example by with_weights."
             )
-        super().__setattr__(name, read_only(value))
+        try:
+            super().__setattr__(name, read_only(value))
+        except RecursionError as error:
+            raise ValueError(f"{name} contains itself.") from error
         if name == "X":
             super().__setattr__("_data_digest", digest(self.X))
 

@@ -78,6 +78,8 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
     """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
     labels = column_or_1d(unmasked("y", y), warn=False)
     check_count("y", len(labels), n)
+    if not len(labels):
+        raise ValueError("y is empty; pass a label for each example.")
     check_names("y", labels)
     check_classification_targets(labels)
     classes, index = np.unique(labels, return_inverse=True)

@@ -74,7 +74,7 @@ class FeatureSpace:
         options : mapping
             ``gamma``, ``degree`` and ``coef0``; those that are None are left out.
         """
-        parameters = {name: float(value) for name, value in options.items() if value is not None}
+        parameters = {name: validation.check_number(name, x, -np.inf) for name, x in options.items() if x is not None}
         if kernel not in (*NAMES, "precomputed"):
             names = ", ".join(map(repr, (*NAMES, "precomputed")))
             raise ValueError(f"kernel must be one of {names}, got {kernel!r}.")

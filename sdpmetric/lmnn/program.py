@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import formulation
 from sdpmetric.core.triplets import Triplets
@@ -135,6 +136,7 @@ def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
 
 
 def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:
+    validation.check_kind("triplets", triplets, Triplets)
     array, n = triplets.to_array(), len(problem.X)
     if array.size and (array.min() < 0 or array.max() >= n):
         raise ValueError(f"triplets has indices outside 0..{n - 1}; they are row numbers of X.")
