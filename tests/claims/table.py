@@ -49,7 +49,7 @@ ROWS = (
         families="scale offset ties weights",
     ),
     Claim(
-        "KernelLMNNProblem.certify",
+        "KernelLMNNProblem",
         "The same in the coordinates `X`, which are computed from the kernel and taken as exact.",
         "statements.kernel",
     ),
