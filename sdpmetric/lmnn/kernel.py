@@ -130,7 +130,7 @@ class KernelLMNNProblem(LMNNProblem):
     optimum without a `ridge` is 0: some metric pulls every chain of target neighbors into a point at no cost. A
     `ridge`, which weighs the trace in the feature space, makes the problem meaningful.
 
-    Lower bounds are proven for the coordinates, which are computed from the kernel and taken as exact.
+    Certificates are about the coordinates, which are computed from the kernel and taken as exact.
 
     Attributes
     ----------
