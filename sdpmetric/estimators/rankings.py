@@ -69,7 +69,7 @@ class RankingEstimator(MetricEstimator):
             return self._learn(state(data, related, queries=query_data), data)
         learned, held = (np.arange(related.n_queries)[rows] for rows in self._divided(related.n_queries, None))
         rows = learned if query_data is None else np.arange(len(data))  # queries that are items are held back as both
-        training, held_relevance = (related.part(some, rows, unanswerable="exclude") for some in (learned, held))
+        training, held_relevance = (related.subset(some, rows, unanswerable="exclude") for some in (learned, held))
         problem = state(data[rows], training, queries=None if query_data is None else query_data[learned])
         held_queries = (data if query_data is None else query_data)[held]
         return self._learn(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,14 +18,15 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.lmnn.problem import LMNNProblem
+from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.ranking import loops
-from sdpmetric.ranking.rankings import check_rankings
-from sdpmetric.ranking.relaxation import relaxed
-from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores
 
 # More than the roundings of a weight of the relaxation.
 ROUNDINGS = 16
+# Triplets that the relaxation lists at most.
+MAX_TRIPLETS = 20_000_000
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -240,7 +241,23 @@ class FRMLProblem(Problem):
         """
         if self.loss != "auc" or not 1e-290 < self.lam < 1e290:
             raise ValueError("the relaxation is for loss='auc' with a positive regularization; state the problem so.")
-        return relaxed(self.X, self.relevance, self.queries, self.lam)
+        relevance, X = self.relevance, np.asarray(self.X, dtype=np.float64)
+        answerable = relevance.queries
+        count = int((relevance.n_relevant[answerable] * relevance.n_irrelevant[answerable]).sum())
+        if count > MAX_TRIPLETS:
+            raise ValueError(f"the relaxation lists {count:,} triplets, more than {MAX_TRIPLETS:,}; use fewer queries.")
+        first = 0 if self.queries is None else len(X)  # the row of the first query
+        rows = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
+        triplets = []
+        for q in answerable.tolist():
+            grid = np.meshgrid(relevance.relevant(q), relevance.irrelevant(q), indexing="ij")
+            pairs = np.stack(grid, axis=-1).reshape(-1, 2)
+            triplets.append(np.column_stack([np.full(len(pairs), first + q), pairs]))
+        checked = validation.check_triplets(np.concatenate(triplets), len(rows))
+        # Hinges weigh 1 / |X_q+| and pulls lam / |X_q+|, each rounded once, and LMNN halves both.
+        listed = ListedTriplets.from_triplets(checked, 2.0 / relevance.n_relevant[checked.anchors - first])
+        pulls = 2.0 * self.lam / relevance.n_relevant[listed.candidates.anchors - first]
+        return LMNNProblem(validation.check_examples(rows), replace(listed, pulls=pulls), 0.5)
 
     @cached
     def _weights(self) -> dict[int, FloatArray]:
@@ -262,28 +279,16 @@ class FRMLProblem(Problem):
         relevance, d = self.relevance, X.shape[1]
         total, active, gradient = 0.0, 0, np.zeros((d, d))
         item_slopes = np.zeros(len(X))
-        for block, relevant_distances, irrelevant_distances in sorted_scores(Y, Z, relevance):
-            counts = relevance.n_relevant[block], relevance.n_irrelevant[block]
-            weights = np.stack([self._weights[size] for size in counts[1].tolist()])
+        for block, distances in sorted_scores(Y, Z, relevance):
+            weights = np.stack([self._weights[size] for size in relevance.n_irrelevant[block].tolist()])
             losses = np.empty(len(block))
-            loops.expected_losses(relevant_distances, irrelevant_distances, *counts, weights, self.lam, losses)
+            loops.expected_losses(distances, weights, self.lam, losses)
             total += float(losses.sum())
             if with_gradient:
                 scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
                 loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores, False)
-                members = relevance.mask(block)
-                query_items = block if relevance.leave_one_out else np.full(len(block), -1, dtype=np.int32)
-                active += loops.expected_slopes(
-                    scores,
-                    members,
-                    query_items,
-                    relevant_distances,
-                    irrelevant_distances,
-                    *counts,
-                    weights,
-                    self.lam,
-                    slopes,
-                )
+                members, query_items = relevance.mask(block), relevance.query_items(block)
+                active += loops.expected_slopes(scores, members, query_items, distances, weights, self.lam, slopes)
                 item_slopes += slopes.sum(axis=0)
                 cross = Q[block].T @ (slopes @ X)
                 gradient += (Q[block].T * slopes.sum(axis=1)) @ Q[block] - cross - cross.T

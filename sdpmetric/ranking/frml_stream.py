@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.ranking import frml_loops as loops
-from sdpmetric.ranking.rankings import check_rankings
-from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, rank_weights
 
 # The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.

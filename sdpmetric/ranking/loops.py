@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine.compiled import FAST, loop
 
+# Of m queries: scores of their relevant and of their irrelevant items, increasing, (m, n) each, and how many there are.
+Sorted = tuple[FloatArray, FloatArray, LongArray, LongArray]
+
 
 @loop(fastmath=FAST)
 def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, products: bool) -> None:
@@ -26,32 +29,28 @@ def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, prod
                     row[j] += difference * difference
 
 
+@loop(inline="always")
+def _of_query(scores: Sorted, q: int) -> tuple[FloatArray, FloatArray]:
+    relevant, irrelevant, n_relevant, n_irrelevant = scores
+    return relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+
+
 @loop()
-def measure(
-    relevant: FloatArray,
-    irrelevant: FloatArray,
-    n_relevant: LongArray,
-    n_irrelevant: LongArray,
-    ks: LongArray,
-    out: FloatArray,
-) -> None:
+def measure(scores: Sorted, ks: LongArray, out: FloatArray) -> None:
     """AUC, average precision and precision at each k of rankings by increasing score, ties as in scikit-learn."""
-    for q in range(len(relevant)):
-        hit_scores, miss_scores = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+    for q in range(len(out)):
+        relevant, irrelevant = _of_query(scores, q)
         i = j = place = 0
         ordered = average = 0.0
-        while i < len(hit_scores) or j < len(miss_scores):
-            score = (
-                hit_scores[i]
-                if j == len(miss_scores) or (i < len(hit_scores) and hit_scores[i] <= miss_scores[j])
-                else miss_scores[j]
-            )
+        while i < len(relevant) or j < len(irrelevant):
+            is_relevant = j == len(irrelevant) or (i < len(relevant) and relevant[i] <= irrelevant[j])
+            score = relevant[i] if is_relevant else irrelevant[j]
             hits, misses = 0, 0
-            while i + hits < len(hit_scores) and hit_scores[i + hits] == score:
+            while i + hits < len(relevant) and relevant[i + hits] == score:
                 hits += 1
-            while j + misses < len(miss_scores) and miss_scores[j + misses] == score:
+            while j + misses < len(irrelevant) and irrelevant[j + misses] == score:
                 misses += 1
-            ordered += hits * (len(miss_scores) - j - misses + 0.5 * misses)
+            ordered += hits * (len(irrelevant) - j - misses + 0.5 * misses)
             before, after = i + j, i + j + hits + misses
             if hits:
                 average += hits * (i + hits) / after
@@ -61,36 +60,27 @@ def measure(
             i += hits
             j += misses
         while place < len(ks):
-            out[q, 2 + place] = len(hit_scores) / ks[place]
+            out[q, 2 + place] = len(relevant) / ks[place]
             place += 1
-        out[q, 0] = ordered / (len(hit_scores) * len(miss_scores))
-        out[q, 1] = average / len(hit_scores)
+        out[q, 0] = ordered / (len(relevant) * len(irrelevant))
+        out[q, 1] = average / len(relevant)
 
 
 @loop()
-def expected_losses(
-    relevant: FloatArray,
-    irrelevant: FloatArray,
-    n_relevant: LongArray,
-    n_irrelevant: LongArray,
-    weights: FloatArray,
-    regularization: float,
-    out: FloatArray,
-) -> None:
+def expected_losses(distances: Sorted, weights: FloatArray, regularization: float, out: FloatArray) -> None:
     """Mean over a query's relevant items of ``weight(v) / v * sum of its v positive h + regularization * distance``."""
-    for q in range(len(relevant)):
-        relevant_distances, irrelevant_distances = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
-        weight = weights[q if len(weights) > 1 else 0]
+    for q in range(len(out)):
+        relevant, irrelevant = _of_query(distances, q)
         total, violator_sum, v = 0.0, 0.0, 0
-        for distance in relevant_distances:
+        for distance in relevant:
             limit = 1.0 + distance
-            while v < len(irrelevant_distances) and irrelevant_distances[v] < limit:
-                violator_sum += irrelevant_distances[v]
+            while v < len(irrelevant) and irrelevant[v] < limit:
+                violator_sum += irrelevant[v]
                 v += 1
             total += regularization * distance
             if v:
-                total += weight[v] * (limit - violator_sum / v)
-        out[q] = total / len(relevant_distances)
+                total += weights[q, v] * (limit - violator_sum / v)
+        out[q] = total / len(relevant)
 
 
 @loop()
@@ -111,10 +101,7 @@ def expected_slopes(
     scores: FloatArray,
     members: NDArray[np.bool_],
     query_items: NDArray[np.int32],
-    relevant: FloatArray,
-    irrelevant: FloatArray,
-    n_relevant: LongArray,
-    n_irrelevant: LongArray,
+    distances: Sorted,
     weights: FloatArray,
     regularization: float,
     out: FloatArray,
@@ -122,33 +109,28 @@ def expected_slopes(
     """Derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges."""
     active = 0
     for q in range(len(scores)):
-        relevant_distances, irrelevant_distances = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
-        weight = weights[q if len(weights) > 1 else 0]
-        relevant_slopes, violator_slopes = np.empty(len(relevant_distances)), np.empty(len(relevant_distances) + 1)
+        relevant, irrelevant = _of_query(distances, q)
+        n = len(relevant)
+        relevant_slopes, violator_slopes = np.empty(n), np.empty(n + 1)
         v = 0
-        for i in range(len(relevant_distances)):
-            while v < len(irrelevant_distances) and irrelevant_distances[v] < 1.0 + relevant_distances[i]:
+        for i in range(n):
+            while v < len(irrelevant) and irrelevant[v] < 1.0 + relevant[i]:
                 v += 1
             active += v
-            relevant_slopes[i] = (regularization + weight[v]) / len(relevant_distances)
-            violator_slopes[i] = weight[v] / (v * len(relevant_distances)) if v else 0.0
-        violator_slopes[len(relevant_distances)] = 0.0
-        for i in range(
-            len(relevant_distances) - 1, -1, -1
-        ):  # an irrelevant item violates for every relevant one beyond it
+            relevant_slopes[i] = (regularization + weights[q, v]) / n
+            violator_slopes[i] = weights[q, v] / (v * n) if v else 0.0
+        violator_slopes[n] = 0.0
+        for i in range(n - 1, -1, -1):  # an irrelevant item violates for every relevant one beyond it
             violator_slopes[i] += violator_slopes[i + 1]
         for j in range(scores.shape[1]):
             if members[q, j]:
-                out[q, j] = (
-                    0.0
-                    if j == query_items[q]
-                    else relevant_slopes[count_below(relevant_distances, scores[q, j], False)]
-                )
+                place = count_below(relevant, scores[q, j], False)
+                out[q, j] = 0.0 if j == query_items[q] else relevant_slopes[place]
             else:
-                low, high = 0, len(relevant_distances)
+                low, high = 0, n
                 while low < high:  # the first relevant item with 1 + its distance beyond this one
                     position = (low + high) // 2
-                    if scores[q, j] < 1.0 + relevant_distances[position]:
+                    if scores[q, j] < 1.0 + relevant[position]:
                         high = position
                     else:
                         low = position + 1

@@ -33,8 +33,7 @@ from sdpmetric.linalg.rigorous import (
 from sdpmetric.linalg.rigorous.forms import UNDERFLOW
 from sdpmetric.losses import Hinge, Weighted
 from sdpmetric.ranking import mlr_loops as loops
-from sdpmetric.ranking.rankings import check_rankings
-from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
 
@@ -426,7 +425,7 @@ class MLRProblem(Problem):
             scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[query_points] @ Z.T)
             scores += np.where(members, score_errors, -score_errors)
             slopes, order = np.empty_like(scores), np.argsort(scores, axis=1, kind="stable")
-            left_out = query_items if relevance.leave_one_out else np.full(len(query_items), -1, dtype=np.int32)
+            left_out = relevance.query_items(query_items)
             losses = loops.most_violated(scores, order, members, left_out, self.loss == "map", slopes)
             room = 4.0 * gamma(n + 32) * (relevance.n_irrelevant[query_items] + 8.0 * np.abs(scores).max(axis=1))
             yield Ranked(queries, losses, np.einsum("ij,ij->i", slopes, scores), slopes, room)

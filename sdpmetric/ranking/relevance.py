@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import BoolArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.digest import digest
+from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached
 
 Unanswerable = Literal["error", "exclude"]
@@ -281,11 +282,15 @@ class Relevance:
             row[self._members(q)] = True
         return mask
 
+    def query_items(self, queries: IndexArray) -> IndexArray:
+        """The items that some queries are, (len(queries),); -1 where queries are not items."""
+        return queries if self.leave_one_out else np.full(len(queries), -1, dtype=np.int32)
+
     def _members(self, query: int) -> IndexArray:
         start, stop = self.indptr[self.list_of_query[query] : self.list_of_query[query] + 2]
         return self.indices[start:stop]
 
-    def part(
+    def subset(
         self, queries: NDArray[np.integer], items: NDArray[np.integer], *, unanswerable: Unanswerable | None = None
     ) -> Relevance:
         """The same relation between some of the queries and some of the items, renumbered in the order given.
@@ -329,3 +334,21 @@ def _labels(values: ArrayLike) -> NDArray[np.generic]:
         )
     validation.check_names("labels", labels)
     return labels
+
+
+def check_rankings(
+    X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
+) -> tuple[NDArray[np.floating], Relevance, NDArray[np.floating] | None]:
+    """Items, relevance and queries that fit each other."""
+    data = read_only(validation.check_data(X))
+    checked = Relevance.of(relevance, len(data))
+    query_rows = None if queries is None else read_only(validation.check_data(queries))
+    n_queries = len(data) if query_rows is None else len(query_rows)
+    if (query_rows is None) != checked.leave_one_out or n_queries != checked.n_queries:
+        raise ValueError(
+            f"relevance has {checked.n_queries} queries with leave_one_out={checked.leave_one_out}, but there "
+            f"are {n_queries} queries, {'the rows of X' if query_rows is None else 'given apart from X'}."
+        )
+    if query_rows is not None:
+        validation.check_width("queries", query_rows, data.shape[1], "X")
+    return data, checked, query_rows

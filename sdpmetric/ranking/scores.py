@@ -117,18 +117,15 @@ def evaluate(
     answerable = checked.queries
     out = np.empty((len(answerable), 2 + len(wanted)))
     done = 0
-    for block, relevant_scores, irrelevant_scores in sorted_scores(query_space, item_space, checked, products=products):
-        counts = checked.n_relevant[block], checked.n_irrelevant[block]
-        loops.measure(
-            relevant_scores, irrelevant_scores, *counts, np.array(wanted, dtype=np.int64), out[done : done + len(block)]
-        )
+    for block, scores in sorted_scores(query_space, item_space, checked, products=products):
+        loops.measure(scores, np.array(wanted, dtype=np.int64), out[done : done + len(block)])
         done += len(block)
     return RankingScores(answerable, out[:, 0], out[:, 1], out[:, 2:], wanted)
 
 
 def sorted_scores(
     queries: FloatArray, items: FloatArray, relevance: Relevance, *, products: bool = False
-) -> Iterator[tuple[NDArray[np.int32], FloatArray, FloatArray]]:
+) -> Iterator[tuple[NDArray[np.int32], loops.Sorted]]:
     """Scores of relevant and of irrelevant items in increasing order, for a block of queries at a time."""
     columns = np.ascontiguousarray(items.T)
     height = max(1, SCORES_AT_ONCE // max(1, len(items)))
@@ -143,7 +140,7 @@ def sorted_scores(
         relevant = np.where(mask, scores, np.inf)
         relevant.sort(axis=1)
         irrelevant.sort(axis=1)
-        yield block, relevant, irrelevant
+        yield block, (relevant, irrelevant, relevance.n_relevant[block], relevance.n_irrelevant[block])
 
 
 def _spaces(

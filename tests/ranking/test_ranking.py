@@ -84,14 +84,14 @@ def test_a_part_of_a_relation_is_renumbered():
     _, y = data(4, n=24)
     relation = sm.Relevance.from_labels(y, unanswerable="exclude")
     items, held = np.arange(0, 24, 2), np.arange(1, 24, 4)
-    subrelation = relation.part(held, items)
+    subrelation = relation.subset(held, items)
     assert not subrelation.leave_one_out
     np.testing.assert_array_equal(subrelation.relevant(2), np.flatnonzero(y[items] == y[held[2]]))
-    diagonal_part = relation.part(items, items)
+    diagonal_part = relation.subset(items, items)
     assert diagonal_part.leave_one_out
     np.testing.assert_array_equal(diagonal_part.relevant(3), np.setdiff1d(np.flatnonzero(y[items] == y[items[3]]), [3]))
     with pytest.raises(ValueError, match="disjoint or equal"):
-        relation.part(np.arange(3), items)
+        relation.subset(np.arange(3), items)
 
 
 @pytest.mark.parametrize("power", [-560, -1000, 530, 1000])
