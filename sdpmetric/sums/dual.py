@@ -278,7 +278,7 @@ class SumDual:
     def _newton_step(self, point: DualPoint, center: FloatArray, budget: Budget) -> DualPoint | None:
         """One projected Newton step on the dual with its proximal term; None where it does not rise.
 
-        Multipliers near a bound whose gradient points at it go there first, so that projection does not distort the
+        Multipliers near a bound whose gradient points at it go there first: projection then does not distort the
         step of the others (Bertsekas 1982).
         """
         a, units, rho, (lowest, highest) = point.multipliers, self.units, self.rho, self.box
