@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Self, TypedDict, cast
+from typing import Self, TypedDict, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -17,6 +18,8 @@ from sdpmetric.core.files import TEXT, Part, check_arrays, check_values, expecte
 from sdpmetric.lego import hash_loops as loops
 from sdpmetric.lego.hash_upkeep import BLOCK, Counters, Planes, Upkeep
 from sdpmetric.lego.logdet import MetricStep
+
+FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
 
 # The integer weights of a key's bits sum to about this.
 WEIGHT = 8192
@@ -92,20 +95,22 @@ class HashIndex:
         G = validation.check_matrix("components", components, ("r", "d"))
         if not G.size:
             raise ValueError(f"components must have rows and columns, got shape {G.shape}.")
-        if np.abs(G).max() > LARGEST:
-            raise ValueError(f"components has an entry of {np.abs(G).max():.3g}, too large to be squared; scale it.")
+        moderate("components", G)
         self.n_bits = validation.check_integer("n_bits", n_bits, high=1024)
         self.max_pending = validation.check_integer("max_pending", max_pending)
         self.rehash_share = validation.check_number("rehash_share", rehash_share, 0.0, 1.0)
         self.search_share = validation.check_number("search_share", search_share, 0.0, 1.0)
-        held = check_dtype(dtype)
+        with suppress(TypeError):
+            dtype = np.dtype(dtype).name
+        validation.check_choice("dtype", dtype, ("float32", "float64"))
+        stored: np.dtype[np.floating] = np.dtype(np.float32) if dtype == "float32" else np.dtype(np.float64)
         d = G.shape[1]
         self.random_state = validation.check_integer("random_state", random_state, 0)
         self._center = (
             np.zeros(d) if center is None else moderate("center", validation.check_vector("center", center, d))
         )
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
-        self._upkeep = self._started(Planes(G, directions), held)
+        self._upkeep = self._started(Planes(G, directions), stored)
         self._next_id = 0
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> Self:
@@ -134,8 +139,7 @@ class HashIndex:
             raise ValueError(f"id {duplicates[0]} is in the index already; remove it first, or choose another.")
         with np.errstate(over="ignore"):  # said in a sentence below
             rows = (data - self._center).astype(self._upkeep.table.X.dtype)
-        if not float(np.abs(rows).max()) <= LARGEST:
-            raise ValueError(f"X has entries above {LARGEST:g}, or infinite in {rows.dtype}; scale the features.")
+        moderate(f"X in {rows.dtype}", rows)
         self._upkeep.add(names, rows)
         self._next_id = max(self._next_id, int(names.max()) + 1)
         return self
@@ -372,11 +376,11 @@ def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Cou
     return cast(Settings, {name: values[name] for name in SETTINGS}), Counters(**counters), next_id
 
 
-def moderate(name: str, vector: FloatArray) -> FloatArray:
-    """A vector whose squared distances do not overflow."""
-    if np.abs(vector).max() > LARGEST:
-        raise ValueError(f"{name} has an entry of {np.abs(vector).max():.3g}, too large to be squared; scale it.")
-    return vector
+def moderate(name: str, array: FloatsT) -> FloatsT:
+    """An array whose squared distances do not overflow."""
+    if not np.abs(array).max(initial=0.0) <= LARGEST:
+        raise ValueError(f"{name} has an entry of {np.abs(array).max():.3g}, too large to be squared; scale it.")
+    return array
 
 
 def check_names(ids: ArrayLike) -> NDArray[np.int64]:
@@ -394,43 +398,18 @@ def check_names(ids: ArrayLike) -> NDArray[np.int64]:
     return names.astype(np.int64)
 
 
-def check_dtype(requested: DTypeLike) -> np.dtype[np.floating]:
-    """float32 or float64."""
-    try:
-        dtype = np.dtype(requested)
-    except TypeError as error:
-        raise ValueError(f"dtype must be float32 or float64, got {requested!r}.") from error
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
-    return cast("np.dtype[np.floating]", dtype)
-
-
 def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[MetricStep]:
     """Finite steps that fit a factor (r, d) and cannot make squares of its entries overflow."""
     checked, largest, (r, d) = [], float(np.abs(components).max()), components.shape
     for step in steps:
         if not isinstance(step, MetricStep):
             raise TypeError(
-                f"update takes steps, as MetricStep(column, row) or as *result.steps of a stream's update, "
+                "update takes steps, as MetricStep(column, row) or as *result.steps of a stream's update, "
                 f"got {type(step).__name__}."
             )
-        if np.shape(step.column) != (r,) or np.shape(step.row) != (d,):
-            raise ValueError(
-                f"a step has vectors of shapes {np.shape(step.column)} and {np.shape(step.row)}, but the factor "
-                f"of this index is ({r}, {d})."
-            )
-        try:
-            column, row = (np.array(side, dtype=np.float64) for side in (step.column, step.row))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"a step of the metric must have vectors of real numbers ({error}).") from error
-        if not (np.isfinite(column).all() and np.isfinite(row).all()):
-            raise ValueError("a step of the metric contains NaN or infinity; the index stays where it was.")
-        checked.append(MetricStep(column, row))
-        max_size, min_size = sorted((float(np.abs(column).max()), float(np.abs(row).max())), reverse=True)
-        largest += max_size * min_size  # an upper bound of the factor's entries after the steps
-        if max(max_size, largest) > LARGEST:
-            raise ValueError(
-                f"a step of the metric makes entries of {max(max_size, largest):.3g}, whose squares would overflow "
-                "in distances; the index stays where it was."
-            )
+        column = moderate("the column of a step", validation.check_vector("the column of a step", step.column, r))
+        row = moderate("the row of a step", validation.check_vector("the row of a step", step.row, d))
+        largest += float(np.abs(column).max() * np.abs(row).max())  # not below any entry of the factor after the steps
+        moderate("the factor after a step", np.array([largest]))
+        checked.append(MetricStep(column.copy(), row.copy()))
     return checked
