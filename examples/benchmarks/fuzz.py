@@ -247,6 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of the names of callables; default: all")
     parser.add_argument("--count", type=int, default=50_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first call")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -254,7 +255,7 @@ def main() -> None:
     rng, counts = np.random.default_rng(options.seed), Counter[str]()
     chosen = [(n, *c) for n, c in calls() if not options.names or any(part in n for part in options.names)]
     tried = [(n, call, valid, argument) for n, call, valid in chosen for argument in arguments(call, valid)]
-    for number in range(options.count):
+    for number in range(options.first, options.first + options.count):
         name, call, valid, argument = tried[number % len(tried)]
         turn = number // len(tried)
         value = NASTY[turn] if turn < len(NASTY) else damaged(valid.get(argument), rng)
