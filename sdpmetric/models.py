@@ -17,7 +17,16 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.files import Part, check_arrays, check_values, expected, printable, read_json, read_npz, write_npz
+from sdpmetric.core.files import (
+    ArraySpec,
+    check_arrays,
+    check_values,
+    expected,
+    printable,
+    read_json,
+    read_npz,
+    write_npz,
+)
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.validation import Frame
 from sdpmetric.datasets import MeanNorm
@@ -238,7 +247,7 @@ class Model:
 
 def _check_steps(steps: list[object], arrays: Arrays, linear: bool, n_features: int) -> int | None:
     """Refuse steps whose arrays do not fit each other and the metric; returns how many features they take, if known."""
-    schema, width = {"components": Part("f", ("r d", "c r d") if linear else ("r n", "c r n"))}, "d"
+    schema, width = {"components": ArraySpec("f", ("r d", "c r d") if linear else ("r n", "c r n"))}, "d"
     for number, said in reversed(list(enumerate(steps))):
         check_values(said, {"kind": "str", "state": "dict"}, f"step {number}", frozenset(("kind", "state")))
         values = cast(dict[str, object], said)
@@ -248,9 +257,9 @@ def _check_steps(steps: list[object], arrays: Arrays, linear: bool, n_features: 
         if foreign := [name for name in cast(dict[str, object], values["state"]) if hasattr(kind, name)]:
             raise ValueError(f"step {number} has no state {foreign[0]!r}.")
         if kind is PCA:  # from this width to that of the next step
-            schema[f"step{number}_components_"] = Part("f", (f"{width} w{number}",))
-            schema[f"step{number}_mean_"] = Part("f", (f"w{number}",))
-        schema[f"step{number}_*"] = Part("f i", (width,))
+            schema[f"step{number}_components_"] = ArraySpec("f", (f"{width} w{number}",))
+            schema[f"step{number}_mean_"] = ArraySpec("f", (f"w{number}",))
+        schema[f"step{number}_*"] = ArraySpec("f i", (width,))
         width = f"w{number}" if kind is PCA else width
     sizes = check_arrays(arrays, schema)
     if n_features and sizes.setdefault(width, n_features) != n_features:

@@ -188,10 +188,10 @@ class Certificate(ABC):
     def facts(self) -> dict[str, object]:
         """What is known, by name, for tables."""
         names = {"n_active": f"active {self.constraints}", "kind": "kind of proof"}
-        said = {"relative_gap": self.relative_gap} | self.to_dict() | dict(self.info)
-        del said["constraints"], said["info"]
-        known = {name: value for name, value in said.items() if value not in (None, False)}
-        return {names.get(name, name.replace("_", " ")): value for name, value in known.items()}
+        values = {"relative_gap": self.relative_gap} | self.to_dict() | dict(self.info)
+        del values["constraints"], values["info"]
+        informative = {name: value for name, value in values.items() if value not in (None, False)}
+        return {names.get(name, name.replace("_", " ")): value for name, value in informative.items()}
 
     def _repr_html_(self) -> str:
         return html.facts(str(self), self.facts())
@@ -209,18 +209,18 @@ class Certificate(ABC):
         ValueError
             If there is no such kind, or its fields are not those given.
         """
-        given, kind = dict(values), KINDS.get(str(values.get("kind")))
-        if kind is None or not given.pop("kind"):
+        arguments, kind = dict(values), KINDS.get(str(values.get("kind")))
+        if kind is None or not arguments.pop("kind"):
             raise ValueError(f"{values.get('kind')!r} is not a certificate of a kind among {', '.join(KINDS)}.")
         needed = frozenset(f.name for f in fields(kind) if f.default is f.default_factory is MISSING)
-        check_values(given, {f.name: f.type for f in fields(kind)}, "the certificate", needed)
-        if any(given.get(name) != given.get(name) for name in ("objective", "lower_bound")):
+        check_values(arguments, {f.name: f.type for f in fields(kind)}, "the certificate", needed)
+        if any(arguments.get(name) != arguments.get(name) for name in ("objective", "lower_bound")):
             raise ValueError("the certificate has NaN as objective or lower bound.")
-        info = given.get("info", {})
+        info = arguments.get("info", {})
         assert isinstance(info, dict)
         check_values(info, dict.fromkeys(info, "float | str | bool"), "info of the certificate")
-        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-        return cast(Callable[..., Certificate], kind)(**given)
+        arguments |= {name: tuple(value) for name, value in arguments.items() if isinstance(value, list)}
+        return cast(Callable[..., Certificate], kind)(**arguments)
 
 
 # Why a lower bound is trivial where time was short.
@@ -279,10 +279,10 @@ class DualityCertificate(Certificate):
 
     def with_origin(self, before: Certificate) -> Self:
         """As for every kind, and whose bounds they are."""
-        own = super().with_origin(before)
+        certificate = super().with_origin(before)
         if not isinstance(before, DualityCertificate):
-            return own
-        return replace(own, rigor=max(own.rigor, before.rigor, key=RIGORS.index))
+            return certificate
+        return replace(certificate, rigor=max(certificate.rigor, before.rigor, key=RIGORS.index))
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the relative gap is at most `tol`, or the gap at most the resolution; False of what a file says."""
@@ -528,8 +528,8 @@ def check_triplet_multipliers(dual: Multipliers) -> Dual:
     return dual
 
 
-def check_multipliers(dual: Multipliers, shape: tuple[int, ...], what: str) -> FloatArray:
+def check_multipliers(dual: Multipliers, shape: tuple[int, ...], meaning: str) -> FloatArray:
     """Multipliers of a statement that lists its constraints, of a shape, float64."""
     if isinstance(dual, Dual):
-        raise TypeError(f"dual must be an array of shape {shape}, {what}; this problem has no triplets.")
-    return validation.check_matrix("dual", dual, shape, what)
+        raise TypeError(f"dual must be an array of shape {shape}, {meaning}; this problem has no triplets.")
+    return validation.check_matrix("dual", dual, shape, meaning)

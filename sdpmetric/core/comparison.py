@@ -89,8 +89,8 @@ class Comparison:
 
         table, rows = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)), self.rows()
         for name, *cells in zip(self.COLUMNS, *rows, strict=True):
-            left = name in ("solver", "status")
-            table.add_column(name, justify="left" if left else "right", no_wrap=True, min_width=max(map(len, cells)))
+            is_text = name in ("solver", "status")
+            table.add_column(name, justify="left" if is_text else "right", no_wrap=True, min_width=max(map(len, cells)))
         for row in rows:
             table.add_row(*row)
         return table

@@ -80,7 +80,7 @@ class Constraints:
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class TermConstraints:
     """Constraints of one part of a sum; see `Constraints`."""
 
     roles: Mapping[str, IndexArray]
@@ -95,48 +95,50 @@ class Listed:
 
 
 @dataclass(frozen=True, eq=False)
-class Several:
+class TermCosts:
     """The costs of the constraints of several parts, one after the other."""
 
-    parts: Sequence[Listed]
+    terms: Sequence[TermConstraints]
 
-    def _each(self, values: FloatArray) -> list[tuple[Cost, FloatArray]]:
-        cuts = np.cumsum([len(part.excess) for part in self.parts])[:-1]
-        return [(part.loss, own) for part, own in zip(self.parts, np.split(values, cuts), strict=True)]
+    def _by_term(self, values: FloatArray) -> list[tuple[Cost, FloatArray]]:
+        cuts = np.cumsum([len(term.excess) for term in self.terms])[:-1]
+        return [(term.loss, term_excess) for term, term_excess in zip(self.terms, np.split(values, cuts), strict=True)]
 
     @property
     def ceilings(self) -> FloatArray:
         """See `Cost.ceilings`."""
-        return np.concatenate([part.loss.ceilings for part in self.parts])
+        return np.concatenate([term.loss.ceilings for term in self.terms])
 
     def values(self, excess: FloatArray) -> FloatArray:
         """See `Cost.values`."""
-        return np.concatenate([loss.values(own) for loss, own in self._each(excess)])
+        return np.concatenate([loss.values(term_excess) for loss, term_excess in self._by_term(excess)])
 
     def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
         """See `Cost.intervals`."""
-        lower, upper = zip(*(loss.intervals(own, gap) for loss, own in self._each(excess)), strict=True)
+        lower, upper = zip(
+            *(loss.intervals(term_excess, gap) for loss, term_excess in self._by_term(excess)), strict=True
+        )
         return np.concatenate(lower), np.concatenate(upper)
 
 
-def joined(parts: Mapping[str, Listed], dual: Multipliers, sums: Mapping[str, float]) -> Constraints:
+def concatenated(terms: Mapping[str, TermConstraints], dual: Multipliers, sums: Mapping[str, float]) -> Constraints:
     """The constraints of all parts by name; a role that a part has not is -1 there."""
-    each, sizes = list(parts.values()), [len(part.excess) for part in parts.values()]
+    listed, sizes = list(terms.values()), [len(term.excess) for term in terms.values()]
     stretch = list[tuple[IndexArray, IndexArray, FloatArray]]()
-    for k, part in enumerate(each):
+    for k, term in enumerate(listed):
         before, after = sum(sizes[:k]), sum(sizes[k + 1 :])
         stretch += [
             (np.pad(first, (before, after)), np.pad(second, (before, after)), np.pad(D, (before, after)))
-            for first, second, D in part.stretch
+            for first, second, D in term.stretch
         ]
-    names = dict.fromkeys(name for part in each for name in part.roles)
+    names = dict.fromkeys(name for term in listed for name in term.roles)
     return Constraints(
         dual=dual,
-        roles={name: np.concatenate([part.role(name) for part in each]) for name in names},
-        columns={"term": np.repeat([*parts], sizes)} if len(parts) > 1 else {},
-        multipliers=np.concatenate([np.zeros(0), *(part.multipliers for part in each)]),
-        excess=np.concatenate([np.zeros(0), *(part.excess for part in each)]),
-        loss=each[0].loss if len(each) == 1 else Several(each),
+        roles={name: np.concatenate([term.role(name) for term in listed]) for name in names},
+        columns={"term": np.repeat([*terms], sizes)} if len(terms) > 1 else {},
+        multipliers=np.concatenate([np.zeros(0), *(term.multipliers for term in listed)]),
+        excess=np.concatenate([np.zeros(0), *(term.excess for term in listed)]),
+        loss=listed[0].loss if len(listed) == 1 else TermCosts(listed),
         stretch=stretch,
         sums=sums,
         slopes=sums,

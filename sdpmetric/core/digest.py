@@ -37,14 +37,14 @@ def _add(state: Hash, value: object) -> None:
         _add_array(state, value)
     elif sp.issparse(value):
         matrix = sp.csr_array(value)
-        for part in (matrix.indptr, matrix.indices, matrix.data):
-            _add_array(state, part)
+        for item in (matrix.indptr, matrix.indices, matrix.data):
+            _add_array(state, item)
     elif isinstance(value, Mapping):
         _add(state, sorted(value.items()))
     elif isinstance(value, tuple | list):
         state.update(f"{len(value)} values\0".encode())
-        for part in value:
-            _add(state, part)
+        for item in value:
+            _add(state, item)
     elif is_dataclass(value):
         state.update(f"{type(value).__name__}\0".encode())
         for f in fields(value):

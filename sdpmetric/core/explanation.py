@@ -107,8 +107,8 @@ class Influence:
     def __str__(self) -> str:
         total = self.total
         first = np.argsort(-total, kind="stable")[:5]
-        most = ", ".join(f"{i} ({total[i]:.4g})" for i in first if total[i] > 0)
-        return f"{int((total > 0).sum()):,} of {len(total):,} examples have influence; most: {most or 'none'}"
+        largest = ", ".join(f"{i} ({total[i]:.4g})" for i in first if total[i] > 0)
+        return f"{int((total > 0).sum()):,} of {len(total):,} examples have influence; most: {largest or 'none'}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,15 +241,15 @@ class Explanation:
     sensitivity: Sensitivity
 
     def __str__(self) -> str:
-        parts = (self.certificate, self.support, self.influence, self.slacks, self.sensitivity)
-        return "\n".join(map(str, parts))
+        sections = (self.certificate, self.support, self.influence, self.slacks, self.sensitivity)
+        return "\n".join(map(str, sections))
 
     def __repr__(self) -> str:
         return f"<Explanation {self}>"
 
     def _repr_html_(self) -> str:
-        parts = ("support", "influence", "slacks", "sensitivity")
-        return html.facts(str(self.certificate), {name: str(getattr(self, name)) for name in parts})
+        sections = ("support", "influence", "slacks", "sensitivity")
+        return html.facts(str(self.certificate), {name: str(getattr(self, name)) for name in sections})
 
 
 # Multipliers below this share of their bound (without a bound: of the largest) count as 0: what an interior-point
@@ -312,49 +312,53 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     if solution.certificate.kind == "regret":
         raise TypeError("explain does not take a stream's solution, which has no multipliers: solve the problem first.")
     L = np.asarray(solution.components, dtype=np.float64)
-    found = stated.constraints(L, solution.dual)
-    certificate = stated.certify(L, dual=found.dual)
-    support, influence = _support(found, certificate), _influence(found, len(stated.X))
-    slacks, weights = _slacks(found, len(stated.X), certificate.constraints)
-    margin = float(found.multipliers.sum()) if found.margin else None
+    constraints = stated.constraints(L, solution.dual)
+    certificate = stated.certify(L, dual=constraints.dual)
+    support, influence = _support(constraints, certificate), _influence(constraints, len(stated.X))
+    slacks, weights = _slacks(constraints, len(stated.X), certificate.constraints)
+    margin = float(constraints.multipliers.sum()) if constraints.margin else None
     bounds = certificate.objective, certificate.lower_bound
-    sensitivity = Sensitivity(*bounds, found.slopes, margin, weights, stated, L)
-    return Explanation(certificate, found.dual, support, influence, slacks, sensitivity)
+    sensitivity = Sensitivity(*bounds, constraints.slopes, margin, weights, stated, L)
+    return Explanation(certificate, constraints.dual, support, influence, slacks, sensitivity)
 
 
-def _support(found: Constraints, certificate: Certificate) -> Support:
-    a, ceilings = found.multipliers, found.loss.ceilings
+def _support(constraints: Constraints, certificate: Certificate) -> Support:
+    a, ceilings = constraints.multipliers, constraints.loss.ceilings
     unit = np.where(np.isfinite(ceilings), ceilings, a.max(initial=0.0))
     active = np.flatnonzero(a > SUPPORT * unit)
     active = active[np.argsort(-a[active], kind="stable")]
-    lower, upper = found.loss.intervals(found.excess, certificate.gap + ROUNDING * abs(certificate.objective))
+    lower, upper = constraints.loss.intervals(
+        constraints.excess, certificate.gap + ROUNDING * abs(certificate.objective)
+    )
     values = (a[active], ceilings[active], lower[active], upper[active])
-    columns = _columns(found, active)
+    columns = _columns(constraints, active)
     return Support(certificate.constraints, columns, *values, max(SUPPORT, min(certificate.relative_gap, 1.0)))
 
 
-def _influence(found: Constraints, n: int) -> Influence:
+def _influence(constraints: Constraints, n: int) -> Influence:
     contribution = np.zeros(n)
-    for first, second, stretch in found.stretch:
-        half = 0.5 * found.multipliers * stretch
+    for first, second, stretch in constraints.stretch:
+        half = 0.5 * constraints.multipliers * stretch
         contribution += _sums(first, half, n) + _sums(second, half, n)
-    roles = {role: _sums(rows, found.multipliers, n) for role, rows in found.roles.items()}
+    roles = {role: _sums(rows, constraints.multipliers, n) for role, rows in constraints.roles.items()}
     return Influence(roles, contribution)
 
 
-def _slacks(found: Constraints, n: int, kind: str) -> tuple[Slacks, FloatArray]:
+def _slacks(constraints: Constraints, n: int, kind: str) -> tuple[Slacks, FloatArray]:
     """The violated constraints, and the derivatives by the factors of their losses."""
-    violated = np.flatnonzero(found.excess > 0)
-    violated = violated[np.argsort(-found.excess[violated], kind="stable")]
-    losses = found.loss.values(found.excess)
-    roles = {role: _sums(rows, losses, n) for role, rows in found.roles.items()}
-    slacks = Slacks(kind, _columns(found, violated), found.excess[violated], losses[violated], roles, found.sums)
-    factors = np.ones(len(losses)) if found.weights is None else found.weights
+    violated = np.flatnonzero(constraints.excess > 0)
+    violated = violated[np.argsort(-constraints.excess[violated], kind="stable")]
+    losses = constraints.loss.values(constraints.excess)
+    roles = {role: _sums(rows, losses, n) for role, rows in constraints.roles.items()}
+    slacks = Slacks(
+        kind, _columns(constraints, violated), constraints.excess[violated], losses[violated], roles, constraints.sums
+    )
+    factors = np.ones(len(losses)) if constraints.weights is None else constraints.weights
     return slacks, losses[violated] / factors[violated]
 
 
-def _columns(found: Constraints, which: NDArray[np.integer]) -> Columns:
-    return {name: values[which] for name, values in {**found.roles, **found.columns}.items()}
+def _columns(constraints: Constraints, rows: NDArray[np.integer]) -> Columns:
+    return {name: values[rows] for name, values in {**constraints.roles, **constraints.columns}.items()}
 
 
 def _sums(rows: NDArray[np.integer], values: FloatArray, n: int) -> FloatArray:

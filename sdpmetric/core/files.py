@@ -177,8 +177,8 @@ def read_npz(path: str | Path) -> Arrays:
             raise ValueError(f"{path} is not an NPZ file; write one with numpy.savez.") from error
         raise ValueError(f"{path} is damaged ({error}); write or copy it again.") from error
     except DAMAGED as error:
-        what = str(error) or type(error).__name__
-        raise ValueError(f"{path} is damaged ({what}); write or copy it again.") from error
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"{path} is damaged ({reason}); write or copy it again.") from error
     return arrays
 
 
@@ -215,8 +215,8 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
         raise ValueError(f"{name} is not an array")
     length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
     header = stream.read(min(length, info.file_size)).decode("latin1")
-    found = {field: re.search(pattern, header) for field, pattern in FIELDS.items()}
-    descr, order, shape = (found[field] for field in FIELDS)
+    fields = {field: re.search(pattern, header) for field, pattern in FIELDS.items()}
+    descr, order, shape = (fields[field] for field in FIELDS)
     if HEADER.fullmatch(header) is None or descr is None or order is None or shape is None:
         raise ValueError(f"the header of {name} is not that of an array")
     if descr[1] is None or descr[1].lstrip("<>=|")[0] in "OV":
@@ -232,11 +232,11 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
     if dtype.itemsize == 0 or dtype.hasobject:
         raise ValueError(f"{name} has the type {descr[1]!r}, which cannot hold data")
     raw = np.empty(n_bytes, np.uint8)
-    at = 0
-    while part := stream.read(CHUNK):
-        raw[at : at + len(part)] = np.frombuffer(part, np.uint8)
-        at += len(part)
-    if at != n_bytes:
+    n_read = 0
+    while chunk := stream.read(CHUNK):
+        raw[n_read : n_read + len(chunk)] = np.frombuffer(chunk, np.uint8)
+        n_read += len(chunk)
+    if n_read != n_bytes:
         raise ValueError(f"{name} ends early")
     flat = raw.view(dtype).astype(dtype.newbyteorder("="), copy=False)
     if dtype.kind == "U" and flat.view(np.uint32).max(initial=0) > sys.maxunicode:
@@ -262,7 +262,7 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class ArraySpec:
     """What an array of a file has to be."""
 
     types: str  # Types it may have, as in ``numpy.dtype.str`` without the byte order, or kinds of types
@@ -271,40 +271,42 @@ class Part:
     optional: bool = False  # Whether it may be missing
 
 
-TEXT = Part("U")
+TEXT = ArraySpec("U")
 
 
-def check_arrays(arrays: Mapping[str, NDArray[np.generic]], schema: Mapping[str, Part]) -> dict[str, int]:
+def check_arrays(arrays: Mapping[str, NDArray[np.generic]], schema: Mapping[str, ArraySpec]) -> dict[str, int]:
     """Refuse arrays that are not what a schema says; returns the sizes by their names."""
-    needed = [name for name, part in schema.items() if "*" not in name and not part.optional]
+    needed = [name for name, spec in schema.items() if "*" not in name and not spec.optional]
     if missing := sorted(set(needed) - set(arrays)):
         raise ValueError(f"it lacks {', '.join(missing)}.")
     sizes: dict[str, int] = {}
-    for pattern, part in schema.items():
-        taken = [name for name in arrays if next((p for p in schema if fnmatchcase(name, p)), None) == pattern]
-        for name in taken:
-            _check_part(name, arrays[name], part, sizes)
+    for pattern, spec in schema.items():
+        names = [name for name in arrays if next((p for p in schema if fnmatchcase(name, p)), None) == pattern]
+        for name in names:
+            _check_array(name, arrays[name], spec, sizes)
     return sizes
 
 
-def _check_part(name: str, array: NDArray[np.generic], part: Part, sizes: dict[str, int]) -> None:
+def _check_array(name: str, array: NDArray[np.generic], spec: ArraySpec, sizes: dict[str, int]) -> None:
     code = array.dtype.str.lstrip("<>=|")
-    if not any(code == known or code[0] == known for known in part.types.split()):
+    if not any(code == sizes_in_words or code[0] == sizes_in_words for sizes_in_words in spec.types.split()):
         raise ValueError(f"{name} has the type {array.dtype}.")
-    for shape in part.shapes:
+    for shape in spec.shapes:
         named = shape.split()
-        here = dict(sizes)
+        candidate_sizes = dict(sizes)
         if len(named) == array.ndim and all(
-            size == (int(key) if key.isdigit() else here.setdefault(key, size))
+            size == (int(key) if key.isdigit() else candidate_sizes.setdefault(key, size))
             for key, size in zip(named, array.shape, strict=True)
         ):
-            sizes |= here
+            sizes |= candidate_sizes
             break
     else:
-        known = ", ".join(f"{key} = {size}" for key, size in sizes.items())
-        wanted = " or ".join(f"({', '.join(shape.split())})" for shape in part.shapes)
-        raise ValueError(f"{name} has shape {array.shape}, not {wanted}{f' with {known}' if known else ''}.")
-    if part.finite and array.dtype.kind in "fc" and not np.isfinite(array).all():
+        sizes_in_words = ", ".join(f"{key} = {size}" for key, size in sizes.items())
+        wanted = " or ".join(f"({', '.join(shape.split())})" for shape in spec.shapes)
+        raise ValueError(
+            f"{name} has shape {array.shape}, not {wanted}{f' with {sizes_in_words}' if sizes_in_words else ''}."
+        )
+    if spec.finite and array.dtype.kind in "fc" and not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
 
 
@@ -320,28 +322,28 @@ def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str,
     return values
 
 
-def check_values(values: object, types: Mapping[str, object], what: str, needed: frozenset[str] = frozenset()) -> None:
+def check_values(values: object, types: Mapping[str, object], owner: str, needed: frozenset[str] = frozenset()) -> None:
     """Refuse JSON that is no object with values of the given types."""
     if not isinstance(values, dict):
-        raise ValueError(f"{what} is not a JSON object.")
+        raise ValueError(f"{owner} is not a JSON object.")
     if missing := sorted(needed - set(values)):
-        raise ValueError(f"{what} lacks {', '.join(missing)}.")
+        raise ValueError(f"{owner} lacks {', '.join(missing)}.")
     for name, value in values.items():
         kinds = [JSON_KINDS[kind] for kind in str(types.get(name, "")).split(" | ") if kind]
-        flat = tuple(kind for each in kinds for kind in each)
+        flat = tuple(kind for alternatives in kinds for kind in alternatives)
         if not isinstance(value, flat) or (isinstance(value, bool) and bool not in flat):
-            raise ValueError(f"{name} of {what} must be {types.get(name, 'absent')}, got {str(value)[:40]!r}.")
-        if isinstance(value, list | tuple) and types[name] != "list" and not all(type(one) is int for one in value):
-            raise ValueError(f"{name} of {what} must be integers.")
+            raise ValueError(f"{name} of {owner} must be {types.get(name, 'absent')}, got {str(value)[:40]!r}.")
+        if isinstance(value, list | tuple) and types[name] != "list" and not all(type(item) is int for item in value):
+            raise ValueError(f"{name} of {owner} must be integers.")
         if "float" in str(types[name]) and isinstance(value, int) and abs(value) > 1 << 1000:
-            raise ValueError(f"{name} of {what} is too large a number.")
+            raise ValueError(f"{name} of {owner} is too large a number.")
 
 
 @contextlib.contextmanager
-def expected(path: str | Path, what: str, writer: str) -> Iterator[None]:
+def expected(path: str | Path, kind: str, writer: str) -> Iterator[None]:
     """Say of a file what it was expected to be, whatever is wrong with its contents."""
     try:
         yield
     except (ValueError, TypeError, *FOREIGN) as error:
-        said = str(error) if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: {error}."
-        raise ValueError(f"{path} is not {what}: expected an NPZ file that {writer} wrote; {said}") from error
+        message = str(error) if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: {error}."
+        raise ValueError(f"{path} is not {kind}: expected an NPZ file that {writer} wrote; {message}") from error

@@ -49,8 +49,8 @@ def rounded(value: float | Fraction, digits: int = 2, *, up: bool = True) -> str
     exact = Fraction(repr(float(value))) if isinstance(value, float) else value  # a float by its digits
     context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     short = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    plain = exact == 0 or 1e-4 <= abs(short) < 1e6
-    return f"{short.normalize():,f}" if plain else f"{short:.{digits - 1}e}"
+    is_decimal = exact == 0 or 1e-4 <= abs(short) < 1e6
+    return f"{short.normalize():,f}" if is_decimal else f"{short:.{digits - 1}e}"
 
 
 def scientific(value: float, digits: int) -> str:

@@ -18,8 +18,8 @@ def cell(value: object) -> str:
 
 def facts(caption: str, values: Mapping[str, object]) -> str:
     """A table of names and values; what is unknown is left out."""
-    known = {name: text for name, value in values.items() if (text := cell(value))}
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in known.items())
+    rows = {name: text for name, value in values.items() if (text := cell(value))}
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
     return f"<table><caption>{escape(caption)}</caption><tbody>{body}</tbody></table>"
 
 

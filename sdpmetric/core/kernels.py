@@ -37,34 +37,34 @@ class KernelFunction:
         if parameters is not None and not isinstance(parameters, Mapping):
             raise ValueError(f"kernel_params must be a dict of the kernel's parameters by name, got {parameters!r}.")
         named = {name: value for name, value in (parameters or {}).items() if value is not None}
-        given = {name: validation.check_number(str(name), value, -np.inf) for name, value in named.items()}
+        checked = {name: validation.check_number(str(name), value, -np.inf) for name, value in named.items()}
         if callable(kernel):
             try:
                 with suppress(ValueError):  # some built-in functions have no signature
-                    inspect.signature(kernel).bind(None, None, **given)
+                    inspect.signature(kernel).bind(None, None, **checked)
             except TypeError as error:
                 raise ValueError(f"the kernel does not take these kernel_params ({error}).") from error
-        elif foreign := sorted(set(given) - set(PARAMETERS)):
+        elif foreign := sorted(set(checked) - set(PARAMETERS)):
             takes = f"parameters of kernels are {', '.join(PARAMETERS)}"
             raise ValueError(f"kernel {kernel!r} does not take these kernel_params: {', '.join(foreign)}; {takes}.")
-        return cls(kernel, given)
+        return cls(kernel, checked)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike) -> FloatArray:
         """Kernel values of rows of X with rows of Y, (n, m)."""
-        left: FloatArray = np.asarray(X, dtype=np.float64)
-        right: FloatArray = np.asarray(Y, dtype=np.float64)
+        A: FloatArray = np.asarray(X, dtype=np.float64)
+        B: FloatArray = np.asarray(Y, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             if callable(self.kernel):
-                K = np.asarray(self.kernel(left, right, **self.parameters), dtype=np.float64)
+                K = np.asarray(self.kernel(A, B, **self.parameters), dtype=np.float64)
             else:
                 if self.kernel == "rbf":  # distances are translation invariant; rounding is smallest near the origin
-                    middle = right.mean(axis=0)
-                    left, right = left - middle, right - middle
-                K = np.asarray(pairwise_kernels(left, right, metric=self.kernel, filter_params=True, **self.parameters))
-        if K.shape != (len(left), len(right)):
+                    center = B.mean(axis=0)
+                    A, B = A - center, B - center
+                K = np.asarray(pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **self.parameters))
+        if K.shape != (len(A), len(B)):
             raise ValueError(
                 f"the kernel must map (n, d) and (m, d) arrays to (n, m) values; it returned shape {K.shape} for "
-                f"{len(left)} and {len(right)} examples."
+                f"{len(A)} and {len(B)} examples."
             )
         if not np.isfinite(K).all():
             name = "" if callable(self.kernel) else f"{self.kernel} "

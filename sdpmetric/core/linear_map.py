@@ -51,8 +51,8 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
     rows = np.concatenate([np.zeros((1, d)), np.eye(d), examples])
     Z = np.asarray(estimator.transform(_with_names(rows, estimator)), dtype=np.float64)
     L: FloatArray = (Z[1 : d + 1] - Z[0]).T
-    off = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)
-    if not off <= AFFINE * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
+    error = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)
+    if not error <= AFFINE * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
         raise ValueError(
             f"{type(estimator).__name__} is not an affine map of the features, so no metric has its distances; verify "
             "its linear steps on the data that they receive."

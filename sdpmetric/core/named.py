@@ -25,8 +25,8 @@ def named_prior(
     if not isinstance(prior, str):
         return validation.real_array("prior", prior)
     if prior not in get_args(Prior):
-        known = ", ".join(map(repr, get_args(Prior)))
-        raise ValueError(f"prior must be one of {known}, or a positive definite matrix, got {prior!r}.")
+        names = ", ".join(map(repr, get_args(Prior)))
+        raise ValueError(f"prior must be one of {names}, or a positive definite matrix, got {prior!r}.")
     d = X.shape[1]
     if prior == "covariance":
         if len(X) <= d + 1:

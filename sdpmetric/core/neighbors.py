@@ -38,11 +38,11 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
 def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
     """The k nearest other rows of each row of P under the tie rule."""
     n = len(P)
-    found = min(n, k + 5)
-    near = np.sort(NearestNeighbors(n_neighbors=found).fit(P).kneighbors(P, return_distance=False), axis=1)
-    distance = _row_distances(P, np.arange(n), near)
-    distance[near == np.arange(n)[:, None]] = np.inf
-    if found < n:
+    n_candidates = min(n, k + 5)
+    candidates = np.sort(NearestNeighbors(n_neighbors=n_candidates).fit(P).kneighbors(P, return_distance=False), axis=1)
+    distance = _row_distances(P, np.arange(n), candidates)
+    distance[candidates == np.arange(n)[:, None]] = np.inf
+    if n_candidates < n:
         # A row is settled if everything that was not listed is strictly farther than the ties of its k-th neighbor.
         kth = np.sort(distance, axis=1)[:, k - 1]
         finite = np.where(np.isfinite(distance), distance, -np.inf)
@@ -50,7 +50,7 @@ def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
         unsettled = np.flatnonzero(finite.max(axis=1) <= kth * (1 + 2 * TIE_TOLERANCE) + noise)
     else:
         unsettled = np.zeros(0, dtype=np.int64)
-    result = _pick(near, distance, k)
+    result = _pick(candidates, distance, k)
     for start in range(0, len(unsettled), 256):
         rows = unsettled[start : start + 256]
         full = cdist(P[rows], P, "sqeuclidean")

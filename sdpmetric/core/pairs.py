@@ -22,11 +22,11 @@ def check_labeled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[I
     flags = check_similar(similar, len(rows))
     ordered = np.sort(rows, axis=1).astype(np.int64)
     keys = ordered[:, 0] * n + ordered[:, 1]
-    both = np.isin(keys, np.intersect1d(keys[flags], keys[~flags]))
-    if both.any():
+    is_checked = np.isin(keys, np.intersect1d(keys[flags], keys[~flags]))
+    if is_checked.any():
         raise ValueError(
-            f"pair {rows[both][0].tolist()} is listed both as similar and as dissimilar "
-            f"({len(np.unique(keys[both]))} such pairs); keep one of the two."
+            f"pair {rows[is_checked][0].tolist()} is listed both as similar and as dissimilar "
+            f"({len(np.unique(keys[is_checked]))} such pairs); keep one of the two."
         )
     return rows, flags
 
@@ -43,9 +43,9 @@ def check_targets(
     marks = np.zeros(len(rows)) if sides is None else _numbers("sides", sides, len(rows))
     if not np.isin(marks, (-1, 0, 1)).all():
         raise ValueError("sides must be 1 (at most the target), -1 (at least the target) or 0 (the target itself).")
-    apart = (values > 0) & (marks <= 0)
+    must_differ = (values > 0) & (marks <= 0)
     same = np.zeros(len(rows), dtype=bool)
-    same[apart] = (data[rows[apart, 0]] == data[rows[apart, 1]]).all(axis=1)
+    same[must_differ] = (data[rows[must_differ, 0]] == data[rows[must_differ, 1]]).all(axis=1)
     if same.any():
         raise ValueError(
             f"pair {rows[same][0].tolist()} has two equal examples, whose distance is 0 under every metric and cannot "
@@ -54,9 +54,9 @@ def check_targets(
     return rows, values, marks
 
 
-def _numbers(name: str, given: ArrayLike, p: int) -> FloatArray:
+def _numbers(name: str, numbers: ArrayLike, p: int) -> FloatArray:
     try:
-        values = np.asarray(validation.numbers(name, given), dtype=np.float64)
+        values = np.asarray(validation.numbers(name, numbers), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, one for each pair ({error}).") from error
     if values.shape not in ((), (p,)):
@@ -127,7 +127,7 @@ def weight_of_slacks(
     pairs: IndexArray,
     similar: BoolArray,
     weights: FloatArray | None,
-    most: float,
+    largest: float,
     total: float,
 ) -> float:
     """`most`, or less: together the slacks of all pairs weigh `total` at most; weighted by their own weights.
@@ -137,7 +137,7 @@ def weight_of_slacks(
     """
     costs = ~similar | (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
     size = float(np.count_nonzero(costs)) if weights is None else math.fsum(weights[costs])
-    return min(most, total / size) if size > 0.0 else most
+    return min(largest, total / size) if size > 0.0 else largest
 
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
@@ -184,8 +184,8 @@ def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
 
 def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state: int | None) -> NDArray[np.int64]:
     """The number of each example's chunklet, of `chunk_size` members of one class, drawn at random; -1: of none."""
-    for name, least, value in (("n_chunks", 1, n_chunks), ("chunk_size", 2, chunk_size)):
-        validation.check_integer(name, value, least)
+    for name, smallest, value in (("n_chunks", 1, n_chunks), ("chunk_size", 2, chunk_size)):
+        validation.check_integer(name, value, smallest)
     rng = validation.generator(random_state, 0)
     groups = [np.zeros((0, chunk_size), dtype=np.intp)]
     for c in range(int(index.max()) + 1):
@@ -197,6 +197,6 @@ def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state
             f"the classes have {len(possible)} chunklets of {chunk_size} examples, and n_chunks={n_chunks}; ask for "
             "fewer or smaller ones."
         )
-    found = np.full(len(index), -1, dtype=np.int64)
-    found[rng.permutation(possible)[:n_chunks]] = np.arange(n_chunks)[:, None]
-    return found
+    chunks = np.full(len(index), -1, dtype=np.int64)
+    chunks[rng.permutation(possible)[:n_chunks]] = np.arange(n_chunks)[:, None]
+    return chunks

@@ -63,7 +63,7 @@ class Printer:
         self._best = row.objective if self.stream else min(self._best, row.objective)
         self._bound = row.lower_bound if self.stream else max(self._bound, row.lower_bound)
         gap = relative_gap(self._best, self._bound)
-        left = self._seconds_left(row.seconds, gap)
+        seconds_left = self._seconds_left(row.seconds, gap)
         blank = not (math.isfinite(row.objective) or math.isfinite(row.lower_bound))
         if blank or row.seconds - self._last < self.interval:
             return
@@ -74,33 +74,33 @@ class Printer:
         cells = (
             f"{row.iteration:6d}",
             f"{row.seconds:7.2f}",
-            known(row.objective, "14.8g"),
-            known(row.lower_bound, "14.8g"),
+            number_or_blank(row.objective, "14.8g"),
+            number_or_blank(row.lower_bound, "14.8g"),
             f"{gaps.scientific(gap, 3):>8}" if math.isfinite(gap) else " " * 8,
-            known(row.step_size, "8.2e"),
+            number_or_blank(row.step_size, "8.2e"),
             f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
-            *([known(row.score, "7.4f")] if scored else []),
-            *([f"{left:.0f} s left"] if math.isfinite(left) else []),
+            *([number_or_blank(row.score, "7.4f")] if scored else []),
+            *([f"{seconds_left:.0f} s left"] if math.isfinite(seconds_left) else []),
         )
         self.write(" ".join(cells).rstrip())
 
     def _seconds_left(self, seconds: float, gap: float) -> float:
         """What the gap still takes at the rate at which it fell last; NaN if that is not known, or over."""
-        when, before, rate = self._fell
+        last_fall, before, rate = self._fell
         if math.isfinite(gap) and gap > 0.0 and not gap >= before:
-            if seconds > when and before / gap > 1.0:
-                rate = math.log(before / gap) / (seconds - when)
+            if seconds > last_fall and before / gap > 1.0:
+                rate = math.log(before / gap) / (seconds - last_fall)
             self._fell = seconds, gap, rate
         if self.tol is None or self.stream or not self.tol < gap < math.inf:
             return math.nan
-        left = math.log(gap / self.tol) / rate - (seconds - self._fell[0])
-        return left if left > 0.0 else math.nan
+        seconds_left = math.log(gap / self.tol) / rate - (seconds - self._fell[0])
+        return seconds_left if seconds_left > 0.0 else math.nan
 
     def end(self, solution: Solution) -> None:
         """Write how the solve ended and what is proven."""
         self.write(str(solution))
 
 
-def known(value: float, form: str) -> str:
+def number_or_blank(value: float, form: str) -> str:
     """A number as text, or as many blanks where it is infinite or NaN."""
     return format(value, form) if math.isfinite(value) else " " * int(form.split(".")[0])

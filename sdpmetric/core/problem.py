@@ -197,12 +197,12 @@ class Problem(ABC):
             As `check_point`, and where squared distances or the trace may overflow.
         """
         name = "components" if metric is None else "metric"
-        given = validation.real_array(name, components if metric is None else metric)
-        if given.ndim >= 2 and given.shape[-1] == self.X.shape[1]:
+        array = validation.real_array(name, components if metric is None else metric)
+        if array.ndim >= 2 and array.shape[-1] == self.X.shape[1]:
             with np.errstate(over="ignore", invalid="ignore"):
-                far = np.abs(given) @ self._ranges
-                sizes = [np.sum(far**2), np.sum(given**2)] if metric is None else [np.sum(far @ self._ranges)]
-            if np.isfinite(given).all() and not max(sizes) <= LARGEST_DISTANCE:
+                far = np.abs(array) @ self._ranges
+                sizes = [np.sum(far**2), np.sum(array**2)] if metric is None else [np.sum(far @ self._ranges)]
+            if np.isfinite(array).all() and not max(sizes) <= LARGEST_DISTANCE:
                 raise ValueError(f"{name} is too large: squared distances or the trace overflow; scale it down.")
         return self.check_point(components, metric)
 
@@ -240,8 +240,8 @@ class Problem(ABC):
             If the statement has no such weight.
         """
         if foreign := sorted(set(values) - set(self.weights)):
-            known = f"its weights are {', '.join(self.weights)}" if self.weights else "it has no weights"
-            raise TypeError(f"{type(self).__name__} has no weight {', '.join(foreign)}; {known}.")
+            choices = f"its weights are {', '.join(self.weights)}" if self.weights else "it has no weights"
+            raise TypeError(f"{type(self).__name__} has no weight {', '.join(foreign)}; {choices}.")
         return replace(self, **values)
 
     def with_each(self, name: str, values: Iterable[float]) -> list[Self]:
@@ -263,10 +263,10 @@ class Problem(ABC):
         """
         objective = self._along(components)
         options = {"xatol": 1e-6}
-        found = minimize_scalar(
+        minimum = minimize_scalar(
             lambda log: objective(np.exp(log)), bounds=LOG_SCALES, method="bounded", options=options
         )
-        scale = float(np.exp(found.x))
+        scale = float(np.exp(minimum.x))
         return scale if self.objective(scale * components) < self.objective(components) else 1.0
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
@@ -323,8 +323,8 @@ class Problem(ABC):
 
     def _repr_html_(self) -> str:
         n, d = self.X.shape
-        said = {"statement": type(self).__name__, "examples": n, "features": d, "dtype": str(self.X.dtype)}
-        return html.facts(self.describe(), said | {name: getattr(self, name) for name in self.weights})
+        facts = {"statement": type(self).__name__, "examples": n, "features": d, "dtype": str(self.X.dtype)}
+        return html.facts(self.describe(), facts | {name: getattr(self, name) for name in self.weights})
 
 
 @runtime_checkable
@@ -354,14 +354,14 @@ class Constrained(Protocol):
 
 def statements() -> dict[str, type[Problem]]:
     """The statements with a name, by name, those of other packages that are imported as well."""
-    found: dict[str, type[Problem]] = {}
+    by_name: dict[str, type[Problem]] = {}
     queue = list(Problem.__subclasses__())
     while queue:
         kind = queue.pop(0)
         queue += kind.__subclasses__()
         if "statement" in vars(kind) and kind.statement:
-            found[kind.statement] = kind
-    return found
+            by_name[kind.statement] = kind
+    return by_name
 
 
 def check_problem(verb: str, problem: object) -> None:

@@ -16,14 +16,14 @@ from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.files import write_npz
 
 Arrays = Mapping[str, NDArray[np.generic]]
-Said = Mapping[str, object]
+Statement = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Part:
+class ProofTerm:
     """A term of the program: what the text says of it, and its arrays."""
 
-    about: Said
+    about: Statement
     arrays: Arrays = field(default_factory=dict)
     data: Arrays = field(default_factory=dict)  # What of its arrays a data file holds too
 
@@ -34,8 +34,8 @@ class Proof:
 
     objective: float | None  # Claimed of the components; None where constraints are proven to contradict each other
     lower_bound: float | None  # And of all metrics
-    domain: Said
-    terms: Sequence[Part]
+    domain: Statement
+    terms: Sequence[ProofTerm]
     data: Arrays  # What the statement is about
     arrays: Arrays = field(repr=False)
 
@@ -46,8 +46,8 @@ class Proof:
             arrays |= {f"{k}.{name}": np.asarray(array, dtype=np.float64) for name, array in term.arrays.items()}
         claims = {"format": 4, "objective": self.objective, "lower_bound": self.lower_bound, "domain": self.domain}
         hashed = {"members": list(self.data), "sha256": digest(self.data)}
-        about = json.dumps(claims | {"terms": [term.about for term in self.terms], "data": hashed})
-        write_npz(path, arrays | {"about": np.array(about), "seal": np.array(digest(arrays, about))})
+        text = json.dumps(claims | {"terms": [term.about for term in self.terms], "data": hashed})
+        write_npz(path, arrays | {"about": np.array(text), "seal": np.array(digest(arrays, text))})
         if data is not None:
             write_npz(data, dict(self.data))
 

@@ -27,21 +27,21 @@ def _read_only(value: object) -> object:
     if isinstance(value, np.ndarray):
         return _copied(value)
     if sp.issparse(value):
-        parts = {name: part for name, part in vars(value).items() if isinstance(part, np.ndarray)}
+        arrays = {name: item for name, item in vars(value).items() if isinstance(item, np.ndarray)}
         value = copy.copy(value)
-        for name, part in parts.items():
-            setattr(value, name, _copied(part))
+        for name, item in arrays.items():
+            setattr(value, name, _copied(item))
         return value
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(map(_read_only, value))
     if isinstance(value, list):
-        return [_read_only(part) for part in value]
+        return [_read_only(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: _read_only(part) for name, part in value.items()}
+        return {name: _read_only(item) for name, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         before = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
-        after = {name: _read_only(part) for name, part in before.items()}
-        changes = {name: part for name, part in after.items() if part is not before[name]}
+        after = {name: _read_only(item) for name, item in before.items()}
+        changes = {name: item for name, item in after.items() if item is not before[name]}
         return replace(value, **changes) if changes else value
     return value
 

@@ -52,7 +52,7 @@ class Budget:
         return max(self.max_time - self.elapsed, 0.0)
 
     @property
-    def ends(self) -> float:
+    def deadline(self) -> float:
         """When the steps have to end, on the clock of ``time.perf_counter``; possibly infinity."""
         return self.began + min(self.max_time, max(self.last - self.began - self.reserve, 0.0))
 
@@ -63,7 +63,7 @@ class Budget:
 
     def spend(self, iterations: int = 1) -> None:
         """Count iterations."""
-        if self.spent >= self.max_iter or time.perf_counter() >= self.ends:
+        if self.spent >= self.max_iter or time.perf_counter() >= self.deadline:
             raise BudgetSpent
         self.spent += iterations
 
@@ -219,7 +219,7 @@ class Run:
         self.status = None if self.early_stopping is None else Status.STOPPED_EARLY
         try:
             try:
-                with threads.one_pool(), deadline(self.budget.ends, self.budget.last):
+                with threads.one_pool(), deadline(self.budget.deadline, self.budget.last):
                     for step in steps:
                         if self.take(step):
                             break

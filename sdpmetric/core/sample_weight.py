@@ -19,7 +19,7 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 def check_weights(
-    name: str, weights: ArrayLike, size: int, what: str, *, largest: float = LARGEST_WEIGHT, zeros: bool = True
+    name: str, weights: ArrayLike, size: int, owner: str, *, largest: float = LARGEST_WEIGHT, zeros: bool = True
 ) -> FloatArray:
     """Weights as an array (size,) in float64: finite, at least 0, and of moderate size.
 
@@ -43,11 +43,11 @@ def check_weights(
     """
     array = validation.real_array(name, weights)
     if array.shape not in ((size,), ()):
-        raise ValueError(f"{name} has shape {array.shape}; {name}.shape must be ({size},), one per {what}.")
+        raise ValueError(f"{name} has shape {array.shape}; {name}.shape must be ({size},), one per {owner}.")
     if not (np.isfinite(array) & (array >= 0.0)).all():
-        raise ValueError(f"{name} must be finite and at least 0; drop or correct the other {what}s.")
+        raise ValueError(f"{name} must be finite and at least 0; drop or correct the other {owner}s.")
     if not (zeros or array.all()):
-        raise ValueError(f"{name} must be positive; leave {what}s of weight 0 out.")
+        raise ValueError(f"{name} must be positive; leave {owner}s of weight 0 out.")
     positive = array[array > 0.0]
     low, high = float(positive.min(initial=math.inf)), float(positive.max(initial=0.0))
     if len(positive) and not 1.0 / largest <= low <= high <= largest:
@@ -55,7 +55,7 @@ def check_weights(
         remedy = (
             f"multiply all by 2.0**{exponent}, which is exact"
             if high / largest <= low * largest
-            else (f"set the smallest to 0 or drop these {what}s")
+            else (f"set the smallest to 0 or drop these {owner}s")
         )
         raise ValueError(
             f"{name} must be 0 or between {1.0 / largest:g} and {largest:g}, got {low:.3g} to {high:.3g}; {remedy}."
@@ -64,10 +64,10 @@ def check_weights(
 
 
 def check_mean_weights(
-    name: str, weights: ArrayLike, size: int, what: str, largest: float = LARGEST_WEIGHT
+    name: str, weights: ArrayLike, size: int, owner: str, largest: float = LARGEST_WEIGHT
 ) -> FloatArray:
     """`check_weights` of a mean, which needs a positive one."""
-    array = check_weights(name, weights, size, what, largest=largest)
+    array = check_weights(name, weights, size, owner, largest=largest)
     if size and not array.any():
         raise ValueError(f"{name}: all weights are zero; at least one must be positive.")
     return array
@@ -91,8 +91,8 @@ def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
 
 def check_products(name: str, products: FloatArray, weights: ArrayLike | None) -> None:
     """Refuse products of the weight `name` and of `weights` that underflow, or whose sum overflows."""
-    lost = weights is not None and np.count_nonzero(products) < np.count_nonzero(np.asarray(weights))
-    underflows = lost or bool((np.abs(products[products != 0.0]) < SMALLEST_NORMAL).any())
+    vanishes = weights is not None and np.count_nonzero(products) < np.count_nonzero(np.asarray(weights))
+    underflows = vanishes or bool((np.abs(products[products != 0.0]) < SMALLEST_NORMAL).any())
     with np.errstate(over="ignore"):
         overflows = not np.isfinite(np.sum(np.abs(products)))
     if underflows or overflows:

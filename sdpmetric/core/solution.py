@@ -21,7 +21,16 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
     RelaxationCertificate,
 )
-from sdpmetric.core.files import Part, check_arrays, check_values, expected, printable, read_json, read_npz, write_npz
+from sdpmetric.core.files import (
+    ArraySpec,
+    check_arrays,
+    check_values,
+    expected,
+    printable,
+    read_json,
+    read_npz,
+    write_npz,
+)
 from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
@@ -153,8 +162,8 @@ class Solution:
     def advice(self) -> str:
         """What to do next: that of the status and, where the gap stayed open, which similar statement is easier."""
         stuck = self.status in (Status.OPTIMAL_INACCURATE, Status.STALLED, Status.USER_LIMIT)
-        more = self.problem.easier() if stuck and self.problem is not None else ""
-        return f"{self.status.advice} {more}".rstrip()
+        easier = self.problem.easier() if stuck and self.problem is not None else ""
+        return f"{self.status.advice} {easier}".rstrip()
 
     def __str__(self) -> str:
         return f"{self.solver}: {self._status_in_words()} after {self.seconds:.2f} s. {self.certificate}"
@@ -166,14 +175,14 @@ class Solution:
         return f"<Solution {self}>"
 
     def _repr_html_(self) -> str:
-        own = {
+        facts = {
             "solver": self.solver,
             "status": f"{self._status_in_words()}: {self.advice}",
             "seconds": self.seconds,
             "iterations": self.n_iter,
             "components": " x ".join(map(str, self.components.shape)),
         }
-        return html.facts(str(self), own | dict(self.extras) | self.certificate.facts())
+        return html.facts(str(self), facts | dict(self.extras) | self.certificate.facts())
 
     def save(self, path: str | Path) -> None:
         """Save as one NPZ file: arrays, and everything else as JSON text; no pickle.
@@ -194,7 +203,7 @@ class Solution:
         **about : str or None
             What else the JSON text is to say.
         """
-        said = {
+        values = {
             "format": FORMAT,
             "certificate": self.certificate.to_dict(),
             "status": self.status.word,
@@ -205,7 +214,7 @@ class Solution:
         }
         arrays: dict[str, NDArray[np.generic]] = {
             "components": self.components,
-            "about": np.array(json.dumps(said | about)),
+            "about": np.array(json.dumps(values | about)),
         }
         if isinstance(self.dual, Dual):
             arrays |= {"dual_triplets": self.dual.triplets.to_array(), "dual_values": self.dual.values}
@@ -290,10 +299,10 @@ class Solution:
         ValueError
             If the file was not written by `save`, or belongs to another problem.
         """
-        what = (path, "a saved solution", "Solution.save")
+        description = (path, "a saved solution", "Solution.save")
         if tol is not None and not positive(tol):
             raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
-        with expected(*what):
+        with expected(*description):
             arrays = read_npz(path)
             written = read_json(arrays, "about").get("format")
         if written != FORMAT:
@@ -301,14 +310,14 @@ class Solution:
                 f"{path} has format {written}, and this version of sdpmetric reads format {FORMAT}; "
                 "solve again, or read it with the version that wrote it."
             )
-        with expected(*what):
+        with expected(*description):
             saved = _check_arrays(arrays).get("fingerprint")
             solution = cls.from_arrays(arrays, problem)
         if problem is not None and saved is not None and problem.fingerprint() != saved:
             raise ValueError(
                 f"{path} is the solution of another problem: data or parameters differ; pass the one it was saved with."
             )
-        with expected(*what):
+        with expected(*description):
             return solution._certified_again(tol)
 
     def _certified_again(self, tol: float | None) -> Solution:
@@ -324,35 +333,35 @@ class Solution:
             fresh = RelaxationCertificate.of(fresh)
         if tol is None:
             tol = next((entry.tol for entry in solvers_of(self.problem) if entry.name == self.solver), 1e-3)
-        kept = self.status in ENDED and not fresh.settles(tol)
-        return replace(self, certificate=fresh, status=self.status if kept else fresh.status(tol))
+        status_holds = self.status in ENDED and not fresh.settles(tol)
+        return replace(self, certificate=fresh, status=self.status if status_holds else fresh.status(tol))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
         """The solution from the arrays of `to_arrays`."""
-        about = json.loads(str(arrays["about"]))
+        values = json.loads(str(arrays["about"]))
         dual: Multipliers | None = None
         if "dual_triplets" in arrays:
             triplets = Triplets.from_array(np.asarray(arrays["dual_triplets"], dtype=np.int32))
             dual = Dual(triplets, np.asarray(arrays["dual_values"], dtype=np.float64))
         elif "dual_values" in arrays:
             dual = np.asarray(arrays["dual_values"], dtype=np.float64)
-        names, whole = [f.name for f in fields(TraceRow)], WHOLE
+        names, integers = [f.name for f in fields(TraceRow)], INTEGER_COLUMNS
         rows = [
-            TraceRow(**{name: int(v) if name in whole else v for name, v in zip(names, row, strict=True)})
+            TraceRow(**{name: int(v) if name in integers else v for name, v in zip(names, row, strict=True)})
             for row in zip(*(arrays[f"trace_{name}"].tolist() for name in names), strict=True)
         ]
         return cls(
             components=cast(NDArray[np.floating], arrays["components"]),
-            certificate=Certificate.from_dict(_printable(about["certificate"])),
-            status={status.word: status for status in Status}[about["status"]],
-            solver=printable(about["solver"]),
+            certificate=Certificate.from_dict(_printable(values["certificate"])),
+            status={status.word: status for status in Status}[values["status"]],
+            solver=printable(values["solver"]),
             dual=dual,
             trace=Trace(rows),
-            n_iter=about["n_iter"],
-            seconds=about["seconds"],
+            n_iter=values["n_iter"],
+            seconds=values["seconds"],
             problem=problem,
-            extras=about["extras"],
+            extras=values["extras"],
         )
 
 
@@ -374,14 +383,14 @@ ENDED = (
     Status.SOLVER_ERROR,
 )
 # Columns of the trace that hold whole numbers.
-WHOLE = frozenset(f.name for f in fields(TraceRow) if f.type == "int")
+INTEGER_COLUMNS = frozenset(f.name for f in fields(TraceRow) if f.type == "int")
 ARRAYS = {
-    "components": Part("f4 f8", ("r d", "c r d")),
-    "dual_triplets": Part("i4", ("t 3",), optional=True),
-    "dual_values": Part("f4 f8", ("t", "t u"), optional=True),
-    **{f"trace_{f.name}": Part("f8", ("s",), finite=f.name in WHOLE) for f in fields(TraceRow)},
+    "components": ArraySpec("f4 f8", ("r d", "c r d")),
+    "dual_triplets": ArraySpec("i4", ("t 3",), optional=True),
+    "dual_values": ArraySpec("f4 f8", ("t", "t u"), optional=True),
+    **{f"trace_{f.name}": ArraySpec("f8", ("s",), finite=f.name in INTEGER_COLUMNS) for f in fields(TraceRow)},
 }
-ABOUT = {
+TEXT_SCHEMA = {
     "format": "int",
     "certificate": "dict",
     "status": "str",
@@ -394,12 +403,12 @@ ABOUT = {
 EXTRAS = {"threshold": "float", "mistakes": "int", "perplexity": "float"}
 
 
-def _printable(said: dict[str, object]) -> dict[str, object]:
+def _printable(values: dict[str, object]) -> dict[str, object]:
     """What a file says of a certificate, without control characters."""
-    words = {name: value for name, value in said.items() if isinstance(value, str)}
-    more = {name: value for name, value in said.items() if isinstance(value, dict)}
-    found = said | {name: printable(value) for name, value in words.items()}
-    return {printable(name): value for name, value in (found | {k: _printable(v) for k, v in more.items()}).items()}
+    words = {name: value for name, value in values.items() if isinstance(value, str)}
+    mappings = {name: value for name, value in values.items() if isinstance(value, dict)}
+    texts = values | {name: printable(value) for name, value in words.items()}
+    return {printable(name): value for name, value in (texts | {k: _printable(v) for k, v in mappings.items()}).items()}
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:
@@ -407,7 +416,7 @@ def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object
     check_arrays(arrays, ARRAYS)
     if "dual_triplets" in arrays and ("dual_values" not in arrays or arrays["dual_values"].ndim != 1):
         raise ValueError("dual_values does not hold one number for each of dual_triplets.")
-    about = read_json(arrays, "about")
-    check_values(about, ABOUT, "about", frozenset(ABOUT) - {"fingerprint"})
-    check_values(about["extras"], EXTRAS, "extras")
-    return about
+    values = read_json(arrays, "about")
+    check_values(values, TEXT_SCHEMA, "about", frozenset(TEXT_SCHEMA) - {"fingerprint"})
+    check_values(values["extras"], EXTRAS, "extras")
+    return values

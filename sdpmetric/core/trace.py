@@ -90,11 +90,11 @@ class Trace:
 
     def _repr_html_(self) -> str:
         names = [f.name for f in fields(TraceRow)]
-        known = [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
+        columns = [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
         shown = self.rows if len(self) <= SHOWN else [*self.rows[: SHOWN // 2], *self.rows[-(SHOWN // 2) :]]
         omitted = f", {len(self) - len(shown):,} in the middle left out" if len(shown) < len(self) else ""
-        rows = [[getattr(row, name) for name in known] for row in shown]
-        return html.columns(f"{len(self):,} steps{omitted}", [name.replace("_", " ") for name in known], rows)
+        rows = [[getattr(row, name) for name in columns] for row in shown]
+        return html.columns(f"{len(self):,} steps{omitted}", [name.replace("_", " ") for name in columns], rows)
 
     @overload
     def __getitem__(self, key: int) -> TraceRow: ...

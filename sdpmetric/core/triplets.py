@@ -39,8 +39,8 @@ class Triplets:
     def __len__(self) -> int:
         return len(self.anchors)
 
-    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.integer]) -> Triplets:
-        return Triplets(self.anchors[which], self.targets[which], self.impostors[which])
+    def __getitem__(self, rows: NDArray[np.bool_] | NDArray[np.integer]) -> Triplets:
+        return Triplets(self.anchors[rows], self.targets[rows], self.impostors[rows])
 
     @classmethod
     def from_array(cls, array: NDArray[np.integer]) -> Triplets:
@@ -49,9 +49,11 @@ class Triplets:
         return cls(*(np.ascontiguousarray(columns[:, c]) for c in range(3)))
 
     @classmethod
-    def join(cls, *parts: Triplets) -> Triplets:
+    def join(cls, *lists: Triplets) -> Triplets:
         """One list after the other."""
-        return cls.from_array(np.concatenate([np.zeros((0, 3), np.int32), *(part.to_array() for part in parts)]))
+        return cls.from_array(
+            np.concatenate([np.zeros((0, 3), np.int32), *(triplets.to_array() for triplets in lists)])
+        )
 
     def to_array(self) -> IndexArray:
         """Return the (t, 3) array whose columns are anchor, target and impostor."""
@@ -80,9 +82,9 @@ class Candidates:
         """Row of each candidate pair, (nnz,)."""
         return np.repeat(np.arange(len(self.anchors)), np.diff(self.indptr))
 
-    def has_rows_of(self, other: Candidates) -> bool:
+    def has_rows_of(self, candidates: Candidates) -> bool:
         """Whether the rows of both are those of the same anchors and targets, as they often are in a search."""
-        return np.array_equal(self.anchors, other.anchors) and np.array_equal(self.targets, other.targets)
+        return np.array_equal(self.anchors, candidates.anchors) and np.array_equal(self.targets, candidates.targets)
 
     def bounds(self, n_parts: int) -> NDArray[np.int64]:
         """Split the rows into `n_parts` runs of about equal work."""
@@ -110,23 +112,23 @@ class Candidates:
         return cls(empty, np.zeros((0, n_targets), np.int32), np.zeros(1, np.int64), empty)
 
     @classmethod
-    def concatenate(cls, parts: list[Candidates]) -> Candidates:
+    def concatenate(cls, blocks: list[Candidates]) -> Candidates:
         """Stack the rows of several candidate sets; those that have the same rows are put together row by row."""
-        parts = [part for part in parts if len(part.anchors)] or parts[:1]
-        if len(parts) > 1 and all(part.anchors is parts[0].anchors for part in parts):
-            rows = np.concatenate([part.rows for part in parts])
+        blocks = [block for block in blocks if len(block.anchors)] or blocks[:1]
+        if len(blocks) > 1 and all(block.anchors is blocks[0].anchors for block in blocks):
+            rows = np.concatenate([block.rows for block in blocks])
             order = np.argsort(rows, kind="stable")
-            impostors = np.concatenate([part.impostors for part in parts])[order]
-            listed = [part.weights for part in parts if part.weights is not None]
-            weighted = np.concatenate(listed)[order] if listed else None
-            indptr = sum((part.indptr for part in parts), np.zeros_like(parts[0].indptr))
-            return cls(parts[0].anchors, parts[0].targets, indptr, impostors, weighted)
-        counts = np.concatenate([np.diff(part.indptr) for part in parts])
-        weights = [part.weights for part in parts if part.weights is not None]
+            impostors = np.concatenate([block.impostors for block in blocks])[order]
+            weights_by_block = [block.weights for block in blocks if block.weights is not None]
+            weighted = np.concatenate(weights_by_block)[order] if weights_by_block else None
+            indptr = sum((block.indptr for block in blocks), np.zeros_like(blocks[0].indptr))
+            return cls(blocks[0].anchors, blocks[0].targets, indptr, impostors, weighted)
+        counts = np.concatenate([np.diff(block.indptr) for block in blocks])
+        weights = [block.weights for block in blocks if block.weights is not None]
         return cls(
-            np.concatenate([part.anchors for part in parts]),
-            np.concatenate([part.targets for part in parts]),
+            np.concatenate([block.anchors for block in blocks]),
+            np.concatenate([block.targets for block in blocks]),
             np.concatenate([[0], np.cumsum(counts)]),
-            np.concatenate([part.impostors for part in parts]),
+            np.concatenate([block.impostors for block in blocks]),
             np.concatenate(weights) if weights else None,
         )

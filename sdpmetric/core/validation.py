@@ -125,14 +125,14 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
 
 def like(name: str, names: Iterable[str]) -> str:
     """A question in parentheses, where one of the names is much like the one that was given."""
-    near = difflib.get_close_matches(name, [other for other in names if other != name], n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    matches = difflib.get_close_matches(name, [candidate for candidate in names if candidate != name], n=1)
+    return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
-def rectangular(name: str, given: ArrayLike) -> NDArray[np.integer]:
+def rectangular(name: str, rows: ArrayLike) -> NDArray[np.integer]:
     """An array of row numbers whose rows have one length."""
     try:
-        return np.asarray(unmasked(name, given))
+        return np.asarray(unmasked(name, rows))
     except ValueError as error:
         raise ValueError(f"{name} must have rows of equal length ({error}); pass an array of row numbers.") from error
 
@@ -268,8 +268,8 @@ def _in_words(shape: Shape) -> str:
 
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
     """A finite number in [low, high], the same in float64."""
-    number, given = np.nan, cast(object, value)
-    if not isinstance(given, str | bytes):
+    number, untyped = np.nan, cast(object, value)
+    if not isinstance(untyped, str | bytes):
         check_exact(name, value)
         with suppress(TypeError, ValueError, OverflowError):
             number = float(value)
@@ -323,10 +323,10 @@ def positive(value: object) -> bool:
 
 def check_entries(name: str, rows: ArrayLike, largest: float = LARGEST) -> None:
     """Refuse finite rows with an entry above `largest` in size, as fourth powers of their distances would overflow."""
-    found = float(np.abs(rows).max(initial=0.0))
-    if found > largest:
+    size = float(np.abs(rows).max(initial=0.0))
+    if size > largest:
         raise ValueError(
-            f"{name} has an entry of {found:.3g}, and fourth powers of distances would overflow; "
+            f"{name} has an entry of {size:.3g}, and fourth powers of distances would overflow; "
             "scale the features, for example to [0, 1]."
         )
 
@@ -396,8 +396,8 @@ def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
     return A
 
 
-def _out_of_range(way: str) -> ValueError:
-    return ValueError(f"the squared distances of the examples {way}; scale the features, for example to [0, 1].")
+def _out_of_range(direction: str) -> ValueError:
+    return ValueError(f"the squared distances of the examples {direction}; scale the features, for example to [0, 1].")
 
 
 def _is_missing(label: object) -> bool:
@@ -405,17 +405,17 @@ def _is_missing(label: object) -> bool:
     return label is None or not isinstance(same := label == label, bool | np.bool_) or not same
 
 
-def real_array(name: str, given: ArrayLike | None) -> FloatArray:
+def real_array(name: str, values: ArrayLike | None) -> FloatArray:
     """A copy in float64 of a dense array of real numbers that float64 does not change."""
-    numbers(name, given)
+    numbers(name, values)
     try:
-        array = np.asarray(given)
+        array = np.asarray(values)
         if array.dtype.kind == "c":
             raise TypeError("complex numbers")
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"{name} must be a dense array of real numbers, got {type(given).__name__} ({error})."
+            f"{name} must be a dense array of real numbers, got {type(values).__name__} ({error})."
         ) from error
 
 
@@ -442,34 +442,34 @@ class Frame(Protocol):
     def __getitem__(self, names: list[str]) -> ArrayLike: ...
 
 
-def unmasked(name: str, given: GivenT) -> GivenT:
+def unmasked(name: str, values: GivenT) -> GivenT:
     """What is given, refused where it is a masked array with masked entries, whose hidden numbers would be used."""
-    if np.ma.is_masked(given):
+    if np.ma.is_masked(values):
         raise ValueError(f"{name} has masked entries; drop them, or fill them in with filled().")
-    return given
+    return values
 
 
-def numbers(name: str, given: GivenT) -> GivenT:
+def numbers(name: str, values: GivenT) -> GivenT:
     """What is given, refused where it has masked entries or numbers that float64 would change."""
-    return check_exact(name, unmasked(name, given))
+    return check_exact(name, unmasked(name, values))
 
 
 @contextmanager
-def columns_in_errors(X: ArrayLike, what: str = "X") -> Iterator[None]:
+def columns_in_errors(X: ArrayLike, name: str = "X") -> Iterator[None]:
     """Let an error of a check of X name the columns that it is about, where X is a pandas or polars frame.
 
     Dates raise an error before, since arrays take them as numbers of nanoseconds.
     """
     if any(_is_date(dtype) for dtype in (X.dtypes if hasattr(X, "columns") and hasattr(X, "dtypes") else ())):
-        check_frame(X, what)
+        check_frame(X, name)
     try:
         yield
     except (TypeError, ValueError):
-        check_frame(X, what)
+        check_frame(X, name)
         raise
 
 
-def check_frame(X: ArrayLike, what: str = "X") -> None:
+def check_frame(X: ArrayLike, argument: str = "X") -> None:
     """Refuse a pandas or polars frame with a column that is not of finite numbers; see `columns_in_errors`."""
     if not (hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "__getitem__")):
         return
@@ -482,10 +482,10 @@ def check_frame(X: ArrayLike, what: str = "X") -> None:
         except (TypeError, ValueError) as error:
             errors[name] = str(error).splitlines()[0].rstrip(".")
     if errors:
-        name, said = next(iter(errors.items()))
-        advice = next(words for part, words in ADVICE.items() if part in said)
-        others = f" (and {len(errors) - 1} other columns)" if len(errors) > 1 else ""
-        raise ValueError(f"column {name!r} of {what}: {said}; {advice}{others}.")
+        name, message = next(iter(errors.items()))
+        advice = next(advice for cause, advice in ADVICE.items() if cause in message)
+        more_columns = f" (and {len(errors) - 1} other columns)" if len(errors) > 1 else ""
+        raise ValueError(f"column {name!r} of {argument}: {message}; {advice}{more_columns}.")
 
 
 def _is_date(dtype: object) -> bool:

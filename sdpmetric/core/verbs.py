@@ -142,7 +142,7 @@ def solve(
     watches = [] if watch is None else [watch]
     watches += [] if printer is None else [lambda step, row: printer(row)]
     budget = Budget(max_time, max_iter)
-    with deadline(budget.ends, budget.last):
+    with deadline(budget.deadline, budget.last):
         place = resolve(engine)
     with using(place):
         attempts = Attempts(problem, solvers, budget, tol, options)
@@ -243,9 +243,9 @@ def path(
     ((name, values),) = weights.items()
     takes_start = "init" in solvers_to_try(problem, solver)[0].options
     solutions: list[Solution] = []
-    for at in problem.with_each(name, values):
+    for problem_at in problem.with_each(name, values):
         start = solutions[-1].components if takes_start and solutions and solutions[-1].components.size else None
-        once = partial(solve, at, solver, tol=tol, max_time=max_time, verbose=verbose)
+        once = partial(solve, problem_at, solver, tol=tol, max_time=max_time, verbose=verbose)
         solutions.append(once() if start is None else once(init=start))
         if solutions[-1].status is Status.INTERRUPTED:
             break
@@ -416,11 +416,11 @@ def verify(
     if certificate.settles(tol):
         return certificate
 
-    def enough(row: TraceRow) -> bool:
+    def is_tight(row: TraceRow) -> bool:
         return replace(certificate, lower_bound=row.lower_bound).proves_optimal(tol)
 
     remaining = None if max_time is None else max(budget.remaining, 1e-3)
-    proven = solve(problem, tol=tol, max_time=remaining, verbose=verbose, callback=enough).certificate
+    proven = solve(problem, tol=tol, max_time=remaining, verbose=verbose, callback=is_tight).certificate
     if isinstance(certificate, DualityCertificate) and isinstance(proven, DualityCertificate):
         if proven.lower_bound > certificate.lower_bound:
             certificate = replace(certificate, lower_bound=proven.lower_bound)

@@ -45,13 +45,13 @@ class SampleSize:
         """Directions per example."""
         return self.directions / max(self.examples, 1)
 
-    def ridge(self, asked: Ridge) -> float:
+    def ridge(self, ridge: Ridge) -> float:
         """The ridge that is asked for; "auto" is the mean cost of a direction times the square of `crowding`."""
-        if isinstance(asked, str):
-            if asked != "auto":
-                raise ValueError(f"ridge must be a number of at least 0 or 'auto', got {asked!r}.")
+        if isinstance(ridge, str):
+            if ridge != "auto":
+                raise ValueError(f"ridge must be a number of at least 0 or 'auto', got {ridge!r}.")
             return self.crowding**2 * self.cost() / max(self.directions, 1)
-        return validation.check_number("ridge", asked, 0.0)
+        return validation.check_number("ridge", ridge, 0.0)
 
 
 def caution(

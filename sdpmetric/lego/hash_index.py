@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.files import TEXT, Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
+from sdpmetric.core.files import TEXT, ArraySpec, check_arrays, check_values, expected, read_json, read_npz, write_npz
 from sdpmetric.lego import hash_loops as loops
 from sdpmetric.lego.hash_upkeep import BLOCK, Counters, Planes, Upkeep
 from sdpmetric.lego.logdet import MetricStep
@@ -344,11 +344,11 @@ LARGEST_DIRECTION = 100.0
 # What the arrays and the JSON text of an index's file have to be.
 ARRAYS = {
     "about": TEXT,
-    "components": Part("f8", ("r d",)),
-    "directions": Part("f8", ("b r",)),
-    "center": Part("f8", ("d",)),
-    "rows": Part("f4 f8", ("n d",)),
-    "ids": Part("i8", ("n",)),
+    "components": ArraySpec("f8", ("r d",)),
+    "directions": ArraySpec("f8", ("b r",)),
+    "center": ArraySpec("f8", ("d",)),
+    "rows": ArraySpec("f4 f8", ("n d",)),
+    "ids": ArraySpec("i8", ("n",)),
 }
 SETTINGS = {"rehash_share": "float", "search_share": "float", "max_pending": "int", "random_state": "int"}
 TEXT_VALUES = SETTINGS | {"next_id": "int", "counters": "dict"}

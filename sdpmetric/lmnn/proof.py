@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.core.proof import Part, Proof
+from sdpmetric.core.proof import Proof, ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import above, sum_above, sum_below
@@ -59,7 +59,9 @@ def with_frobenius(
     return _proof(push, (objective, bound - CLAIM_SLACK * abs(bound)), [*terms, term.proof_part(U)], components)
 
 
-def _terms(push: Push, ridge: float, feasible: Dual, shrinking: float) -> tuple[list[Part], FloatArray, FloatArray]:
+def _terms(
+    push: Push, ridge: float, feasible: Dual, shrinking: float
+) -> tuple[list[ProofTerm], FloatArray, FloatArray]:
     """The terms of LMNN, the multipliers of triplets in them, and the weights of these."""
     mu, source, T = push.weight, push.source, feasible.triplets
     w, pull = source.weights_of(T), [1.0, -mu]
@@ -75,7 +77,7 @@ def _terms(push: Push, ridge: float, feasible: Dual, shrinking: float) -> tuple[
             "triplets": T.to_array(),
             "multipliers": a,
         }
-        return [Part(description, arrays, {"y": number_labels(source.labels)}), *traces], a, w
+        return [ProofTerm(description, arrays, {"y": number_labels(source.labels)}), *traces], a, w
     pairs, pair_weights = np.stack(source.target_pairs(), axis=1), source.target_weights()
     C, n = source.candidates, len(push.X)
     counts = np.diff(C.indptr)
@@ -88,7 +90,7 @@ def _terms(push: Push, ridge: float, feasible: Dual, shrinking: float) -> tuple[
     return [pulls, hinges.proof_part(values), *traces], a, w
 
 
-def _proof(push: Push, claims: tuple[float, float], terms: Sequence[Part], components: FloatArray) -> Proof:
+def _proof(push: Push, claims: tuple[float, float], terms: Sequence[ProofTerm], components: FloatArray) -> Proof:
     data: dict[str, NDArray[np.generic]] = {"X": push.X}
     for term in terms:
         data |= term.data

@@ -58,7 +58,7 @@ class Backend:
 
     def timed(self, budget: Budget, options: Options) -> Options:
         """The options, and the time that is left where the backend takes a limit."""
-        left = budget.ends - time.perf_counter()
+        left = budget.deadline - time.perf_counter()
         if self.name in TIME_LIMITS and math.isfinite(left):
             return {TIME_LIMITS[self.name]: max(left, 0.1), **options}
         return options

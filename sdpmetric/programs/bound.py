@@ -232,7 +232,7 @@ def bound(
     if radius is not None:
         validation.check_positive("radius", radius)
     budget = Budget(max_time)
-    with deadline(budget.ends):
+    with deadline(budget.deadline):
         return _proven(problem, Solver(name, options, verbose), radius, side)
 
 

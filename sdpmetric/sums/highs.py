@@ -86,7 +86,11 @@ class LinearProgram:
             low, high, cost = 0.0 * low, np.where(hard, 1.0, 0.0), 0.0 * cost
         budget.spend()
         tolerances = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE)
-        limit = {"time_limit": max(budget.ends - time.perf_counter(), SHORTEST)} if math.isfinite(budget.ends) else {}
+        limit = (
+            {"time_limit": max(budget.deadline - time.perf_counter(), SHORTEST)}
+            if math.isfinite(budget.deadline)
+            else {}
+        )
         found: OptimizeResult = linprog(
             -program.offset[free] / self.size,
             A_ub=-T.T,
@@ -115,7 +119,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     linear = LinearProgram(problem, program)
     every_row, every_column = np.arange(len(program.offset)), np.arange(len(program.basis))
     rows, columns = every_row, every_column
-    large, timed = len(rows) * len(columns) > WHOLE_TABLE, math.isfinite(budget.ends)
+    large, timed = len(rows) * len(columns) > WHOLE_TABLE, math.isfinite(budget.deadline)
     if large and not program.hard.any() and (timed or len(rows) > SQUARE * len(columns)):
         rows, columns = first(program)
     for turn in itertools.count():

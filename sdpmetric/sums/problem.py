@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import LATE, Certificate, DualityCertificate, Multipliers, check_multipliers
-from sdpmetric.core.constraints import Constraints, joined
+from sdpmetric.core.constraints import Constraints, concatenated
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
@@ -427,7 +427,7 @@ class MetricProblem(Problem):
         losses = zip(names, total.losses, multipliers, total.excess(components, D), total.pair_slices, strict=True)
         by_loss = {name: loss.listed_constraints(a, u, D[pairs]) for name, loss, a, u, pairs in losses}
         on_examples = {name: constraints for name, constraints in by_loss.items() if constraints is not None}
-        return joined(on_examples, self.state_dual(multipliers), dict(zip(self.names, sums, strict=True)))
+        return concatenated(on_examples, self.state_dual(multipliers), dict(zip(self.names, sums, strict=True)))
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""

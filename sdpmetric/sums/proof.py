@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.proof import Part, Proof
+from sdpmetric.core.proof import Proof, ProofTerm
 from sdpmetric.linalg import psd
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.fenchel import FenchelDual, Proven
@@ -53,7 +53,7 @@ def of_contradiction(dual: FenchelDual, proven: Proven, data: Arrays | None = No
 def _proof(
     dual: FenchelDual,
     claims: tuple[float | None, float | None],
-    parts: Sequence[Part],
+    parts: Sequence[ProofTerm],
     components: FloatArray,
     data: Arrays | None,
 ) -> Proof:

@@ -83,7 +83,7 @@ def _cheap_point(
     else:
         cheap_steps = factored.steps(problem, cheap, OPTIONS.start_tol, init=init)
     try:
-        with deadline(cheap.ends):
+        with deadline(cheap.deadline):
             for step in cheap_steps:
                 best = step if step.objective <= best.objective else best
                 bound = max(bound, step.lower_bound)

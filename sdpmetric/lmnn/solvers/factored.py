@@ -415,7 +415,7 @@ def search(state: State, working: WorkingSet, widen: float, budget: Budget, unti
     What a set's first search takes, compilation for example, says little where it is of few anchors.
     """
     is_first = working.accepted is None
-    with deadline(budget.ends if until is None else until):
+    with deadline(budget.deadline if until is None else until):
         state.L = working.search(state.L, widen)
     if working.has_all_anchors or not is_first:
         budget.reserve = 2.0 * working.seconds * len(working.problem.X) / len(working.anchors)

@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core.constraints import Listed
-from sdpmetric.core.proof import Part
+from sdpmetric.core.constraints import TermConstraints
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.linalg.rigorous import Rigor, sum_below
 from sdpmetric.losses import Expression
@@ -109,7 +109,7 @@ class Term(ABC):
         """Pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
         return np.zeros((0, 2), dtype=np.int32), np.zeros(0)
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         """What a proof file says of a bound term: multipliers a, of a regularizer its slope (d, d)."""
         raise ValueError(
             f"proof files support the terms of this package; {self.name} is not one of them: leave it out."
@@ -394,7 +394,7 @@ class Loss(Term):
         """Row numbers of X by their role in each number, (m,). Default: none."""
         return {}
 
-    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints | None:
         """The constraints on examples whose multipliers are a, at distances D; None: a says nothing about examples."""
         return None
 

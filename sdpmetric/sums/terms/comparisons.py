@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import neighbors, validation
-from sdpmetric.core.proof import Part
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
@@ -168,7 +168,7 @@ class TripletHinge(_Comparison):
     def lists(self) -> Mapping[str, NDArray[np.generic]]:
         return {} if self.triplets is None else {"triplets": np.asarray(self.triplets)}
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         """See `Term.proof_part`: triplets of labels under the hinge or its square are enumerated by the checker."""
         if self.targets is None or self.index is None or self.loss not in LABELED:
             return super().proof_part(a)
@@ -181,7 +181,7 @@ class TripletHinge(_Comparison):
             "triplets": triplets,
         }
         about = {"term": "labels", "loss": self.scalar.name, "weight": self.weight, "pull": 0.0, "offset": self.margin}
-        return Part(about, arrays | {"multipliers": np.minimum(a[used], highest)}, {"y": self.index})
+        return ProofTerm(about, arrays | {"multipliers": np.minimum(a[used], highest)}, {"y": self.index})
 
     @cached
     def rows(self) -> Rows:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.proof import Part
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import TINY, Form, above, below, gamma, product_above, squares_above, sum_below
@@ -147,8 +147,8 @@ class Frobenius(Regularizer):
         constant = below(0.5 * self.weight * float(np.sum(self.target**2)), self.target.size + 4)
         return sum_below(np.array([constant, -gain])) if math.isfinite(constant) and gain < math.inf else -math.inf
 
-    def proof_part(self, a: FloatArray) -> Part:
-        return Part({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
+    def proof_part(self, a: FloatArray) -> ProofTerm:
+        return ProofTerm({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     @property
     def over_weights(self) -> tuple[float, FloatArray, float, float]:

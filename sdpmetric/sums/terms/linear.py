@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core.proof import Part
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.comparisons import target_pairs
 from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
@@ -54,8 +54,8 @@ class Trace(Term):
     def smallest_cost(self, distance: float, trace: float) -> float:
         return self.weight * trace
 
-    def proof_part(self, a: FloatArray) -> Part:
-        return Part({"term": "trace", "weight": self.weight})
+    def proof_part(self, a: FloatArray) -> ProofTerm:
+        return ProofTerm({"term": "trace", "weight": self.weight})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,13 +125,13 @@ class Pull(Term):
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         return pull_part(np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64), self.weight)
 
 
-def pull_part(pairs: NDArray[np.integer], weights: FloatArray, weight: float | list[float]) -> Part:
+def pull_part(pairs: NDArray[np.integer], weights: FloatArray, weight: float | list[float]) -> ProofTerm:
     """A weighted sum of distances, for a proof file; a list of weights stands for its exact sum."""
     zeros, ones = np.zeros(len(pairs)), np.ones(len(pairs))
     arrays = {"places": np.arange(len(pairs)), "pairs": pairs, "factors": ones}
     arrays |= {"offsets": zeros, "weights": weights, "multipliers": zeros}
-    return Part({"term": "rows", "loss": "linear", "weight": weight}, arrays)
+    return ProofTerm({"term": "rows", "loss": "linear", "weight": weight}, arrays)

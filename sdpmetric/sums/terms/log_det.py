@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.proof import Part
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import (
@@ -241,8 +241,8 @@ class LogDet(Regularizer):
         value = self.weight * divergence
         return value - 2.0 * U * abs(value) if math.isfinite(divergence) else -math.inf
 
-    def proof_part(self, a: FloatArray) -> Part:
-        return Part({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
+    def proof_part(self, a: FloatArray) -> ProofTerm:
+        return ProofTerm({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         inverse = self.inverse_root @ self.inverse_root

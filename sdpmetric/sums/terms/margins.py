@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import pairs as pair_checks
-from sdpmetric.core.constraints import Listed
-from sdpmetric.core.proof import Part
+from sdpmetric.core.constraints import TermConstraints
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
@@ -256,7 +256,7 @@ class MarginLoss(Loss):
         """The multipliers that add something positive semidefinite, and 0 for the others."""
         return np.where(self._signs * a > 0.0, a, 0.0)
 
-    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints | None:
         """See `Loss.listed_constraints`; a row without roles is about no single examples."""
         if not self.rows.roles:
             return None
@@ -265,9 +265,11 @@ class MarginLoss(Loss):
         K, pairs = self.combination.tocsr(), self.distance_pairs()
         columns, signs = (entries.reshape(self.size, -1)[rows].T for entries in (K.indices, K.data))
         stretch = [(*pairs[column].T, -sign * D[column]) for column, sign in zip(columns, signs, strict=True)]
-        return Listed({role: index[rows] for role, index in self.roles().items()}, a[rows], u[rows], cost, stretch)
+        return TermConstraints(
+            {role: index[rows] for role, index in self.roles().items()}, a[rows], u[rows], cost, stretch
+        )
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         """See `Term.proof_part`; multipliers are an ulp below their upper limits, which are rounded."""
         if not self.scalar.is_in_proof_files(self.offset):
             raise ValueError(f"proof files support the losses of this package; that of {self.name} is not one of them.")
@@ -282,7 +284,7 @@ class MarginLoss(Loss):
             "weights": np.ones(self.size) if self.weights is None or self.scalar.hard else np.asarray(self.weights),
             "multipliers": np.clip(a, lowest, limits) * is_free,
         }
-        return Part({"term": "rows", "loss": self.scalar.name, "weight": self.weight}, arrays, self.lists)
+        return ProofTerm({"term": "rows", "loss": self.scalar.name, "weight": self.weight}, arrays, self.lists)
 
     @property
     def lists(self) -> Mapping[str, NDArray[np.generic]]:

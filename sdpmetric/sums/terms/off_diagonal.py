@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.proof import Part
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.losses import Absolute, Expression
@@ -83,10 +83,12 @@ class OffDiagonal(MarginLoss):
         A[np.triu_indices(self.d, 1)] = 0.5 * a
         return A + A.T
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         """See `Term.proof_part`: its multipliers are a slope."""
         limit = (1.0 - 4e-16) * self.weight
-        return Part({"term": self.name, "weight": self.weight}, {"slope": np.clip(self.entry_matrix(a), -limit, limit)})
+        return ProofTerm(
+            {"term": self.name, "weight": self.weight}, {"slope": np.clip(self.entry_matrix(a), -limit, limit)}
+        )
 
     def entry_expression(self, M: Expression, cp: ModuleType) -> Expression:
         row, column = np.triu_indices(self.d, 1)

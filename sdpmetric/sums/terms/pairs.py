@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
-from sdpmetric.core.constraints import Listed
+from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.pairs import check_similar
-from sdpmetric.core.proof import Part
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.losses import (
     LOSSES,
@@ -275,7 +275,7 @@ class DistanceTargets(MarginLoss):
     def describe(self) -> str:
         return f"half squares over {self.size:,} target distances"
 
-    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints:
         """See `Loss.listed_constraints`: each pair on the side on which it is, at most its target or at least that."""
         sides = np.asarray(self.sides, dtype=np.float64)
         sign = np.where(sides != 0.0, sides, np.where(u >= 0.0, 1.0, -1.0))
@@ -284,9 +284,9 @@ class DistanceTargets(MarginLoss):
         cost = Weighted(LOSSES["squared_hinge"], 0.5 * self.item_weights[rows])
         stretch = [(first, second, -sign[rows] * D[rows])]
         roles = {"first": first, "second": second}
-        return Listed(roles, np.maximum(sign * a, 0.0)[rows], (sign * u)[rows], cost, stretch)
+        return TermConstraints(roles, np.maximum(sign * a, 0.0)[rows], (sign * u)[rows], cost, stretch)
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         """See `Term.proof_part`: half the square of a hinge for each side on which a pair costs."""
         sides, targets, w = (
             np.asarray(values, dtype=np.float64) for values in (self.sides, self.targets, self.weights)
@@ -299,7 +299,7 @@ class DistanceTargets(MarginLoss):
             "weights": 0.5 * w[rows],
             "multipliers": np.maximum(s * a[rows], 0.0),
         }
-        return Part({"term": "rows", "loss": "squared hinge", "weight": self.weight}, arrays)
+        return ProofTerm({"term": "rows", "loss": "squared hinge", "weight": self.weight}, arrays)
 
     @cached
     def rows(self) -> Rows:

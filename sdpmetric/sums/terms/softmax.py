@@ -14,8 +14,8 @@ from scipy.special import entr
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core import validation
-from sdpmetric.core.constraints import Listed
-from sdpmetric.core.proof import Part
+from sdpmetric.core.constraints import TermConstraints
+from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import (
@@ -142,7 +142,7 @@ class _Softmax(Loss):
         value = float(self.row_weights[:, 0] @ np.maximum(divergences, 0.0))
         return value, (self.row_weights * (q / sums - self.ideal)).ravel()
 
-    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
+    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints:
         """Pairs that are pushed apart, by ``w q``, or pulled together, by up to ``w p``."""
         used = np.flatnonzero(a)
         pair = self.combination.tocsr().indices[used]
@@ -150,7 +150,7 @@ class _Softmax(Loss):
         w, p = (np.broadcast_to(values, self.ideal.shape).ravel()[used] for values in (self.row_weights, self.ideal))
         highest = w * np.where(a[used] > 0.0, 1.0 - p, p)
         stretch = [(first, second, np.sign(a[used]) * D[pair])]
-        return Listed({"first": first, "second": second}, np.abs(a[used]), -D[pair], Between(highest), stretch)
+        return TermConstraints({"first": first, "second": second}, np.abs(a[used]), -D[pair], Between(highest), stretch)
 
     def conjugates(self, a: FloatArray) -> FloatArray:
         """H minus the entropy of q, for each row at its first number."""
@@ -300,11 +300,11 @@ class Collapse(_Softmax):
         rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
         return sp.csr_array(rows, shape=(self.size, self.size // 2))
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         pairs = self.ordered_pairs().reshape(*self.neighbor_rows.shape, 2)
         arrays: dict[str, NDArray[np.generic]] = {"pairs": pairs, "weights": self._used, "ideal": self._mates}
         arrays |= {"distributions": self.probabilities(a)}
-        return Part({"term": "softmax", "loss": "divergence", "weight": self.weight}, arrays, {"y": self._classes})
+        return ProofTerm({"term": "softmax", "loss": "divergence", "weight": self.weight}, arrays, {"y": self._classes})
 
     def ordered_pairs(self) -> IndexArray:
         """Each example with its neighbors."""
@@ -395,12 +395,12 @@ class PairSoftmax(_Softmax):
         count = len(np.asarray(self.pairs))
         return f"softmax of {count:,} pairs among all pairs of {self.n:,} examples"
 
-    def proof_part(self, a: FloatArray) -> Part:
+    def proof_part(self, a: FloatArray) -> ProofTerm:
         first, second = np.triu_indices(self.n, 1)
         pairs = np.stack([np.append(first, second), np.append(second, first)], axis=1)[None]
         ideal = np.append(np.asarray(self.shares) * self.total, np.zeros(len(first)))[None]
         arrays = {"distributions": np.tile(self.probabilities(a), 2), "pairs": pairs, "weights": np.ones(1)}
-        return Part({"term": "softmax", "loss": "cross entropy", "weight": self.weight}, arrays | {"ideal": ideal})
+        return ProofTerm({"term": "softmax", "loss": "cross entropy", "weight": self.weight}, arrays | {"ideal": ideal})
 
     @property
     def row_weights(self) -> FloatArray:
