@@ -1,10 +1,15 @@
-"""Sums of terms that have no minimum, and hard constraints that contradict each other."""
+"""Sums of terms that have no minimum, and hard constraints that contradict each other.
+
+Multipliers ``a >= 0`` of hard constraints ``u_i = c_i + <A_i, M> <= 0`` prove that no metric satisfies all of them
+where ``sum_i a_i A_i`` is PSD on the domain and ``sum_i a_i c_i > 0``: then ``sum_i a_i u_i > 0`` at every metric. In
+other words, the sum of the hard constraints alone has a lower bound above 0 (`FenchelDual`), which no metric attains.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,36 +17,40 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, linprog, minimize
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.fenchel import NULL_TOLERANCE, FenchelDual, Proven
+from sdpmetric.sums.slack import ByLoss
 
-FloatArray = NDArray[np.float64]
-Lists = list[FloatArray]
 
-# Parts of multipliers added where constraints pull together, so a proof of a contradiction bears rounding.
-MORE = (0.0, 1e-9, 1e-6, 1e-3)
-# Below this share counts as nearly zero there: multipliers, and eigenvalues of the slack matrix, which are brought to
-# these; Newton steps, and the most entries of their equations.
-NEARLY, GOALS, ROUNDS, LARGEST = 1e-4, (1e-6, 1e-9, 0.0), 12, 10**6
-# Multipliers below this share of the largest are left out of the list of constraints that contradict each other.
-NEGLIGIBLE = 1e-6
-# Weights of the trace that is gained, in coordinates of moderate size, where proofs are searched for.
-GAINED = (0.0, 1e-3)
-# Entries of a factor there, where the trace is gained without end; half squares of violations that count as none.
-FURTHEST, SATISFIED = 1e3, 1e-12
-# What slacks of weights have to leave beside multipliers with sum 1, in units of what losses add to them.
-LEFT = (1e-9, 0.0)
+@dataclass(frozen=True)
+class ContradictionOptions:
+    """Of the search for multipliers that prove a contradiction, and for few of them."""
+
+    pull_shares: tuple[float, ...] = (0.0, 1e-9, 1e-6, 1e-3)  # of the largest multiplier, added where constraints pull
+    nearly_zero: float = 1e-4  # shares of multipliers, and of eigenvalues of the slack matrix
+    eigenvalue_goals: tuple[float, ...] = (1e-6, 1e-9, 0.0)  # to which nearly zero ones are brought, one by one
+    newton_steps: int = 12
+    max_entries: int = 10**6  # of Newton's equations: 8 MB
+    negligible: float = 1e-6  # share of the largest multiplier below which a constraint is not listed
+    max_simple: int = 60  # multipliers, beyond which ratios are not made simple
+    max_denominator: int = 1000  # of simple ratios
+    max_squares_in_fractions: tuple[int, int] = (60, 14)  # differences and features, whose form takes about 1 s
+    max_irreducible: int = 50  # constraints of which each is tried to be left out
+    descent_steps: int = 500  # of each of these tries
+    trace_gains: tuple[float, ...] = (0.0, 1e-3)  # weights of the trace, in coordinates of moderate size
+    largest_entry: float = 1e3  # of a factor there, as the trace may be gained without end
+    satisfied: float = 1e-12  # half squares of violations that count as none
+    smallest_slacks: tuple[float, ...] = (1e-9, 0.0)  # of weights, for multipliers with sum 1
+
+
+OPTIONS = ContradictionOptions()
 # Whole numbers up to this are added exactly.
 EXACT = 2.0**50
-# Simple ratios: how many multipliers at most, and their largest denominator. Largest numbers of differences and
-# features of sums of squares that are checked in fractions.
-FEW, DENOMINATOR, IN_FRACTIONS = 60, 1000, (60, 14)
-# Constraints of a proof that are tried to be left out one at a time, and steps of each of these tries.
-MANY, STEPS = 50, 500
 
 
 def unbounded(dual: FenchelDual) -> int:
@@ -50,239 +59,234 @@ def unbounded(dual: FenchelDual) -> int:
     if not gaining or dual.total.regularizers:
         return 0
     anchors = [loss.anchor(loss.clip(np.ones(loss.size))) for loss in dual.total.losses]
-    null = dual.slack.coordinates(dual.total.pair_weights(anchors), None)[1]
-    Y = dual.slack.points @ null
-    rows = np.concatenate([loss.distance_pairs() for loss in gaining])
-    parts = Y[rows[:, 0]] - Y[rows[:, 1]]
-    sizes = np.linalg.svd(parts[np.abs(parts).max(axis=1, initial=0.0) > NULL_TOLERANCE], compute_uv=False)
-    return int(np.count_nonzero(sizes > NULL_TOLERANCE))
+    Y = dual.slack.points @ dual.slack.coordinates(dual.total.pair_weights(anchors), None)[1]
+    i, j = np.concatenate([loss.distance_pairs() for loss in gaining]).T
+    differences = Y[i] - Y[j]
+    differences = differences[np.abs(differences).max(axis=1, initial=0.0) > NULL_TOLERANCE]
+    return int(np.count_nonzero(np.linalg.svd(differences, compute_uv=False) > NULL_TOLERANCE))
 
 
-def contradiction(dual: FenchelDual, a: Lists) -> Proven | None:
-    """Multipliers, loss by loss, that prove that no metric satisfies all hard constraints; None where these do not.
+def certificate(
+    dual: FenchelDual, components: FloatArray, multipliers: ByLoss | None
+) -> InfeasibilityCertificate | None:
+    """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
 
-    Where some metric does, the sum of the hard constraints alone has the minimum 0, and nothing above is proven.
+    Without any one of the constraints that it names the others are not proven to contradict each other.
     """
-    total, own = dual.total, _alone(dual)
-    found = [part if loss.hard else np.zeros_like(part) for loss, part in zip(total.losses, a, strict=True)]
-    size = max((float(part.max(initial=0.0)) for part in found), default=0.0)
+    if not any(loss.hard for loss in dual.total.losses):
+        return None
+    if (proven := proof(dual, components, multipliers)) is None:
+        return None
+    a = np.concatenate(proven.multipliers)
+    return InfeasibilityCertificate(
+        program="sum of terms",
+        constraints="hard constraints",
+        contradiction=tuple(int(i) for i in _irreducible(dual, used(a, a))),
+        rigor=dual.total.rigor,
+    )
+
+
+def proof(dual: FenchelDual, components: FloatArray, multipliers: ByLoss | None) -> Proven | None:
+    """What `certificate` goes by; None where nothing is proven."""
+    candidates = [] if multipliers is None else [multipliers]
+    proofs = (contradiction(dual, a) for a in (*candidates, _violations(dual.total, components)))
+    return next((proven for proven in proofs if proven is not None), None)
+
+
+def contradiction(dual: FenchelDual, a: ByLoss) -> Proven | None:
+    """Multipliers, loss by loss, that prove that no metric satisfies all hard constraints; None where these do not."""
+    total = dual.total
+    hard = [x if loss.hard else np.zeros_like(x) for loss, x in zip(total.losses, a, strict=True)]
+    size = max((float(x.max(initial=0.0)) for x in hard), default=0.0)
     if not 0.0 < size < math.inf:
         return None
-    given = [part for loss, part in zip(total.losses, found, strict=True) if loss.hard]
-    for tried in _near(own, given, size):
-        proven = Proven(_exactly(own, tried), tried)
-        proven = proven if proven.value > 0.0 else own.prove_unmoved(tried)
+    constraints = replace(total, terms=tuple(loss for loss in total.losses if loss.hard))
+    of_constraints = FenchelDual(constraints, replace(dual.slack, total=constraints))
+    multipliers = [x for loss, x in zip(total.losses, hard, strict=True) if loss.hard]
+    for candidate in _candidates(of_constraints, multipliers, size):
+        proven = Proven(_exact_bound(of_constraints, candidate), candidate)
+        proven = proven if proven.value > 0.0 else of_constraints.prove_unmoved(candidate)
         if proven.value > 0.0:
-            return replace(proven, multipliers=_whole(total, found, proven.multipliers))
+            proven_multipliers = iter(proven.multipliers)
+            by_loss = [next(proven_multipliers) if loss.hard else x for loss, x in zip(total.losses, hard, strict=True)]
+            return replace(proven, multipliers=by_loss)
     return None
 
 
-def _near(own: FenchelDual, a: Lists, size: float) -> Iterator[Lists]:
-    """Given multipliers, and others near by that bear rounding; none where those are far from feasible.
+def used(multipliers: FloatArray, order: FloatArray | None = None) -> NDArray[np.intp]:
+    """The constraints that a proof uses, on request those with the largest of other multipliers first."""
+    rows = np.flatnonzero(multipliers > OPTIONS.negligible * multipliers.max())
+    return rows if order is None else rows[np.argsort(-order[rows], kind="stable")]
 
-    Constraints that pull are raised; then Newton's method goes on in the eigenvalues of the slack matrix that should be
-    0 or just above: the least relative change of multipliers that brings them there is a step.
+
+# -- multipliers near given ones that bear rounding -------------------------------------------------------------
+
+
+def _candidates(dual: FenchelDual, a: ByLoss, size: float) -> Iterator[ByLoss]:
+    """Given multipliers, and others near them that bear rounding; none where those are far from feasible.
+
+    Constraints that pull are raised. Then Newton's method goes on in the eigenvalues of the slack matrix that should be
+    0 or just above: with their eigenvectors W, the smallest relative change x of multipliers with ``W^T S(a + a x) W =
+    goal I`` is a step.
     """
-    total, domain, flat = own.total, own.slack.domain, np.concatenate(a) / size
-    ends = np.cumsum([len(part) for part in a[:-1]])
+    total, flat, stops = dual.total, np.concatenate(a) / size, np.cumsum([len(x) for x in a[:-1]])
     pulls = np.concatenate([loss.anchor(np.ones(loss.size)) > 0.0 for loss in total.losses])
-    if size < EXACT and all((part == np.round(part)).all() for part in a):
+    if size < EXACT and all((x == np.round(x)).all() for x in a):
         yield a
-    for more in MORE if pulls.any() else ():
-        yield np.split(np.where(flat > 0.0, flat + more * pulls, 0.0), ends)
-    used, K = np.flatnonzero(flat > NEARLY * flat.max()), sp.block_diag([loss.combination for loss in total.losses])
-    K, x, proof = sp.csr_array(K)[used], flat[used] / float(flat[used].sum()), np.zeros_like(flat)
-    pairs = np.unique(K.indices)
-    if domain.diagonal or total.depends_on_entries or len(pairs) * total.centered.shape[1] > LARGEST:
+    for share in OPTIONS.pull_shares if pulls.any() else ():
+        yield np.split(np.where(flat > 0.0, flat + share * pulls, 0.0), stops)
+    rows = np.flatnonzero(flat > OPTIONS.nearly_zero * flat.max())
+    K = sp.csr_array(sp.block_diag([loss.combination for loss in total.losses]))[rows]
+    x, candidate, pairs = flat[rows] / float(flat[rows].sum()), np.zeros_like(flat), np.unique(K.indices)
+    n_entries = len(pairs) * total.centered.shape[1]
+    if dual.slack.domain.diagonal or total.depends_on_entries or n_entries > OPTIONS.max_entries:
         yield _simple(a)
         return
     V = total.centered[total.pairs[pairs, 0]] - total.centered[total.pairs[pairs, 1]]
     K = K[:, pairs]
-    count = abs(K).T @ x
-    _, sigma, Vt = np.linalg.svd(np.sqrt(count)[:, None] * V, full_matrices=False)
-    sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
-    U = V @ (Vt[sizable].T / sigma[sizable])  # in which the slack matrix is between -I and I
-    for _ in range(ROUNDS if np.isfinite(U).all() else 0):
+    _, sigma, Vt = np.linalg.svd(np.sqrt(abs(K).T @ x)[:, None] * V, full_matrices=False)
+    is_sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
+    U = V @ (Vt[is_sizable].T / sigma[is_sizable])  # in which the slack matrix is between -I and I
+    for _ in range(OPTIONS.newton_steps if np.isfinite(U).all() else 0):
         values, vectors = np.linalg.eigh(psd.symmetrize((U * (K.T @ x)[:, None]).T @ U))
-        nearly = values < NEARLY
-        if (values < -NEARLY).any():
+        if (values < -OPTIONS.nearly_zero).any():
             return
-        W = U @ vectors[:, nearly]
+        W = U @ vectors[:, values < OPTIONS.nearly_zero]
         row, column = np.triu_indices(W.shape[1])
-        if len(row) * len(x) > LARGEST:
+        if len(row) * len(x) > OPTIONS.max_entries:
             return
-        proof[used] = x / float(x.max())
-        yield from (np.split(proof.copy(), ends), _simple(np.split(proof, ends)))
+        candidate[rows] = x / float(x.max())
+        yield from (np.split(candidate.copy(), stops), _simple(np.split(candidate, stops)))
         products = (K @ (W[:, row] * W[:, column])).T
         system = np.concatenate([products, np.ones((1, len(x)))]) * x
-        for goal in GOALS:
-            missing = np.append(goal * (row == column) - products @ x, 0.0)
-            moved = np.maximum(x * (1.0 + np.linalg.lstsq(system, missing, rcond=1e-12)[0]), 0.0)
-            if not 0.0 < float(moved.sum()) < math.inf:
+        for goal in OPTIONS.eigenvalue_goals:
+            residual = np.append(goal * (row == column) - products @ x, 0.0)
+            step = np.linalg.lstsq(system, residual, rcond=1e-12)[0]
+            following = np.maximum(x * (1.0 + step), 0.0)
+            if not 0.0 < float(following.sum()) < math.inf:
                 return
-            proof[used] = moved / float(moved.max())
+            candidate[rows] = following / float(following.max())
             if goal:
-                yield np.split(proof.copy(), ends)
-        x = moved / float(moved.sum())
+                yield np.split(candidate.copy(), stops)
+        x = following / float(following.sum())
 
 
-def _whole(total: BoundTerms, a: Lists, hard: Lists) -> Lists:
-    """Multipliers of all losses, those of hard constraints replaced."""
-    parts = iter(hard)
-    return [next(parts) if loss.hard else part for loss, part in zip(total.losses, a, strict=True)]
-
-
-def _simple(a: Lists) -> Lists:
+def _simple(a: ByLoss) -> ByLoss:
     """Whole multipliers whose ratios are about those of given ones, if these are few."""
     flat = np.concatenate(a)
-    used = np.flatnonzero(flat > NEGLIGIBLE * flat.max())
-    whole = np.zeros_like(flat)
-    ratios = [Fraction(float(value / flat.max())).limit_denominator(DENOMINATOR) for value in flat[used]]
-    common = math.lcm(*(ratio.denominator for ratio in ratios)) if len(used) <= FEW else 1
-    whole[used] = [float(ratio * common) for ratio in ratios]
-    return np.split(whole, np.cumsum([len(part) for part in a[:-1]]))
+    rows, whole = used(flat), np.zeros_like(flat)
+    ratios = [Fraction(float(value / flat.max())).limit_denominator(OPTIONS.max_denominator) for value in flat[rows]]
+    common = math.lcm(*(ratio.denominator for ratio in ratios)) if len(rows) <= OPTIONS.max_simple else 1
+    whole[rows] = [float(ratio * common) for ratio in ratios]
+    return np.split(whole, np.cumsum([len(x) for x in a[:-1]]))
 
 
-def _exactly(dual: FenchelDual, a: Lists) -> float:
+def _exact_bound(dual: FenchelDual, a: ByLoss) -> float:
     """What whole multipliers prove whose slack matrix is exactly PSD; 0 where that is not shown.
 
     Comparisons that go round in a circle, for example, leave no difference with a negative weight, and the matrix may
     be singular, where rounding leaves no room for other proofs.
     """
     total, flat = dual.total, np.concatenate(a)
-    signs = [np.abs(loss.combination.data) == 1.0 for loss in total.losses]
-    if (
-        total.depends_on_entries
-        or not np.concatenate(signs).all()
-        or (flat != np.round(flat)).any()
-        or flat.sum() >= EXACT
-    ):
+    is_signed = [np.abs(loss.combination.data) == 1.0 for loss in total.losses]
+    is_whole = np.concatenate(is_signed).all() and (flat == np.round(flat)).all() and flat.sum() < EXACT
+    if total.depends_on_entries or not is_whole:
         return 0.0
     weights: FloatArray = total.pair_weights(a)
-    used = np.flatnonzero(weights)
-    V, rests = exact.differences(dual.slack.X, *total.pairs[used].T)
-    group, differ = exact.alike(V, rests), V.any(axis=1)
+    pairs = np.flatnonzero(weights)
+    V, residuals = exact.differences(dual.slack.X, *total.pairs[pairs].T)
+    group, differ = exact.alike(V, residuals), V.any(axis=1)
     sums = np.zeros(int(group.max(initial=-1)) + 1)
-    np.add.at(sums, group[differ], weights[used][differ])
-    left, first = np.flatnonzero(sums), np.unique(group, return_index=True)[1]
-    V, rests, sums = V[first[left]], rests[first[left]], sums[left]
-    small = len(V) <= IN_FRACTIONS[0] and V.shape[1] <= IN_FRACTIONS[1]
-    if (sums < 0.0).any() and not (small and exact.is_psd(V, rests, sums)):
-        return 0.0
-    return sum_below(np.array([loss.dual_value(part) for loss, part in zip(total.losses, a, strict=True)]))
+    np.add.at(sums, group[differ], weights[pairs][differ])
+    nonzero, first = np.flatnonzero(sums), np.unique(group, return_index=True)[1]
+    V, residuals, sums = V[first[nonzero]], residuals[first[nonzero]], sums[nonzero]
+    if (sums < 0.0).any():
+        max_differences, max_features = OPTIONS.max_squares_in_fractions
+        if len(V) > max_differences or V.shape[1] > max_features or not exact.is_psd(V, residuals, sums):
+            return 0.0
+    return sum_below(np.array([loss.dual_value(x) for loss, x in zip(total.losses, a, strict=True)]))
 
 
-def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) -> InfeasibilityCertificate | None:
-    """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
-
-    Without any one of the constraints that it names the others are not proven to contradict each other.
-    """
-    total = dual.total
-    if not any(loss.hard for loss in total.losses):
-        return None
-    if (found := proof(dual, components, given)) is None:
-        return None
-    a = np.concatenate(found.multipliers)
-    return InfeasibilityCertificate(
-        program="sum of terms",
-        constraints="hard constraints",
-        contradiction=tuple(int(i) for i in _irreducible(dual, used(a, a))),
-        rigor=total.rigor,
-    )
-
-
-def proof(dual: FenchelDual, components: FloatArray, given: Lists | None) -> Proven | None:
-    """What `certificate` goes by; None where nothing is proven."""
-    tries = [] if given is None else [given]
-    found = (contradiction(dual, a) for a in (*tries, _violations(dual.total, components)))
-    return next((proven for proven in found if proven is not None), None)
-
-
-def _alone(dual: FenchelDual) -> FenchelDual:
-    """The hard constraints without the other terms."""
-    total = replace(dual.total, terms=tuple(loss for loss in dual.total.losses if loss.hard))
-    return FenchelDual(total, replace(dual.slack, total=total))
-
-
-def _violations(total: BoundTerms, components: FloatArray) -> Lists:
+def _violations(total: BoundTerms, components: FloatArray) -> ByLoss:
     """By how much hard constraints are violated, relative to the squares of their units."""
-    parts = zip(total.losses, total.excess(components), strict=True)
-    return [np.maximum(u, 0.0) / loss.unit**2 if loss.hard else np.zeros_like(u) for loss, u in parts]
+    losses = zip(total.losses, total.excess(components), strict=True)
+    return [np.maximum(u, 0.0) / loss.unit**2 if loss.hard else np.zeros_like(u) for loss, u in losses]
 
 
-def used(found: FloatArray, order: FloatArray | None = None) -> NDArray[np.intp]:
-    """The constraints that a proof uses, on request those with the largest of other multipliers first."""
-    rows = np.flatnonzero(found > NEGLIGIBLE * found.max())
-    return rows if order is None else rows[np.argsort(-order[rows], kind="stable")]
+# -- few constraints --------------------------------------------------------------------------------------------
 
 
 def _irreducible(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """Constraints among given ones, sorted, that are proven to contradict each other, but not without any one of them.
 
-    The first few are tried, then more; then all but one at a time.
+    The first two are tried, then twice as many; then all but one at a time.
     """
-    few = 2
-    while few < len(rows):
-        if (found := _proof(dual, rows[:few])) is not None:
-            rows = found
-        few *= 2
-    for row in rows[::-1] if len(rows) <= MANY else ():
-        if row in rows and (found := _proof(dual, rows[rows != row])) is not None:
-            rows = found
+    count = 2
+    while count < len(rows):
+        if (subset := _contradicting(dual, rows[:count])) is not None:
+            rows = subset
+        count *= 2
+    for row in rows[::-1] if len(rows) <= OPTIONS.max_irreducible else ():
+        if row in rows and (subset := _contradicting(dual, rows[rows != row])) is not None:
+            rows = subset
     return np.sort(rows)
 
 
-def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
     """Those of given constraints that are proven to contradict each other; None where nothing is.
 
-    The violations at a metric with the least sum of their squares are such multipliers: there its slope, the slack
+    The violations at a metric with the smallest sum of their squares are such multipliers: there its slope, the slack
     matrix, is PSD, and products with the metric are 0. Where a little trace is gained beside them, it is positive in
     all directions, if there are such multipliers, and bears rounding.
     """
     if dual.slack.domain.diagonal:
-        return _proof_over_weights(dual, rows)
-    total, T, chosen = dual.total, dual.slack.descent_coordinates, np.zeros(dual.total.n_multipliers)
-    chosen[rows] = 1.0
-    moved, domain, kept = T.T @ dual.slack.domain.basis, dual.slack.domain, total.split(chosen)
-    first, second = total.pairs.T
-    parts = np.stack([T[part].any(axis=0) for part in domain.all_blocks])
-    free = parts.T @ parts
+        return _contradicting_over_weights(dual, rows)
+    total, domain, T = dual.total, dual.slack.domain, dual.slack.descent_coordinates
+    is_chosen = np.zeros(total.n_multipliers)
+    is_chosen[rows] = 1.0
+    chosen, transform = total.split(is_chosen), T.T @ domain.basis
+    i, j = total.pairs.T
+    in_block = np.stack([T[block].any(axis=0) for block in domain.all_blocks])
+    is_free = in_block.T @ in_block
 
-    def evaluate(flat: FloatArray, gained: float) -> tuple[float, FloatArray]:
-        F = np.where(free, flat.reshape(free.shape), 0.0)
-        a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
-        S = adjoint(total.centered, first, second, total.pair_weights(a, costs=False)) + total.entry_matrix(a)
-        value = sum(float(np.sum((loss.unit * part) ** 2)) for loss, part in zip(total.losses, a, strict=True))
-        slope = moved @ S @ moved.T - gained * np.eye(len(moved))
-        return 0.5 * value - gained * float(np.sum(F * F)), np.where(free, 2.0 * F @ slope, 0.0).ravel()
+    def violations(F: FloatArray) -> ByLoss:
+        return [mask * x for mask, x in zip(chosen, _violations(total, F @ transform), strict=True)]
 
-    options, F = {"maxiter": STEPS, "ftol": 1e-16, "gtol": 0.0}, np.eye(len(free))
-    for gained in GAINED:
-        ends = Bounds(-FURTHEST, FURTHEST) if gained else None
-        least = minimize(evaluate, F.ravel(), (gained,), method="L-BFGS-B", jac=True, bounds=ends, options=options)
-        F = np.where(free, least.x.reshape(free.shape), 0.0)
-        a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
-        if (found := contradiction(dual, a)) is not None:
-            return used(np.concatenate(found.multipliers), np.concatenate(a))
-        if least.fun <= SATISFIED:
+    def evaluate(flat: FloatArray, gain: float) -> tuple[float, FloatArray]:
+        F = np.where(is_free, flat.reshape(is_free.shape), 0.0)
+        a = violations(F)
+        S = adjoint(total.centered, i, j, total.pair_weights(a, costs=False)) + total.entry_matrix(a)
+        value = sum(float(np.sum((loss.unit * x) ** 2)) for loss, x in zip(total.losses, a, strict=True))
+        slope = transform @ S @ transform.T - gain * np.eye(len(transform))
+        return 0.5 * value - gain * float(np.sum(F * F)), np.where(is_free, 2.0 * F @ slope, 0.0).ravel()
+
+    options, F = {"maxiter": OPTIONS.descent_steps, "ftol": 1e-16, "gtol": 0.0}, np.eye(len(is_free))
+    for gain in OPTIONS.trace_gains:
+        bounds = Bounds(-OPTIONS.largest_entry, OPTIONS.largest_entry) if gain else None
+        minimum = minimize(evaluate, F.ravel(), (gain,), method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+        F = np.where(is_free, minimum.x.reshape(is_free.shape), 0.0)
+        a = violations(F)
+        if (proven := contradiction(dual, a)) is not None:
+            return used(np.concatenate(proven.multipliers), np.concatenate(a))
+        if minimum.fun <= OPTIONS.satisfied:
             return None
     return None
 
 
-def _proof_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+def _contradicting_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
     """The same by a linear program: ``T^T a >= 0`` where the excess at the zero metric, weighted by a, is positive."""
     total = dual.total
     T = dual.slack.table(rows, np.arange(len(dual.slack.domain.basis)))
     offset = np.concatenate([np.zeros(0), *(loss.offset for loss in total.losses)])[rows]
     sizes = np.abs(T).max(axis=0, initial=0.0)
     T = T[:, sizes > 0.0] / sizes[sizes > 0.0]
-    for gained in LEFT if len(rows) else ():
-        least = np.full(T.shape[1], -gained)
-        found = linprog(-offset, -T.T, least, np.ones((1, len(rows))), [1.0], method="highs-ds")
-        if found.x is None or not -found.fun > 0.0:
+    for smallest_slack in OPTIONS.smallest_slacks if len(rows) else ():
+        slacks = np.full(T.shape[1], -smallest_slack)
+        minimum = linprog(-offset, -T.T, slacks, np.ones((1, len(rows))), [1.0], method="highs-ds")
+        if minimum.x is None or not -minimum.fun > 0.0:
             continue
         a = np.zeros(total.n_multipliers)
-        a[rows] = np.maximum(found.x, 0.0)
+        a[rows] = np.maximum(minimum.x, 0.0)
         if contradiction(dual, total.split(a)) is not None:
             return used(a, a)
     return None
