@@ -30,18 +30,10 @@ from scipy.optimize import brentq
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import exact, psd
-from sdpmetric.linalg.rigorous import (
-    Form,
-    Images,
-    above,
-    below,
-    gamma,
-    metric_norm_above,
-    product_above,
-    squares_above,
-)
+from sdpmetric.linalg.rigorous import Form, Images, above, below, gamma, metric_norm_above, product_above, squares_above
 from sdpmetric.linalg.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.lmnn.pull import PullCost
+from sdpmetric.sums.terms.frobenius import Frobenius
 
 # Features up to which a complement is made: a full QR factorization, of about a second.
 MAX_COMPLEMENT = 1500
@@ -218,17 +210,17 @@ class DualCone:
 class Quadratic:
     """``<C, M> + weight / 2 ||M||_F^2`` in the data's own coordinates.
 
-    For PSD M it is ``min <C - sum_t a_t B_t, M> + weight / 2 ||M||_F^2 = -||[sum_t a_t B_t - C]_+||_F^2 / (2 weight)``,
-    so a multiple t of multipliers a proves ``t sum a - ||[t sum_t a_t B_t - C]_+||_F^2 / (2 weight)``, concave in t.
+    By the minimum of `sdpmetric.sums.terms.frobenius` a multiple t of multipliers a proves ``t sum a - ||[t sum_t a_t
+    B_t - C]_+||_F^2 / (2 weight)``, which is concave in t.
     """
 
-    weight: float
+    term: Frobenius
     cost: Form  # C
 
     def above(self, components: FloatArray, metric: FloatArray | None) -> float:
-        """A float not below the quadratic part."""
+        """A float not below the quadratic term."""
         norm = metric_norm_above(components, metric)
-        return product_above(0.5, self.weight, norm, norm)
+        return product_above(0.5, self.term.weight, norm, norm)
 
     def best(self, total: float, form: Form, headroom: float) -> tuple[float, float]:
         """The best lower bound that multiples up to `headroom` prove, and the multiple."""
@@ -236,8 +228,8 @@ class Quadratic:
         if multiple <= 0.0:
             return 0.0, 0.0
         norm = (form.times(multiple) - self.cost).positive_part
-        conjugate = product_above(0.5, norm, norm, above(1.0 / self.weight))
-        return max(0.0, below(multiple * total, 12) - above(conjugate, 12)), multiple
+        bound = math.nextafter(below(multiple * total, 2) + self.term.minimum_below(norm, norm), -math.inf)
+        return max(0.0, bound), multiple
 
     def _multiple(self, total: float, B: FloatArray, headroom: float) -> float:
         if total <= 0.0 or not math.isfinite(headroom):
@@ -245,7 +237,7 @@ class Quadratic:
 
         def slope(multiple: float) -> float:
             L = psd.factor(multiple * B - self.cost.matrix)
-            return total - float(np.sum((L @ B) * L)) / self.weight
+            return total - float(np.sum((L @ B) * L)) / self.term.weight
 
         first, last = slope(0.0), slope(headroom)
         # Rounding of the linear cost is more than the Frobenius term, or fourth powers of the data overflow.
@@ -262,7 +254,7 @@ class QuadraticCone(DualCone):
 
     @cached
     def quadratic(self) -> Quadratic:
-        return Quadratic(self.weight, self.coordinates.cost)
+        return Quadratic(Frobenius(weight=self.weight).bind(self.X), self.coordinates.cost)
 
     @cached
     def separated_groups(self) -> IndexArray:

@@ -50,7 +50,7 @@ from sdpmetric.lmnn.triplets.impostors import SearchMethod, searching
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import with_rest
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
-from sdpmetric.lmnn.triplets.unit_hinges import are_unit_hinges_of
+from sdpmetric.lmnn.triplets.unit_hinges import are_unit_hinges
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums.problem import MetricProblem
@@ -394,7 +394,11 @@ class LargeMarginProblem(Problem):
         sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
         one_group = [np.zeros(n, dtype=np.int32)] * len(cones)
         for groups in (one_group, [cost.null_groups for cost in self.pull_costs]):
-            if all(are_unit_hinges_of(P, group, furthest_target) for P, group in zip(images, groups, strict=True)):
+            points = [
+                (P.points, group, furthest_target, float(P.errors.max(initial=0.0)))
+                for P, group in zip(images, groups, strict=True)
+            ]
+            if all(are_unit_hinges(*arguments) for arguments in points):
                 sums.add_unit_hinges(push, cones, furthest_target, groups)
                 return sums
         if engine.local:

@@ -90,10 +90,7 @@ def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> T
 
 
 def hinges(
-    metrics: Sequence[cp.Expression],
-    points: Sequence[FloatArray],
-    push: Push,
-    triplets: Triplets,
+    metrics: Sequence[cp.Expression], points: Sequence[FloatArray], push: Push, triplets: Triplets
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
     """The loss of some triplets over slacks named ``xi``, push weight left out, and the constraints on the slacks."""
     if not len(triplets):

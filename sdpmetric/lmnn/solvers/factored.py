@@ -101,12 +101,7 @@ class State:
 
 @solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius)
 def steps(
-    problem: LargeMarginProblem,
-    budget: Budget,
-    tol: float,
-    *,
-    init: FloatArray | None = None,
-    random_state: int = 0,
+    problem: LargeMarginProblem, budget: Budget, tol: float, *, init: FloatArray | None = None, random_state: int = 0
 ) -> Iterator[Step]:
     """Solve LMNN in the factors of its metrics; several are started from a single one."""
     if (trivial := solved_by_zero(problem, tol)) is not None:
@@ -345,11 +340,7 @@ class SlowDecrease:
 
 
 def descend(
-    state: State,
-    working: WorkingSet,
-    gamma: float,
-    budget: Budget,
-    rule: Callable[[FloatArray, float], Stop | None],
+    state: State, working: WorkingSet, gamma: float, budget: Budget, rule: Callable[[FloatArray, float], Stop | None]
 ) -> None:
     """One round of L-BFGS on the smoothed objective; the rule looks at the factor and the value now and then."""
     start, shape, iterations = state.L, state.L.shape, 0

@@ -7,7 +7,6 @@ refinement solves ``A* D A y = E`` and takes ``D A y`` from the multipliers; see
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +16,9 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
 
 
-class Movable(Protocol):
-    """Multipliers that may move, wherever they are."""
-
-    def set_face(self, Q: FloatArray) -> None:
-        """Take products in the coordinates Q, (c, rank, w), and the room to the bounds as it is now."""
-
-    def curvature(self, y: FloatArray) -> FloatArray:
-        """``A* D A y``, (c, w, w)."""
-
-    def move(self, y: FloatArray) -> FloatArray:
-        """Take ``D A y`` from the multipliers as far as their box allows; the change of ``sum a_t B_t``."""
-
-
 @dataclass(eq=False)
 class MovableTriplets:
-    """Triplets in this process whose multipliers may move; see `Movable`."""
+    """Triplets in this process whose multipliers may move."""
 
     X: NDArray[np.floating]  # whitened points, in the precision of the products
     blocks: Blocks  # points of one metric each
@@ -61,6 +47,7 @@ class MovableTriplets:
         return used, Blocks(np.searchsorted(used, self.blocks.bounds).astype(np.int64)), first, second
 
     def set_face(self, Q: FloatArray) -> None:
+        """Take products in the coordinates Q, (c, rank, w), and the room to the bounds as it is now."""
         self._points = self.blocks.times(self.X, Q)[self._used[0]]
         values, limits = self.values, self.limits
         self._room = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
@@ -79,10 +66,12 @@ class MovableTriplets:
         return pushes - np.bincount(of_targets, c, len(first))
 
     def curvature(self, y: FloatArray) -> FloatArray:
+        """``A* D A y``, (c, w, w)."""
         _, blocks, first, second = self._used
         return laplacian_form(self._points, first, second, self._pair_weights(self._change(y)), blocks)
 
     def move(self, y: FloatArray) -> FloatArray:
+        """Take ``D A y`` from the multipliers as far as their box allows; the change of ``sum a_t B_t``."""
         values = np.clip(self.values - self._change(y), 0.0, self.limits)
         first, second, _, _ = self._pairs
         weights = self._pair_weights(values - self.values)

@@ -25,7 +25,7 @@ from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.solvers.movable import Movable, MovableTriplets
+from sdpmetric.lmnn.solvers.movable import MovableTriplets
 from sdpmetric.lmnn.solvers.working_set import HeldMultipliers, WorkingSet
 
 
@@ -119,7 +119,7 @@ def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> Dual
 
 
 def refinements(
-    movable: Movable, matrix: FloatArray, L: FloatArray, rounds: int, tolerance: float = 0.0
+    movable: MovableTriplets | WorkingSet, matrix: FloatArray, L: FloatArray, rounds: int, tolerance: float = 0.0
 ) -> Iterator[FloatArray]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
 
@@ -148,7 +148,7 @@ def refinements(
             return
 
 
-def _least_change(movable: Movable, E: FloatArray, tolerance: float) -> FloatArray:
+def _least_change(movable: MovableTriplets | WorkingSet, E: FloatArray, tolerance: float) -> FloatArray:
     """The y with ``A* D A y = E`` up to a tolerance, or a thousandth, by conjugate gradients."""
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))

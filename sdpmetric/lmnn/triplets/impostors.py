@@ -175,8 +175,7 @@ def search_tiles(
     cuts[[0, -1]] = 0, len(tops)
     pairs_of_a_tile = 2 * TILE_ROWS * width
     size = min(
-        pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles),
-        pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads,
+        pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles), pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads
     )
     pairs = np.empty((n_threads, size, 2), dtype=np.int32)
     for first in range(0, len(cuts) - 1, n_threads):

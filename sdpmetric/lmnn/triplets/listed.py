@@ -14,7 +14,7 @@ from sdpmetric.engine.interface import dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searched_share
-from sdpmetric.lmnn.triplets.margins import furthest_target, slope_form
+from sdpmetric.lmnn.triplets.margins import furthest_target, slope_pairs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +91,9 @@ class ListedTriplets:
     def margin_forms(
         self, images: Sequence[Images], groups: Sequence[IndexArray], regions: IndexArray | None = None
     ) -> list[Form]:
-        return [slope_form(images[0], self.candidates, self._weights_within(groups[0])[:, None])]
+        pairs = slope_pairs(self.candidates, self._weights_within(groups[0])[:, None])
+        n_terms = int(np.diff(self.candidates.indptr).max(initial=0)) + 1
+        return [images[0].form(*pairs, roundings=n_terms)]
 
     def _weights_within(self, groups: IndexArray) -> FloatArray:
         C = self.candidates

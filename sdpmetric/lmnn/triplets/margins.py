@@ -22,7 +22,7 @@ from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import fixed
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import Form, Images, above, gamma, square, sum_above
+from sdpmetric.linalg.rigorous import Images, above, gamma, square, sum_above
 from sdpmetric.lmnn import loops
 
 
@@ -70,11 +70,7 @@ class HingeSums:
 
 
 def hinge_slopes(
-    Z: NDArray[np.floating],
-    candidates: Candidates,
-    gamma: float,
-    squared: bool,
-    target_D: FloatArray | None = None,
+    Z: NDArray[np.floating], candidates: Candidates, gamma: float, squared: bool, target_D: FloatArray | None = None
 ) -> tuple[HingeSums, FloatArray]:
     """Sums over candidate triplets, and the slope of the loss of each, (nnz, K), smoothed over a width gamma."""
     C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
@@ -105,12 +101,6 @@ def slope_pairs(
     first = np.concatenate([C.anchors[rows[used]], pull_anchors])
     second = np.concatenate([C.impostors[used], C.targets[row, slot]])
     return first, second, np.concatenate([push[used], -pull[row, slot]])
-
-
-def slope_form(images: Images, candidates: Candidates, slopes: FloatArray) -> Form:
-    """``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, in the coordinates of the images, with its error."""
-    n_terms = int(np.bincount(candidates.rows).max(initial=0)) + slopes.shape[1]
-    return images.form(*slope_pairs(candidates, slopes), roundings=n_terms)
 
 
 def inactive_beyond(images: Images) -> float:

@@ -47,11 +47,6 @@ def are_unit_hinges(Z: FloatArray, groups: IndexArray, furthest_target: float, e
     return bool(clearance > (1.0 + 1e-12) * math.sqrt(1.0 + furthest_target))
 
 
-def are_unit_hinges_of(images: Images, groups: IndexArray, furthest_target: float) -> bool:
-    """`are_unit_hinges` at exact points whose images are given."""
-    return are_unit_hinges(images.points, groups, furthest_target, float(images.errors.max(initial=0.0)))
-
-
 @dataclass(frozen=True, eq=False)
 class Cells:
     """The intersections of groups and classes."""
