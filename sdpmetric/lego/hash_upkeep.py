@@ -17,10 +17,26 @@ Rows = NDArray[np.floating]
 
 # Rows per block, so its part of every array stays in the cache.
 BLOCK = 1024
-# All bits of examples added after the list was made are checked; at this share of examples a new list is made.
-UNLISTED_SHARE = 0.1
-# Every so many re-hashes everything is computed from scratch, so rounding errors do not accumulate.
-FRESH_EVERY = 1024
+
+
+@dataclass(frozen=True)
+class UpkeepOptions:
+    """Constants of the upkeep of keys.
+
+    If one bit of each changed example flips, a share of ``rehash_share / n_bits`` of the entries flips, and about five
+    times as many are within reach of an average hyperplane (2 * reach / 0.8); hyperplanes that move more than others
+    need longer lists, hence `listed`.
+    """
+
+    unlisted_share: float = 0.1  # of examples added after the list was made, all checked: from here on a new list
+    fresh_every: int = 1024  # rehashes, of which one computes all from scratch: rounding errors do not accumulate
+    removed_share: float = 0.25  # of the rows, from which on the arrays are compacted
+    sample: int = 512  # examples that shares and quantiles are estimated on
+    reach: float = 2.0  # root mean squares of an entry's movement, within which it is checked
+    listed: float = 16.0  # entries that are listed, in units of rehash_share / n_bits of all
+
+
+OPTIONS = UpkeepOptions()
 
 
 @dataclass
@@ -98,7 +114,7 @@ class Upkeep:
         self._behind = False
         if self.rehash_share == 0.0 or planes.is_stale:
             self.rehash(keys=True)
-        elif planes.pending >= self.max_pending or listed_entries.rows < (1.0 - UNLISTED_SHARE) * table.size:
+        elif planes.pending >= self.max_pending or listed_entries.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
             self.rehash()
         else:
             share, unsearched, reach = listed_entries.shares(planes)
@@ -118,7 +134,7 @@ class Upkeep:
         """
         table, planes, dtype = self.table, self.planes, self.table.X.dtype
         self.counters.full_rehashes += 1
-        if self.counters.full_rehashes % FRESH_EVERY == 0:
+        if self.counters.full_rehashes % OPTIONS.fresh_every == 0:
             keys = True
         if keys:
             planes.renew()
@@ -138,10 +154,6 @@ class Upkeep:
 
     def _forget_list(self) -> None:
         self._near = NearPlanes(self.table, self.planes.now.T, 0.0)  # lists nothing
-
-
-# The arrays are compacted once this share of the rows is removed.
-DEAD_SHARE = 0.25
 
 
 class Table:
@@ -180,7 +192,7 @@ class Table:
         """Drop rows by id; returns whether the arrays were compacted, which renumbers slots."""
         gone = [self.slots.pop(i) for i in ids.tolist()]
         self.alive[gone] = False
-        if len(self) >= (1.0 - DEAD_SHARE) * self.size:
+        if len(self) >= (1.0 - OPTIONS.removed_share) * self.size:
             return False
         self.close()
         return True
@@ -255,25 +267,15 @@ class Planes:
         self._images: list[FloatArray] = []
 
 
-# Size of the sample of examples for shares and quantiles.
-SAMPLE = 512
-# An entry is checked if its distance to the hyperplane is below so many root mean squares of the entries' movement.
-REACH = 2.0
-# Share of all entries that is listed, in units of rehash_share / n_bits. If one bit of each changed example flips, one
-# unit of entries flips, and about five times as many are within reach of an average hyperplane (2 * REACH / 0.8);
-# hyperplanes that move more than others need longer lists.
-LISTED_SHARE = 16.0
-
-
 class NearPlanes:
     """The entries (example, bit) nearest to their hyperplane when all keys were last made."""
 
     def __init__(self, table: Table, normals: Rows, rehash_share: float) -> None:
-        chosen = np.linspace(0, table.size - 1, min(SAMPLE, table.size)).astype(np.intp)
+        chosen = np.linspace(0, table.size - 1, min(OPTIONS.sample, table.size)).astype(np.intp)
         self._sample = table.X[chosen]
         self._projections = self._sample @ normals
         self._searched = self._now = self._projections > 0.0  # bits of the sample at the last search, and seen last
-        share = min(1.0, LISTED_SHARE * rehash_share / normals.shape[1])
+        share = min(1.0, OPTIONS.listed * rehash_share / normals.shape[1])
         room = int(2.0 * share * table.size * normals.shape[1]) + 8 * normals.shape[1] if share > 0.0 else 0
         self._slots, self._bits = np.empty(room, np.int32), np.empty(room, np.int16)
         self._values = np.empty(room, normals.dtype)
@@ -300,7 +302,7 @@ class NearPlanes:
         shift = self._sample @ planes.change.T.astype(self._sample.dtype)
         self._now = self._projections + shift > 0.0
         changed, unsearched = ((bits != self._now).any(axis=1) for bits in (self._projections > 0.0, self._searched))
-        reach: Rows = REACH * np.sqrt(np.mean(shift**2, axis=0))
+        reach: Rows = OPTIONS.reach * np.sqrt(np.mean(shift**2, axis=0))
         return float(changed.mean()), float(unsearched.mean()), reach.astype(shift.dtype)
 
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:

@@ -26,9 +26,6 @@ LOOK = 4
 LOOK_SHIFTED = 2
 # Steps at most with the shifted inverse.
 SHIFTED_STEPS = 40
-# Newton's steps at most for the eigenvalue of T, and of the inverse of T.
-NEWTON = 60
-NEWTON_SHIFTED = 30
 
 
 @loop(fastmath=FAST)
@@ -88,7 +85,7 @@ def _root(
     alpha: FloatArray, beta: FloatArray, m: int, level: float, x: float, zero: float, deltas: FloatArray
 ) -> float:
     """The x at which the fraction is `level`, by Newton's method from an x right of it."""
-    for _ in range(NEWTON):
+    for _ in range(60):
         value = _fraction(alpha, beta, m, alpha[m - 1], x, deltas) - level
         slope = -1.0
         for j in range(m - 2, -1, -1):
@@ -210,7 +207,7 @@ def shifted_pair(
         ended = m == d or beta[k] * shift <= ZERO
         if ended or m % LOOK_SHIFTED == 0:
             total = 1.0
-            for _ in range(NEWTON_SHIFTED):
+            for _ in range(30):
                 total = _shifted_solve(alpha, beta, m, y, deltas, z)
                 change = (z[0] - level * z[0] ** 2) / total
                 y = min(y + change, top)

@@ -45,16 +45,17 @@ from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.proof import CONSTRAINT_SLACK
 
-# A margin may be missed by this much, relative to the threshold, and count as met.
-ROUNDING = 1e-9
-# A point that misses a hard margin by more than this, relative to the threshold, is not repaired: it is infeasible.
-REPAIRABLE = 1e-3
-# A hard constraint counts as active within this distance of its margin, relative to the threshold.
-ACTIVE = 1e-6
-# Under slack_weight="auto" a slack weighs this at most, ...
-AUTO_SLACK_WEIGHT = 0.01
-# ... and all slacks together weigh this at most.
-AUTO_TOTAL_WEIGHT = 2.0
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Of hard margins, relative to the threshold."""
+
+    rounding: float = 1e-9  # a margin that is missed by up to this counts as met
+    repairable: float = 1e-3  # a point that misses a margin by more is not repaired: it is infeasible
+    active: float = 1e-6  # a constraint counts as active within this distance of its margin
+
+
+TOLERANCES = Tolerances()
 # Up to here a threshold less 1 is exact.
 LARGEST_THRESHOLD = 1e15
 
@@ -136,9 +137,7 @@ class POLAProblem(Problem):
         flags = pair_checks.check_similar(similar, len(rows))
         weights = check_pair_weights(pair_weights, len(rows))
         if slack_weight == "auto":
-            slack_weight = pair_checks.weight_of_slacks(
-                data, rows, flags, weights, AUTO_SLACK_WEIGHT, AUTO_TOTAL_WEIGHT
-            )
+            slack_weight = pair_checks.weight_of_slacks(data, rows, flags, weights, most=0.01, total=2.0)
         remedy = "pass None for the hard margin"
         weight = None if slack_weight is None else validation.check_positive("slack_weight", slack_weight, remedy)
         if weight is None and weights is not None:
@@ -263,7 +262,7 @@ class POLAProblem(Problem):
         q = self.distances(L)
         b = self.best_threshold(q) if threshold is None else validation.check_number("threshold", threshold, -np.inf)
         missed = np.maximum(0.0, 1.0 - self._margins(q, b))
-        rounding = ROUNDING * max(1.0, abs(b))
+        rounding = TOLERANCES.rounding * max(1.0, abs(b))
         if b < 1.0 - rounding or (self.slack_weight is None and missed.max(initial=0.0) > rounding):
             return math.inf
         slack = 0.0 if self.slack_weight is None else float(self.ceilings @ missed)
@@ -383,7 +382,7 @@ class POLAProblem(Problem):
         repaired, b = self.repair(L, b)
         q = self.distances(repaired)
         similar_max, dissimilar_min = self._extremes(q)
-        feasible = self.slack_weight is not None or (residual <= REPAIRABLE and dissimilar_min > similar_max)
+        feasible = self.slack_weight is not None or (residual <= TOLERANCES.repairable and dissimilar_min > similar_max)
         if not np.array_equal(L, repaired):
             exact_metric = None
         objective = self._objective_above(repaired, b, exact_metric) if feasible else math.inf
@@ -396,7 +395,7 @@ class POLAProblem(Problem):
             constraints="pairs",
             lower_bound=max(0.0, proven.value),
             primal_residual=residual,
-            n_active=int(np.count_nonzero(self._margins(q, b) < 1.0 + ACTIVE * b)),
+            n_active=int(np.count_nonzero(self._margins(q, b) < 1.0 + TOLERANCES.active * b)),
             program="POLA",
             rigor="float",
             info={} if dual is None else {"dual_residual": proven.residual},

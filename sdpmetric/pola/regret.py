@@ -26,8 +26,6 @@ from sdpmetric.programs.exact_program import named
 
 # Values of gamma, relative to the radius R, whose comparators bound the smallest loss: its dual at gamma to 0.
 GAMMAS = (1e-2, 1e-4, 1e-6)
-# Seconds of a solve where none are left: it certifies its first point.
-SHORTEST = 1e-3
 
 
 def regret_bound(problem: POLAProblem, gamma: float | None, budget: Budget, tol: float) -> float | None:
@@ -36,7 +34,7 @@ def regret_bound(problem: POLAProblem, gamma: float | None, budget: Budget, tol:
         solution = comparator(problem, gamma, budget, tol)
         return above(2.0 * (problem.radius + gamma) * solution.objective, 3)
     hard = POLAProblem(problem.X, problem.pairs, problem.similar, None, problem.initial_threshold)
-    optimum = solve(hard, tol=tol, max_time=max(budget.remaining, SHORTEST))
+    optimum = solve(hard, tol=tol, max_time=max(budget.remaining, 1e-3))  # at least its first point is certified
     if optimum.status is Status.INFEASIBLE or not math.isfinite(optimum.objective):
         return None
     return problem.update_bound(optimum.objective)
@@ -50,7 +48,7 @@ def comparator(problem: POLAProblem, gamma: float, budget: Budget, tol: float = 
     """
     data, weights = (problem.X, problem.pairs, problem.signs), np.full(len(problem.pairs), 0.5 / gamma)
     total = margins_to_threshold(*data, SquaredHinge(), weights, problem.initial_threshold)
-    return solve(total, solver="dual", tol=tol, max_time=max(budget.remaining, SHORTEST))
+    return solve(total, solver="dual", tol=tol, max_time=max(budget.remaining, 1e-3))
 
 
 def least_loss(problem: POLAProblem, budget: Budget) -> float:
