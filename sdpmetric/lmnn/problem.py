@@ -394,11 +394,10 @@ class LargeMarginProblem(Problem):
         sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
         one_group = [np.zeros(n, dtype=np.int32)] * len(cones)
         for groups in (one_group, [cost.null_groups for cost in self.pull_costs]):
-            points = [
-                (P.points, group, furthest_target, float(P.errors.max(initial=0.0)))
-                for P, group in zip(images, groups, strict=True)
-            ]
-            if all(are_unit_hinges(*arguments) for arguments in points):
+            if all(
+                are_unit_hinges(image.points, group, furthest_target, float(image.errors.max(initial=0.0)))
+                for image, group in zip(images, groups, strict=True)
+            ):
                 sums.add_unit_hinges(push, cones, furthest_target, groups)
                 return sums
         if engine.local:

@@ -29,7 +29,7 @@ def same(problem, point, monkeypatch):
         context.setattr(LabeledTriplets, "candidates_within", refuse)
         context.setattr(ListedTriplets, "candidate_blocks", refuse)
         certificate = problem.certify(point)
-    monkeypatch.setattr(lmnn, "are_unit_hinges_of", lambda *_: False)
+    monkeypatch.setattr(lmnn, "are_unit_hinges", lambda *_: False)
     certificate_by_triplets = problem.certify(point)
     for name in ("objective", "lower_bound", "n_active"):
         assert_same(getattr(certificate, name), getattr(certificate_by_triplets, name))
