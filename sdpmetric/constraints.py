@@ -112,8 +112,8 @@ def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) 
     (2, 4)
     """
     rows, similar = pairs(y, n_quadruplets, random_state)
-    near, far = drawn_quadruplets(similar, n_quadruplets, random_state)
-    return np.concatenate([rows[near], rows[far]], axis=1)
+    close, distant = drawn_quadruplets(similar, n_quadruplets, random_state)
+    return np.concatenate([rows[close], rows[distant]], axis=1)
 
 
 def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int = 0) -> NDArray[np.int64]:

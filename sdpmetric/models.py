@@ -41,7 +41,7 @@ STEPS = {
 }
 # Of the files that `Model.save` writes, and what their JSON text says.
 FORMAT = 1
-SAID = {
+TEXT_SCHEMA = {
     "format": "int",
     "steps": "list",
     "features": "list",
@@ -177,13 +177,13 @@ class Model:
             kind = type(step).__name__
             if STEPS.get(kind) is not type(step):
                 raise TypeError(f"a model supports the steps {', '.join(STEPS)}, not {kind}; use skops for others.")
-            said: dict[str, object] = {}
+            state: dict[str, object] = {}
             for name, value in vars(step).items():
                 if isinstance(value, np.ndarray):
                     arrays[f"step{number}_{name}"] = value
                 else:
-                    said[name] = value.item() if isinstance(value, np.generic) else value
-            steps.append({"kind": kind, "state": said})
+                    state[name] = value.item() if isinstance(value, np.generic) else value
+            steps.append({"kind": kind, "state": state})
         model = {
             "format": FORMAT,
             "steps": steps,
@@ -221,13 +221,13 @@ class Model:
             model = read_json(arrays, "model")
             if model.get("format") != FORMAT:
                 raise ValueError(f"it has format {model.get('format')}, and this version reads format {FORMAT}.")
-            check_values(model, SAID, "model", frozenset(SAID))
+            check_values(model, TEXT_SCHEMA, "model", frozenset(TEXT_SCHEMA))
             features, steps = cast(list[str], model["features"]), cast(list[object], model["steps"])
             if not all(isinstance(name, str) for name in features):
                 raise ValueError("its features are not names.")
             linear = bool(model["linear"])
             width = _check_steps(steps, arrays, linear, len(features))
-            made = [_step(number, cast(dict[str, object], said), arrays) for number, said in enumerate(steps)]
+            made = [_step(number, cast(dict[str, object], step), arrays) for number, step in enumerate(steps)]
             preparation = make_pipeline(*(made or ["passthrough"]))
             if width is not None:
                 with np.errstate(all="ignore"):
@@ -248,9 +248,9 @@ class Model:
 def _check_steps(steps: list[object], arrays: Arrays, linear: bool, n_features: int) -> int | None:
     """Refuse steps whose arrays do not fit each other and the metric; returns how many features they take, if known."""
     schema, width = {"components": ArraySpec("f", ("r d", "c r d") if linear else ("r n", "c r n"))}, "d"
-    for number, said in reversed(list(enumerate(steps))):
-        check_values(said, {"kind": "str", "state": "dict"}, f"step {number}", frozenset(("kind", "state")))
-        values = cast(dict[str, object], said)
+    for number, step in reversed(list(enumerate(steps))):
+        check_values(step, {"kind": "str", "state": "dict"}, f"step {number}", frozenset(("kind", "state")))
+        values = cast(dict[str, object], step)
         kind = STEPS.get(str(values["kind"]))
         if kind is None:
             raise ValueError(f"step {number} is none of {', '.join(STEPS)}.")
@@ -267,10 +267,10 @@ def _check_steps(steps: list[object], arrays: Arrays, linear: bool, n_features: 
     return sizes.get(width)
 
 
-def _step(number: int, said: Mapping[str, object], arrays: Arrays) -> BaseEstimator:
+def _step(number: int, saved: Mapping[str, object], arrays: Arrays) -> BaseEstimator:
     """A fitted step from its kind, numbers and arrays."""
-    step = STEPS[str(said["kind"])]()
-    step.__dict__.update(cast(Mapping[str, object], said["state"]))
+    step = STEPS[str(saved["kind"])]()
+    step.__dict__.update(cast(Mapping[str, object], saved["state"]))
     prefix = f"step{number}_"
     step.__dict__.update({key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)})
     return step

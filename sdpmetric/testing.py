@@ -60,8 +60,8 @@ def check_statement(make: Make, tolerances: Mapping[str, float] | None = None) -
     check_identity(make)
     check_bad_points(problem)
     check_bad_arguments(problem)
-    asked = {} if tolerances is None else tolerances
-    solutions = [check_solver(problem, entry, asked.get(entry.name)) for entry in solvers_of(problem)]
+    requested = {} if tolerances is None else tolerances
+    solutions = [check_solver(problem, entry, requested.get(entry.name)) for entry in solvers_of(problem)]
     check_sandwich(solutions)
     for solution in solutions:
         check_saving(solution)
@@ -124,8 +124,10 @@ def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> S
     certificate = solution.certificate
     assert certificate.program in str(certificate), "the certificate does not say which program it is of"
     if not isinstance(certificate, RegretCertificate):
-        again = certify(problem, solution.components).objective
-        assert _equal(again, solution.objective), f"{entry.name}: {solution.objective}, but certify says {again}"
+        objective = certify(problem, solution.components).objective
+        assert _equal(objective, solution.objective), (
+            f"{entry.name}: {solution.objective}, but certify says {objective}"
+        )
     return solution
 
 
@@ -174,14 +176,14 @@ def check_saving(solution: Solution) -> None:
         path = Path(folder) / "solution.npz"
         solution.save(path)
         tol = 1.001 * solution.relative_gap + 1e-9 if solution.status.ok else None
-        again = Solution.load(path, solution.problem, tol=tol)
+        loaded = Solution.load(path, solution.problem, tol=tol)
     for name in ("objective", "lower_bound"):  # of the certificate that the problem makes again
-        here, there = getattr(solution, name), getattr(again, name)
-        assert _equal(here, there), f"{name} was {here} and is {there} when the file is loaded"
-    assert (again.status, again.extras, again.solver) == (solution.status, solution.extras, solution.solver)
-    assert np.array_equal(again.components, solution.components), "the components changed on disk"
-    if not again.certificate.as_saved:
-        assert compare(again, solution).rows()[0] == compare(solution).rows()[0]
+        before, after = getattr(solution, name), getattr(loaded, name)
+        assert _equal(before, after), f"{name} was {before} and is {after} when the file is loaded"
+    assert (loaded.status, loaded.extras, loaded.solver) == (solution.status, solution.extras, solution.solver)
+    assert np.array_equal(loaded.components, solution.components), "the components changed on disk"
+    if not loaded.certificate.as_saved:
+        assert compare(loaded, solution).rows()[0] == compare(solution).rows()[0]
 
 
 def check_limits(problem: Problem, entry: Solver) -> None:
@@ -265,13 +267,13 @@ def check_bad_arguments(problem: Problem) -> None:
 
 
 def _refuses(call: Callable[[], object], *names: str) -> None:
-    said = ""
+    message = ""
     try:
         call()
     except (TypeError, ValueError) as error:
-        said = str(error)
-    assert said, f"a bad {' or '.join(names)} was not refused"
-    assert any(name in said for name in names), f"the error does not name {' or '.join(names)}: {said}"
+        message = str(error)
+    assert message, f"a bad {' or '.join(names)} was not refused"
+    assert any(name in message for name in names), f"the error does not name {' or '.join(names)}: {message}"
 
 
 def _equal(first: float, second: float) -> bool:

@@ -17,7 +17,7 @@ from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, pr
 # What a file claims may be better than what is proven here by this share, or this much: both are rounded outward.
 AGREEMENT, FAINT = 1e-9, 1e-300
 # Characters of a sentence about a file that is not accepted.
-MOST = 2000
+MAX_CHARACTERS = 2000
 
 
 def check(data_path: Path, proof_path: Path) -> str:
@@ -29,12 +29,12 @@ def check(data_path: Path, proof_path: Path) -> str:
     if not point and any(term.loss != "hard" for term in terms):
         raise BadInput("a proof of a contradiction has hard constraints and no other terms.")
     with np.errstate(all="ignore"):
-        ball, least, words = statements.prove(data, domain, terms)
+        ball, low_ball, words = statements.prove(data, domain, terms)
     if not point:
-        if not least > 0:
+        if not low_ball > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
         return f"{words}: no metric satisfies these constraints."
-    high, low = ends(ball)[1], max(0.0, ends(least)[0]) if least >= 0 else ends(least)[0]
+    high, low = ends(ball)[1], max(0.0, ends(low_ball)[0]) if low_ball >= 0 else ends(low_ball)[0]
     if not (math.isfinite(high) and math.isfinite(low)) or low > high:
         raise Refused(f"bounds: {high!r} and {low!r} {'contradict each other' if low > high else 'are not finite'}")
     for name, claim, proven, better in zip(("objective", "lower_bound"), claims, (high, low), (-1.0, 1.0), strict=True):
@@ -63,8 +63,8 @@ def check_cones(claims: list[Any], high: arb | None, low: arb | None, words: str
         if claim is not None:
             agree(name, claim, proven, better)
     first, second = digits(bottom, top)
-    said = [f"at most {second}"] * (high is not None) + [f"at least {first}"] * (low is not None)
-    return f"{words}: the optimum is {', and '.join(said)}."
+    claims_in_words = [f"at most {second}"] * (high is not None) + [f"at least {first}"] * (low is not None)
+    return f"{words}: the optimum is {', and '.join(claims_in_words)}."
 
 
 def main(arguments: list[str]) -> tuple[int, str]:
@@ -74,9 +74,9 @@ def main(arguments: list[str]) -> tuple[int, str]:
     try:
         return 0, f"Proven. {check(Path(arguments[0]), Path(arguments[1]))}"
     except (Refused, ZeroDivisionError) as why:
-        return 1, f"Not proven. {printable(why, MOST)}."
+        return 1, f"Not proven. {printable(why, MAX_CHARACTERS)}."
     except BadInput as error:
-        return 2, f"Bad input: {printable(error, MOST)}"
+        return 2, f"Bad input: {printable(error, MAX_CHARACTERS)}"
     except DAMAGED as error:
         return 2, f"Bad input: these files cannot be checked ({type(error).__name__}: {printable(error)})."
 

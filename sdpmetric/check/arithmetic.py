@@ -23,9 +23,9 @@ def balls(A: FloatArray) -> arb_mat:
     return arb_mat(A.shape[0], A.shape[1], [arb(value) for value in A.ravel().tolist()])
 
 
-def total(parts: Iterable[arb]) -> arb:
+def total(terms: Iterable[arb]) -> arb:
     """Their sum."""
-    return sum(parts, arb(0))
+    return sum(terms, arb(0))
 
 
 def inner(A: arb_mat, B: arb_mat) -> arb:
@@ -52,12 +52,12 @@ def apart(Z: FloatArray, i: int, shares: FloatArray) -> tuple[FloatArray, FloatA
 
     Where floats overflow the bounds are 0 and infinity, which exclude nothing.
     """
-    gap, off = np.abs(Z[i] - Z), 4.0 * U * (np.abs(Z[i]) + np.abs(Z)) + FAINT
-    low, high = (np.sum(shares * far**2, axis=1) for far in (np.maximum(gap - off, 0.0), gap + off))
+    gap, errors = np.abs(Z[i] - Z), 4.0 * U * (np.abs(Z[i]) + np.abs(Z)) + FAINT
+    low, high = (np.sum(shares * far**2, axis=1) for far in (np.maximum(gap - errors, 0.0), gap + errors))
     share = 2.0 * (Z.shape[1] + 8) * U
     low, high = np.maximum(low * (1.0 - share) - TINY, 0.0), high * (1.0 + share) + TINY
-    known = np.isfinite(low) & np.isfinite(high)
-    return np.where(known, low, 0.0), np.where(known, high, np.inf)
+    is_finite = np.isfinite(low) & np.isfinite(high)
+    return np.where(is_finite, low, 0.0), np.where(is_finite, high, np.inf)
 
 
 def is_positive(S: arb_mat) -> bool:
@@ -69,11 +69,11 @@ def is_positive(S: arb_mat) -> bool:
     return is_positive(A) and is_positive(arb_mat([row[k:] for row in rows[k:]]) - B.transpose() * A.solve(B))
 
 
-def diagonal(parts: list[arb_mat]) -> arb_mat:
+def diagonal(blocks: list[arb_mat]) -> arb_mat:
     """The matrix with some square ones as its diagonal blocks."""
-    d = parts[0].nrows()
-    rows = [(b, row) for b, M in enumerate(parts) for row in M.tolist()]
-    return arb_mat([[0] * (b * d) + row + [0] * ((len(parts) - 1 - b) * d) for b, row in rows])
+    d = blocks[0].nrows()
+    rows = [(b, row) for b, M in enumerate(blocks) for row in M.tolist()]
+    return arb_mat([[0] * (b * d) + row + [0] * ((len(blocks) - 1 - b) * d) for b, row in rows])
 
 
 def is_psd(S: arb_mat, some: list[int] | None = None) -> bool:
@@ -89,8 +89,8 @@ def independent(D: arb_mat, work: Work) -> list[int] | None:
     work.spend(8 * D.nrows() * D.ncols())
     if not all(x.is_exact() for x in D.entries()):
         return None
-    ends = [(int(e), int(e) + m.bit_length()) for m, e in (x.mid().man_exp() for x in D.entries()) if m]
-    bits = max((end for _, end in ends), default=0) - min((start for start, _ in ends), default=0)
+    bit_ranges = [(int(e), int(e) + m.bit_length()) for m, e in (x.mid().man_exp() for x in D.entries()) if m]
+    bits = max((last for _, last in bit_ranges), default=0) - min((start for start, _ in bit_ranges), default=0)
     work.spend(0, D.ncols() ** 2 * (D.ncols() + D.nrows() // 8) * (1 + bits // 32))
     E = fmpq_mat(D.nrows(), D.ncols(), [_rational(x) for x in D.entries()])
     R, rank = (E.transpose() * E).rref()

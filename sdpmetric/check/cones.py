@@ -26,7 +26,7 @@ def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None,
 
     Of a contradiction, for which nothing is claimed of either side, the lower bound is that of 0.
     """
-    given, start, free, free_start, sizes, *cones = domain.arrays.values()
+    multipliers, start, free, free_start, sizes, *cones = domain.arrays.values()
     (sign,), offset = domain.numbers["sign"], total(map(arb, domain.numbers["offset"]))
     if sign not in (-1.0, 1.0):
         raise BadInput("the sign of the objective is neither 1 nor -1.")
@@ -36,7 +36,7 @@ def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None,
     b, c = ([arb(x) for x in data[name].tolist()] for name in "bc")
     m, n = len(b), len(c)
     blocks = [zero, nonneg, *soc, *(k * (k + 1) // 2 for k in psd), *[3] * (exp + len(powers))]
-    fits = sum(blocks) == m and len(given) == m + n and all(0.0 < x < 1.0 for x in powers)
+    fits = sum(blocks) == m and len(multipliers) == m + n and all(0.0 < x < 1.0 for x in powers)
     fits &= len({*free.tolist()}) == len(free) in (0, n) and len({*free_start.tolist()}) == len(free_start) in (0, zero)
     if not fits:
         raise BadInput(f"cones, points or entries to be solved for do not fit {m} rows of {n} variables.")
@@ -49,15 +49,15 @@ def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None,
     if P and not (bent == bent.transpose() and is_psd(bent)):
         raise Refused("P: it is not proven to be positive semidefinite")
     turned = [(j, i, value) for i, j, value in A] + [(i, m + j, value) for i, j, value in P]
-    both = [arb(0)] * (m + n)
+    dual_point = [arb(0)] * (m + n)
     if bounded or contradiction:
-        both = _solved(given, turned, [arb(0) if contradiction else -value for value in c], free)
-    z, y = both[:m], both[m:]
+        dual_point = _solved(multipliers, turned, [arb(0) if contradiction else -value for value in c], free)
+    z, y = dual_point[:m], dual_point[m:]
     x = _solved(start, [entry for entry in A if entry[0] < zero], b[:zero], free_start) if point else [arb(0)] * n
     s = list(b)
     for i, j, value in A if point else ():
         s[i] -= value * x[j]
-    some = [slice(*ends) for ends in pairwise(accumulate(blocks, initial=0))][1:]
+    some = [slice(*rows) for rows in pairwise(accumulate(blocks, initial=0))][1:]
     kinds = [("+", 0.0), *[("soc", 0.0)] * len(soc), *(("psd", k) for k in psd), *[("exp", 0.0)] * exp]
     kinds += [("power", alpha) for alpha in powers]
     for name, v in [("multipliers", z)] * (bounded or contradiction) + [("point", s)] * point:
@@ -73,8 +73,8 @@ def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None,
         f"minimize {objective} + {offset.str(17)}" if sign > 0 else f"maximize -({objective}) - {offset.str(17)}"
     )
     words = f"A compiled cone program of {n} variables ({named}), {words}, {objective} where b - A x is in the cones"
-    ends = high + offset if point else None, low if contradiction else low + offset if bounded else None
-    return (*ends, words) if sign > 0 or contradiction else (_minus(ends[1]), _minus(ends[0]), words)
+    rows = high + offset if point else None, low if contradiction else low + offset if bounded else None
+    return (*rows, words) if sign > 0 or contradiction else (_minus(rows[1]), _minus(rows[0]), words)
 
 
 def _minus(value: arb | None) -> arb | None:
@@ -90,21 +90,21 @@ def _square(P: list[Entry], x: list[arb]) -> arb:
     return total(x[i] * x[j] * value for i, j, value in P)
 
 
-def _solved(start: FloatArray, entries: list[Entry], right: list[arb], free: IndexArray) -> list[arb]:
+def _solved(start: FloatArray, entries: list[Entry], sides: list[arb], free: IndexArray) -> list[arb]:
     """Numbers near given ones that satisfy equations exactly; only free ones are changed."""
-    found, place = [arb(x) for x in start.tolist()], {j: k for k, j in enumerate(free.tolist())}
-    M, rest = arb_mat(len(right), len(free)), list(right)
+    solved, place = [arb(x) for x in start.tolist()], {j: k for k, j in enumerate(free.tolist())}
+    M, residual = arb_mat(len(sides), len(free)), list(sides)
     for i, j, value in entries:
         if j in place:
             M[i, place[j]] += value
         else:
-            rest[i] -= value * found[j]
-    if not place and not all(x.is_zero() for x in rest):
+            residual[i] -= value * solved[j]
+    if not place and not all(x.is_zero() for x in residual):
         raise Refused("multipliers or point: an equation does not hold, and no entry is to be solved for")
     if place:
-        solution = M.solve(arb_mat(len(right), 1, rest)).entries()
-        found = [solution[place[j]] if j in place else x for j, x in enumerate(found)]
-    return found
+        solution = M.solve(arb_mat(len(sides), 1, residual)).entries()
+        solved = [solution[place[j]] if j in place else x for j, x in enumerate(solved)]
+    return solved
 
 
 # -- whether numbers are in a cone or its dual ------------------------------------------------------------------------

@@ -42,8 +42,8 @@ LIMITS = {
     "pairs, rows or triplets": 2**19,  # Of an array, and those that may have a loss together
     "multiplications": 2**28,  # See Work
 }
-MOST = {"n": "rows of X", **dict.fromkeys("dBDQ", "features"), "v": "variables of a cone program"}
-MOST |= dict.fromkeys("mwskl", "rows of a cone program")
+LIMITED_SIZES = {"n": "rows of X", **dict.fromkeys("dBDQ", "features"), "v": "variables of a cone program"}
+LIMITED_SIZES |= dict.fromkeys("mwskl", "rows of a cone program")
 STEP = 8  # Multiplications of balls within FLINT that take as long as a step of a loop in Python
 # Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
 NAMES = ("y", "tasks", "regions")  # Names of groups, of which only equality matters.
@@ -93,10 +93,10 @@ class Work:
             raise BadInput(f"it takes more than {LIMITS['multiplications']:,} multiplications to check this file.")
 
 
-def printable(text: object, most: int = 200) -> str:
+def printable(text: object, limit: int = 200) -> str:
     """What a file or a name says, in printable ASCII, its middle left out if it is longer."""
-    said = "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in str(text)[: 10 * most])
-    return said if len(said) <= most else f"{said[: most // 2]}...{said[-most // 2 :]}"
+    characters = "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in str(text)[: 10 * limit])
+    return characters if len(characters) <= limit else f"{characters[: limit // 2]}...{characters[-limit // 2 :]}"
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ class Said:
 def digits(low: float, high: float) -> tuple[str, str]:
     """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
     for count in range(8, 16):
-        both = zip((low, high), (ROUND_FLOOR, ROUND_CEILING), strict=True)
-        near = [float(Context(prec=count, rounding=way).create_decimal(repr(x))) for x, way in both]
-        if low == high or near[1] - near[0] <= 2.0 * (high - low):
-            return f"{near[0]:.{count}g}", f"{near[1]:.{count}g}"
+        bounds = zip((low, high), (ROUND_FLOOR, ROUND_CEILING), strict=True)
+        shortened = [float(Context(prec=count, rounding=rounding).create_decimal(repr(x))) for x, rounding in bounds]
+        if low == high or shortened[1] - shortened[0] <= 2.0 * (high - low):
+            return f"{shortened[0]:.{count}g}", f"{shortened[1]:.{count}g}"
     return repr(low), repr(high)
 
 
@@ -126,37 +126,43 @@ def number(name: str, value: object) -> float:
     return float(value)
 
 
-def checked(name: str, given: NDArray[Any], wanted: str, sizes: dict[str, int]) -> NDArray[Any]:
+def checked(name: str, array: NDArray[Any], wanted: str, sizes: dict[str, int]) -> NDArray[Any]:
     """The array, if its numbers and sizes are as wanted; sizes are those of other arrays, which this one adds to."""
     shape, _, limits = wanted.partition(":")
-    fits = given.dtype.kind in "fiub" and given.dtype.itemsize <= 8 and given.ndim == len(shape.split())
-    for key, size in zip(shape.split(), given.shape, strict=False):
+    fits = array.dtype.kind in "fiub" and array.dtype.itemsize <= 8 and array.ndim == len(shape.split())
+    for key, size in zip(shape.split(), array.shape, strict=False):
         fits = fits and size == (int(key) if key.isdigit() else sizes.setdefault(key, size))
     if not fits:
-        known = ", ".join(f"{key} = {sizes[key]}" for key in shape.split() if key in sizes)
+        sizes_in_words = ", ".join(f"{key} = {sizes[key]}" for key in shape.split() if key in sizes)
         raise BadInput(
-            f"{name!r} is of type {given.dtype} and shape {given.shape}; expected numbers of at most 8 bytes, {shape} "
-            f"({known})."
+            f"{name!r} is of type {array.dtype} and shape {array.shape}; expected numbers of at most 8 bytes, {shape} "
+            f"({sizes_in_words})."
         )
-    for key, size in zip(shape.split(), given.shape, strict=True):
-        if not key.isdigit() and size > LIMITS[kind := MOST.get(key, "pairs, rows or triplets")]:
-            raise BadInput(f"{name!r} is of shape {given.shape}; at most {LIMITS[kind]:,} {kind} are checked.")
-    found, (least, *end) = given.astype(np.float64), limits.split() or ["-inf"]
-    odd = ~np.isfinite(found) | (found < float(least)) | ((given.dtype.kind in "iu") & (np.abs(found) >= 2.0**53))
-    if end:
-        odd |= (found >= sizes[end[0]]) | (found != np.floor(found))
+    for key, size in zip(shape.split(), array.shape, strict=True):
+        if not key.isdigit() and size > LIMITS[kind := LIMITED_SIZES.get(key, "pairs, rows or triplets")]:
+            raise BadInput(f"{name!r} is of shape {array.shape}; at most {LIMITS[kind]:,} {kind} are checked.")
+    numbers, (smallest, *size_above) = array.astype(np.float64), limits.split() or ["-inf"]
+    odd = (
+        ~np.isfinite(numbers)
+        | (numbers < float(smallest))
+        | ((array.dtype.kind in "iu") & (np.abs(numbers) >= 2.0**53))
+    )
+    if size_above:
+        odd |= (numbers >= sizes[size_above[0]]) | (numbers != np.floor(numbers))
     if odd.any():
-        whole = f", or no whole numbers below {sizes[end[0]]}" if end else ""
-        raise BadInput(f"{name!r} holds numbers that are not finite, below {least}, integers from 2^53{whole}.")
-    return found.astype(np.int64) if end else found
+        integers_in_words = f", or no whole numbers below {sizes[size_above[0]]}" if size_above else ""
+        raise BadInput(
+            f"{name!r} holds numbers that are not finite, below {smallest}, integers from 2^53{integers_in_words}."
+        )
+    return numbers.astype(np.int64) if size_above else numbers
 
 
 def numbered(names: list[Any]) -> IndexArray:
     """Names become 0, 1, ... as they appear."""
     if any(name != name for name in names):
         raise BadInput("a label is not a number.")
-    seen: dict[object, int] = {}
-    return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.int64)
+    number_of: dict[object, int] = {}
+    return np.array([number_of.setdefault(name, len(number_of)) for name in names], dtype=np.int64)
 
 
 def digest(arrays: Arrays, text: str = "") -> str:
@@ -183,13 +189,13 @@ def limited(kind: str, size: int) -> None:
         raise ValueError(f"it has more than {LIMITS[kind]:,} {kind}")
 
 
-def read_npz(path: Path, needed: list[str], others: bool = False) -> Arrays:
+def read_npz(path: Path, needed: list[str], allows_others: bool = False) -> Arrays:
     """Arrays of an NPZ file, numbers or text; with `others` it may hold more, not read."""
     with ZipFile(BytesIO(contents(path))) as file:
         infos = {entry.filename.removesuffix(".npy"): entry for entry in file.infolist()}
         limited("arrays of a file", len(file.infolist()))
         fits = len(infos) == len(file.infolist()) and {*needed} <= {*infos}
-        if not fits or not (others or len(infos) == len(needed)):
+        if not fits or not (allows_others or len(infos) == len(needed)):
             names = ", ".join(repr(printable(name, 40)) for name in infos)
             raise ValueError(f"it holds {names}; expected {', '.join(needed)}, each once")
         used = {name: file.getinfo(infos[name].filename.removesuffix(".npy") + ".npy") for name in needed}
@@ -198,12 +204,12 @@ def read_npz(path: Path, needed: list[str], others: bool = False) -> Arrays:
         limited("bytes of its arrays", sum(info.file_size for info in used.values()))
         for info in used.values():
             limited("bytes from one deflated", info.file_size // (info.compress_size + 1))
-        found = dict[str, NDArray[Any]]()
+        arrays = dict[str, NDArray[Any]]()
         for name, info in used.items():
             with file.open(info) as member:  # decompresses no more than it is asked for
-                found[name] = _array(BytesIO(member.read(info.file_size)))
-        limited("numbers of its arrays", sum(array.size for array in found.values()))
-        return found
+                arrays[name] = _array(BytesIO(member.read(info.file_size)))
+        limited("numbers of its arrays", sum(array.size for array in arrays.values()))
+        return arrays
 
 
 def _array(member: BytesIO) -> NDArray[Any]:
@@ -212,18 +218,18 @@ def _array(member: BytesIO) -> NDArray[Any]:
     shape, fortran, dtype = reader(member)
     if dtype.kind not in "fiubUS":
         raise ValueError("it holds what is no numbers and no text")
-    found = np.frombuffer(member.read(), dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    values = np.frombuffer(member.read(), dtype=dtype).reshape(shape, order="F" if fortran else "C")
     if dtype.kind == "U":
-        if (found.reshape(-1).view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
+        if (values.reshape(-1).view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
             raise ValueError("it holds what is no text")
-        str(found.tolist()).encode()  # refuses halves of characters
-    return found
+        str(values.tolist()).encode()  # refuses halves of characters
+    return values
 
 
 def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Said]]:
     """The claims, the data, and the domain and the terms of a proof about them whose seal is unbroken."""
     try:
-        texts = read_npz(proof_path, ["about", "seal"], others=True)
+        texts = read_npz(proof_path, ["about", "seal"], allows_others=True)
         limited("characters of its text", max(each.nbytes // 4 for each in texts.values()))
         text, seal = map(str, texts.values())
         about = json.loads(text)
@@ -272,17 +278,17 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
 
 def read_data(path: Path, members: set[str]) -> tuple[Arrays, dict[str, int]]:
     """What the proof says that it needs of a file, and its sizes."""
-    found, sizes = (
+    arrays, sizes = (
         read_csv(path) if path.suffix.lower() == ".csv" else read_npz(path, [*members], True),
         dict[str, int](),
     )
     for name, wanted in DATA.items():
         if name in members:
-            each = numbered(found[name].ravel().tolist()) if name in NAMES else found[name]
-            found[name] = checked(name, each, wanted, sizes)
+            array = numbered(arrays[name].ravel().tolist()) if name in NAMES else arrays[name]
+            arrays[name] = checked(name, array, wanted, sizes)
     if sizes.get("n", 2) < 2 or not sizes.get("d", 1):
-        raise BadInput(f"{path} has X of shape {found['X'].shape}, too small.")
-    return {name: found[name] > 0 if name == "similar" else found[name] for name in members}, sizes
+        raise BadInput(f"{path} has X of shape {arrays['X'].shape}, too small.")
+    return {name: arrays[name] > 0 if name == "similar" else arrays[name] for name in members}, sizes
 
 
 def read_csv(path: Path) -> Arrays:

@@ -182,9 +182,9 @@ LOSSES: dict[str, tuple[Function, Function, float]] = {
 
 def _summed(floats: list[float]) -> tuple[arb, str]:
     """A sum of floats that is at least 0, and in words."""
-    if not (found := total(map(arb, floats))) >= 0:
+    if not (weight := total(map(arb, floats))) >= 0:
         raise BadInput("a weight of the proof is negative.")
-    return found, " + ".join(map(repr, floats)).replace("+ -", "- ")
+    return weight, " + ".join(map(repr, floats)).replace("+ -", "- ")
 
 
 def _weighed(w: FloatArray, loss: str = "") -> str:
@@ -268,16 +268,16 @@ def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: W
     work.spend(X.size, len(X) * X.size // 4)
     shares, V, k = np.ones(X.shape), balls(X).tolist(), targets.shape[1]
     for i, js in enumerate(targets):
-        (low, high), others = ar.apart(X, i, shares), y == y[i]
-        others[i] = others[js] = False
+        (low, high), candidates = ar.apart(X, i, shares), y == y[i]
+        candidates[i] = candidates[js] = False
         if (js < 0).any():
             return "the file's own choice"
-        near = np.flatnonzero(others & ~(low >= high[js].max() * (1.0 - TIES))).tolist()
-        work.spend((len(near) + k) * (3 * X.shape[1] + 6) + 2 * len(near) * k)
-        least, most = (
-            [total((a - b) ** 2 for a, b in zip(V[i], V[j], strict=True)) for j in some] for some in (near, js)
+        nearest = np.flatnonzero(candidates & ~(low >= high[js].max() * (1.0 - TIES))).tolist()
+        work.spend((len(nearest) + k) * (3 * X.shape[1] + 6) + 2 * len(nearest) * k)
+        candidate_distances, target_distances = (
+            [total((a - b) ** 2 for a, b in zip(V[i], V[j], strict=True)) for j in some] for some in (nearest, js)
         )
-        if not all(limit * (1 - TIES) <= D for D in least for limit in most):
+        if not all(limit * (1 - TIES) <= D for D in candidate_distances for limit in target_distances):
             return f"the file's own choice, not the {k} nearest of the data"
     return f"the {k} nearest examples of the same class in these data (ties, up to a relative {TIES!r}, in any order)"
 
@@ -368,8 +368,8 @@ def prove(data: Arrays, domain: Said, terms: list[Said]) -> tuple[arb, arb, str]
     for term in terms:
         if term.kind in ("labels", "rows") and term.loss not in LOSSES:
             raise BadInput(f"the loss {printable(term.loss, 40)!r} of the proof is unknown.")
-        weight, said = _summed(term.numbers["weight"])
+        weight, weight_in_words = _summed(term.numbers["weight"])
         sentence = TERMS.get(term.kind, matrix)(term, program, weight)
-        words.append(sentence if term.loss == "hard" else f"{said} times {sentence}")
+        words.append(sentence if term.loss == "hard" else f"{weight_in_words} times {sentence}")
     program.require_psd()
     return program.high, program.low, f"{n} examples, {d} features, {program.words}, the sum of: {'; '.join(words)}"

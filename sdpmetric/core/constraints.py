@@ -123,22 +123,22 @@ class TermCosts:
 
 def concatenated(terms: Mapping[str, TermConstraints], dual: Multipliers, sums: Mapping[str, float]) -> Constraints:
     """The constraints of all parts by name; a role that a part has not is -1 there."""
-    listed, sizes = list(terms.values()), [len(term.excess) for term in terms.values()]
+    blocks, sizes = list(terms.values()), [len(term.excess) for term in terms.values()]
     stretch = list[tuple[IndexArray, IndexArray, FloatArray]]()
-    for k, term in enumerate(listed):
+    for k, term in enumerate(blocks):
         before, after = sum(sizes[:k]), sum(sizes[k + 1 :])
         stretch += [
             (np.pad(first, (before, after)), np.pad(second, (before, after)), np.pad(D, (before, after)))
             for first, second, D in term.stretch
         ]
-    names = dict.fromkeys(name for term in listed for name in term.roles)
+    names = dict.fromkeys(name for term in blocks for name in term.roles)
     return Constraints(
         dual=dual,
-        roles={name: np.concatenate([term.role(name) for term in listed]) for name in names},
+        roles={name: np.concatenate([term.role(name) for term in blocks]) for name in names},
         columns={"term": np.repeat([*terms], sizes)} if len(terms) > 1 else {},
-        multipliers=np.concatenate([np.zeros(0), *(term.multipliers for term in listed)]),
-        excess=np.concatenate([np.zeros(0), *(term.excess for term in listed)]),
-        loss=listed[0].loss if len(listed) == 1 else TermCosts(listed),
+        multipliers=np.concatenate([np.zeros(0), *(term.multipliers for term in blocks)]),
+        excess=np.concatenate([np.zeros(0), *(term.excess for term in blocks)]),
+        loss=blocks[0].loss if len(blocks) == 1 else TermCosts(blocks),
         stretch=stretch,
         sums=sums,
         slopes=sums,

@@ -13,7 +13,7 @@ from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.validation import unmasked
 
 # Up to this number of examples, pairs are drawn from a list of all pairs.
-LISTED = 2000
+MAX_LISTED = 2000
 
 
 def check_labeled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
@@ -69,7 +69,7 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
     if n_pairs is not None:
         validation.check_integer("n_pairs", n_pairs)
     rng = validation.generator(random_state, 0)
-    if n_pairs is not None and len(index) > LISTED:
+    if n_pairs is not None and len(index) > MAX_LISTED:
         return _drawn_pairs(index, n_pairs, rng)
     first, second = np.triu_indices(len(index), 1)
     similar = index[first] == index[second]
@@ -107,15 +107,15 @@ def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> t
     for similar, partners in ((True, size - 1), (False, n - size)):
         wanted, kind = min(n_pairs, int(partners.sum()) // 2), np.zeros(0, dtype=np.int64)
         while len(kind) < wanted:
-            one = rng.choice(n, 2 * (wanted - len(kind)), p=partners / partners.sum())
-            other = rng.integers(0, partners[one])
+            group = rng.choice(n, 2 * (wanted - len(kind)), p=partners / partners.sum())
+            second_group = rng.integers(0, partners[group])
             # Partners: the own class without the example itself, or all examples of other classes.
             if similar:
-                other += start[one] + (other >= one - start[one])
+                second_group += start[group] + (second_group >= group - start[group])
             else:
-                other += np.where(other >= start[one], size[one], 0)
-            ends = np.sort(order[np.stack([one, other])], axis=0)
-            kind = np.unique(np.concatenate([kind, ends[0] * n + ends[1]]))
+                second_group += np.where(second_group >= start[group], size[group], 0)
+            counts = np.sort(order[np.stack([group, second_group])], axis=0)
+            kind = np.unique(np.concatenate([kind, counts[0] * n + counts[1]]))
         keys.append(rng.permutation(kind)[:wanted])
     chosen = np.sort(np.concatenate(keys))
     pairs = np.stack([chosen // n, chosen % n], axis=1).astype(np.int32)

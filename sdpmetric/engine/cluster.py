@@ -89,17 +89,17 @@ class Dask:
 
     def _workers(self) -> dict[str, tuple[int, int]]:
         """Threads and bytes of memory, 0 for no limit, of each worker by its address."""
-        found = self._there()
-        if not found:
+        workers = self._there()
+        if not workers:
             raise ValueError(
                 "the Dask client has no workers; start some, or wait for them with client.wait_for_workers(1)."
             )
-        return {address: (int(info["nthreads"]), int(info["memory_limit"])) for address, info in found.items()}
+        return {address: (int(info["nthreads"]), int(info["memory_limit"])) for address, info in workers.items()}
 
     def _there(self) -> dict[str, dict[str, int]]:
         """What the scheduler knows of each worker."""
-        found: dict[str, dict[str, int]] = self._answer(self.client.scheduler.identity(n_workers=-1))["workers"]
-        return found
+        workers: dict[str, dict[str, int]] = self._answer(self.client.scheduler.identity(n_workers=-1))["workers"]
+        return workers
 
     def workers_for(self, size: int) -> dict[str, int]:
         """Threads of each worker by its address.
@@ -130,18 +130,18 @@ class Dask:
             self._sent[shared] = self._answer(
                 self.client.scatter(shared, hash=False, asynchronous=True), tuple(workers)
             )
-        parts = parts_of(list(workers.values()))
+        shares = parts_of(list(workers.values()))
         actors = {
             address: self.client.submit(
-                _Holder, make, self._sent[shared], part, n, actor=True, pure=False, workers=[address]
+                _Holder, make, self._sent[shared], share, n, actor=True, pure=False, workers=[address]
             )
-            for (address, n), part in zip(workers.items(), parts, strict=True)
+            for (address, n), share in zip(workers.items(), shares, strict=True)
         }
         return _Actors(self, {address: self.wait(future, [address]) for address, future in actors.items()})
 
-    def _answer(self, asked: Coroutine[object, object, R], workers: Collection[str] = ()) -> R:
+    def _answer(self, question: Coroutine[object, object, R], workers: Collection[str] = ()) -> R:
         """What the scheduler answers, before the deadline and as long as these workers are there."""
-        answer = asyncio.run_coroutine_threadsafe(asked, self.client.loop.asyncio_loop)
+        answer = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
         try:
             return self.wait(answer, workers)
         finally:
@@ -192,10 +192,10 @@ class _Actors(Generic[Held]):
 class _Holder(Generic[Held]):
     """What a worker holds: one shard, whose loops run on as many threads as the worker has."""
 
-    def __init__(self, make: Callable[[Shared, Part], Held], shared: Shared, part: Part, n_threads: int) -> None:
+    def __init__(self, make: Callable[[Shared, Part], Held], shared: Shared, share: Part, n_threads: int) -> None:
         self._n_threads = n_threads
         with threads.limited(n_threads), threads.one_pool():
-            self._held = make(shared, part)
+            self._held = make(shared, share)
 
     def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a method of the shard."""

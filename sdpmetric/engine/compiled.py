@@ -44,12 +44,12 @@ class Loop:
 
                 self.ready = njit(self.function, cache=True, **self.options)
                 names = self.function.__globals__
-                names.update({name: one.compiled() for name, one in names.items() if isinstance(one, Loop)})
+                names.update({name: value.compiled() for name, value in names.items() if isinstance(value, Loop)})
             return self.ready
 
-    def __call__(self, *given: object) -> object:
+    def __call__(self, *arguments: object) -> object:
         """Run the loop."""
-        return self.compiled()(*given)
+        return self.compiled()(*arguments)
 
     def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
         """By name, as functions are pickled."""

@@ -34,9 +34,9 @@ class BudgetSpent(Exception):
 
 
 @contextmanager
-def deadline(at: float, last: float | None = None) -> Iterator[None]:
+def deadline(time_limit: float, last: float | None = None) -> Iterator[None]:
     """Let work end with `BudgetSpent` once ``time.perf_counter()`` has passed a time; not across a ``yield``."""
-    tokens = _DEADLINE.set(at), _LAST.set(_LAST.get() if last is None else last)
+    tokens = _DEADLINE.set(time_limit), _LAST.set(_LAST.get() if last is None else last)
     try:
         yield
     finally:
@@ -186,15 +186,15 @@ def using(engine: Engine) -> Iterator[None]:
 
 def parts_of(shares: Sequence[float]) -> list[Part]:
     """Parts of some work in proportion to shares."""
-    ends = np.concatenate([[0.0], np.cumsum(np.asarray(shares, dtype=np.float64)) / float(np.sum(shares))])
-    ends[-1] = 1.0
-    return [(float(begin), float(end)) for begin, end in pairwise(ends)]
+    bounds = np.concatenate([[0.0], np.cumsum(np.asarray(shares, dtype=np.float64)) / float(np.sum(shares))])
+    bounds[-1] = 1.0
+    return [(float(begin), float(stop)) for begin, stop in pairwise(bounds)]
 
 
-def dealt(n: int, part: Part) -> NDArray[np.bool_]:
+def dealt(n: int, share: Part) -> NDArray[np.bool_]:
     """Which of n items belong to a part, spread evenly over all of them, however they are ordered."""
-    at = np.arange(n) * 0.6180339887498949 % 1.0  # multiples of the golden ratio fall evenly into every interval
-    return (at >= part[0]) & ((at < part[1]) | (part[1] == 1.0))
+    positions = np.arange(n) * 0.6180339887498949 % 1.0  # multiples of the golden ratio fall evenly into every interval
+    return (positions >= share[0]) & ((positions < share[1]) | (share[1] == 1.0))
 
 
 def resolve(engine: Engine | Client | str | None) -> Engine:

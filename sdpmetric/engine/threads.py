@@ -59,9 +59,9 @@ def limited(n_threads: int) -> Iterator[None]:
         _limit.reset(token)
 
 
-def parts(work: float, least: float | None = None, most: int = MOST_PARTS) -> int:
+def parts(work: float, smallest_work: float | None = None, max_parts: int = MOST_PARTS) -> int:
     """The number of parts for an amount of work, of which a part has at least `least`, by default `LOOP_WORK`."""
-    return int(min(max(work // (LOOP_WORK if least is None else least), 1), most))
+    return int(min(max(work // (LOOP_WORK if smallest_work is None else smallest_work), 1), max_parts))
 
 
 def cuts(n: int, n_parts: int) -> NDArray[np.int64]:
@@ -77,24 +77,24 @@ def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None)
     check_last()
     n_threads = min(count(), n_tasks if n_parts is None else n_parts)
     if n_threads <= 1:
-        for part in range(n_tasks):
-            task(part)
+        for task_number in range(n_tasks):
+            task(task_number)
         return
-    left = deque(range(n_tasks))
+    waiting = deque(range(n_tasks))
 
     def work() -> None:
-        while left:
+        while waiting:
             try:
-                part = left.popleft()
+                task_number = waiting.popleft()
             except IndexError:  # another thread was faster
                 return
-            task(part)
+            task(task_number)
 
     helpers = [_pool(os.getpid()).submit(work) for _ in range(n_threads - 1)]
     try:
         work()
     finally:  # a helper that has not begun is not waited for
-        left.clear()
+        waiting.clear()
         late = [helper for helper in helpers if not helper.cancel()]
         errors = [helper.exception() for helper in late]
     for error in errors:

@@ -58,7 +58,7 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     noise = U * sizes / units
     roundings = ROUNDINGS + ROUNDINGS_OF_SUMS * np.sqrt(d)
     constant = (ranges == 0.0) | (deviations <= roundings * noise)
-    found: dict[int, list[int]] = {int(j): [] for j in np.flatnonzero(constant)}
+    relations: dict[int, list[int]] = {int(j): [] for j in np.flatnonzero(constant)}
     varying = np.flatnonzero(~constant)
     if len(np.unique(Z, axis=0)) <= len(varying) + 1 or not len(varying):
         return {}
@@ -72,31 +72,31 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
         coefficients = np.abs(null[:, k])
         j = int(np.flatnonzero(coefficients >= LARGE * coefficients.max())[-1])
         null[:, k] /= null[j, k]
-        others = np.arange(null.shape[1]) != k
-        null[:, others] -= np.outer(null[:, k], null[j, others])
+        is_other = np.arange(null.shape[1]) != k
+        null[:, is_other] -= np.outer(null[:, k], null[j, is_other])
         dependent.append(j)
     for k, j in enumerate(dependent):
         coefficients = np.abs(null[:, k])
         coefficients[dependent] = 0.0
         sources = np.flatnonzero(coefficients > BELONGS * max(float(coefficients.max()), 1e-300))
-        found[int(varying[j])] = [int(i) for i in varying[sources]]
-    return dict(sorted(found.items()))
+        relations[int(varying[j])] = [int(i) for i in varying[sources]]
+    return dict(sorted(relations.items()))
 
 
 def independent_features(X: NDArray[np.floating]) -> BoolArray:
     """Which features others do not determine up to rounding, (d,)."""
-    kept = np.ones(X.shape[1], dtype=np.bool_)
-    kept[list(dependent_features(X))] = False
-    return kept
+    independent = np.ones(X.shape[1], dtype=np.bool_)
+    independent[list(dependent_features(X))] = False
+    return independent
 
 
-def described(X: NDArray[np.floating], most: int = 3) -> str:
+def described(X: NDArray[np.floating], n_shown: int = 3) -> str:
     """Which features depend on which; empty where none does."""
     relations = [(j, sources) for j, sources in dependent_features(X).items() if sources]
     if not relations:
         return ""
-    parts = [
+    phrases = [
         f"feature {j} of {', '.join(map(str, sources[:6]))}{', ..' * (len(sources) > 6)}" for j, sources in relations
     ]
-    more = f" and {len(relations) - most} more" if len(relations) > most else ""
-    return f"Some features are combinations of others up to rounding: {'; '.join(parts[:most])}{more}."
+    rest_in_words = f" and {len(relations) - n_shown} more" if len(relations) > n_shown else ""
+    return f"Some features are combinations of others up to rounding: {'; '.join(phrases[:n_shown])}{rest_in_words}."

@@ -68,8 +68,8 @@ class Blocks:
         with threads.one_pool():
             threads.run(product, len(tasks), n_parts)
         grams = np.zeros((len(self), *products.shape[1:]), X.dtype)
-        for (_, _, block), part in zip(tasks, products, strict=True):
-            grams[block] += part
+        for (_, _, block), product_of_rows in zip(tasks, products, strict=True):
+            grams[block] += product_of_rows
         return grams
 
 
@@ -121,7 +121,7 @@ def laplacian_form(
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
-    cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], most=threads.ACCUMULATORS))
+    cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], max_parts=threads.ACCUMULATORS))
     sums = np.empty((len(cuts) - 1, *X.shape), X.dtype)
     rows = fixed(X), fixed(first), fixed(second), fixed(w)
     threads.run(lambda t: pairs.laplacian_times(*rows, cuts[t], cuts[t + 1], sums[t]), len(sums))

@@ -21,8 +21,8 @@ def differences(
     """Differences of rows as exact sums of two floats: the rounded difference, and what rounding took."""
     a, b = X[first].astype(np.float64), X[second].astype(np.float64)
     rounded = a - b
-    part = rounded - a
-    return rounded, (a - (rounded - part)) - (b + part)
+    rounded_part = rounded - a
+    return rounded, (a - (rounded - rounded_part)) - (b + rounded_part)
 
 
 def alike(V: NDArray[np.floating], rests: NDArray[np.floating]) -> NDArray[np.intp]:
@@ -36,10 +36,10 @@ def alike(V: NDArray[np.floating], rests: NDArray[np.floating]) -> NDArray[np.in
 def is_psd(V: NDArray[np.floating], rests: NDArray[np.floating], weights: NDArray[np.floating]) -> bool:
     """Whether ``sum w_t v_t v_t^T`` over exact differences is PSD, by elimination in fractions."""
     sums, d = zip(V.tolist(), rests.tolist(), strict=True), V.shape[1]
-    rows = [[Fraction(value) + Fraction(less) for value, less in zip(*row, strict=True)] for row in sums]
+    rows = [[Fraction(value) + Fraction(rest) for value, rest in zip(*row, strict=True)] for row in sums]
     weighted = [[Fraction(w) * value for value in row] for w, row in zip(weights.tolist(), rows, strict=True)]
-    left, right = zip(*weighted, strict=True), list(zip(*rows, strict=True))
-    M = [[sum(map(mul, a, b), Fraction(0)) for b in right] for a in left]
+    weighted_columns, columns = zip(*weighted, strict=True), list(zip(*rows, strict=True))
+    M = [[sum(map(mul, a, b), Fraction(0)) for b in columns] for a in weighted_columns]
     for k in range(d):
         pivot = M[k][k]
         if pivot < 0 or (pivot == 0 and any(M[k][k:])):

@@ -123,10 +123,10 @@ def projection_slopes(values: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.
     """
     positive = values > 0.0
     row, column = np.triu_indices(len(values))
-    both, one = positive[row] & positive[column], positive[row] ^ positive[column]
-    omega = both.astype(np.float64)
-    larger, smaller = np.maximum(values[row], values[column]), np.minimum(values[row], values[column])
-    omega[one] = larger[one] / (larger[one] - smaller[one])
+    both_positive, one_positive = positive[row] & positive[column], positive[row] ^ positive[column]
+    omega = both_positive.astype(np.float64)
+    positive_value, other_value = np.maximum(values[row], values[column]), np.minimum(values[row], values[column])
+    omega[one_positive] = positive_value[one_positive] / (positive_value[one_positive] - other_value[one_positive])
     used = omega > 0.0
     row, column = row[used], column[used]
     return row, column, omega[used] * np.where(row == column, 1.0, 2.0)
@@ -140,5 +140,5 @@ def leading(L: NDArray[np.floating], n_components: int) -> NDArray[np.floating]:
 
 def stack(factors: list[FloatArray]) -> FloatArray:
     """Stack factors of several metrics, (c, r, d), padded with rows of zeros."""
-    most = max((len(L) for L in factors), default=0)
-    return np.stack([np.pad(L, ((0, most - len(L)), (0, 0))) for L in factors])
+    n_rows = max((len(L) for L in factors), default=0)
+    return np.stack([np.pad(L, ((0, n_rows - len(L)), (0, 0))) for L in factors])

@@ -39,8 +39,8 @@ def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, I
     """Pairs that connect what given ones connect, without a cycle: differences of the others are sums of theirs."""
     graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
     a, b = sp.csgraph.minimum_spanning_tree(graph).nonzero()
-    apart = a != b
-    return a[apart], b[apart]
+    is_edge = a != b
+    return a[is_edge], b[is_edge]
 
 
 def differing(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> NDArray[np.bool_]:
@@ -68,13 +68,13 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
     if len(points) <= POINTS and independent(points):  # of points that no pairs connect, no difference is spanned
         graph = sp.coo_array((np.ones(len(first)), (place[first], place[second])), shape=(len(points),) * 2)
         return np.asarray(sp.csgraph.connected_components(graph, directed=False)[1], dtype=np.int32)[place]
-    live = differing(X, first, second)
-    groups = refined(np.zeros(len(X), dtype=np.int32), X[:, ~live].astype(np.float64))
-    if X[:, live].size > ENTRIES or live.sum() > DIMENSIONS:
+    varying = differing(X, first, second)
+    groups = refined(np.zeros(len(X), dtype=np.int32), X[:, ~varying].astype(np.float64))
+    if X[:, varying].size > ENTRIES or varying.sum() > DIMENSIONS:
         return groups
-    whole, (a, b) = exact.integers(X[:, live]), forest(first, second, len(X))
-    null = null_space(whole[a] - whole[b])
-    return groups if null is None else refined(groups, whole @ null)
+    integers, (a, b) = exact.integers(X[:, varying]), forest(first, second, len(X))
+    null = null_space(integers[a] - integers[b])
+    return groups if null is None else refined(groups, integers @ null)
 
 
 def independent(points: FloatArray) -> bool:
@@ -93,21 +93,21 @@ def independent(points: FloatArray) -> bool:
     if not np.isfinite(V).all():
         return False
     images = Images.of(points, centered, V)
-    off, errors = images.points[1:] - images.points[0] - np.eye(n - 1), images.errors[1:] + images.errors[0]
-    return bool(above(norm_above(off) + float(np.sqrt(np.sum(errors * errors))), n * n + 8) < 0.99)
+    deviation, errors = images.points[1:] - images.points[0] - np.eye(n - 1), images.errors[1:] + images.errors[0]
+    return bool(above(norm_above(deviation) + float(np.sqrt(np.sum(errors * errors))), n * n + 8) < 0.99)
 
 
-def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, enough: int) -> int:
+def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, largest: int) -> int:
     """A bound of the dimension that ``x_a - x_b`` span over pairs (a, b), as good as it has to be."""
     differ = differing(X, first, second)
-    if (k := int(differ.sum())) <= enough:
+    if (k := int(differ.sum())) <= largest:
         return k
     X = X[:, differ]
-    rows, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    rows, row_numbers = np.unique(np.concatenate([first, second]), return_inverse=True)
     points, same = np.unique(X[rows], axis=0, return_inverse=True)
-    a, b = same.ravel()[ends.reshape(2, -1)]
+    a, b = same.ravel()[row_numbers.reshape(2, -1)]
     a, b = forest(a, b, len(points))
-    if min(k, len(a)) <= enough or len(points) * points.shape[1] > ENTRIES or points.shape[1] > DIMENSIONS:
+    if min(k, len(a)) <= largest or len(points) * points.shape[1] > ENTRIES or points.shape[1] > DIMENSIONS:
         return min(k, len(a))
-    whole = exact.integers(points)
-    return exact_rank(whole[a] - whole[b])
+    integers = exact.integers(points)
+    return exact_rank(integers[a] - integers[b])

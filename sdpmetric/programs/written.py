@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import U
-from sdpmetric.linalg.rigorous.coefficients import DIGITS, MOST, Coefficients, UnknownError, times
+from sdpmetric.linalg.rigorous.coefficients import DIGITS, MAX_PRODUCTS, Coefficients, UnknownError, times
 
 if TYPE_CHECKING:
     from cvxpy.atoms.quad_form import SymbolicQuadForm
@@ -205,7 +205,7 @@ class Reading:
             raise UnknownError("products of more than two dimensions are not followed")
         terms, other, height, count = self.of(args[not left]), args[left], (a if left else b)[0], b[1] if left else a[0]
         copies, k = np.repeat(np.arange(count), len(terms.rows)), np.tile(np.arange(len(terms.rows)), count)
-        if len(k) > MOST:
+        if len(k) > MAX_PRODUCTS:
             raise UnknownError("the program is too large to follow its compilation")
         i, j = terms.rows[k] % height, terms.rows[k] // height
         rows, columns = (copies * a[0] + i, copies * b[0] + j) if left else (j * a[0] + copies, i * a[0] + copies)

@@ -19,7 +19,7 @@ from sdpmetric.linalg.rigorous.directed import U
 # Binary digits of a float; products between these sizes neither over- nor underflow.
 DIGITS, SMALLEST, LARGEST = 53, 1e-280, 1e300
 # Products of entries, at most.
-MOST = 20_000_000
+MAX_PRODUCTS = 20_000_000
 # More than the rounding of a quotient, and of a divisor such as the square root of a whole number, relatively.
 QUOTIENT = 4.0 * U
 
@@ -28,7 +28,7 @@ class UnknownError(ValueError):
     """The error of a computation is not known."""
 
 
-PARTS = ("rows", "columns", "values", "radii")
+FIELDS = ("rows", "columns", "values", "radii")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +55,15 @@ class Coefficients:
             sizes = np.add.reduceat(np.abs(values), first)
             unit = np.minimum.reduceat(_lowest(values), first)
             exact = (counts == 1) | (sizes < np.ldexp(1.0, np.clip(unit + DIGITS, -1000, 1000)))
-            lost = np.where(exact, 0.0, 1.01 * U * counts * sizes)
-            two = first[counts == 2]
-            a, b = values[two], values[two + 1]
-            part = (a + b) - a
-            lost[counts == 2] = np.abs((a - ((a + b) - part)) + (b - part))  # exactly what a sum of two loses
+            rounding = np.where(exact, 0.0, 1.01 * U * counts * sizes)
+            twofold = first[counts == 2]
+            a, b = values[twofold], values[twofold + 1]
+            rounded_part = (a + b) - a
+            rounding[counts == 2] = np.abs(
+                (a - ((a + b) - rounded_part)) + (b - rounded_part)
+            )  # exactly what a sum of two loses
             values, radii = np.add.reduceat(values, first), np.add.reduceat(radii, first) * (1.0 + 2.0 * U * counts)
-            radii = radii + lost
+            radii = radii + rounding
         place = place[first]
         used = (values != 0.0) | (radii > 0.0)
         return cls(place[used] // shape[1], place[used] % shape[1], values[used], radii[used], shape)
@@ -75,38 +77,42 @@ class Coefficients:
     def chosen(self, entries: LongArray) -> Coefficients:
         """Rows by number, a row of zeros for -1."""
         starts = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
-        kept = np.flatnonzero(entries >= 0)
-        first, last = starts[entries[kept]], starts[entries[kept] + 1]
-        which, k = _ranges(first, last - first)
+        filled = np.flatnonzero(entries >= 0)
+        first, last = starts[entries[filled]], starts[entries[filled] + 1]
+        positions, k = _ranges(first, last - first)
         return Coefficients(
-            kept[k], self.columns[which], self.values[which], self.radii[which], (len(entries), self.shape[1])
+            filled[k],
+            self.columns[positions],
+            self.values[positions],
+            self.radii[positions],
+            (len(entries), self.shape[1]),
         )
 
     def __matmul__(self, other: Coefficients) -> Coefficients:
         starts = np.searchsorted(other.rows, np.arange(other.shape[0] + 1))
         counts = starts[self.columns + 1] - starts[self.columns]
-        if counts.sum() > MOST:
+        if counts.sum() > MAX_PRODUCTS:
             raise UnknownError("the program is too large to follow its compilation")
-        which, k = _ranges(starts[self.columns], counts)
-        product, radii = times(self.values[k], self.radii[k], other.values[which], other.radii[which])
-        return Coefficients.of(self.rows[k], other.columns[which], product, radii, (self.shape[0], other.shape[1]))
+        positions, k = _ranges(starts[self.columns], counts)
+        product, radii = times(self.values[k], self.radii[k], other.values[positions], other.radii[positions])
+        return Coefficients.of(self.rows[k], other.columns[positions], product, radii, (self.shape[0], other.shape[1]))
 
     def __neg__(self) -> Coefficients:
         return Coefficients(self.rows, self.columns, -self.values, self.radii, self.shape)
 
     @classmethod
-    def stacked(cls, parts: Sequence[Coefficients]) -> Coefficients:
+    def stacked(cls, matrices: Sequence[Coefficients]) -> Coefficients:
         """The rows of some matrices, one below another."""
-        firsts = np.cumsum([0, *(part.shape[0] for part in parts)])
-        rows = [part.rows + first for part, first in zip(parts, firsts, strict=False)]
-        columns, values, radii = (np.concatenate([getattr(p, name) for p in parts]) for name in PARTS[1:])
-        return cls(np.concatenate(rows), columns, values, radii, (int(firsts[-1]), parts[0].shape[1]))
+        firsts = np.cumsum([0, *(matrix.shape[0] for matrix in matrices)])
+        rows = [matrix.rows + first for matrix, first in zip(matrices, firsts, strict=False)]
+        columns, values, radii = (np.concatenate([getattr(p, name) for p in matrices]) for name in FIELDS[1:])
+        return cls(np.concatenate(rows), columns, values, radii, (int(firsts[-1]), matrices[0].shape[1]))
 
     @classmethod
-    def total(cls, parts: Sequence[Coefficients]) -> Coefficients:
+    def total(cls, matrices: Sequence[Coefficients]) -> Coefficients:
         """The sum of some matrices."""
-        rows, columns, values, radii = (np.concatenate([getattr(p, name) for p in parts]) for name in PARTS)
-        return cls.of(rows, columns, values, radii, parts[0].shape)
+        rows, columns, values, radii = (np.concatenate([getattr(p, name) for p in matrices]) for name in FIELDS)
+        return cls.of(rows, columns, values, radii, matrices[0].shape)
 
     def divided(self, d: FloatArray, d_off: FloatArray) -> Coefficients:
         """Rows divided by numbers."""
@@ -115,23 +121,23 @@ class Coefficients:
             raise UnknownError("a divisor may be 0")
         q = self.values / d
         exact = _fits(q, d) & (q * d == self.values) & (np.abs(q) > SMALLEST) & (d_off == 0.0)
-        off = (self.radii + np.abs(q) * d_off) / (np.abs(d) - d_off) * (1.0 + 8.0 * U)
-        off = off + np.where(exact | (self.values == 0.0), 0.0, QUOTIENT * np.abs(q) + 1e-300)
-        return Coefficients(self.rows, self.columns, q, off, self.shape)
+        radii = (self.radii + np.abs(q) * d_off) / (np.abs(d) - d_off) * (1.0 + 8.0 * U)
+        radii = radii + np.where(exact | (self.values == 0.0), 0.0, QUOTIENT * np.abs(q) + 1e-300)
+        return Coefficients(self.rows, self.columns, q, radii, self.shape)
 
     def up_to(self, column: int) -> Coefficients:
         """The same without the columns behind one."""
-        rows, columns, values, radii = (getattr(self, part)[self.columns <= column] for part in PARTS)
+        rows, columns, values, radii = (getattr(self, field)[self.columns <= column] for field in FIELDS)
         return Coefficients(rows, columns, values, radii, self.shape)
 
     def apart(self, M: sp.csr_array) -> sp.csr_array:
         """Floats not below the distance of each entry of a matrix from the exact one, without zeros."""
-        both, width = sp.coo_array(M), M.shape[1]
-        rows, columns = (np.concatenate([a, b]) for a, b in ((self.rows, both.row), (self.columns, both.col)))
-        values, radii = np.concatenate([-self.values, both.data]), np.append(self.radii, np.zeros(both.nnz))
-        left = Coefficients.of(rows, columns, values, radii, (self.shape[0], max(width, self.shape[1])))
-        size = (np.abs(left.values) + left.radii) * (1.0 + 4.0 * U)
-        return sp.csr_array((size, (left.rows, left.columns)), (self.shape[0], width))
+        entries, width = sp.coo_array(M), M.shape[1]
+        rows, columns = (np.concatenate([a, b]) for a, b in ((self.rows, entries.row), (self.columns, entries.col)))
+        values, radii = np.concatenate([-self.values, entries.data]), np.append(self.radii, np.zeros(entries.nnz))
+        difference = Coefficients.of(rows, columns, values, radii, (self.shape[0], max(width, self.shape[1])))
+        size = (np.abs(difference.values) + difference.radii) * (1.0 + 4.0 * U)
+        return sp.csr_array((size, (difference.rows, difference.columns)), (self.shape[0], width))
 
 
 def times(a: FloatArray, a_off: FloatArray, b: FloatArray, b_off: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -154,8 +160,8 @@ def _ranges(first: LongArray, counts: LongArray) -> tuple[LongArray, LongArray]:
 def _lowest(v: FloatArray) -> LongArray:
     """The exponent of the lowest binary digit of each float that is not 0."""
     mantissa, exponent = np.frexp(v)
-    whole = np.abs(np.ldexp(np.where(np.isfinite(v), mantissa, 0.0), DIGITS)).astype(np.int64)
-    low = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    digits = np.abs(np.ldexp(np.where(np.isfinite(v), mantissa, 0.0), DIGITS)).astype(np.int64)
+    low = np.frexp((digits & -digits).astype(np.float64))[1] - 1
     return np.where((v == 0.0) | ~np.isfinite(v), 2000, exponent - DIGITS + low).astype(np.int64)
 
 

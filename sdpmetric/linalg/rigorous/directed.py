@@ -51,8 +51,10 @@ def product_above(*factors: float) -> float:
     """A float not below the exact product of nonnegative floats, whatever over- or underflows on the way."""
     if 0.0 in factors:
         return 0.0
-    parts = [math.frexp(factor) for factor in factors]
-    return scaled_above(above(math.prod(part for part, _ in parts), len(parts)), sum(power for _, power in parts))
+    mantissas = [math.frexp(factor) for factor in factors]
+    return scaled_above(
+        above(math.prod(mantissa for mantissa, _ in mantissas), len(mantissas)), sum(power for _, power in mantissas)
+    )
 
 
 def scaled_above(value: float, power: int) -> float:
@@ -79,20 +81,20 @@ def below(value: float, roundings: float = 1) -> float:
 
 def all_above(values: FloatArray, roundings: float = 1) -> FloatArray:
     """Floats not below nonnegative expressions, from their computed values; see `above`."""
-    most = np.where(values > 0.0, np.nextafter(values * (1.0 + gamma(roundings + 2)), np.inf), values)
+    bounds = np.where(values > 0.0, np.nextafter(values * (1.0 + gamma(roundings + 2)), np.inf), values)
     small = (values > 0.0) & (values < SMALL)
     if small.any():
-        most[small] += roundings * TINY
-    return most
+        bounds[small] += roundings * TINY
+    return bounds
 
 
 def all_below(values: FloatArray, roundings: float = 1) -> FloatArray:
     """Floats not above nonnegative expressions, from their computed values; see `below`."""
-    least = np.where(values > 0.0, np.nextafter(values * (1.0 - gamma(roundings + 2)), 0.0), values)
+    bounds = np.where(values > 0.0, np.nextafter(values * (1.0 - gamma(roundings + 2)), 0.0), values)
     small = (values > 0.0) & (values < SMALL)
     if small.any():
-        least[small] = np.maximum(0.0, least[small] - roundings * TINY)
-    return least
+        bounds[small] = np.maximum(0.0, bounds[small] - roundings * TINY)
+    return bounds
 
 
 def sum_above(values: FloatArray) -> float:
@@ -122,9 +124,9 @@ def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     square, series = s * s, np.zeros_like(s)
     for k in range(12, -1, -1):
         series = series * square + 1.0 / (2 * k + 1)
-    part = 2.0 * s * series
-    value = part + e * math.log(2.0)
-    error = gamma(64) * np.abs(part) + gamma(8) * (np.abs(e) + np.abs(value))
+    log_mantissa = 2.0 * s * series
+    value = log_mantissa + e * math.log(2.0)
+    error = gamma(64) * np.abs(log_mantissa) + gamma(8) * (np.abs(e) + np.abs(value))
     return np.nextafter(value - error, -np.inf), np.nextafter(value + error, np.inf)
 
 
@@ -137,18 +139,20 @@ def log1p_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     x = np.asarray(x, dtype=np.float64)
     low, high = np.array(x), np.array(x)
     size = np.abs(x)
-    near, apart = (size <= 0.25) & (size >= 1e-200), size > 0.25
-    s = x[near] / (2.0 + x[near])
+    is_small, is_large = (size <= 0.25) & (size >= 1e-200), size > 0.25
+    s = x[is_small] / (2.0 + x[is_small])
     square, series = s * s, np.zeros_like(s)
     for k in range(12, -1, -1):
         series = series * square + 1.0 / (2 * k + 1)
-    part = 2.0 * s * series
-    error = gamma(72) * np.abs(part)
-    low[near], high[near] = part - error, part + error
-    y = 1.0 + x[apart]
-    ends = log_bounds(np.where(y > 0.0, y, 1.0))
+    log_small = 2.0 * s * series
+    error = gamma(72) * np.abs(log_small)
+    low[is_small], high[is_small] = log_small - error, log_small + error
+    y = 1.0 + x[is_large]
+    log_y = log_bounds(np.where(y > 0.0, y, 1.0))
     # 1 + x was rounded, by a share of u at most
-    low[apart], high[apart] = (np.where(y > 0.0, end, -np.inf) for end in (ends[0] - 1.01 * U, ends[1] + 1.01 * U))
+    low[is_large], high[is_large] = (
+        np.where(y > 0.0, bound, -np.inf) for bound in (log_y[0] - 1.01 * U, log_y[1] + 1.01 * U)
+    )
     return np.nextafter(low, -np.inf), np.where(size < 1e-200, high, np.nextafter(high, np.inf))
 
 
@@ -160,9 +164,9 @@ def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     ``gamma_30 exp |r|``.
     """
     x = np.asarray(x, dtype=np.float64)
-    within = np.clip(x, -800.0, 800.0)
-    k = np.rint(within / math.log(2.0))
-    r = (within - k * LOG2[0]) - k * LOG2[1]
+    clipped = np.clip(x, -800.0, 800.0)
+    k = np.rint(clipped / math.log(2.0))
+    r = (clipped - k * LOG2[0]) - k * LOG2[1]
     series = np.full_like(r, 1.0 / math.factorial(13))
     for power in range(12, -1, -1):
         series = series * r + 1.0 / math.factorial(power)
@@ -178,13 +182,15 @@ def log_sum_exp(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArr
     top = high.max(axis=-1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     g = gamma(high.shape[-1] + 4)
-    least = exp_bounds(np.nextafter(low - top, -np.inf))[0].sum(axis=-1) * (1.0 - g)
-    most = exp_bounds(np.nextafter(high - top, np.where(high == -np.inf, -np.inf, np.inf)))[1].sum(axis=-1) * (1.0 + g)
+    sum_below = exp_bounds(np.nextafter(low - top, -np.inf))[0].sum(axis=-1) * (1.0 - g)
+    sum_above = exp_bounds(np.nextafter(high - top, np.where(high == -np.inf, -np.inf, np.inf)))[1].sum(axis=-1) * (
+        1.0 + g
+    )
     top = top[..., 0]
     with np.errstate(invalid="ignore"):
-        below = np.nextafter(log_bounds(np.where(least > 0.0, least, 1.0))[0] + top, -np.inf)
-        above = np.nextafter(log_bounds(np.where(most > 0.0, most, 1.0))[1] + top, np.inf)
-    return np.where(least > 0.0, below, -np.inf), np.where(most > 0.0, above, -np.inf)
+        below = np.nextafter(log_bounds(np.where(sum_below > 0.0, sum_below, 1.0))[0] + top, -np.inf)
+        above = np.nextafter(log_bounds(np.where(sum_above > 0.0, sum_above, 1.0))[1] + top, np.inf)
+    return np.where(sum_below > 0.0, below, -np.inf), np.where(sum_above > 0.0, above, -np.inf)
 
 
 def distributions(q: FloatArray) -> FloatArray:
@@ -260,22 +266,22 @@ def norms_above(A: FloatArray) -> FloatArray:
 
 def squares_above(A: FloatArray) -> float:
     """A float not below the sum of the squares of floats."""
-    found, power = _squares(A)
-    return scaled_above(above(found, A.size + 1), 2 * power)
+    total, power = _squares(A)
+    return scaled_above(above(total, A.size + 1), 2 * power)
 
 
 def norm_above(A: FloatArray) -> float:
     """A float not below the Frobenius norm of a matrix of floats."""
-    found, power = _squares(A)
-    return scaled_above(above(math.sqrt(found), A.size + 2), power)
+    total, power = _squares(A)
+    return scaled_above(above(math.sqrt(total), A.size + 2), power)
 
 
 def _squares(A: FloatArray) -> tuple[float, int]:
     """The sum of squares of floats divided by ``2^power``, and the power, 0 unless they over- or underflow."""
     with np.errstate(over="ignore"):
-        found = float(np.sum(A * A))
-    if SMALL_SQUARE < found < 1.0 / SMALL_SQUARE:
-        return found, 0
+        total = float(np.sum(A * A))
+    if SMALL_SQUARE < total < 1.0 / SMALL_SQUARE:
+        return total, 0
     top = float(np.abs(A).max(initial=0.0))
     power = math.frexp(top)[1] if 0.0 < top < math.inf else 0
     return float(np.sum(np.ldexp(A, -power) ** 2)), power
@@ -287,14 +293,14 @@ def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:
     total, power = _squares(short)
     short = np.ldexp(short, -power) if power else short
     rounding = gamma(short.shape[1] + 2) * total
-    found = scaled_above(above(norm_above(short @ short.T) + rounding, L.size + 4), 2 * power)
-    return found if metric is None else max(found, norm_above(metric))
+    norm = scaled_above(above(norm_above(short @ short.T) + rounding, L.size + 4), 2 * power)
+    return norm if metric is None else max(norm, norm_above(metric))
 
 
 def trace_above(L: FloatArray, metric: FloatArray | None = None) -> float:
     """A float not below ``trace(L^T L)`` for a factor of floats, (r, d), nor below that of a metric near it."""
-    found = squares_above(L)
-    return found if metric is None else max(found, sum_above(np.diag(metric)))
+    trace = squares_above(L)
+    return trace if metric is None else max(trace, sum_above(np.diag(metric)))
 
 
 def gram_off(L: FloatArray, metric: FloatArray) -> FloatArray:
@@ -310,11 +316,11 @@ def _log_det_near_identity(B: FloatArray, errors: FloatArray) -> tuple[float, fl
     Infinite where r is not below 1/2.
     """
     X = B - np.eye(len(B))  # exact where B is between 1/2 and 2
-    off = above(norm_above(X) + norm_above(errors), 2)
-    if not off < 0.5:
+    radius = above(norm_above(X) + norm_above(errors), 2)
+    if not radius < 0.5:
         return -math.inf, math.inf
     diagonal, error = np.diag(X), above(float(np.trace(errors)), len(B) + 1)
-    second = above(off * off / (2.0 * (1.0 - off)), 6)
+    second = above(radius * radius / (2.0 * (1.0 - radius)), 6)
     return sum_below(np.append(diagonal, [-error, -second])), sum_above(np.append(diagonal, error))
 
 
@@ -382,10 +388,10 @@ def log_det_balanced(A: FloatArray) -> tuple[float, float]:
     if not (sizes > 0.0).all():
         return -math.inf, math.inf
     powers = np.frexp(np.sqrt(sizes))[1]
-    balanced, both = np.ldexp(A, -powers - powers[:, None]), 2 * int(powers.sum())
-    if not both or not np.array_equal(np.ldexp(balanced, powers + powers[:, None]), A):
+    balanced, power = np.ldexp(A, -powers - powers[:, None]), 2 * int(powers.sum())
+    if not power or not np.array_equal(np.ldexp(balanced, powers + powers[:, None]), A):
         return log_det(A)
-    shift = sorted(both * float(end) for end in log_bounds(np.array(2.0)))
+    shift = sorted(power * float(log_two) for log_two in log_bounds(np.array(2.0)))
     low, high = log_det(balanced)
     return (
         sum_below(np.array([low, math.nextafter(shift[0], -math.inf)])) if math.isfinite(low) else low,
@@ -395,5 +401,5 @@ def log_det_balanced(A: FloatArray) -> tuple[float, float]:
 
 def _underflow(n: int, A: FloatArray, B: FloatArray) -> float:
     """More than underflow may take from an entry of a product with n summands, 0 where no product is that small."""
-    least = [float(np.abs(M[M != 0.0]).min(initial=math.inf)) for M in (A, B)]
-    return 0.0 if least[0] * least[1] >= 1e-290 else n * 1e-307
+    smallest = [float(np.abs(M[M != 0.0]).min(initial=math.inf)) for M in (A, B)]
+    return 0.0 if smallest[0] * smallest[1] >= 1e-290 else n * 1e-307

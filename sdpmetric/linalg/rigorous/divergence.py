@@ -62,7 +62,7 @@ class LogDetPrior:
         return cls(scaled, np.ldexp(root, -power), power)
 
     @cached
-    def _plain(self) -> bool:
+    def _is_identity(self) -> bool:
         """Whether matrix and root are the identity, so nothing is rounded."""
         eye = np.eye(len(self.matrix))
         return np.array_equal(self.matrix, eye) and np.array_equal(self.root, eye)
@@ -71,7 +71,7 @@ class LogDetPrior:
     def _inverse(self) -> tuple[FloatArray, FloatArray, float, float]:
         """K, ``K^T A_0 K`` as computed, a bound of its error in the Frobenius norm, and r; infinite where unknown."""
         eye = np.eye(len(self.matrix))
-        if self._plain:
+        if self._is_identity:
             return eye, eye, 0.0, 0.0
         try:
             K = np.ascontiguousarray(np.linalg.inv(self.root).T)
@@ -91,7 +91,7 @@ class LogDetPrior:
         K, _, _, r = self._inverse
         if not r < 0.5:
             return None
-        if self._plain:
+        if self._is_identity:
             return np.ones(len(K)), np.ones(len(K))
         squares, g = np.ldexp(np.einsum("ij,ij->i", K, K), -2 * self.power), gamma(len(K) + 8)
         if not (squares > SMALLEST).all():
@@ -103,13 +103,13 @@ class LogDetPrior:
         """Floats below and above ``log det A_0``."""
         if not self.power:
             return self._log_det
-        ends = [2.0 * self.power * len(self.matrix) * float(end) for end in log_bounds(np.array(2.0))]
-        low, high = math.nextafter(min(ends), -math.inf), math.nextafter(max(ends), math.inf)
+        shift = [2.0 * self.power * len(self.matrix) * float(log_two) for log_two in log_bounds(np.array(2.0))]
+        low, high = math.nextafter(min(shift), -math.inf), math.nextafter(max(shift), math.inf)
         return sum_below(np.array([self._log_det[0], low])), sum_above(np.array([self._log_det[1], high]))
 
     @cached
     def _log_det(self) -> tuple[float, float]:
-        return (0.0, 0.0) if self._plain else log_det(self.matrix)
+        return (0.0, 0.0) if self._is_identity else log_det(self.matrix)
 
     def divergence(self, components: FloatArray) -> float:
         """A float not below ``trace(A A_0^-1) - log det(A A_0^-1) - d`` for the exact metric with a factor of floats.
@@ -137,13 +137,13 @@ class LogDetPrior:
         trace = above(sum_above(np.append(np.diag(B), np.diag(E))), 2)
         return self._divergence(trace, log_det_balanced(psd.symmetrize(scaled))[0], B, norm_above(E))
 
-    def _divergence(self, trace: float, volume: float, gram: FloatArray, off: float) -> float:
+    def _divergence(self, trace: float, volume: float, gram: FloatArray, radius: float) -> float:
         """From bounds of trace and ``log det``, and the metric where A_0 is nearly the identity, off by so much."""
         _, inner, error, r = self._inverse
-        ends = [above(trace / (1.0 - r), 4), -volume, self._log_det[1], -len(inner)]
-        whole = sum_above(np.array(ends)) if volume > -math.inf else math.inf
-        off = above((norm_above(gram - inner) + error + off) / (1.0 - r), 12)
-        return min(whole, above(off * off / (2.0 * (1.0 - off)), 8)) if off < 0.5 else whole
+        terms = [above(trace / (1.0 - r), 4), -volume, self._log_det[1], -len(inner)]
+        by_terms = sum_above(np.array(terms)) if volume > -math.inf else math.inf
+        radius = above((norm_above(gram - inner) + error + radius) / (1.0 - r), 12)
+        return min(by_terms, above(radius * radius / (2.0 * (1.0 - radius)), 8)) if radius < 0.5 else by_terms
 
     def log_det(self, P: FloatArray, form: Form) -> float:
         """A float not above ``log det(I + A_0 F)``, minus infinity where nothing is proven.
@@ -167,12 +167,12 @@ class LogDetPrior:
     def _product(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A product of which one factor is K, and how far its entries may be off."""
         product = A @ B
-        if self._plain:
+        if self._is_identity:
             return product, np.zeros_like(product)
         return product, gamma(len(B) + 4) * (np.abs(A) @ np.abs(B)) + 1e-300
 
     @staticmethod
     def _gram_errors(size: FloatArray, errors: FloatArray) -> FloatArray:
         """How far the entries of a Gram matrix may be off, for entries with errors and sizes that include them."""
-        found = gamma(len(size) + 8) * (size.T @ size) + 2.0 * (size.T @ errors)
-        return np.asarray(np.maximum(found, found.T) * (1.0 + gamma(len(size) + 8)))
+        bounds = gamma(len(size) + 8) * (size.T @ size) + 2.0 * (size.T @ errors)
+        return np.asarray(np.maximum(bounds, bounds.T) * (1.0 + gamma(len(size) + 8)))

@@ -66,10 +66,10 @@ class Form:
     @classmethod
     def congruent(cls, A: FloatArray, V: FloatArray) -> Form:
         """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most."""
-        moved, sizes = V.T @ A @ V, np.abs(V)
+        product, sizes = V.T @ A @ V, np.abs(V)
         size = above(norm_above(sizes.T @ np.abs(A) @ sizes), 2 * len(V) + 8)
         error = above(gamma(2 * len(V) + 10) * size, 2)
-        return cls(0.5 * (moved + moved.T), error + UNDERFLOW, size + UNDERFLOW)
+        return cls(0.5 * (product + product.T), error + UNDERFLOW, size + UNDERFLOW)
 
     def __add__(self, other: Form) -> Form:
         size = above(self.size + other.size)
@@ -181,8 +181,8 @@ class Images:
     @cached
     def _underflow(self) -> float:
         """What underflow may add to errors: nothing where no product of two nonzero entries is small."""
-        least = [float(np.abs(A[A != 0.0]).min(initial=math.inf)) for A in (self.centered, self.map)]
-        return 0.0 if min(least) == math.inf or least[0] * least[1] >= SMALL_PRODUCT else UNDERFLOW_OF_IMAGES
+        smallest = [float(np.abs(A[A != 0.0]).min(initial=math.inf)) for A in (self.centered, self.map)]
+        return 0.0 if min(smallest) == math.inf or smallest[0] * smallest[1] >= SMALL_PRODUCT else UNDERFLOW_OF_IMAGES
 
     @cached
     def off(self) -> FloatArray:
@@ -200,13 +200,13 @@ class Images:
 
     def _rests(self, first: IndexArray, second: IndexArray) -> FloatArray:
         """The same for each of some pairs, (p,)."""
-        found = np.empty(len(first))
+        rests = np.empty(len(first))
         for start in range(0, len(first), ROWS_AT_ONCE):
             some = slice(start, start + ROWS_AT_ONCE)
             V = np.abs(self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64))
             V = V if self.scales is None else V * self.scales
-            found[some] = np.einsum("ij,ij->i", V @ self.off, V)
-        return found * (1.0 + gamma(2 * len(self.off) + 16))
+            rests[some] = np.einsum("ij,ij->i", V @ self.off, V)
+        return rests * (1.0 + gamma(2 * len(self.off) + 16))
 
     def distances(self, first: IndexArray, second: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Floats below and above the exact squared distances of pairs of images, each (p,); below: at least 0.
@@ -216,14 +216,14 @@ class Images:
         """
         low, high = np.empty(len(first)), np.empty(len(first))
         g = gamma(self.map.shape[1] + 6)
-        ends = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
+        rows = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
         cuts = threads.cuts(len(first), threads.parts(len(first) * self.points.shape[1]))
         P, errors = self.points, self.errors
         threads.run(
-            lambda t: loops.distance_bounds(P, errors, *ends, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
+            lambda t: loops.distance_bounds(P, errors, *rows, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
         )
         if self.metric is not None:
-            rests = self._rests(*ends)
+            rests = self._rests(*rows)
             low, high = np.maximum(0.0, np.nextafter(low - rests, -np.inf)), np.nextafter(high + rests, np.inf)
         return low, high
 
@@ -241,35 +241,35 @@ class Images:
         coordinate in which no pair differs is 0 exactly.
         """
         d, r = self.map.shape
-        alone = d == r and not np.any(self.map[~np.eye(d, dtype=np.bool_)])
+        by_feature = d == r and not np.any(self.map[~np.eye(d, dtype=np.bool_)])
         P, E = self.X, np.zeros((0, r))
-        if not (alone and self.map_errors is None and self.scales is None):
-            alone, P = False, self.points
+        if not (by_feature and self.map_errors is None and self.scales is None):
+            by_feature, P = False, self.points
             E = np.abs(self.centered) @ self._entry_errors
             E = (E + self._underflow) * (1.0 + gamma(2 * d + 12))
-        units, starts = np.diag(self.map) if alone else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
-        value, size, off, some = np.zeros(r), np.zeros(r), np.zeros(r), np.zeros(r, dtype=np.bool_)
+        units, starts = np.diag(self.map) if by_feature else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
+        value, size, shift_errors, differs = np.zeros(r), np.zeros(r), np.zeros(r), np.zeros(r, dtype=np.bool_)
         for start in starts:
             check_deadline()
-            part = slice(start, start + ROWS_AT_ONCE)
-            a, b, w = first[part], second[part], weights[part]
+            rows = slice(start, start + ROWS_AT_ONCE)
+            a, b, w = first[rows], second[rows], weights[rows]
             V = np.abs(P[a].astype(np.float64) - P[b].astype(np.float64))
-            some |= V.any(axis=0)  # before units, under which differences may vanish
+            differs |= V.any(axis=0)  # before units, under which differences may vanish
             V *= units
             squares = V * V
             value += w @ squares
             size += np.abs(w) @ squares
-            if not alone:
+            if not by_feature:
                 e = E[a] + E[b]
-                some |= e.any(axis=0)
-                off += np.abs(w) @ ((2.0 * V + e) * e)
+                differs |= e.any(axis=0)
+                shift_errors += np.abs(w) @ ((2.0 * V + e) * e)
                 V += e
             if weight_errors is not None:
-                off += weight_errors[part] @ (V * V)
+                shift_errors += weight_errors[rows] @ (V * V)
         n = min(ROWS_AT_ONCE, len(first)) + len(starts) + 16
-        error = gamma(n + roundings) * size + (1.0 + gamma(n + 8)) * off
-        lost = 8.0 * TINY * (len(first) + float(np.abs(weights).sum()))
-        return value, np.where(some, error + lost, 0.0)
+        error = gamma(n + roundings) * size + (1.0 + gamma(n + 8)) * shift_errors
+        underflow = 8.0 * TINY * (len(first) + float(np.abs(weights).sum()))
+        return value, np.where(differs, error + underflow, 0.0)
 
     def form(
         self,
@@ -302,7 +302,7 @@ class Images:
             lambda t: loops.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
             len(sums),
         )
-        error, size = (float(each) for each in sums.sum(axis=0))
+        error, size = (float(total) for total in sums.sum(axis=0))
         error = above(error + gamma(roundings) * size, len(first) + r + 16) + UNDERFLOW
         size = above(size, len(first) + r + 16) + UNDERFLOW
         if error > accuracy:
@@ -317,23 +317,28 @@ class Images:
     def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:
         d, r = self.map.shape
         T, starts = self._entry_errors * (1.0 + gamma(d + 6)), range(0, len(first), ROWS_AT_ONCE)
-        own = gamma(min(ROWS_AT_ONCE, len(first)) + len(starts) + threads.ACCUMULATORS + 8 + roundings)
-        parts = threads.parts(len(first) * d * r, threads.PRODUCT_WORK, most=min(threads.ACCUMULATORS, len(starts)))
-        cuts = threads.cuts(len(starts), parts)
-        totals, sums = np.zeros((parts, r, r)), np.zeros((parts, 2))
+        relative_error = gamma(min(ROWS_AT_ONCE, len(first)) + len(starts) + threads.ACCUMULATORS + 8 + roundings)
+        n_parts = threads.parts(
+            len(first) * d * r, threads.PRODUCT_WORK, max_parts=min(threads.ACCUMULATORS, len(starts))
+        )
+        cuts = threads.cuts(len(starts), n_parts)
+        totals, sums = np.zeros((n_parts, r, r)), np.zeros((n_parts, 2))
 
-        def add(part: int) -> None:
-            for start in starts[cuts[part] : cuts[part + 1]]:
-                some = slice(start, start + ROWS_AT_ONCE)
-                V = self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64)
+        def add(number: int) -> None:
+            for start in starts[cuts[number] : cuts[number + 1]]:
+                rows = slice(start, start + ROWS_AT_ONCE)
+                V = self.X[first[rows]].astype(np.float64) - self.X[second[rows]].astype(np.float64)
                 V = V if self.scales is None else V * self.scales
-                P, w = V @ self.map, np.abs(weights[some])
-                off, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
-                totals[part] += (P * weights[some, None]).T @ P
-                sums[part] += w * (2.0 * long + off) @ off + own * (w * long @ long), w * (long + off) @ (long + off)
+                P, w = V @ self.map, np.abs(weights[rows])
+                errors, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
+                totals[number] += (P * weights[rows, None]).T @ P
+                sums[number] += (
+                    w * (2.0 * long + errors) @ errors + relative_error * (w * long @ long),
+                    w * (long + errors) @ (long + errors),
+                )
 
         with threads.one_pool():
-            threads.run(add, parts)
-        total, (error, size) = totals.sum(axis=0), (float(each) for each in sums.sum(axis=0))
+            threads.run(add, n_parts)
+        total, (error, size) = totals.sum(axis=0), (float(total) for total in sums.sum(axis=0))
         error = above(error, len(first) + 2 * d + 16) + UNDERFLOW
         return Form(0.5 * (total + total.T), error, above(size, len(first) + 16) + UNDERFLOW)

@@ -16,11 +16,11 @@ UNDERFLOWING_SQUARE = 1e-260  # below it a squared distance may miss terms by un
 @loop(nogil=True, fastmath=FAST, inline="always")
 def length_bounds(length: float, g: float, error: float) -> tuple[float, float]:
     """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
-    near, far = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
-    least, most = near * near * (1.0 - SQUARE_ERROR), far * far * (1.0 + SQUARE_ERROR)
-    if most < UNDERFLOWING_SQUARE and far > 0.0:  # sums with the smallest float take many times as long
-        return max(0.0, least - SMALLEST_FLOAT), most + SMALLEST_FLOAT
-    return least, most
+    shortest, longest = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
+    square_below, square_above = shortest * shortest * (1.0 - SQUARE_ERROR), longest * longest * (1.0 + SQUARE_ERROR)
+    if square_above < UNDERFLOWING_SQUARE and longest > 0.0:  # sums with the smallest float take many times as long
+        return max(0.0, square_below - SMALLEST_FLOAT), square_above + SMALLEST_FLOAT
+    return square_below, square_above
 
 
 @loop(nogil=True)
@@ -43,14 +43,14 @@ def distance_bounds(
     errors: FloatArray,
     first: IndexArray,
     second: IndexArray,
-    begin: int,
-    end: int,
+    first_pair: int,
+    stop: int,
     g: float,
     low: FloatArray,
     high: FloatArray,
 ) -> None:
-    """Bounds of the squared distances of pairs `begin` to `end` of exact points, within `errors` of the rows of P."""
-    for p in range(begin, end):
+    """Bounds of squared distances of exact points within `errors` of rows of P, for pairs `first_pair` to `stop`."""
+    for p in range(first_pair, stop):
         d = distance(P, first[p], second[p])
         length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, first[p], second[p])
         low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])
@@ -64,8 +64,8 @@ def form_error(
     weights: FloatArray,
     lengths: FloatArray,
     errors: FloatArray,
-    begin: int,
-    end: int,
+    first_pair: int,
+    stop: int,
     sums: FloatArray,
 ) -> None:
     """In `sums` the sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
@@ -74,11 +74,11 @@ def form_error(
     nearest.
     """
     error = size = 0.0
-    for p in range(begin, end):
+    for p in range(first_pair, stop):
         a, b, w = first[p], second[p], abs(weights[p])
         d = distance(P, a, b)
-        long = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, a, b)
-        off = errors[a] + errors[b]
-        error += w * long * (lengths[a] + lengths[b] + 2.0 * off) + w * off * off
-        size += w * (long + off) * (long + off)
+        length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, a, b)
+        pair_error = errors[a] + errors[b]
+        error += w * length * (lengths[a] + lengths[b] + 2.0 * pair_error) + w * pair_error * pair_error
+        size += w * (length + pair_error) * (length + pair_error)
     sums[0], sums[1] = error, size

@@ -163,7 +163,7 @@ class Shard:
         work = (len(C.impostors) + len(self.X)) * L.shape[1]
         # The whole gives the same bits on any number of threads; a shard need not, and has few pairs for its points.
         n_threads = threads.ACCUMULATORS if self.interval == WHOLE else min(threads.count(), threads.ACCUMULATORS)
-        cuts = C.bounds(threads.parts(work, most=n_threads))
+        cuts = C.bounds(threads.parts(work, max_parts=n_threads))
         Y, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
         threads.run(
             lambda t: loops.smoothed_push(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, Y[t], sums[t]), len(sums)
