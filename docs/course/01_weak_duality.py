@@ -41,8 +41,8 @@ print(problem.describe())
 
 anchors, targets = problem.target_pairs
 near = (X[anchors, 0] - X[targets, 0]) ** 2
-others = [np.flatnonzero(y != y[i]) for i in anchors]
-far = np.array([(X[i, 0] - X[o, 0]) ** 2 for i, o in zip(anchors, others, strict=True)])
+strangers = [np.flatnonzero(y != y[i]) for i in anchors]
+far = np.array([(X[i, 0] - X[o, 0]) ** 2 for i, o in zip(anchors, strangers, strict=True)])
 
 
 def objective(m):
@@ -220,8 +220,8 @@ assert b <= objective(best) * (1 + 1e-12)
 u = np.linspace(-3, 3, 61)
 loss = 0.5 * np.maximum(u, 0) ** 2
 assert all((loss >= slope * u - 0.5 * slope**2 - 1e-12).all() for slope in (0.0, 0.5, 2.0))
-own = np.maximum(u, 0)
-assert np.allclose(loss, own * u - 0.5 * own**2)
+slope_of_u = np.maximum(u, 0)
+assert np.allclose(loss, slope_of_u * u - 0.5 * slope_of_u**2)
 
 # %%
 # .. raw:: html

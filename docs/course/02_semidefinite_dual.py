@@ -292,14 +292,14 @@ for s in (0.5 * limit, 0.99 * limit, 1.01 * limit):
 #    <details><summary>Solution</summary>
 
 program.solve(solver="CLARABEL")  # again: the constraints have been in another program
-own = program.constraints[0].dual_value
-print(f"sum {own.sum():.6f}, dual value {dual.value:.6f}")
-slack_matrix = C - (stacked * own[:, None, None]).sum(axis=0)
+multipliers = program.constraints[0].dual_value
+print(f"sum {multipliers.sum():.6f}, dual value {dual.value:.6f}")
+slack_matrix = C - (stacked * multipliers[:, None, None]).sum(axis=0)
 print(
     f"smallest eigenvalue of S {np.linalg.eigvalsh(slack_matrix)[0]:.1e}: "
     "feasible up to the solver's tolerance"
 )
-assert np.isclose(own.sum(), dual.value, rtol=1e-4)
+assert np.isclose(multipliers.sum(), dual.value, rtol=1e-4)
 assert np.linalg.eigvalsh(slack_matrix)[0] > -1e-3 * np.linalg.eigvalsh(C)[-1]
 
 # %%

@@ -36,22 +36,24 @@ X = datasets.standardize(X)
 problem = sm.LMNNProblem.from_labels(X, y)
 
 exact = sm.solve(problem, solver="conic")
-found = problem.constraints(exact.components, exact.dual)
-a = found.multipliers
+constraints = problem.constraints(exact.components, exact.dual)
+a = constraints.multipliers
 print(
     "violated:",
-    np.unique(np.round(a[found.excess > 1e-5], 6)),
+    np.unique(np.round(a[constraints.excess > 1e-5], 6)),
     "beyond the margin:",
-    a[found.excess < -1e-5].max(initial=0),
+    a[constraints.excess < -1e-5].max(initial=0),
 )
-assert np.allclose(a[found.excess > 1e-5], 0.5, atol=1e-3)
+assert np.allclose(a[constraints.excess > 1e-5], 0.5, atol=1e-3)
 
 # %%
 # Both matrices are positive semidefinite and their product has trace 0, so :math:`S M = 0`:
 # they share eigenvectors, and no direction has weight in both. Hence rank M + rank S is at
 # most the dimension, 13.
 
-anchors, targets, impostors = (found.roles[role] for role in ("anchor", "target", "impostor"))
+anchors, targets, impostors = (
+    constraints.roles[role] for role in ("anchor", "target", "impostor")
+)
 pull = X[problem.target_pairs[0]] - X[problem.target_pairs[1]]
 near, far = X[anchors] - X[targets], X[anchors] - X[impostors]
 S = 0.5 * pull.T @ pull - (far.T * a) @ far + (near.T * a) @ near
@@ -180,7 +182,7 @@ except ValueError as error:
 #
 # Both parts are at least 0 if conditions 1 and 2 hold, and 0 exactly if 4 and 3 hold.
 
-u = found.excess
+u = constraints.excess
 hinges, cone = float((0.5 * np.maximum(u, 0) - a * u).sum()), float(np.sum(S * M))
 print(f"hinges {hinges:.1e}, cone {cone:.1e}, gap {exact.objective - a.sum():.1e}")
 assert np.isclose(hinges + cone, exact.objective - a.sum(), atol=1e-6 * exact.objective)

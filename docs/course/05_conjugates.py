@@ -69,12 +69,12 @@ from sdpmetric.losses import LOSSES
 
 X, y = datasets.load("iris")
 X = datasets.standardize(X)
-few = np.arange(0, 150, 5)
-X_few, y_few = X[few], y[few]
+labeled = np.arange(0, 150, 5)
+X_few, y_few = X[labeled], y[labeled]
 
-near = terms.Pull(labels=y_few)
-apart = terms.TripletHinge(labels=y_few)
-problem = sm.MetricProblem(X_few, 0.5 * near + 0.5 * apart + 1.0 * terms.LogDet())
+pull_near = terms.Pull(labels=y_few)
+push_apart = terms.TripletHinge(labels=y_few)
+problem = sm.MetricProblem(X_few, 0.5 * pull_near + 0.5 * push_apart + 1.0 * terms.LogDet())
 print(problem.describe())
 
 # %%
@@ -91,14 +91,14 @@ assert fast.relative_gap <= 1e-4
 # How much should we trust the few labels? We vary the weight of one term, and classify the
 # other 120 flowers by their three nearest neighbors among the 30.
 
-rest = np.setdiff1d(np.arange(150), few)
+unlabeled = np.setdiff1d(np.arange(150), labeled)
 weights = [0.01, 1.0, 100.0]
 for weight, solution in zip(weights, sm.path(problem, log_det=weights), strict=True):
     predicted = classification.knn_predict(
-        solution.components, X_few, y_few, X[rest], n_neighbors=3
+        solution.components, X_few, y_few, X[unlabeled], n_neighbors=3
     )
     print(
-        f"weight {weight}: accuracy {np.mean(predicted == y[rest]):.3f}, "
+        f"weight {weight}: accuracy {np.mean(predicted == y[unlabeled]):.3f}, "
         f"gap {solution.relative_gap:.0e}"
     )
     assert solution.status.ok
@@ -133,9 +133,9 @@ class Apart(terms.MarginLoss):
 
 
 pairs = np.array([(a, b) for a in range(30) for b in range(a) if y_few[a] != y_few[b]])[::7]
-own = sm.MetricProblem(X_few, terms.Trace() + 0.2 * Apart(pairs=pairs))
-fast, exact = sm.solve(own), sm.solve(own, solver="conic")
-print(own.describe())
+far_pairs = sm.MetricProblem(X_few, terms.Trace() + 0.2 * Apart(pairs=pairs))
+fast, exact = sm.solve(far_pairs), sm.solve(far_pairs, solver="conic")
+print(far_pairs.describe())
 print(sm.compare(fast, exact).verdict)
 assert sm.compare(fast, exact).consistent
 

@@ -72,19 +72,19 @@ for count in (5, 20, 80):
     pairs = np.array([rng.choice(40, 2, replace=False) for _ in range(count)])
     similar = rng.random(count) < 0.5
     hard = sm.POLAProblem(Z, pairs, similar)
-    found = sm.solve(hard)
-    print(f"{count} random pairs: {found.status}")
-    assert str(found.status) in ("optimal", "infeasible")
+    outcome = sm.solve(hard)
+    print(f"{count} random pairs: {outcome.status}")
+    assert str(outcome.status) in ("optimal", "infeasible")
 
 # %%
 # The multipliers of the last one, checked without the package:
 
 V = Z[pairs[:, 0]] - Z[pairs[:, 1]]
-a, sign = found.dual, np.where(similar, 1.0, -1.0)
+a, sign = outcome.dual, np.where(similar, 1.0, -1.0)
 matrix = (V.T * (a * sign)) @ V
 lowest, highest = np.linalg.eigvalsh(matrix)[[0, -1]]
 print(f"smallest eigenvalue {lowest / highest:.1e}, sum {np.sum(a * sign) / a.sum():.1e}")
-print(len(found.certificate.contradiction), "pairs contradict each other")
+print(len(outcome.certificate.contradiction), "pairs contradict each other")
 assert lowest >= -1e-9 * highest
 assert np.sum(a * sign) <= 1e-9 * a.sum()
 
@@ -98,8 +98,8 @@ assert np.sum(a * sign) <= 1e-9 * a.sum()
 #
 #    <details><summary>Solution</summary>
 
-rest = np.setdiff1d(np.arange(count), found.certificate.contradiction[:1])
-print(sm.solve(sm.POLAProblem(Z, pairs[rest], similar[rest])).status)
+remaining = np.setdiff1d(np.arange(count), outcome.certificate.contradiction[:1])
+print(sm.solve(sm.POLAProblem(Z, pairs[remaining], similar[remaining])).status)
 
 # %%
 # Not necessarily: other pairs may contradict each other as well, and the listed set need not

@@ -85,12 +85,15 @@ def polyak(step, value, best):
     return value / np.sqrt(101)
 
 
-better, longer = descend(polyak)
-print(f"best value {better[-1]:.2e}")
-assert better[-1] < 1e-2 * values[-1]
+polyak_values, polyak_lengths = descend(polyak)
+print(f"best value {polyak_values[-1]:.2e}")
+assert polyak_values[-1] < 1e-2 * values[-1]
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-for name, (v, s) in {"Algorithm 1": (values, lengths), "Polyak": (better, longer)}.items():
+for name, (v, s) in {
+    "Algorithm 1": (values, lengths),
+    "Polyak": (polyak_values, polyak_lengths),
+}.items():
     axes[0].semilogy(v, label=name)
     axes[1].semilogy(s, label=name)
 axes[0].set(xlabel="iteration", ylabel="best value")
@@ -152,9 +155,9 @@ def faster(step, value, best):
     return 1.5 * step if value < best else 0.7 * step
 
 
-other, _ = descend(faster)
-print(f"best value {other[-1]:.2e}, against {values[-1]:.2e}")
-assert other[-1] > 1
+faster_values, _ = descend(faster)
+print(f"best value {faster_values[-1]:.2e}, against {values[-1]:.2e}")
+assert faster_values[-1] > 1
 
 # %%
 # It still stalls: at the kink fewer than half of the steps succeed. Any two factors fail in

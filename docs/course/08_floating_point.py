@@ -103,7 +103,7 @@ def exact_objective(points, L):
 solution = sm.solve(compact, solver="conic", tol=1e-8)
 L = [[Fraction(v) for v in line] for line in solution.components.tolist()]
 moved = [
-    [left - right * 2**26, right * 2**26] for left, right in L
+    [first - second * 2**26, second * 2**26] for first, second in L
 ]  # L times the inverse of T
 attained = exact_objective(flattened(26), moved)
 assert attained == exact_objective(P, L)
@@ -257,16 +257,16 @@ np.savez(folder / "data.npz", X=X, y=labels)
 np.savez(folder / "other.npz", X=1.001 * X, y=labels)
 honest.save_proof(folder / "proof.npz")
 with np.load(folder / "proof.npz") as stored:
-    parts = {name: stored[name] for name in stored.files}
+    members = {name: stored[name] for name in stored.files}
 
 
 def judge(data="data.npz", claim=1.0, **changed):
     """The verdict on a file with a valid seal."""
-    about = json.loads(str(parts["about"]))
+    about = json.loads(str(members["about"]))
     about["lower_bound"] *= claim
     arrays = {
         name: changed.get(name, array)
-        for name, array in parts.items()
+        for name, array in members.items()
         if name not in ("about", "seal")
     }
     text = json.dumps(about)
@@ -286,11 +286,12 @@ values, rows = (
 assert judge()[0] == 0
 for name, (code, text) in {
     "claims 1 % more": judge(claim=1.01),
-    "multipliers raised": judge(claim=1.01, **{values: 1.01 * parts[values]}),
-    "negative multipliers": judge(**{values: -parts[values]}),
-    "infinite multipliers": judge(**{values: np.inf * parts[values]}),
+    "multipliers raised": judge(claim=1.01, **{values: 1.01 * members[values]}),
+    "negative multipliers": judge(**{values: -members[values]}),
+    "infinite multipliers": judge(**{values: np.inf * members[values]}),
     "triplets counted twice": judge(
-        claim=2.0, **{values: np.tile(parts[values], 2), rows: np.tile(parts[rows], (2, 1))}
+        claim=2.0,
+        **{values: np.tile(members[values], 2), rows: np.tile(members[rows], (2, 1))},
     ),
     "other data": judge(data="other.npz"),
 }.items():

@@ -27,14 +27,14 @@ X, y = datasets.load("iris")
 X = datasets.standardize(X)
 problem = sm.LMNNProblem.from_labels(X, y, push_weight=0.5)
 solution = sm.solve(problem)
-found = sm.explain(solution)
-print(found)
+explanation = sm.explain(solution)
+print(explanation)
 
 # %%
 
 weights = np.linspace(0.1, 0.9, 9)
 optima = [sm.solve(problem.with_weights(push_weight=w)).objective for w in weights]
-lines = [found.sensitivity.at_most(push_weight=w) for w in weights]
+lines = [explanation.sensitivity.at_most(push_weight=w) for w in weights]
 figure, axis = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
 axis.plot(weights, optima, "o-", color="#0072B2", label="optimum, solved again")
 axis.plot(weights, lines, "--", color="#D55E00", label="bound by the metric of 0.5")
@@ -49,10 +49,10 @@ plt.show()
 #
 # Only triplets with a positive multiplier do: few of the 45,000.
 
-positive = len(found.support)
+positive = len(explanation.support)
 print(
     f"{positive} of 45,000 triplets; "
-    f"{np.sum(np.asarray(found.influence.contribution) != 0)} of 150 flowers"
+    f"{np.sum(np.asarray(explanation.influence.contribution) != 0)} of 150 flowers"
 )
 assert positive < 2000
 
@@ -78,7 +78,7 @@ keep = np.arange(150) != 106
 smaller = sm.LMNNProblem.from_labels(X[keep], y[keep], push_weight=0.5)
 estimate = solution.lower_bound - smaller.objective(solution.components)
 fall = solution.objective - sm.solve(smaller).objective
-for role, costs in found.slacks.by_role.items():
+for role, costs in explanation.slacks.by_role.items():
     print(f"hinges with flower 106 as {role}: {np.asarray(costs)[106]:.3f}")
 print(f"the optimum falls by at least {estimate:.3f}; solved again, it falls by {fall:.3f}")
 assert 0 < estimate < fall
@@ -107,7 +107,7 @@ assert 0 < estimate < fall
 # 1.1 times the objective of M with the margin 1. So the optimum is proportional to the margin,
 # and rises by exactly 10 %.
 
-raised = found.sensitivity.at_least(margin=1.1)
+raised = explanation.sensitivity.at_least(margin=1.1)
 print(
     f"at least {raised:.4f}, "
     f"which is {raised / solution.lower_bound:.4f} times the lower bound"

@@ -130,11 +130,11 @@ assert corrected.objective <= corrected.regret_bound
 bounds = []
 for rate in (0.001, 0.01, 0.1, 1.0):
     stated = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=rate)
-    found = sm.regret(stated, sm.solve(stated))
-    bounds.append(found.lower_bound)
+    regret = sm.regret(stated, sm.solve(stated))
+    bounds.append(regret.lower_bound)
     print(
-        f"rate {rate}: loss {found.objective:.1f}, "
-        f"every fixed metric at least {found.lower_bound:.1f}"
+        f"rate {rate}: loss {regret.objective:.1f}, "
+        f"every fixed metric at least {regret.lower_bound:.1f}"
     )
 assert np.allclose(bounds, bounds[0], rtol=1e-3)
 
@@ -221,9 +221,9 @@ A, B = rng.normal(size=(40, 60)), rng.normal(size=(400, 60))
 a, b = (np.sign(Z[:, 0] + Z[:, 1]).astype(int) for Z in (A, B))
 solved = sm.solve(sm.LMNNProblem.from_labels(A, a))
 for name, L in (("Euclidean", np.eye(60)), ("learned", solved.components)):
-    seen = np.mean(classification.knn_predict(L, A, a, n_neighbors=3) == a)
-    new = np.mean(classification.knn_predict(L, A, a, B, 3) == b)
-    print(f"{name}: training examples {seen:.0%}, new ones {new:.0%}")
+    train_accuracy = np.mean(classification.knn_predict(L, A, a, n_neighbors=3) == a)
+    test_accuracy = np.mean(classification.knn_predict(L, A, a, B, 3) == b)
+    print(f"{name}: training examples {train_accuracy:.0%}, new ones {test_accuracy:.0%}")
 print(
     f"objective {solved.objective:.1e}: the optimum, 0, "
     "separates the training set along directions of no cost"

@@ -80,8 +80,8 @@ import matplotlib.pyplot as plt
 
 scores = {"equal": score(first)}
 for steps in (10, 100, 1000):
-    found = sm.solve(problem, solver="subgradient", max_iter=steps)
-    found.save_proof(folder / "mine.npz")
+    descent = sm.solve(problem, solver="subgradient", max_iter=steps)
+    descent.save_proof(folder / "mine.npz")
     scores[f"{steps} steps"] = score(folder / "mine.npz")
     print(f"{steps} steps of the subgradient method: {scores[f'{steps} steps']:.2%}")
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
@@ -102,9 +102,12 @@ with np.load(folder / "mine.npz") as stored:
 about = json.loads(str(arrays["about"]))
 about["lower_bound"] *= 1.001
 text = json.dumps(about)
-plain = {name: array for name, array in arrays.items() if name not in ("about", "seal")}
+unsealed = {name: array for name, array in arrays.items() if name not in ("about", "seal")}
 np.savez(
-    folder / "cheat.npz", **plain, about=np.array(text), seal=np.array(digest(plain, text))
+    folder / "cheat.npz",
+    **unsealed,
+    about=np.array(text),
+    seal=np.array(digest(unsealed, text)),
 )
 print(f"a claim that is too large: {score(folder / 'cheat.npz'):.0%}")
 assert score(folder / "cheat.npz") == 0
@@ -131,10 +134,10 @@ assert score(folder / "cheat.npz") == 0
 
 exact = sm.solve(problem, solver="conic")
 values, listed = np.asarray(exact.dual.values), exact.dual.triplets
-for least in (1e-6, 0.1, 0.2, 0.4):
-    kept = values > least
-    path = submit(Dual(listed, np.where(kept, values, 0.0)), "few.npz")
-    print(f"{kept.sum()} multipliers above {least}: {score(path):.2%}")
+for threshold in (1e-6, 0.1, 0.2, 0.4):
+    chosen = values > threshold
+    path = submit(Dual(listed, np.where(chosen, values, 0.0)), "few.npz")
+    print(f"{chosen.sum()} multipliers above {threshold}: {score(path):.2%}")
 
 # %%
 # .. raw:: html

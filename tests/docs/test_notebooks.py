@@ -6,6 +6,7 @@ import re
 import runpy
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -74,6 +75,7 @@ def test_every_cell_runs_as_downloaded(folder, name, monkeypatch, capsys):
             if last is not None:
                 shown = eval(compile(ast.Expression(last.value), name, "eval"), namespace)
                 assert " at 0x" not in repr(shown)
+    plt.close("all")
     printed = capsys.readouterr().out
     assert printed
     assert "/tmp" not in printed
