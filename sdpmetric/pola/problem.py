@@ -137,7 +137,7 @@ class POLAProblem(Problem):
         flags = pair_checks.check_similar(similar, len(rows))
         weights = check_pair_weights(pair_weights, len(rows))
         if slack_weight == "auto":
-            slack_weight = pair_checks.weight_of_slacks(data, rows, flags, weights, most=0.01, total=2.0)
+            slack_weight = pair_checks.weight_of_slacks(data, rows, flags, weights, largest=0.01, total=2.0)
         remedy = "pass None for the hard margin"
         weight = None if slack_weight is None else validation.check_positive("slack_weight", slack_weight, remedy)
         if weight is None and weights is not None:
