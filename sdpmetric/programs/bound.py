@@ -191,8 +191,8 @@ def bound(
     side : {"lower", "upper"}, optional
         The only end that is wanted; the search stops once it is finite. Default: both, narrow.
     max_time : float, optional
-        Seconds after which the solver stops and no other solve is begun; compilation and the proof of what was found
-        are not interrupted. Default: no limit. An end of which nothing is proven by then is infinite.
+        Seconds after which the solver stops, and no solve and no factorization is begun; compilation and a
+        factorization are not interrupted. Default: no limit. An end of which nothing is proven by then is infinite.
     verbose : bool
         Whether the solver prints; default False.
     **options
@@ -231,6 +231,8 @@ def bound(
     validation.check_choice("solver", name, cp.installed_solvers())
     if radius is not None:
         validation.check_positive("radius", radius)
+    if side is not None:
+        validation.check_choice("side", side, ("lower", "upper"))
     budget = Budget(max_time)
     with deadline(budget.deadline):
         return _proven(problem, Solver(name, options, verbose), radius, side)

@@ -64,9 +64,11 @@ class Search:
 
     @property
     def width(self) -> float:
-        """The relative width; infinite or not a number where an end is, 0 or infinite for one side alone."""
+        """The relative width; infinite or not a number where an end is. For one side, its distance from an estimate."""
         if len(self.sides) == 1:
-            return 0.0 if math.isfinite(self.lower if self.sides == ("lower",) else self.upper) else math.inf
+            end = self.lower if self.sides == ("lower",) else self.upper
+            distance = abs(end - self.estimate) / max(1.0, abs(self.estimate))
+            return 0.0 if math.isfinite(end) and math.isnan(distance) else distance
         return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
 
     @property

@@ -89,6 +89,20 @@ def test_what_an_interval_says():
     assert "unbounded" in str(maximum)
 
 
+def test_one_side_alone_is_that_of_both():
+    x, problem = diagonal()
+    for objective, value in ((cp.Minimize(cp.sum(x)), 3), (cp.Maximize(cp.sum(x)), 3**1.5 * 3)):
+        program = cp.Problem(objective, problem.constraints)
+        low, high = sm.bound(program, side="lower"), sm.bound(program, side="upper")
+        assert (low.upper_bound, high.lower_bound) == (math.inf, -math.inf)
+        assert low.lower_bound == pytest.approx(value, rel=1e-5)
+        assert high.upper_bound == pytest.approx(value, rel=1e-5)
+        assert low.lower_bound <= value * (1 + 1e-15)
+        assert high.upper_bound >= value * (1 - 1e-15)
+    with pytest.raises(ValueError, match="side"):
+        sm.bound(problem, side="both")
+
+
 def test_a_radius_is_an_assumption_and_named():
     """At an infimum that is not attained nothing is bounded, and the dual cone has no interior point."""
     X = cp.Variable((2, 2), PSD=True)
