@@ -247,9 +247,9 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         missing = lacks(cones, z, _balls(cones, errors, roots * shift * (1.0 + 1e-12)), dual=True)
         if missing.max(initial=0.0) <= 0.0:
             break
-        stalled, worst = missing.max() > 0.7 * worst, missing.max()
-        if stalled:
+        if missing.max() > 0.7 * worst and not cones.exp and not cones.power:  # of these, what lacks is a guess
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
+        worst = missing.max()
         z = z + 1.5 * missing * cones.dual_interior
     else:
         return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
@@ -295,7 +295,8 @@ def _balls(cones: Cones, errors: FloatArray, limits: FloatArray | None = None) -
     """Floats not below the norm of the errors of each block, which are at most the largest of its limits."""
     size = int(cones.block[-1]) + 1 if cones.size else 0
     squares, limit, moves = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
-    np.add.at(squares, cones.block, errors * errors)
+    with np.errstate(over="ignore"):
+        np.add.at(squares, cones.block, errors * errors)
     np.logical_or.at(moves, cones.block, errors > 0.0)
     norms = np.sqrt(squares) * (1.0 + gamma(cones.size + 8)) + ROOT * moves
     norms[: cones.linear] = errors[: cones.linear]

@@ -170,8 +170,11 @@ class Search:
     def _move_inward(self, program: ConeProgram, units: Units, answer: Answer | str, side: str, bound: Bound) -> None:
         """Solve with the cones of one side moved inward where rows lack something, and mix with the answer without."""
         move = missing = np.zeros(program.cones.size) + bound.missing
-        for shift in OPTIONS.shifts if missing.any() else ():
-            move = np.where(missing > 0.0, np.clip(4.0 * np.maximum(missing, move), shift, OPTIONS.largest_shift), 0.0)
+        guess = program.cones.exp > 0 or len(program.cones.power) > 0  # what their points lack is not known
+        for number, shift in enumerate(OPTIONS.shifts[guess:] if missing.any() else ()):
+            rows = (missing > 0.0) | (number > 0)  # others lack something where those that did are moved
+            largest = shift if guess else OPTIONS.largest_shift
+            move = np.where(rows, np.clip(4.0 * np.maximum(missing, move), shift, largest), 0.0)
             inner = ask(program, self.solver, *((move, 0.0) if side == "upper" else (0.0, move)))
             if not isinstance(inner, Answer):
                 missing = np.full(program.cones.size, shift)
