@@ -407,7 +407,7 @@ class WorkingSet:
         self.with_shards(partial(of_shards, Shard.freeze))
         return dual
 
-    # -- refinement; see `MovableTriplets` ------------------------------------------------------------------------------
+    # -- refinement; see `MovableTriplets` -----------------------------------------------------------------------------
 
     def release(self, held: HeldMultipliers) -> int:
         """Let multipliers strictly inside their box move; how many there are."""
