@@ -253,7 +253,7 @@ class HashIndex:
         wanted = min(n, max(wanted, k))
         self._upkeep.catch_up()
         table, planes = self._upkeep.table, self._upkeep.planes
-        slots = self._candidates(planes.now @ target, wanted)
+        slots = self._candidates(planes.normals @ target, wanted)
         values = np.empty(wanted)
         for first in range(0, wanted, BLOCK):  # differences first: |x|^2 - 2 x q cancels where features have offsets
             rows = slice(first, first + BLOCK)
@@ -377,14 +377,12 @@ def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Cou
 
 
 def moderate(name: str, array: FloatsT) -> FloatsT:
-    """An array whose squared distances do not overflow."""
     if not np.abs(array).max(initial=0.0) <= LARGEST:
         raise ValueError(f"{name} has an entry of {np.abs(array).max():.3g}, too large to be squared; scale it.")
     return array
 
 
 def check_names(ids: ArrayLike) -> NDArray[np.int64]:
-    """A list of integers, each once."""
     names = np.asarray(ids)
     if names.size == 0:
         return np.empty(0, np.int64)

@@ -83,13 +83,13 @@ def pack_signs(P: Rows, alive: NDArray[np.bool_], keys: Keys) -> int:
 
 
 @loop(fastmath=FAST)
-def follow(X: Rows, rights: Rows, images: Rows, alive: NDArray[np.bool_], P: Rows) -> None:
-    """Add the pending steps to the projections P (n, b): step l adds ``(right_l . x) image_l`` to those of x."""
-    products = np.empty(len(rights), X.dtype)
+def follow(X: Rows, step_rows: Rows, images: Rows, alive: NDArray[np.bool_], P: Rows) -> None:
+    """Add the pending steps to the projections P (n, b): step l adds ``(row_l . x) image_l`` to those of x."""
+    products = np.empty(len(step_rows), X.dtype)
     for i in range(len(X)):
         if alive[i]:
-            _products(rights, X[i], products)
-            for l in range(len(rights)):
+            _products(step_rows, X[i], products)
+            for l in range(len(step_rows)):
                 for j in range(P.shape[1]):
                     P[i, j] += products[l] * images[l, j]
 
@@ -141,7 +141,7 @@ def flip_bits(
     keys: Keys,
     alive: NDArray[np.bool_],
 ) -> tuple[int, int, int]:
-    """Set the listed bits to the sign of ``value + moved[bit] . row``, where a flip is within reach."""
+    """Set the listed bits to the sign of ``value + changes[bit] . row``, where a flip is within reach."""
     flips = changed = looked = 0
     last = -1
     for e in range(len(slots)):

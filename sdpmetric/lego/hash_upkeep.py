@@ -82,9 +82,9 @@ class Upkeep:
     ) -> None:
         self.planes, self.max_pending = planes, max_pending
         self.rehash_share, self.search_share = rehash_share, search_share
-        self.table = Table(planes.components.shape[1], len(planes.base), dtype)
+        self.table = Table(planes.components.shape[1], len(planes.base_normals), dtype)
         self.counters = Counters()
-        self._behind = False
+        self._is_behind = False
         self._forget_list()
 
     def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
@@ -93,25 +93,23 @@ class Upkeep:
             self.rehash(keys=True)
         alive = np.ones(len(rows), np.bool_)
         keys = np.zeros((len(rows), self.table.keys.shape[1]), np.uint64)
-        loops.pack_signs(rows @ self.planes.now.T.astype(rows.dtype), alive, keys)
-        self.table.append(ids, rows, rows @ self.planes.base.T.astype(rows.dtype), keys)
+        loops.pack_signs(rows @ self.planes.normals.T.astype(rows.dtype), alive, keys)
+        self.table.append(ids, rows, rows @ self.planes.base_normals.T.astype(rows.dtype), keys)
 
     def remove(self, ids: NDArray[np.int64]) -> None:
-        """Remove rows by id."""
         if self.table.remove(ids):
             self._forget_list()
 
     def note_step(self) -> None:
         """Record that the planes have moved."""
         self.counters.updates += 1
-        self._behind = True
+        self._is_behind = True
 
     def catch_up(self) -> None:
-        """Update the keys with the steps since the last call."""
         table, planes, listed_entries = self.table, self.planes, self._near
-        if not self._behind or not len(table):
+        if not self._is_behind or not len(table):
             return
-        self._behind = False
+        self._is_behind = False
         if self.rehash_share == 0.0 or planes.is_stale:
             self.rehash(keys=True)
         elif planes.pending >= self.max_pending or listed_entries.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
@@ -138,7 +136,7 @@ class Upkeep:
             keys = True
         if keys:
             planes.renew()
-        (rights, images), normals = planes.steps(dtype), planes.now.T.astype(dtype)
+        (step_rows, images), normals = planes.steps(dtype), planes.normals.T.astype(dtype)
         self._near = NearPlanes(table, normals, self.rehash_share)
         for first in range(0, table.size, BLOCK):
             rows = slice(first, min(first + BLOCK, table.size))
@@ -146,18 +144,18 @@ class Upkeep:
             if keys:
                 np.matmul(X, normals, out=P)
             else:
-                loops.follow(X, rights, images, alive, P)
+                loops.follow(X, step_rows, images, alive, P)
             self.counters.bits_flipped += loops.pack_signs(P, alive, table.keys[rows])
             self._near.take(P, alive, first)
         planes.settle()
-        self._behind = False
+        self._is_behind = False
 
     def _forget_list(self) -> None:
-        self._near = NearPlanes(self.table, self.planes.now.T, 0.0)  # lists nothing
+        self._near = NearPlanes(self.table, self.planes.normals.T, 0.0)  # lists nothing
 
 
 class Table:
-    """Rows in order of insertion; removal leaves gaps until `close` compacts the arrays."""
+    """Rows in order of insertion; removal leaves gaps until `compact` compacts the arrays."""
 
     def __init__(self, d: int, b: int, dtype: np.dtype[np.floating]) -> None:
         self._held: dict[str, NDArray[np.generic]] = {
@@ -175,7 +173,6 @@ class Table:
         return len(self.slots)
 
     def append(self, ids: NDArray[np.int64], X: Rows, projections: Rows, keys: NDArray[np.uint64]) -> None:
-        """Add rows at the end."""
         new = {"X": X, "projections": projections, "keys": keys, "ids": ids}
         new_size = self.size + len(ids)
         for name, held in self._held.items():
@@ -194,11 +191,10 @@ class Table:
         self.alive[gone] = False
         if len(self) >= (1.0 - OPTIONS.removed_share) * self.size:
             return False
-        self.close()
+        self.compact()
         return True
 
-    def close(self) -> None:
-        """Compact the arrays; the order stays."""
+    def compact(self) -> None:
         rows = np.flatnonzero(self.alive)
         self._held = {name: held[: self.size][rows] for name, held in self._held.items()}
         self.size = len(rows)
@@ -224,16 +220,15 @@ class Planes:
         self.settle()
 
     def push(self, step: MetricStep) -> None:
-        """Move the factor and the normals by one step."""
         column, row = step.column, step.row
         image = self.directions @ column
         self.pending += 1
         if self.is_stale:
             self._forget()
         else:
-            self._rights.append(row)
+            self._step_rows.append(row)
             self._images.append(image)
-        for matrix, vector in ((self.components, column), (self.now, image)):
+        for matrix, vector in ((self.components, column), (self.normals, image)):
             dger(1.0, row, vector, a=matrix.T, overwrite_a=1)  # in place: the transpose has Fortran's order
 
     @property
@@ -244,26 +239,25 @@ class Planes:
     @property
     def change(self) -> FloatArray:
         """Change of the normals, (b, d): its inner product with an example is the change of the projection."""
-        change: FloatArray = self.now - self.base
+        change: FloatArray = self.normals - self.base_normals
         return change
 
     def steps(self, dtype: np.dtype[np.floating]) -> tuple[Rows, Rows]:
-        """Rights (K, d) and images (K, b) of the pending steps, which add ``images.T @ rights`` to the normals."""
-        rights = np.array(self._rights, dtype=dtype).reshape(-1, self.components.shape[1])
-        return rights, np.array(self._images, dtype=dtype).reshape(-1, len(self.base))
+        """Rows (K, d) and images (K, b) of the pending steps, which add ``images.T @ rows`` to the normals."""
+        step_rows = np.array(self._step_rows, dtype=dtype).reshape(-1, self.components.shape[1])
+        return step_rows, np.array(self._images, dtype=dtype).reshape(-1, len(self.base_normals))
 
     def renew(self) -> None:
         """Recompute the normals, so rounding errors do not accumulate."""
-        self.now = np.ascontiguousarray(self.directions @ self.components)
+        self.normals = np.ascontiguousarray(self.directions @ self.components)
 
     def settle(self) -> None:
-        """Make now the base."""
-        self.base = self.now.copy()
+        self.base_normals = self.normals.copy()
         self.pending = 0
         self._forget()
 
     def _forget(self) -> None:
-        self._rights: list[FloatArray] = []
+        self._step_rows: list[FloatArray] = []
         self._images: list[FloatArray] = []
 
 
@@ -313,6 +307,6 @@ class NearPlanes:
         flips, changed, looked = loops.flip_bits(table.X, *entries, changes, reach, table.keys, table.alive)
         if self.rows < table.size:  # all bits of examples added after the list was made
             new = slice(self.rows, table.size)
-            P = table.X[new] @ planes.now.T.astype(dtype)
+            P = table.X[new] @ planes.normals.T.astype(dtype)
             flips += loops.pack_signs(P, table.alive[new], table.keys[new])
         return flips, changed, looked

@@ -191,7 +191,6 @@ class KernelLEGOStream(LogDetStream):
         return indices
 
     def _shrink(self, retained: NDArray[np.int64]) -> None:
-        """Forget the examples of pairs that were not taken."""
         assert self._support is not None
         self._rows = {(row + 0.0).tobytes(): place for place, row in enumerate(self._support[retained])}
         self._support = self._support[retained] if len(retained) else None

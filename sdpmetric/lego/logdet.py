@@ -141,6 +141,5 @@ class LogDetStream:
 
 
 def check_different(u: FloatArray, v: FloatArray) -> None:
-    """Raise an error where two examples are equal."""
     if (u == v).all():
         raise ValueError("the two examples are equal, 0 apart under every metric; leave the pair out.")

@@ -39,7 +39,7 @@ def image(G: FloatArray, z: FloatArray, Gz: FloatArray, Az: FloatArray) -> float
 
 @loop(fastmath=FAST)
 def move(G: FloatArray, alpha: float, column: FloatArray, row: FloatArray) -> None:
-    """``G += alpha outer(left, right)``, `column` being scaled in place."""
+    """``G += alpha outer(column, row)``, `column` being scaled in place."""
     for i in range(len(G)):
         column[i] *= alpha
         entries, scaled = G[i], column[i]
@@ -71,7 +71,6 @@ def satisfied(excess: float, side: float) -> bool:
 
 @loop()
 def largest(v: FloatArray) -> float:
-    """The largest absolute entry of a vector."""
     maximum = 0.0
     for entry in v:
         maximum = max(maximum, abs(entry))
@@ -114,7 +113,7 @@ def pair_step(
 ) -> tuple[float, bool]:
     """Take one pair; return its squared distance before the step, and whether the metric moved.
 
-    The step is ``outer(left, right)``. If a number overflows, nothing changes and the distance is not finite.
+    The step is ``outer(column, row)``. If a number overflows, nothing changes and the distance is not finite.
     """
     distance = image(G, z, column, row)
     excess = distance - target
@@ -182,7 +181,7 @@ def comparison_strength(p: float, q: float, inner: float, margin: float, rate: f
 
 @loop(error_model="numpy")
 def step_inverse(G: FloatArray, z: FloatArray, sigma: float, column: FloatArray, row: FloatArray) -> float:
-    """Add ``sigma z z^T`` to the inverse metric; the factor steps by ``outer(left, right)``. Return the distance."""
+    """Add ``sigma z z^T`` to the inverse metric; the factor steps by ``outer(column, row)``. Return the distance."""
     distance: float = image(G, z, column, row)
     ratio = 1.0 / (1.0 + sigma * distance)
     move(G, -sigma * ratio / (1.0 + math.sqrt(ratio)), column, row)

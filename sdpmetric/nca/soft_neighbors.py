@@ -100,7 +100,6 @@ class SoftNeighborProblem(Problem):
         return np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The weighted sum of the examples' values; see `Problem.objective`."""
         L, _ = self._check_point(components, metric)
         return self._evaluate(L, None, False)[0]
 
@@ -158,7 +157,6 @@ class SoftNeighborProblem(Problem):
 
     @cached
     def _row_of(self) -> LongArray:
-        """The row of each example in `rows`."""
         return np.argsort(self.order)
 
     def distribution(self, components: ArrayLike, examples: NDArray[np.integer] | None = None) -> FloatArray:
@@ -224,7 +222,6 @@ def _check_diagonal(matrix: FloatArray, name: str, d: int) -> None:
 
 
 def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[NDArray[np.floating], int]:
-    """Checked data and rows of the factor."""
     data = read_only(validation.check_data(X))
     n, d = data.shape
     if n < 2:
@@ -236,7 +233,6 @@ def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[
 
 
 def check_targets(y: ArrayLike, n: int) -> FloatArray:
-    """Continuous targets, float64, (n,)."""
     try:
         values = np.asarray(column_or_1d(validation.numbers("y", y), warn=False), dtype=np.float64)
     except (TypeError, ValueError) as error:

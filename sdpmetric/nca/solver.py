@@ -41,7 +41,6 @@ def steps(
     accuracy: float | None = None,
     on_iteration: Callable[[FloatArray, float], None] | None = None,
 ) -> Iterator[Step]:
-    """Minimize by L-BFGS-B."""
     L = start_of(problem) if init is None else init
     yield Step(L)
     packed = _Packed(L.shape, problem.diagonal)

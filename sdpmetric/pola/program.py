@@ -64,7 +64,6 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
 
 @formulation(POLAProblem)
 def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
-    """State batch POLA."""
     zero = np.zeros((0, problem.X.shape[1]))
     likely = problem.certify(zero).lower_bound
     units = 1.0 / likely if scaled and 1.0 / LARGEST < likely < LARGEST else 1.0

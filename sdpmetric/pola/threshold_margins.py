@@ -35,11 +35,9 @@ class ThresholdMargins(MarginLoss):
     name: ClassVar[str] = "threshold_margins"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """It is stated for its data."""
         return self
 
     def describe(self) -> str:
-        """Say in a few words what the term is."""
         return f"{self.scalar.name} over {self.size:,} margins to a threshold"
 
     @cached

@@ -76,11 +76,11 @@ class Cut:
 class Ranked(NamedTuple):
     """The most violated rankings of some queries."""
 
-    some: slice
+    queries: slice
     losses: FloatArray  # What the rankings lose, 0 where the right one is the most violated
     changes: FloatArray  # What the distances add to that
     slopes: FloatArray  # By the distances of the items, (queries, n)
-    room: FloatArray  # Rounding
+    rounding: FloatArray  # An upper bound of it
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -288,9 +288,9 @@ class MLRProblem(Problem):
         multipliers, slopes = np.zeros(len(queries)), np.zeros((len(queries), len(self.X)))
         for multiplier, factor in zip(a.tolist(), factors, strict=True):
             for ranked in self._ranked(self._images(factor)):
-                weight = multiplier * self._shares[ranked.some]
-                multipliers[ranked.some] += weight * (ranked.losses > 0.0)
-                slopes[ranked.some] += weight[:, None] * ranked.slopes
+                weight = multiplier * self._shares[ranked.queries]
+                multipliers[ranked.queries] += weight * (ranked.losses > 0.0)
+                slopes[ranked.queries] += weight[:, None] * ranked.slopes
         blocks = self._ranked(self._images(L))
         excess = np.maximum(np.concatenate([block.losses + block.changes for block in blocks]), 0.0)
         slopes /= np.where(multipliers > 0.0, multipliers, 1.0)[:, None]
@@ -375,8 +375,8 @@ class MLRProblem(Problem):
         loss_above, offset, size, violated = 0.0, 0.0, 0.0, 0
         slope, item_weights = np.zeros((X.shape[1],) * 2), np.zeros(n)
         for ranked in self._ranked(self._images(L, metric)):
-            query_points, shares, slopes = rows[ranked.some], self._shares[ranked.some], ranked.slopes
-            loss_above += float(shares @ (ranked.losses + ranked.changes + ranked.room))
+            query_points, shares, slopes = rows[ranked.queries], self._shares[ranked.queries], ranked.slopes
+            loss_above += float(shares @ (ranked.losses + ranked.changes + ranked.rounding))
             offset, violated = offset + float(shares @ ranked.losses), violated + int(np.count_nonzero(ranked.losses))
             if with_slope:  # the slopes of a query add up to 0
                 slopes *= shares[:, None]
@@ -427,5 +427,5 @@ class MLRProblem(Problem):
             slopes, order = np.empty_like(scores), np.argsort(scores, axis=1, kind="stable")
             left_out = relevance.query_items(query_items)
             losses = loops.most_violated(scores, order, members, left_out, self.loss == "map", slopes)
-            room = 4.0 * gamma(n + 32) * (relevance.n_irrelevant[query_items] + 8.0 * np.abs(scores).max(axis=1))
-            yield Ranked(queries, losses, np.einsum("ij,ij->i", slopes, scores), slopes, room)
+            rounding = 4.0 * gamma(n + 32) * (relevance.n_irrelevant[query_items] + 8.0 * np.abs(scores).max(axis=1))
+            yield Ranked(queries, losses, np.einsum("ij,ij->i", slopes, scores), slopes, rounding)

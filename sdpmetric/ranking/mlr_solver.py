@@ -120,7 +120,6 @@ class Bundle:
         self.trace, self.loss = 1.0 / (self.size * self.unit), C / self.unit
 
     def factor(self, W: FloatArray) -> FloatArray:
-        """The factor of M."""
         return psd.factor(W) / math.sqrt(self.size)
 
     def separated(self, L: FloatArray, budget: Budget) -> float:

@@ -339,7 +339,6 @@ def _labels(values: ArrayLike) -> NDArray[np.generic]:
 def check_rankings(
     X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
 ) -> tuple[NDArray[np.floating], Relevance, NDArray[np.floating] | None]:
-    """Items, relevance and queries that fit each other."""
     data = read_only(validation.check_data(X))
     checked = Relevance.of(relevance, len(data))
     query_rows = None if queries is None else read_only(validation.check_data(queries))
