@@ -253,7 +253,7 @@ class _State:
     ) -> FloatArray:
         """`loops.scan` of all classes, for a part of the queries and one class at a time; returns its sums."""
         sums, classes = np.empty((len(Q), len(self.classes))), len(self.classes)
-        cuts = threads.cuts(len(Q), threads.parts(len(Q), ROWS))
+        cuts = threads.cuts(len(Q), threads.part_count(len(Q), ROWS))
 
         def scan(task: int) -> None:
             rows, c = slice(*cuts[task // classes :][:2]), task % classes
@@ -266,7 +266,7 @@ class _State:
 
 def _by_rows(loop: Callable[..., FloatArray], arrays: Sequence[NDArray[np.generic]], *shared: object) -> FloatArray:
     """Run a compiled loop over all queries in threads; arrays have a row for each query, `rest` is shared."""
-    cuts = threads.cuts(len(arrays[0]), threads.parts(len(arrays[0]), ROWS))
+    cuts = threads.cuts(len(arrays[0]), threads.part_count(len(arrays[0]), ROWS))
     outputs = [np.empty(0)] * (len(cuts) - 1)
 
     def some(t: int) -> None:

@@ -31,7 +31,7 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
 
     work = float(np.sum(sizes.astype(np.float64) ** 2)) * X.shape[1]
     with threads.one_pool():
-        threads.run(search, len(classes), threads.parts(work, threads.PRODUCT_WORK))
+        threads.run(search, len(classes), threads.part_count(work, threads.PRODUCT_WORK))
     return targets
 
 

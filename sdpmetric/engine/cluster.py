@@ -16,15 +16,15 @@ from sdpmetric.engine.interface import (
     BudgetSpent,
     Held,
     P,
-    Part,
     R,
     ShardLost,
     Shards,
+    Share,
     Shared,
     TooLittleMemory,
     check_deadline,
-    parts_of,
     remaining,
+    shares_of,
 )
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ class Dask:
 
     def _workers(self) -> dict[str, tuple[int, int]]:
         """Threads and bytes of memory, 0 for no limit, of each worker by its address."""
-        workers = self._there()
+        workers = self._listed_workers()
         if not workers:
             raise ValueError(
                 "the Dask client has no workers; start some, or wait for them with client.wait_for_workers(1)."
             )
         return {address: (int(info["nthreads"]), int(info["memory_limit"])) for address, info in workers.items()}
 
-    def _there(self) -> dict[str, dict[str, int]]:
+    def _listed_workers(self) -> dict[str, dict[str, int]]:
         """What the scheduler knows of each worker."""
         workers: dict[str, dict[str, int]] = self._answer(self.client.scheduler.identity(n_workers=-1))["workers"]
         return workers
@@ -118,10 +118,10 @@ class Dask:
                 )
         return {address: n for address, (n, _) in workers.items()}
 
-    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
+    def place(self, make: Callable[[Shared, Share], Held], shared: Shared, size: int) -> Shards[Held]:
         """See `Engine.place`; where all workers are lost, others are waited for."""
         began = time.perf_counter()
-        while not self._there() and time.perf_counter() < began + PATIENCE:
+        while not self._listed_workers() and time.perf_counter() < began + PATIENCE:
             check_deadline()
             time.sleep(0.1)
         workers = self.workers_for(size)
@@ -130,7 +130,7 @@ class Dask:
             self._sent[shared] = self._answer(
                 self.client.scatter(shared, hash=False, asynchronous=True), tuple(workers)
             )
-        shares = parts_of(list(workers.values()))
+        shares = shares_of(list(workers.values()))
         actors = {
             address: self.client.submit(
                 _Holder, make, self._sent[shared], share, n, actor=True, pure=False, workers=[address]
@@ -167,7 +167,7 @@ class Dask:
                 check_deadline()
                 if workers is None:
                     self._workers()
-                elif gone := set(workers) - set(self._there() if workers else ()):
+                elif gone := set(workers) - set(self._listed_workers() if workers else ()):
                     raise ShardLost(f"worker {min(gone)} has gone.") from error
             except (OSError, CancelledError) as error:  # the worker, or inputs that were lost with one
                 raise ShardLost(str(error)) from error
@@ -180,8 +180,8 @@ class _Actors(Generic[Held]):
     engine: Dask
     actors: dict[str, Actor]
 
-    def each(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
-        """See `Shards.each`."""
+    def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
+        """See `Shards.call`."""
         try:
             futures = {address: actor.call(method, *args, **kwargs) for address, actor in self.actors.items()}
         except RuntimeError as error:  # Dask knows already
@@ -192,7 +192,7 @@ class _Actors(Generic[Held]):
 class _Holder(Generic[Held]):
     """What a worker holds: one shard, whose loops run on as many threads as the worker has."""
 
-    def __init__(self, make: Callable[[Shared, Part], Held], shared: Shared, share: Part, n_threads: int) -> None:
+    def __init__(self, make: Callable[[Shared, Share], Held], shared: Shared, share: Share, n_threads: int) -> None:
         self._n_threads = n_threads
         with threads.limited(n_threads), threads.one_pool():
             self._held = make(shared, share)

@@ -91,8 +91,8 @@ def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
 
 
 # Where a part of some work begins and ends, as shares of all of it.
-Part = tuple[float, float]
-WHOLE: Part = (0.0, 1.0)
+Share = tuple[float, float]
+FULL_SHARE: Share = (0.0, 1.0)
 P = ParamSpec("P")
 R = TypeVar("R")
 Held = TypeVar("Held")
@@ -111,7 +111,7 @@ class ShardLost(Exception):
 class Shards(Protocol[Held_co]):
     """Objects that hold a part of the work each, where their loops run."""
 
-    def each(self, method: Callable[Concatenate[Held_co, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
+    def call(self, method: Callable[Concatenate[Held_co, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
         """Call a method of every object with the same arguments; the results in the order of the shards."""
 
 
@@ -122,7 +122,7 @@ class Engine(Protocol):
     def local(self) -> bool:
         """Whether the only shard is in this process, so nothing has to be sent."""
 
-    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
+    def place(self, make: Callable[[Shared, Share], Held], shared: Shared, size: int) -> Shards[Held]:
         """Make one object for each shard, where its loops will run.
 
         Parameters
@@ -145,14 +145,14 @@ class Engine(Protocol):
 
 
 @dataclass
-class Here(Generic[Held]):
+class LocalShards(Generic[Held]):
     """Shards in this process."""
 
     held: list[Held]
 
-    def each(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
-        """See `Shards.each`."""
-        return [method(each, *args, **kwargs) for each in self.held]
+    def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
+        """See `Shards.call`."""
+        return [method(shard, *args, **kwargs) for shard in self.held]
 
 
 class Threads:
@@ -160,9 +160,9 @@ class Threads:
 
     local: bool = True
 
-    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
+    def place(self, make: Callable[[Shared, Share], Held], shared: Shared, size: int) -> Shards[Held]:
         """See `Engine.place`."""
-        return Here([make(shared, WHOLE)])
+        return LocalShards([make(shared, FULL_SHARE)])
 
 
 _THREADS = Threads()
@@ -184,14 +184,14 @@ def using(engine: Engine) -> Iterator[None]:
         _ENGINE.reset(token)
 
 
-def parts_of(shares: Sequence[float]) -> list[Part]:
+def shares_of(shares: Sequence[float]) -> list[Share]:
     """Parts of some work in proportion to shares."""
     bounds = np.concatenate([[0.0], np.cumsum(np.asarray(shares, dtype=np.float64)) / float(np.sum(shares))])
     bounds[-1] = 1.0
     return [(float(begin), float(stop)) for begin, stop in pairwise(bounds)]
 
 
-def dealt(n: int, share: Part) -> NDArray[np.bool_]:
+def in_share(n: int, share: Share) -> NDArray[np.bool_]:
     """Which of n items belong to a part, spread evenly over all of them, however they are ordered."""
     positions = np.arange(n) * 0.6180339887498949 % 1.0  # multiples of the golden ratio fall evenly into every interval
     return (positions >= share[0]) & ((positions < share[1]) | (share[1] == 1.0))

@@ -59,7 +59,7 @@ def limited(n_threads: int) -> Iterator[None]:
         _limit.reset(token)
 
 
-def parts(work: float, smallest_work: float | None = None, max_parts: int = MOST_PARTS) -> int:
+def part_count(work: float, smallest_work: float | None = None, max_parts: int = MOST_PARTS) -> int:
     """The number of parts for an amount of work, of which a part has at least `least`, by default `LOOP_WORK`."""
     return int(min(max(work // (LOOP_WORK if smallest_work is None else smallest_work), 1), max_parts))
 
@@ -72,7 +72,7 @@ def cuts(n: int, n_parts: int) -> NDArray[np.int64]:
 def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None) -> None:
     """Call a task with every number below `n_tasks`, each on one of the threads, of which the caller's is one.
 
-    `n_parts`, by default as many, is what the work is worth, see `parts`: no more threads than this are used.
+    `n_parts`, by default as many, is what the work is worth, see `part_count`: no more threads than this are used.
     """
     check_last()
     n_threads = min(count(), n_tasks if n_parts is None else n_parts)
@@ -114,13 +114,13 @@ class _Blas:
     def __init__(self) -> None:
         self.lock, self.users = Lock(), 0
 
-    def begin(self) -> None:
+    def hold(self) -> None:
         with self.lock:
             if self.users == 0:
                 self.held = _libraries().limit(limits=1, user_api="blas")
             self.users += 1
 
-    def end(self) -> None:
+    def release(self) -> None:
         with self.lock:
             self.users -= 1
             if self.users == 0:
@@ -139,11 +139,11 @@ def _libraries() -> ThreadpoolController:
 @contextmanager
 def one_pool() -> Iterator[None]:
     """Hold BLAS to one thread, so no other pool of threads works beside this one."""
-    _blas.begin()
+    _blas.hold()
     try:
         yield
     finally:
-        _blas.end()
+        _blas.release()
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Blocks:
 
     def times(self, X: NDArray[np.floating], W: NDArray[np.floating]) -> NDArray[np.floating]:
         """``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
-        n_parts = threads.parts(X.size * W.shape[2], threads.PRODUCT_WORK)
+        n_parts = threads.part_count(X.size * W.shape[2], threads.PRODUCT_WORK)
         tasks, W, out = self.tasks(n_parts), W.astype(X.dtype, copy=False), np.empty((len(X), W.shape[2]), X.dtype)
 
         def product(t: int) -> None:
@@ -56,7 +56,7 @@ class Blocks:
 
     def gram(self, Y: NDArray[np.floating], X: NDArray[np.floating]) -> NDArray[np.floating]:
         """``Y[rows].T @ X[rows]`` for each block, (c, r, d); Y (parts, n, r) is summed over its parts first."""
-        n_parts = threads.parts(X.size * Y.shape[2], threads.PRODUCT_WORK)
+        n_parts = threads.part_count(X.size * Y.shape[2], threads.PRODUCT_WORK)
         tasks = self.tasks(n_parts)
         products = np.empty((len(tasks), Y.shape[2], X.shape[1]), X.dtype)
 
@@ -77,7 +77,7 @@ def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArr
     """Squared Euclidean distances between rows of embedded points, pair by pair."""
     Z, out = fixed(np.asarray(Z, dtype=np.float64)), np.empty(len(first))
     a, b = fixed(first.astype(np.int32, copy=False)), fixed(second.astype(np.int32, copy=False))
-    cuts = threads.cuts(len(out), threads.parts(len(out) * Z.shape[1]))
+    cuts = threads.cuts(len(out), threads.part_count(len(out) * Z.shape[1]))
     threads.run(lambda t: pairs.pair_distances(Z, a, b, cuts[t], cuts[t + 1], out), len(cuts) - 1)
     return out
 
@@ -107,7 +107,7 @@ def pair_forms(
 ) -> FloatArray:
     """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
     out, W = np.empty(len(first)), blocks.times(P, N)
-    cuts = threads.cuts(len(out), threads.parts(len(out) * P.shape[1]))
+    cuts = threads.cuts(len(out), threads.part_count(len(out) * P.shape[1]))
     threads.run(lambda t: pairs.pair_forms(P, W, first, second, cuts[t], cuts[t + 1], out), len(cuts) - 1)
     return out
 
@@ -121,7 +121,7 @@ def laplacian_form(
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
-    cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], max_parts=threads.ACCUMULATORS))
+    cuts = threads.cuts(len(first), threads.part_count(len(first) * X.shape[1], max_parts=threads.ACCUMULATORS))
     sums = np.empty((len(cuts) - 1, *X.shape), X.dtype)
     rows = fixed(X), fixed(first), fixed(second), fixed(w)
     threads.run(lambda t: pairs.laplacian_times(*rows, cuts[t], cuts[t + 1], sums[t]), len(sums))

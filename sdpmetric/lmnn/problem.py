@@ -35,7 +35,7 @@ from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import Part, ShardLost, current, deadline, is_late, remaining
+from sdpmetric.engine.interface import ShardLost, Share, current, deadline, is_late, remaining
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -408,7 +408,7 @@ class LargeMarginProblem(Problem):
         for _ in range(ATTEMPTS):
             try:
                 shards = engine.place(PushShard, self, size)
-                for shard_sums in shards.each(PushShard.sums, points, coordinates, slopes, remaining()):
+                for shard_sums in shards.call(PushShard.sums, points, coordinates, slopes, remaining()):
                     sums.include(shard_sums)
             except ShardLost as error:
                 lost_shard = error
@@ -482,7 +482,7 @@ class PushShard:
     """A share of the triplets of a statement; see `sdpmetric.lmnn.triplets.impostors.searching`."""
 
     problem: LargeMarginProblem
-    share: Part
+    share: Share
 
     def sums(
         self,

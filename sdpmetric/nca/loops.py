@@ -271,7 +271,7 @@ def evaluate(
     """
     n, m = len(X), len(X) if anchor_rows is None else len(anchor_rows)
     height = max(FEWEST_ROWS, min(MOST_ROWS, BUFFER // n))
-    n_workers = threads.parts(m // height, 1, max_parts=threads.ACCUMULATORS)
+    n_workers = threads.part_count(m // height, 1, max_parts=threads.ACCUMULATORS)
     in_features = X.shape[1] <= 2 * len(L)
     with threads.one_pool():
         Z = X @ L.T

@@ -10,18 +10,18 @@ from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric.engine import interface
-from sdpmetric.engine.interface import Here, ShardLost, parts_of
+from sdpmetric.engine.interface import LocalShards, ShardLost, shares_of
 
 
 @dataclass
-class Unreliable(Here):
+class Unreliable(LocalShards):
     engine: object = None
 
-    def each(self, method, *args, **kwargs):
+    def call(self, method, *args, **kwargs):
         self.engine.calls += 1
         if self.engine.calls in self.engine.fails_at:
             raise ShardLost("a test")
-        return super().each(method, *args, **kwargs)
+        return super().call(method, *args, **kwargs)
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Pieces(interface.Threads):
     def place(self, make, shared, size):
         sent = pickle.dumps(shared)
         self.placed.append((len(sent), size))
-        return Unreliable([make(pickle.loads(sent), share) for share in parts_of(self.shares)], self)
+        return Unreliable([make(pickle.loads(sent), share) for share in shares_of(self.shares)], self)
 
 
 def blobs(n=300, loss="hinge", **options):

@@ -217,7 +217,7 @@ class Images:
         low, high = np.empty(len(first)), np.empty(len(first))
         g = gamma(self.map.shape[1] + 6)
         rows = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
-        cuts = threads.cuts(len(first), threads.parts(len(first) * self.points.shape[1]))
+        cuts = threads.cuts(len(first), threads.part_count(len(first) * self.points.shape[1]))
         P, errors = self.points, self.errors
         threads.run(
             lambda t: loops.distance_bounds(P, errors, *rows, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
@@ -296,7 +296,7 @@ class Images:
         terms = degrees + float(min(n, block) + 2 * threads.MOST_PARTS + 32 + threads.ACCUMULATORS + 8 + roundings)
         relative = terms * U / (1.0 - terms * U) * (1.0 + 8.0 * U)
         lengths, P, errors = relative * norms_above(self.points), self.points, self.errors
-        cuts = threads.cuts(len(first), threads.parts(len(first) * r))
+        cuts = threads.cuts(len(first), threads.part_count(len(first) * r))
         sums = np.empty((len(cuts) - 1, 2))
         threads.run(
             lambda t: loops.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
@@ -318,7 +318,7 @@ class Images:
         d, r = self.map.shape
         T, starts = self._entry_errors * (1.0 + gamma(d + 6)), range(0, len(first), ROWS_AT_ONCE)
         relative_error = gamma(min(ROWS_AT_ONCE, len(first)) + len(starts) + threads.ACCUMULATORS + 8 + roundings)
-        n_parts = threads.parts(
+        n_parts = threads.part_count(
             len(first) * d * r, threads.PRODUCT_WORK, max_parts=min(threads.ACCUMULATORS, len(starts))
         )
         cuts = threads.cuts(len(starts), n_parts)

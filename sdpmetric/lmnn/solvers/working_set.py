@@ -22,7 +22,7 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, deadline, dealt, remaining
+from sdpmetric.engine.interface import FULL_SHARE, ShardLost, Share, current, deadline, in_share, remaining
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn import loops
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -70,7 +70,7 @@ class Shard:
     """
 
     problem: LargeMarginProblem
-    interval: Part
+    interval: Share
     anchors: IndexArray
     dtype: type[np.floating]
     pairs_per_anchor: int  # so many are drawn at random where a search finds fewer
@@ -105,7 +105,7 @@ class Shard:
             return -1, time.perf_counter() - start
         duration = time.perf_counter() - start
         if self.pairs_per_anchor * self.share * len(self.anchors) > len(candidates.impostors):
-            self.memory.draw(self.anchors[dealt(len(self.anchors), self.interval)], self.pairs_per_anchor)
+            self.memory.draw(self.anchors[in_share(len(self.anchors), self.interval)], self.pairs_per_anchor)
         self._set_candidates(self.memory.extend(candidates))
         return len(self.candidates.impostors), duration
 
@@ -162,8 +162,8 @@ class Shard:
         Z = self.embed(L)
         work = (len(C.impostors) + len(self.X)) * L.shape[1]
         # The whole gives the same bits on any number of threads; a shard need not, and has few pairs for its points.
-        n_threads = threads.ACCUMULATORS if self.interval == WHOLE else min(threads.count(), threads.ACCUMULATORS)
-        cuts = C.bounds(threads.parts(work, max_parts=n_threads))
+        n_threads = threads.ACCUMULATORS if self.interval == FULL_SHARE else min(threads.count(), threads.ACCUMULATORS)
+        cuts = C.bounds(threads.part_count(work, max_parts=n_threads))
         Y, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
         threads.run(
             lambda t: loops.smoothed_push(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, Y[t], sums[t]), len(sums)
@@ -325,24 +325,24 @@ class WorkingSet:
             if not self._search(L, widen):
                 L = self._nearer(L, attempt)
                 continue
-            objective = float(np.sum(L**2)) + self.weight * sum(self.shards.each(Shard.loss, L))
+            objective = float(np.sum(L**2)) + self.weight * sum(self.shards.call(Shard.loss, L))
             too_far = self.accepted is not None and not objective <= LIMITS.objective_ratio * self.accepted[1]
             few_pairs = self.size <= LIMITS.pairs_per_anchor * len(self.anchors)
             if not too_far or attempt >= LIMITS.halvings or few_pairs:
-                self.shards.each(Shard.remember)
+                self.shards.call(Shard.remember)
                 self.accepted, self._widen = (L, objective), widen
                 return L
-            self.shards.each(Shard.remember, LIMITS.memory_share)
+            self.shards.call(Shard.remember, LIMITS.memory_share)
             L = self._nearer(L, attempt)
         # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
         self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
         self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
-        self.shards.each(Shard.restrict, self.anchors)
+        self.shards.call(Shard.restrict, self.anchors)
         return self._search_nearby(requested, widen)
 
     def _search(self, L: FloatArray, widen: float) -> bool:
         """Let all shards search; False where one of them has met too many candidates."""
-        outcomes = self.shards.each(Shard.search, L, widen, remaining())
+        outcomes = self.shards.call(Shard.search, L, widen, remaining())
         self.size, self.seconds = sum(size for size, _ in outcomes), max(seconds for _, seconds in outcomes)
         return all(size >= 0 for size, _ in outcomes)
 
@@ -361,7 +361,7 @@ class WorkingSet:
         return self.with_shards(partial(self._value, L, gamma))
 
     def _value(self, L: FloatArray, gamma: float) -> Value:
-        values = self.shards.each(Shard.value, L, gamma)
+        values = self.shards.call(Shard.value, L, gamma)
         smoothed, loss, n_active = sum_of([sums for sums, _ in values])
         push = sum_of([gradient for _, gradient in values])
         trace = float(np.sum(L**2))
@@ -375,7 +375,7 @@ class WorkingSet:
     def slopes(self, L: FloatArray, gamma: float) -> tuple[Slopes, HeldMultipliers]:
         """The slopes at a factor as a dual candidate."""
         held, dropped = self._new_number(), self._dropped[:]
-        slopes = self.shards.each(Shard.slopes, L, gamma, self.weight, held.number, dropped)
+        slopes = self.shards.call(Shard.slopes, L, gamma, self.weight, held.number, dropped)
         del self._dropped[: len(dropped)]
         matrix = sum_of([shard.matrix for shard in slopes])
         return Slopes(sum_of([shard.totals for shard in slopes]), sum(shard.loss for shard in slopes), matrix), held
@@ -394,7 +394,7 @@ class WorkingSet:
             nonlocal latest
             if latest.generation != self.generation and self.accepted is not None:
                 latest = self.slopes(self.accepted[0], 0.0)[1]
-            return self.shards.each(method, latest.number)
+            return self.shards.call(method, latest.number)
 
         def dual() -> Dual:
             duals = self.with_shards(partial(of_shards, Shard.dual))
@@ -411,25 +411,25 @@ class WorkingSet:
 
     def release(self, held: HeldMultipliers) -> int:
         """Let multipliers strictly inside their box move; how many there are."""
-        return sum(self.shards.each(Shard.release, held.number))
+        return sum(self.shards.call(Shard.release, held.number))
 
     def set_face(self, Q: FloatArray) -> None:
-        self.shards.each(Shard.of_movable, MovableTriplets.set_face, Q)
+        self.shards.call(Shard.of_movable, MovableTriplets.set_face, Q)
 
     def curvature(self, y: FloatArray) -> FloatArray:
-        return sum_of(self.shards.each(Shard.of_movable, MovableTriplets.curvature, y))
+        return sum_of(self.shards.call(Shard.of_movable, MovableTriplets.curvature, y))
 
     def move(self, y: FloatArray) -> FloatArray:
-        return sum_of(self.shards.each(Shard.of_movable, MovableTriplets.move, y))
+        return sum_of(self.shards.call(Shard.of_movable, MovableTriplets.move, y))
 
     def moved_totals(self) -> FloatArray:
         """Sums over all multipliers as they are now."""
-        return sum_of(self.shards.each(Shard.moved_totals))
+        return sum_of(self.shards.call(Shard.moved_totals))
 
     def hold(self) -> HeldMultipliers:
         """Hold the multipliers as they are now."""
         held = self._new_number()
-        self.shards.each(Shard.hold, held.number)
+        self.shards.call(Shard.hold, held.number)
         return held
 
 

@@ -30,7 +30,7 @@ from sklearn.neighbors import BallTree
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import WHOLE, Part, dealt
+from sdpmetric.engine.interface import FULL_SHARE, Share, in_share
 from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, scan_tiles
 
 SearchMethod = Literal["auto", "brute", "ball_tree"]
@@ -54,7 +54,7 @@ class SearchOptions:
 
 
 OPTIONS = SearchOptions()
-_SHARE: ContextVar[Part] = ContextVar("share", default=WHOLE)
+_SHARE: ContextVar[Share] = ContextVar("share", default=FULL_SHARE)
 
 
 class TooManyCandidates(Exception):
@@ -66,7 +66,7 @@ class TooManyCandidates(Exception):
 
 
 @contextmanager
-def searching(share: Part) -> Iterator[None]:
+def searching(share: Share) -> Iterator[None]:
     """Let searches list only a share of the pairs of their anchors; not across a ``yield``.
 
     Searches with the same anchors list every pair in exactly one of the shares that make up the whole.
@@ -78,7 +78,7 @@ def searching(share: Part) -> Iterator[None]:
         _SHARE.reset(token)
 
 
-def searched_share() -> Part:
+def searched_share() -> Share:
     """The share of the pairs that searches list now."""
     return _SHARE.get()
 
@@ -116,8 +116,8 @@ def search(
     # The zero metric embeds into no dimension at all, which trees refuse.
     by_trees = method == "ball_tree" and Z.shape[1] > 0
     share = searched_share()
-    if share != WHOLE and (by_trees or not _measures_once(Z, anchors, columns)):
-        mine = dealt(len(anchors), share)
+    if share != FULL_SHARE and (by_trees or not _measures_once(Z, anchors, columns)):
+        mine = in_share(len(anchors), share)
         anchors, limits = anchors[mine], limits[mine]
     by_method = search_trees if by_trees else search_tiles
     yield from by_method(Z, labels, groups, anchors, limits, columns)
@@ -163,11 +163,11 @@ def search_tiles(
     class_bounds = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
 
     tops = np.arange(0, len(rows), TILE_ROWS)
-    tops = tops[dealt(len(tops), searched_share() if symmetric else WHOLE)]
+    tops = tops[in_share(len(tops), searched_share() if symmetric else FULL_SHARE)]
     if not len(tops):
         return
     # Slices of about equal work, `n_threads` at a time.
-    n_threads = min(threads.parts(len(rows) * len(order)), len(tops))
+    n_threads = min(threads.part_count(len(rows) * len(order)), len(tops))
     work = np.concatenate([[0], np.cumsum(len(order) - (class_bounds[tops, 1] if symmetric else 0 * tops))])
     n_products = int(work[-1] * TILE_ROWS * column_factors.shape[1])
     n_slices = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_slices) or 1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
-from sdpmetric.engine.interface import dealt
+from sdpmetric.engine.interface import in_share
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searched_share
@@ -126,7 +126,7 @@ class ListedTriplets:
         rows = C.rows
         anchors = C.anchors[rows]
         keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
-        keep &= dealt(len(keep), searched_share())
+        keep &= in_share(len(keep), searched_share())
         if among is not None:
             keep &= np.isin(anchors, among)
         yield C.select(keep)

@@ -77,7 +77,7 @@ def hinge_slopes(
     target_D = target_distances(Z, C.anchors, C.targets) if target_D is None else target_D
     rows = fixed(C.anchors), target_D, C.indptr, C.impostors, C.weights
     slopes = np.empty((len(C.impostors), C.targets.shape[1]))
-    cuts = C.bounds(threads.parts(len(C.impostors) * Z.shape[1]))
+    cuts = C.bounds(threads.part_count(len(C.impostors) * Z.shape[1]))
     sums = np.empty((len(cuts) - 1, 4))
     threads.run(
         lambda t: loops.hinge_slopes(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, slopes, sums[t]), len(sums)
@@ -121,7 +121,7 @@ def loss_above(
     """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
     C, P, errors, g = candidates, images.points, images.errors, gamma(images.map.shape[1] + 8)
     losses, active = np.zeros(len(C.anchors)), np.zeros(len(C.anchors), dtype=np.int64)
-    cuts = C.bounds(threads.parts(len(C.impostors) * P.shape[1]))
+    cuts = C.bounds(threads.part_count(len(C.impostors) * P.shape[1]))
     rows = fixed(C.anchors), target_D, target_D_above, C.indptr, C.impostors, C.weights
     threads.run(
         lambda t: loops.largest_hinges(P, errors, *rows, cuts[t], cuts[t + 1], squared, g, losses, active),
