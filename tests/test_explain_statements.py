@@ -1,11 +1,11 @@
 """What multipliers mean, for every statement that has them: loops, intervals, and proven optima."""
 
-import re
+import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -273,14 +273,9 @@ def test_points_that_prove_nothing_have_intervals_that_say_nothing_wrong(name: s
     assert str(explanation)
 
 
-def test_the_statement_of_the_docs_is_explained_by_the_method_of_the_docs() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "your_own_program.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": __name__}
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        if "class ApartProblem" in block or "def constraints" in block:
-            exec(block, names)
+def test_the_problem_class_of_the_examples_is_explained() -> None:
+    names = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "12_problem_class.py"))
     kind = names["ApartProblem"]
-    kind.constraints = names["constraints"]
     problem = kind(X, PAIRS, 0.1)
     exact = sm.solve(problem, "conic")
     explanation = sm.explain(exact)
