@@ -56,7 +56,7 @@ def with_frobenius(
     S = pull.matrix + adjoint(pull.X, first, second, np.concatenate([-a, a]))
     U, _ = term.proof_slope(S, lambda A: A)
     bound = sum_below(a) - (1.0 + 1e-11) * float(np.sum(U * U)) / (2.0 * weight)
-    return _proof(push, (objective, bound - CLAIM_SLACK * abs(bound)), [*terms, term.proof_part(U)], components)
+    return _proof(push, (objective, bound - CLAIM_SLACK * abs(bound)), [*terms, term.proof_term(U)], components)
 
 
 def _terms(
@@ -67,7 +67,7 @@ def _terms(
     w, pull = source.weights_of(T), [1.0, -mu]
     a = (1.0 - shrinking) * feasible.values
     a = a if push.squared else np.minimum(a, (1.0 - 1e-15) * mu * w)
-    traces = [Trace(weight=ridge).proof_part(a)] if ridge else []
+    traces = [Trace(weight=ridge).proof_term(a)] if ridge else []
     if isinstance(source, LabeledTriplets):
         loss = "squared hinge" if push.squared else "hinge"
         description = {"term": "labels", "loss": loss, "weight": mu, "pull": pull, "offset": 1.0}
@@ -87,7 +87,7 @@ def _terms(
     values, order = np.zeros(len(triplets)), np.argsort(triplets.keys(n))
     values[order[np.searchsorted(triplets.keys(n)[order], T.keys(n))]] = a
     pulls = pull_part(pairs, np.ones(len(pairs)) if pair_weights is None else pair_weights, pull)
-    return [pulls, hinges.proof_part(values), *traces], a, w
+    return [pulls, hinges.proof_term(values), *traces], a, w
 
 
 def _proof(push: Push, claims: tuple[float, float], terms: Sequence[ProofTerm], components: FloatArray) -> Proof:

@@ -243,7 +243,7 @@ class MMCProblem(MetricProblem):
         """
         a = self.read_dual(self.multipliers(components) if dual is None else dual)[0]
         a = np.maximum(a / a.max(), 1e-12)
-        w = np.asarray(self.terms[1].proof_part(a).arrays["weights"], dtype=np.float64)
+        w = np.asarray(self.terms[1].proof_term(a).arrays["weights"], dtype=np.float64)
         T = self.dual.slack.coordinates(self.total.pair_weights([0.0 * a]), None)[0]
         first, second = self.total.pairs[len(self.total.costs[1]) :].T
         B = adjoint(self.centered @ T, first, second, a)

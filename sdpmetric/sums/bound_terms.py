@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -191,31 +190,16 @@ class BoundTerms:
         """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
         D = self.distances(L) if D is None else D
         u = self.excess(L, D)
-        return self._sum(L, self._linear(L, D), u), u
-
-    def value_of_multiples(self, L: FloatArray) -> Callable[[float], float]:
-        """The sum at multiples ``s L`` of a factor, by s; distances are summed once."""
-        D = self.distances(L)
-        linear, offsets = self._linear(L, D), [self.offset(loss) for loss in self.losses]
-        slopes = [u - offset for u, offset in zip(self.excess(L, D), offsets, strict=True)]
-
-        def value(s: float) -> float:
-            return self._sum(s * L, s * s * linear, [c + s * s * u for c, u in zip(offsets, slopes, strict=True)])
-
-        return value
+        losses = list(zip(self.losses, u, strict=True))
+        if self.room and any(loss.violation(excess) > 0.5 * self.room for loss, excess in losses):
+            return math.inf, u
+        values = [self._linear(L, D), *(loss.value(excess) for loss, excess in losses)]
+        values += [term.value(L) for term in self.regularizers]
+        return math.inf if math.inf in values else math.fsum(values), u
 
     def _linear(self, L: FloatArray, D: FloatArray) -> float:
         trace = self.ridge * float(np.sum(L * L)) if self.ridge else 0.0
         return float(self.costs[1] @ D[: len(self.costs[1])]) + trace
-
-    def _sum(self, L: FloatArray, linear: float, u: list[FloatArray]) -> float:
-        """From the linear terms and what each loss is a function of."""
-        losses = list(zip(self.losses, u, strict=True))
-        if self.room and any(loss.violation(excess) > 0.5 * self.room for loss, excess in losses):
-            return math.inf
-        values = [linear, *(loss.value(excess) for loss, excess in losses)]
-        values += [term.value(L) for term in self.regularizers]
-        return math.inf if math.inf in values else math.fsum(values)
 
     def upper_bound(
         self,

@@ -12,7 +12,7 @@ from sdpmetric.sums.terms.base import Regularizer
 from sdpmetric.sums.terms.minimum import InnerMinimum
 
 # How often a multiple is lowered until its slack matrix is proven to be PSD.
-TRIES = 8
+MAX_TRIES = 8
 # Multiples end this share before the eigenvalue of the slack matrix that reaches 0.
 INSIDE = 1e-12
 
@@ -42,7 +42,7 @@ class ConeMinimum(InnerMinimum):
         first = self.smallest_at_anchor
         if self.n_coordinates and not first > 0.0:
             return 0.0, -math.inf
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             smallest = self.segment.form(self.images, t).least if self.n_coordinates else 0.0
             if smallest >= 0.0 or t == 0.0:
                 break
@@ -72,8 +72,8 @@ class WeightMinimum(InnerMinimum):
 
     def __init__(self, segment: Segment, regularizer: Regularizer | None) -> None:
         self.segment, self.regularizer = segment, regularizer
-        (start, start_error), (end, end_error) = self.slacks(0.0), self.slacks(1.0)
-        self.start, self.direction = start - 2.0 * start_error, end - start - 2.0 * (end_error + start_error)
+        (start, start_error), (stop, stop_error) = self.slacks(0.0), self.slacks(1.0)
+        self.start, self.direction = start - 2.0 * start_error, stop - start - 2.0 * (stop_error + start_error)
         self.furthest = segment.furthest
         self.is_feasible = bool(np.isfinite(self.start + self.direction).all())
         if regularizer is None and self.is_feasible:

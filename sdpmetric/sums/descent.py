@@ -199,9 +199,12 @@ def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list
     if other is not None and total.value(other)[0] < value:
         L, value = other, total.value(other)[0]
 
-    along = total.value_of_multiples(L)
+    D = total.distances(L)
     found = minimize_scalar(
-        lambda s: min(along(math.exp(s)), 1e300), bounds=NEAR, method="bounded", options={"xatol": 1e-10}
+        lambda s: min(total.value(math.exp(s) * L, math.exp(2.0 * s) * D)[0], 1e300),
+        bounds=NEAR,
+        method="bounded",
+        options={"xatol": 1e-10},
     )
     if found.fun < min(value, 1e300):
         L = math.exp(float(found.x)) * L

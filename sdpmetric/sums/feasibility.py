@@ -174,11 +174,11 @@ def _candidates(dual: FenchelDual, a: ByLoss, size: float) -> Iterator[ByLoss]:
 def _simple(a: ByLoss) -> ByLoss:
     """Whole multipliers whose ratios are about those of given ones, if these are few."""
     flat = np.concatenate(a)
-    rows, whole = used(flat), np.zeros_like(flat)
+    rows, integers = used(flat), np.zeros_like(flat)
     ratios = [Fraction(float(value / flat.max())).limit_denominator(OPTIONS.max_denominator) for value in flat[rows]]
     common = math.lcm(*(ratio.denominator for ratio in ratios)) if len(rows) <= OPTIONS.max_simple else 1
-    whole[rows] = [float(ratio * common) for ratio in ratios]
-    return np.split(whole, np.cumsum([len(x) for x in a[:-1]]))
+    integers[rows] = [float(ratio * common) for ratio in ratios]
+    return np.split(integers, np.cumsum([len(x) for x in a[:-1]]))
 
 
 def _exact_bound(dual: FenchelDual, a: ByLoss) -> float:

@@ -33,7 +33,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.sums.bound_terms import BoundTerms
-from sdpmetric.sums.cone import TRIES, ConeMinimum, WeightMinimum
+from sdpmetric.sums.cone import MAX_TRIES, ConeMinimum, WeightMinimum
 from sdpmetric.sums.segment import Segment, best_multiple
 from sdpmetric.sums.slack import ByLoss, Slack
 from sdpmetric.sums.terms.base import Regularizer
@@ -103,7 +103,7 @@ class FenchelDual:
     def prove(self, multipliers: ByLoss, components: FloatArray) -> Proven:
         """The best lower bound on segments from an anchor through given multipliers, with slopes at a point."""
         losses = self.total.losses
-        a = [loss.clip(given) for loss, given in zip(losses, multipliers, strict=True)]
+        a = [loss.clip(x) for loss, x in zip(losses, multipliers, strict=True)]
         clipped = max((_largest(x - y) for x, y in zip(a, multipliers, strict=True)), default=0.0)
         size = max(map(_largest, a), default=0.0)
         slopes = [term.gradient(components) for term in self.bounded_by_slopes]
@@ -111,7 +111,7 @@ class FenchelDual:
         bounds: list[Proven] = []
         for anchor in self._anchors(a, components):
             bounds.append(self._along(self._segment(anchor, a, slopes)))
-            if clipped and self._allows_small_multiples and not any(part.any() for part in anchor):
+            if clipped and self._allows_small_multiples and not any(x.any() for x in anchor):
                 # A small multiple is in the domain, where clipping changes the largest multipliers alone.
                 inner = [
                     loss.clip(TINY_MULTIPLE * x) / TINY_MULTIPLE for loss, x in zip(losses, multipliers, strict=True)
@@ -141,8 +141,10 @@ class FenchelDual:
 
     # -- where segments start -----------------------------------------------------------------------------------
 
-    def _segment(self, start: ByLoss, end: ByLoss, slopes: ByLoss | None = None, *, is_fixed: bool = False) -> Segment:
-        direction = [y - x for x, y in zip(start, end, strict=True)]
+    def _segment(
+        self, start: ByLoss, target: ByLoss, slopes: ByLoss | None = None, *, is_fixed: bool = False
+    ) -> Segment:
+        direction = [y - x for x, y in zip(start, target, strict=True)]
         return Segment(self.slack, start, direction, self.bounded_by_slopes, slopes or [], is_fixed)
 
     def _with_raised_slope(self, a: ByLoss, slopes: ByLoss) -> Segment | None:
@@ -214,7 +216,7 @@ class FenchelDual:
     def _over_weights(self, segment: Segment) -> Proven:
         """Directions of no cost are here the weights whose slack is 0 at the anchor and falls from there."""
         null, weakness = np.zeros(0, dtype=np.intp), None
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             minimum = WeightMinimum(segment, self.minimized)
             proven = self._best(segment, minimum)
             if proven.value > -math.inf:
@@ -264,13 +266,13 @@ class FenchelDual:
         total, coordinates = self.total, self.slack.points @ null
         i, j = total.pairs.T
         differs = np.abs(coordinates[i] - coordinates[j]).max(axis=1, initial=0.0) > tolerance
-        start, end = list[FloatArray](), list[FloatArray]()
+        start, target = list[FloatArray](), list[FloatArray]()
         rays = zip(total.losses, total.pair_slices, segment.start, segment.direction, strict=True)
         for loss, pair_slice, a, step in rays:
             frozen = (abs(loss.combination) @ differs[pair_slice].astype(np.float64) > 0.0) | loss.depends_on_entries
             start.append(loss.clip(np.where(frozen, 0.0, a)) if loss.has_interior else a)
-            end.append(loss.clip(np.where(frozen, start[-1], a + step)))
-        return self._segment(start, end, [np.zeros_like(U) for U in segment.matrices])
+            target.append(loss.clip(np.where(frozen, start[-1], a + step)))
+        return self._segment(start, target, [np.zeros_like(U) for U in segment.matrices])
 
 
 def _largest(A: FloatArray) -> float:

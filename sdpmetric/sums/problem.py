@@ -168,7 +168,7 @@ class MetricProblem(Problem):
     def _set(self, X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> None:
         names: list[str] = []
         for term in terms:
-            count = sum(other.name == term.name for other in terms[: len(names)])
+            count = sum(earlier.name == term.name for earlier in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
         self.X, self.terms, self.domain, self.names = X, terms, domain, tuple(names)
 
@@ -393,7 +393,9 @@ class MetricProblem(Problem):
             if proof is not None:
                 return proof
         proven = self.prove(L, dual)
-        violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
+        violation = max(
+            (loss.violation(excess) for loss, excess in zip(self.total.losses, u, strict=True)), default=0.0
+        )
         if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
             points = ((L, None, validation.given_metric(metric, residual)), self.domain.member_beside(L))
             objective = max(self.total.upper_bound(self.X, *point) for point in points if point is not None)
@@ -406,7 +408,7 @@ class MetricProblem(Problem):
             program=self.program,
             rigor=self.total.rigor,
             primal_residual=max(residual, violation),
-            n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
+            n_active=int(sum(np.count_nonzero(a) for a in proven.multipliers)),
             constraints=self.counted,
             resolution=self._resolution if objective >= 0.0 >= proven.value and not is_late() else 0.0,
             weakness=weakness,

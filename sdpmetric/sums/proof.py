@@ -35,25 +35,25 @@ def of_sum(
 ) -> Proof:
     """A sum of terms at a point with its objective, and multipliers that are proven to be feasible."""
     multipliers, (slopes, margin_cost) = iter(proven.multipliers), _slopes(dual, proven)
-    parts = [
-        term.proof_part(slopes[term] if term in slopes else next(multipliers) if term.losses else np.zeros(0))
+    terms = [
+        term.proof_term(slopes[term] if term in slopes else next(multipliers) if term.losses else np.zeros(0))
         for term in dual.total.terms
     ]
     bound = proven.value - margin_cost - CLAIM_SLACK * abs(proven.value)
-    return _proof(dual, (objective, bound), parts, components, data)
+    return _proof(dual, (objective, bound), terms, components, data)
 
 
 def of_contradiction(dual: FenchelDual, proven: Proven, data: Arrays | None = None) -> Proof:
     """Hard constraints that contradict each other, by multipliers of these alone."""
     losses = zip(dual.total.losses, proven.multipliers, strict=True)
-    parts = [loss.proof_part(a) for loss, a in losses if loss.hard]
-    return _proof(dual, (None, None), parts, dual.total.centered[:1], data)
+    terms = [loss.proof_term(a) for loss, a in losses if loss.hard]
+    return _proof(dual, (None, None), terms, dual.total.centered[:1], data)
 
 
 def _proof(
     dual: FenchelDual,
     claims: tuple[float | None, float | None],
-    parts: Sequence[ProofTerm],
+    terms: Sequence[ProofTerm],
     components: FloatArray,
     data: Arrays | None,
 ) -> Proof:
@@ -65,8 +65,8 @@ def _proof(
         shares = np.insert(np.eye(len(domain.blocks) - 1)[domain.tasks], 0, domain.sharing, axis=1)
         arrays |= {"X": X[:, : len(domain.blocks[0])], "tasks": number_labels(domain.tasks)}
     for name in LISTS:
-        lists = [part.data[name] for part in parts if name in part.data]
-        agree = all(np.array_equal(lists[0], other) for other in lists)
+        lists = [term.data[name] for term in terms if name in term.data]
+        agree = all(np.array_equal(lists[0], array) for array in lists)
         if name == "y" and not agree:
             raise ValueError("proof files hold one label of each example; terms of this sum have different ones.")
         if lists and agree and (name == "y" or data is None):
@@ -75,7 +75,7 @@ def _proof(
         arrays = {name: array for name, array in arrays.items() if name not in ("pairs", "similar")}
     statement = {"domain": "diagonal" if domain.diagonal else "all"}
     return check_finite(
-        Proof(*claims, statement, parts, arrays, {"components": factors, "shares": shares, "map": basis})
+        Proof(*claims, statement, terms, arrays, {"components": factors, "shares": shares, "map": basis})
     )
 
 

@@ -109,7 +109,7 @@ class Term(ABC):
         """Pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
         return np.zeros((0, 2), dtype=np.int32), np.zeros(0)
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
+    def proof_term(self, a: FloatArray) -> ProofTerm:
         """What a proof file says of a bound term: multipliers a, of a regularizer its slope (d, d)."""
         raise ValueError(
             f"proof files support the terms of this package; {self.name} is not one of them: leave it out."

@@ -64,9 +64,9 @@ class _Comparison(MarginLoss):
     def _loss(self) -> ScalarLoss:
         return Hard() if self.loss == "hard" else find_loss(self.loss, type(self).__name__)
 
-    def _words(self, what: str) -> str:
+    def _words(self, noun: str) -> str:
         margin = "" if self.margin == 1.0 else f" with margin {self.margin:g}"
-        return f"{self._loss.name} over {self.size:,} {what}{margin}"
+        return f"{self._loss.name} over {self.size:,} {noun}{margin}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +100,7 @@ class TripletHinge(_Comparison):
     index : (n,) int32 array or None
         The class of each example, for a bound term of labels without weights.
     targets : (n, k) int32 array or None
-        Its target neighbors; its triplets are listed only on request.
+        Its target neighbors.
 
     See Also
     --------
@@ -134,10 +134,9 @@ class TripletHinge(_Comparison):
         margin = self._checked_margin()
         if (self.triplets is None) == (self.labels is None):
             raise ValueError("TripletHinge takes either triplets= or labels=; pass exactly one of the two.")
+        index, targets, is_weighted = None, None, self.weights is not None or self.sample_weight is not None
         if self.labels is not None:
             index, targets = target_pairs(self.name, X, self.labels, self.n_neighbors, self.target_neighbors)
-            if self.weights is None and self.sample_weight is None:
-                return replace(self, margin=margin, index=index, targets=targets, labels=None, target_neighbors=None)
             triplets = labeled_triplets(self.name, index, targets)
         else:
             array = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
@@ -148,48 +147,40 @@ class TripletHinge(_Comparison):
             if not len(triplets):
                 raise ValueError(f"{self.name}: triplets is empty; pass at least one triplet of row numbers of X.")
         bound, rows = self._with_weights(X, triplets.to_array())
-        return replace(bound, triplets=rows, margin=margin, labels=None, target_neighbors=None)
+        bound = replace(bound, triplets=rows, margin=margin, labels=None, target_neighbors=None)
+        return bound if is_weighted else replace(bound, index=index, targets=targets)
 
     def describe(self) -> str:
         return self._words("triplets")
 
     @property
-    def size(self) -> int:
-        if self.targets is None or self.index is None:
-            return len(self.item_weights)
-        n_impostors = len(self.index) - np.bincount(self.index)[self.index]
-        return int(np.sum((self.targets >= 0).sum(axis=1) * n_impostors))
-
-    @cached
-    def item_weights(self) -> FloatArray:
-        return self.weight * (np.ones(self.size) if self.weights is None else np.asarray(self.weights))
-
-    @property
     def lists(self) -> Mapping[str, NDArray[np.generic]]:
-        return {} if self.triplets is None else {"triplets": np.asarray(self.triplets)}
+        return {} if self.targets is not None else {"triplets": np.asarray(self.triplets)}
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
-        """See `Term.proof_part`: triplets of labels under the hinge or its square are enumerated by the checker."""
+    def proof_term(self, a: FloatArray) -> ProofTerm:
+        """See `Term.proof_term`: triplets of labels under the hinge or its square are enumerated by the checker."""
         if self.targets is None or self.index is None or self.loss not in LABELED:
-            return super().proof_part(a)
+            return super().proof_term(a)
         used = np.flatnonzero(a > 0.0)
-        triplets = np.stack([np.asarray(rows)[used] for rows in self.rows.roles.values()], axis=1)
         highest = (1.0 - 4e-16) * self.weight if self.loss == "hinge" else np.inf
         arrays: dict[str, NDArray[np.generic]] = {
             "targets": self.targets,
             "weights": np.ones(len(self.index)),
-            "triplets": triplets,
+            "triplets": np.asarray(self.triplets)[used],
         }
-        about = {"term": "labels", "loss": self.scalar.name, "weight": self.weight, "pull": 0.0, "offset": self.margin}
-        return ProofTerm(about, arrays | {"multipliers": np.minimum(a[used], highest)}, {"y": self.index})
+        statement = {
+            "term": "labels",
+            "loss": self.scalar.name,
+            "weight": self.weight,
+            "pull": 0.0,
+            "offset": self.margin,
+        }
+        return ProofTerm(statement, arrays | {"multipliers": np.minimum(a[used], highest)}, {"y": self.index})
 
     @cached
     def rows(self) -> Rows:
         """Anchors with targets, then anchors with impostors."""
-        if self.targets is None or self.index is None:
-            triplets = np.asarray(self.triplets, dtype=np.int32)
-        else:
-            triplets = labeled_triplets(self.name, self.index, self.targets).to_array()
+        triplets = np.asarray(self.triplets, dtype=np.int32)
         return self._rows(triplets[:, :2], triplets[:, ::2], ("anchor", "target", "impostor"), triplets)
 
 

@@ -147,7 +147,7 @@ class Frobenius(Regularizer):
         constant = below(0.5 * self.weight * float(np.sum(self.target**2)), self.target.size + 4)
         return sum_below(np.array([constant, -gain])) if math.isfinite(constant) and gain < math.inf else -math.inf
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
+    def proof_term(self, a: FloatArray) -> ProofTerm:
         return ProofTerm({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     @property
@@ -172,8 +172,8 @@ class FrobeniusMinimum(InnerMinimum):
         self.term, self.segment, self.images = term, segment, segment.images(np.eye(len(term.target)))
         pull = Form.congruent(term.weight * term.target, self.images.map)
         self.pull = Form(segment.restricted(pull.matrix), pull.error, pull.size)
-        start, end = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
-        self.start, self.direction = self.pull.matrix - start, start - end
+        start, stop = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
+        self.start, self.direction = self.pull.matrix - start, start - stop
 
     def value(self, t: float) -> float:
         Q = self.start + t * self.direction

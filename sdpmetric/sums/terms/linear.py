@@ -54,7 +54,7 @@ class Trace(Term):
     def smallest_cost(self, distance: float, trace: float) -> float:
         return self.weight * trace
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
+    def proof_term(self, a: FloatArray) -> ProofTerm:
         return ProofTerm({"term": "trace", "weight": self.weight})
 
 
@@ -125,7 +125,7 @@ class Pull(Term):
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
+    def proof_term(self, a: FloatArray) -> ProofTerm:
         return pull_part(np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64), self.weight)
 
 

@@ -241,7 +241,7 @@ class LogDet(Regularizer):
         value = self.weight * divergence
         return value - 2.0 * U * abs(value) if math.isfinite(divergence) else -math.inf
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
+    def proof_term(self, a: FloatArray) -> ProofTerm:
         return ProofTerm({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
@@ -256,8 +256,8 @@ class LogDetMinimum(InnerMinimum):
 
     def __init__(self, term: LogDet, segment: SlackSegment) -> None:
         self.term, self.segment, R = term, segment, term.root
-        start, end = (segment.matrix(t) for t in (0.0, 1.0))
-        N, direction = (R @ A @ R / term.weight for A in (start, end - start))
+        start, stop = (segment.matrix(t) for t in (0.0, 1.0))
+        N, direction = (R @ A @ R / term.weight for A in (start, stop - start))
         inverse = np.linalg.inv(np.linalg.cholesky(np.eye(len(R)) + N))
         self.spectrum, vectors = np.linalg.eigh(inverse @ direction @ inverse.T)
         self.transform = R @ inverse.T, vectors

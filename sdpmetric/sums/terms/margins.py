@@ -269,8 +269,8 @@ class MarginLoss(Loss):
             {role: index[rows] for role, index in self.roles().items()}, a[rows], u[rows], cost, stretch
         )
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
-        """See `Term.proof_part`; multipliers are an ulp below their upper limits, which are rounded."""
+    def proof_term(self, a: FloatArray) -> ProofTerm:
+        """See `Term.proof_term`; multipliers are an ulp below their upper limits, which are rounded."""
         if not self.scalar.is_in_proof_files(self.offset):
             raise ValueError(f"proof files support the losses of this package; that of {self.name} is not one of them.")
         K, pairs, (lowest, highest) = self.combination.tocoo(), self.distance_pairs(), self.box

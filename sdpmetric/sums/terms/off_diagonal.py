@@ -83,8 +83,8 @@ class OffDiagonal(MarginLoss):
         A[np.triu_indices(self.d, 1)] = 0.5 * a
         return A + A.T
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
-        """See `Term.proof_part`: its multipliers are a slope."""
+    def proof_term(self, a: FloatArray) -> ProofTerm:
+        """See `Term.proof_term`: its multipliers are a slope."""
         limit = (1.0 - 4e-16) * self.weight
         return ProofTerm(
             {"term": self.name, "weight": self.weight}, {"slope": np.clip(self.entry_matrix(a), -limit, limit)}

@@ -286,8 +286,8 @@ class DistanceTargets(MarginLoss):
         roles = {"first": first, "second": second}
         return TermConstraints(roles, np.maximum(sign * a, 0.0)[rows], (sign * u)[rows], cost, stretch)
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
-        """See `Term.proof_part`: half the square of a hinge for each side on which a pair costs."""
+    def proof_term(self, a: FloatArray) -> ProofTerm:
+        """See `Term.proof_term`: half the square of a hinge for each side on which a pair costs."""
         sides, targets, w = (
             np.asarray(values, dtype=np.float64) for values in (self.sides, self.targets, self.weights)
         )

@@ -248,8 +248,8 @@ class Collapse(_Softmax):
     def _checked(self, neighbors: ArrayLike, n: int) -> IndexArray:
         """Row numbers of different other examples, (n, m)."""
         rows = validation.check_rows(f"neighbors of {self.name}", neighbors, n, (n, "m"))
-        several = np.sort(np.column_stack([rows, np.arange(n)]), axis=1)
-        if (repeated := (several[:, 1:] == several[:, :-1]).any(axis=1)).any():
+        with_itself = np.sort(np.column_stack([rows, np.arange(n)]), axis=1)
+        if (repeated := (with_itself[:, 1:] == with_itself[:, :-1]).any(axis=1)).any():
             first = int(repeated.argmax())
             raise ValueError(f"neighbors of {self.name} name an example twice, or itself, in row {first}; name others.")
         return rows
@@ -300,7 +300,7 @@ class Collapse(_Softmax):
         rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
         return sp.csr_array(rows, shape=(self.size, self.size // 2))
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
+    def proof_term(self, a: FloatArray) -> ProofTerm:
         pairs = self.ordered_pairs().reshape(*self.neighbor_rows.shape, 2)
         arrays: dict[str, NDArray[np.generic]] = {"pairs": pairs, "weights": self._used, "ideal": self._mates}
         arrays |= {"distributions": self.probabilities(a)}
@@ -395,7 +395,7 @@ class PairSoftmax(_Softmax):
         count = len(np.asarray(self.pairs))
         return f"softmax of {count:,} pairs among all pairs of {self.n:,} examples"
 
-    def proof_part(self, a: FloatArray) -> ProofTerm:
+    def proof_term(self, a: FloatArray) -> ProofTerm:
         first, second = np.triu_indices(self.n, 1)
         pairs = np.stack([np.append(first, second), np.append(second, first)], axis=1)[None]
         ideal = np.append(np.asarray(self.shares) * self.total, np.zeros(len(first)))[None]
