@@ -68,7 +68,6 @@ def check_cones(claims: list[Any], high: arb | None, low: arb | None, words: str
 
 
 def main(arguments: list[str]) -> tuple[int, str]:
-    """The exit code, and what to print."""
     if len(arguments) != 2:
         return 2, "usage: python -m sdpmetric.check DATA PROOF"
     try:

@@ -19,17 +19,14 @@ ctx.prec = 320  # bits of the midpoints of balls
 
 
 def balls(A: FloatArray) -> arb_mat:
-    """A matrix of floats as exact balls."""
     return arb_mat(A.shape[0], A.shape[1], [arb(value) for value in A.ravel().tolist()])
 
 
 def total(terms: Iterable[arb]) -> arb:
-    """Their sum."""
     return sum(terms, arb(0))
 
 
 def inner(A: arb_mat, B: arb_mat) -> arb:
-    """``<A, B>``."""
     return total(a * b for a, b in zip(A.entries(), B.entries(), strict=True))
 
 

@@ -184,7 +184,6 @@ def contents(path: Path) -> bytes:
 
 
 def limited(kind: str, size: int) -> None:
-    """Refuse more than a limit."""
     if size > LIMITS[kind]:
         raise ValueError(f"it has more than {LIMITS[kind]:,} {kind}")
 

@@ -80,7 +80,6 @@ class Program:
         self.matrix = arb_mat(len(self.L) * X.shape[1], len(self.L) * X.shape[1])
 
     def distance(self, pair: Pair) -> arb:
-        """The squared distance of a pair."""
         self.work.spend(4 + self.each.shape[1])
         each = zip(self.each[pair[1]].tolist(), *(self.images[i] for i in pair), strict=True)
         return total(s * (a - b) ** 2 for s, a, b in each if s)
@@ -105,14 +104,12 @@ class Program:
                 self.weigh((pair, a * x) for pair, x in K)
 
     def weigh(self, pairs: Iterable[tuple[Pair, arb]]) -> None:
-        """Add pairs with weights to the slack matrix."""
         for pair, weight in pairs:
             self.work.spend(6)
             if not weight.is_zero():
                 self.pairs[pair] = self.pairs.get(pair, arb(0)) + weight
 
     def difference(self, i: int, j: int) -> list[arb]:
-        """That of two rows."""
         return [x - y for x, y in zip(self.V[i], self.V[j], strict=True)]
 
     def require_psd(self) -> None:

@@ -63,7 +63,6 @@ class Attempts:
         return step
 
     def _start(self) -> dict[str, object]:
-        """Options that start a later solver from what is known."""
         start: dict[str, object] = {}
         if self.best is not None and self.best.components.any() and "init" in self.solver.options:
             start["init"] = self.best.components

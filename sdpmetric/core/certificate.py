@@ -522,7 +522,6 @@ Multipliers = Dual | FloatArray
 
 
 def check_triplet_multipliers(dual: Multipliers) -> Dual:
-    """Multipliers of a statement about triplets."""
     if not isinstance(dual, Dual):
         raise TypeError(f"dual must be a Dual, triplets with their multipliers, got {type(dual).__name__}.")
     return dual

@@ -106,15 +106,12 @@ class TermCosts:
 
     @property
     def ceilings(self) -> FloatArray:
-        """See `Cost.ceilings`."""
         return np.concatenate([term.loss.ceilings for term in self.terms])
 
     def values(self, excess: FloatArray) -> FloatArray:
-        """See `Cost.values`."""
         return np.concatenate([loss.values(term_excess) for loss, term_excess in self._by_term(excess)])
 
     def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
-        """See `Cost.intervals`."""
         lower, upper = zip(
             *(loss.intervals(term_excess, gap) for loss, term_excess in self._by_term(excess)), strict=True
         )

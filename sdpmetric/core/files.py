@@ -116,7 +116,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]], *, compressed: bool = True) -> None:
-    """Write an NPZ file, whole or not at all, without pickle."""
     save = np.savez_compressed if compressed else np.savez
     with replacing(path) as file:
         save(file, allow_pickle=False, **arrays)
@@ -200,7 +199,6 @@ def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _memory() -> float:
-    """Bytes of the machine's memory, or infinity if that is not known."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -208,7 +206,6 @@ def _memory() -> float:
 
 
 def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
-    """One array, of exactly the bytes that its header says."""
     name = info.filename.removesuffix(".npy")
     start = stream.read(8)
     if start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
@@ -311,7 +308,6 @@ def _check_array(name: str, array: NDArray[np.generic], spec: ArraySpec, sizes: 
 
 
 def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str, object]:
-    """The JSON object that an array of text holds."""
     check_arrays(arrays, {name: TEXT})
     try:
         values = json.loads(str(arrays[name]))

@@ -24,7 +24,6 @@ def facts(caption: str, values: Mapping[str, object]) -> str:
 
 
 def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a head."""
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"

@@ -50,7 +50,6 @@ class KernelFunction:
         return cls(kernel, checked)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike) -> FloatArray:
-        """Kernel values of rows of X with rows of Y, (n, m)."""
         A: FloatArray = np.asarray(X, dtype=np.float64)
         B: FloatArray = np.asarray(Y, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):

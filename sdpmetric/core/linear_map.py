@@ -61,7 +61,6 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
 
 
 def _with_names(rows: FloatArray, estimator: object) -> ArrayLike:
-    """A frame where the estimator was fitted to one, so it finds its columns."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return rows

@@ -74,7 +74,6 @@ def named_components(
 
 
 def _variances(X: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
-    """Variances of the data along orthonormal axes, ascending."""
     validation.check_spread(X)
     C = np.cov(np.asarray(X, dtype=np.float64), rowvar=False, bias=True).reshape(X.shape[1], X.shape[1])
     variances, axes = np.linalg.eigh(C)

@@ -97,7 +97,6 @@ class Printer:
         return seconds_left if seconds_left > 0.0 else math.nan
 
     def end(self, solution: Solution) -> None:
-        """Write how the solve ended and what is proven."""
         self.write(str(solution))
 
 

@@ -208,7 +208,6 @@ class Problem(ABC):
 
     @cached
     def _ranges(self) -> FloatArray:
-        """The largest difference of two examples in each feature, (d,)."""
         return np.asarray(np.ptp(np.asarray(self.X, dtype=np.float64), axis=0))
 
     def check_unchanged(self) -> None:
@@ -365,7 +364,6 @@ def statements() -> dict[str, type[Problem]]:
 
 
 def check_problem(verb: str, problem: object) -> None:
-    """Raise an error unless the argument is a problem."""
     if not isinstance(problem, Problem):
         raise TypeError(
             f"{verb} takes a problem, for example LMNNProblem.from_labels(X, y), got {type(problem).__name__}."
@@ -373,5 +371,4 @@ def check_problem(verb: str, problem: object) -> None:
 
 
 def unsupported(verb: str, problem: object, reason: str) -> TypeError:
-    """The error of a verb that needs what a problem does not have."""
     return TypeError(f"{verb} does not take {type(problem).__name__}: {reason} (docs/statements.md has what others do)")

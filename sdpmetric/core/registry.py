@@ -244,5 +244,4 @@ def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
 
 
 def has_exact_program(statement: type[Problem]) -> bool:
-    """Whether the solution of a registered program solves a statement."""
     return next((_PROGRAMS[kind][1] for kind in statement.__mro__ if kind in _PROGRAMS), False)

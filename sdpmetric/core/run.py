@@ -43,7 +43,6 @@ class Budget:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
         return time.perf_counter() - self.began
 
     @property
@@ -62,7 +61,6 @@ class Budget:
         return self.began + 1.1 * self.max_time + 0.5
 
     def spend(self, iterations: int = 1) -> None:
-        """Count iterations."""
         if self.spent >= self.max_iter or time.perf_counter() >= self.deadline:
             raise BudgetSpent
         self.spent += iterations
@@ -345,7 +343,6 @@ def check_calls(callback: Callback | None, score: Score | None, patience: int | 
 
 
 def check_tolerance(tol: float) -> None:
-    """Refuse a tolerance that is not positive by a ValueError."""
     if not validation.positive(tol):
         raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
 

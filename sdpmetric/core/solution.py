@@ -338,7 +338,6 @@ class Solution:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
-        """The solution from the arrays of `to_arrays`."""
         values = json.loads(str(arrays["about"]))
         dual: Multipliers | None = None
         if "dual_triplets" in arrays:
@@ -366,7 +365,6 @@ class Solution:
 
 
 def check_solution(verb: str, solution: object) -> None:
-    """Raise an error unless the argument is a solution."""
     if not isinstance(solution, Solution):
         raise TypeError(f"{verb} takes a solution, as solve(problem) returns one, got {type(solution).__name__}.")
 
@@ -404,7 +402,6 @@ EXTRAS = {"threshold": "float", "mistakes": "int", "perplexity": "float"}
 
 
 def _printable(values: dict[str, object]) -> dict[str, object]:
-    """What a file says of a certificate, without control characters."""
     words = {name: value for name, value in values.items() if isinstance(value, str)}
     mappings = {name: value for name, value in values.items() if isinstance(value, dict)}
     texts = values | {name: printable(value) for name, value in words.items()}
@@ -412,7 +409,6 @@ def _printable(values: dict[str, object]) -> dict[str, object]:
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:
-    """What the JSON text says, where it and the arrays are those of a solution."""
     check_arrays(arrays, ARRAYS)
     if "dual_triplets" in arrays and ("dual_values" not in arrays or arrays["dual_values"].ndim != 1):
         raise ValueError("dual_values does not hold one number for each of dual_triplets.")

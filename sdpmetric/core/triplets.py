@@ -50,7 +50,6 @@ class Triplets:
 
     @classmethod
     def join(cls, *lists: Triplets) -> Triplets:
-        """One list after the other."""
         return cls.from_array(
             np.concatenate([np.zeros((0, 3), np.int32), *(triplets.to_array() for triplets in lists)])
         )
@@ -107,7 +106,6 @@ class Candidates:
 
     @classmethod
     def none(cls, n_targets: int = 1) -> Candidates:
-        """No rows at all."""
         empty = np.zeros(0, dtype=np.int32)
         return cls(empty, np.zeros((0, n_targets), np.int32), np.zeros(1, np.int64), empty)
 

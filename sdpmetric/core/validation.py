@@ -105,7 +105,6 @@ def check_names(name: str, labels: NDArray[np.generic]) -> None:
 
 
 def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbors: int) -> None:
-    """Every class must have more than `n_neighbors` members."""
     check_integer("n_neighbors", n_neighbors)
     counts = np.bincount(index, minlength=len(classes))
     if counts.min() <= n_neighbors:
@@ -219,12 +218,10 @@ def check_vector(name: str, vector: ArrayLike, d: int | None) -> FloatArray:
 
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
-    """Pairs of row numbers below n, (p, 2) int32."""
     return check_rows("pairs", pairs, n, ("p", 2))
 
 
 def check_choice(name: str, value: ChoiceT, choices: Collection[str]) -> ChoiceT:
-    """One of some words."""
     if not isinstance(value, str) or value not in choices:
         question = like(value, choices) if isinstance(value, str) else ""
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}{question}.")
@@ -240,7 +237,6 @@ def check_positive(name: str, value: float, remedy: str = "") -> float:
 
 
 def check_count(name: str, count: int, n: int, per: str = "row of X") -> None:
-    """Raise an error unless there is one entry for each of n things."""
     if count != n:
         raise ValueError(f"{name} has {count} entries; pass one for each {per}, {n} in all.")
 
@@ -252,7 +248,6 @@ def check_width(name: str, rows: NDArray[np.generic], d: int, owner: str) -> Non
 
 
 def check_kind(name: str, value: object, kind: type, remedy: str = "") -> None:
-    """Raise a TypeError unless the value is of a class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{remedy and '; '}{remedy}.")
 

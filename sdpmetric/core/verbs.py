@@ -166,7 +166,6 @@ def solve(
 def _check_options(
     problem: Problem, entry: Solver, options: dict[str, object], random_state: int | None
 ) -> dict[str, object]:
-    """The options that a solver is given."""
     if foreign := sorted(set(options) - entry.options):
         raise TypeError(
             f"solver {entry.name!r} does not take {', '.join(foreign)}{validation.like(foreign[0], entry.options)}; "

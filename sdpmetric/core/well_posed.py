@@ -42,7 +42,6 @@ class SampleSize:
 
     @property
     def crowding(self) -> float:
-        """Directions per example."""
         return self.directions / max(self.examples, 1)
 
     def ridge(self, ridge: Ridge) -> float:

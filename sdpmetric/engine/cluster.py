@@ -97,7 +97,6 @@ class Dask:
         return {address: (int(info["nthreads"]), int(info["memory_limit"])) for address, info in workers.items()}
 
     def _listed_workers(self) -> dict[str, dict[str, int]]:
-        """What the scheduler knows of each worker."""
         workers: dict[str, dict[str, int]] = self._answer(self.client.scheduler.identity(n_workers=-1))["workers"]
         return workers
 
@@ -181,7 +180,6 @@ class _Actors(Generic[Held]):
     actors: dict[str, Actor]
 
     def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
-        """See `Shards.call`."""
         try:
             futures = {address: actor.call(method, *args, **kwargs) for address, actor in self.actors.items()}
         except RuntimeError as error:  # Dask knows already
@@ -198,6 +196,5 @@ class _Holder(Generic[Held]):
             self._held = make(shared, share)
 
     def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a method of the shard."""
         with threads.limited(self._n_threads), threads.one_pool():
             return method(self._held, *args, **kwargs)

@@ -48,11 +48,9 @@ class Loop:
             return self.ready
 
     def __call__(self, *arguments: object) -> object:
-        """Run the loop."""
         return self.compiled()(*arguments)
 
     def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
-        """By name, as functions are pickled."""
         return _named, (self.function.__module__, self.function.__qualname__)
 
 

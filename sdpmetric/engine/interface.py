@@ -45,7 +45,6 @@ def deadline(time_limit: float, last: float | None = None) -> Iterator[None]:
 
 
 def check_deadline() -> None:
-    """Raise `BudgetSpent` after the deadline."""
     if time.perf_counter() > _DEADLINE.get():
         raise BudgetSpent
 
@@ -151,7 +150,6 @@ class LocalShards(Generic[Held]):
     held: list[Held]
 
     def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
-        """See `Shards.call`."""
         return [method(shard, *args, **kwargs) for shard in self.held]
 
 
@@ -161,7 +159,6 @@ class Threads:
     local: bool = True
 
     def place(self, make: Callable[[Shared, Share], Held], shared: Shared, size: int) -> Shards[Held]:
-        """See `Engine.place`."""
         return LocalShards([make(shared, FULL_SHARE)])
 
 
@@ -170,7 +167,6 @@ _ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
 
 
 def current() -> Engine:
-    """The engine in use."""
     return _ENGINE.get() or _THREADS
 
 

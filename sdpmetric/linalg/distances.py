@@ -26,7 +26,6 @@ class Blocks:
 
     @classmethod
     def one(cls, n: int) -> Blocks:
-        """A single block of n points."""
         return cls(np.array([0, n], dtype=np.int64))
 
     def __len__(self) -> int:

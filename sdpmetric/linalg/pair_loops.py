@@ -11,7 +11,6 @@ from sdpmetric.engine.compiled import FAST, loop
 
 @loop(fastmath=FAST, inline="always")
 def distance(Z: NDArray[np.floating], i: int, j: int) -> float:
-    """Squared Euclidean distance between two rows of Z."""
     s = 0.0
     for q in range(Z.shape[1]):
         u = Z[i, q] - Z[j, q]

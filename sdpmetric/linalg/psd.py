@@ -20,12 +20,10 @@ BALANCED = 1e-13
 
 
 def symmetrize(A: FloatArray) -> FloatArray:
-    """Return ``(A + A.T) / 2``."""
     return 0.5 * (A + A.T)
 
 
 def project(A: FloatArray) -> FloatArray:
-    """Project a symmetric (d, d) matrix onto the PSD cone in the Frobenius norm."""
     L = factor(A)
     return L.T @ L
 
@@ -50,12 +48,10 @@ def balanced_factor(A: FloatArray) -> FloatArray:
 
 
 def largest_eigenvalue(A: FloatArray) -> float:
-    """Largest eigenvalue of a symmetric matrix; 0 for the empty matrix."""
     return float(np.linalg.eigvalsh(A)[-1]) if len(A) else 0.0
 
 
 def smallest_eigenvalue(A: FloatArray) -> float:
-    """Smallest eigenvalue of a symmetric matrix; 0 for the empty matrix."""
     return float(np.linalg.eigvalsh(A)[0]) if len(A) else 0.0
 
 

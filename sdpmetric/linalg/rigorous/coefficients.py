@@ -70,7 +70,6 @@ class Coefficients:
 
     @classmethod
     def exact(cls, M: sp.sparray) -> Coefficients:
-        """A matrix of floats."""
         coo = sp.coo_array(M)
         return cls.of(coo.row, coo.col, coo.data, np.zeros(coo.nnz), coo.shape)
 
@@ -110,12 +109,10 @@ class Coefficients:
 
     @classmethod
     def total(cls, matrices: Sequence[Coefficients]) -> Coefficients:
-        """The sum of some matrices."""
         rows, columns, values, radii = (np.concatenate([getattr(p, name) for p in matrices]) for name in FIELDS)
         return cls.of(rows, columns, values, radii, matrices[0].shape)
 
     def divided(self, d: FloatArray, d_off: FloatArray) -> Coefficients:
-        """Rows divided by numbers."""
         d, d_off = d[self.rows], d_off[self.rows]
         if (np.abs(d) <= 2.0 * d_off).any():
             raise UnknownError("a divisor may be 0")
@@ -141,7 +138,6 @@ class Coefficients:
 
 
 def times(a: FloatArray, a_off: FloatArray, b: FloatArray, b_off: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Products and their radii."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         product = a * b
         size = np.abs(product)
@@ -166,7 +162,6 @@ def _lowest(v: FloatArray) -> LongArray:
 
 
 def _digits(v: FloatArray) -> LongArray:
-    """How many binary digits each float has."""
     return np.where(v == 0.0, 0, np.frexp(v)[1] - _lowest(v)).astype(np.int64)
 
 

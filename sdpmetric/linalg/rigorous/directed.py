@@ -265,13 +265,11 @@ def norms_above(A: FloatArray) -> FloatArray:
 
 
 def squares_above(A: FloatArray) -> float:
-    """A float not below the sum of the squares of floats."""
     total, power = _squares(A)
     return scaled_above(above(total, A.size + 1), 2 * power)
 
 
 def norm_above(A: FloatArray) -> float:
-    """A float not below the Frobenius norm of a matrix of floats."""
     total, power = _squares(A)
     return scaled_above(above(math.sqrt(total), A.size + 2), power)
 

@@ -100,7 +100,6 @@ class LogDetPrior:
 
     @cached
     def log_det_matrix(self) -> tuple[float, float]:
-        """Floats below and above ``log det A_0``."""
         if not self.power:
             return self._log_det
         shift = [2.0 * self.power * len(self.matrix) * float(log_two) for log_two in log_bounds(np.array(2.0))]

@@ -55,12 +55,10 @@ class Form:
 
     @classmethod
     def zero(cls, r: int) -> Form:
-        """The form of no pairs."""
         return cls(np.zeros((r, r)), 0.0, 0.0)
 
     @classmethod
     def identity(cls, r: int) -> Form:
-        """The identity, exactly."""
         return cls(np.eye(r), 0.0, float(r))
 
     @classmethod
@@ -79,7 +77,6 @@ class Form:
         return self + Form(-other.matrix, other.error, other.size)
 
     def times(self, weight: float) -> Form:
-        """The form multiplied by a nonnegative float."""
         size = above(weight * self.size)
         return Form(weight * self.matrix, above(weight * self.error + U * size, 3), size)
 
@@ -150,7 +147,6 @@ class Images:
         scales: FloatArray | None = None,
         metric: FloatArray | None = None,
     ) -> Images:
-        """Images of points that were centered."""
         return cls(X, centered, np.ascontiguousarray(T, dtype=np.float64), map_errors, scales, metric)
 
     @cached
