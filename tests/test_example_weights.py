@@ -27,7 +27,7 @@ WITHOUT_COPIES = {
     "mcml": sm.MCMLProblem.from_labels,
     "nca": sm.NCAProblem.from_labels,
     "log": lambda X, y, **w: sm.NCAProblem.from_labels(X, y, objective="log", **w),
-    "soft": lambda X, y, **w: sm.NCAProblem.from_targets(X, T, **w),
+    "soft": lambda X, y, **w: sm.NCAProblem(X, T, targets="continuous", **w),
     "mlkr": lambda X, y, **w: sm.MLKRProblem.from_labels(X, T, **w),
     "mlr": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, **w),
     "map": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, "map", **w),

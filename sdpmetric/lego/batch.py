@@ -10,9 +10,12 @@ from numpy.typing import ArrayLike
 
 from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.registry import formulation
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.losses import LOSSES, Weighted
+from sdpmetric.programs.exact_program import ExactProgram
 from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.program import state
 from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.pairs import DistanceTargets
 
@@ -104,3 +107,9 @@ class LEGOBatchProblem(MetricProblem):
             sums={"divergence": divergence, "loss": loss},
             slopes={"learning_rate": loss},
         )
+
+
+@formulation(LEGOProblem, exact=False)
+def state_comparator(problem: LEGOProblem) -> ExactProgram:
+    """The program of the comparator of a stream, `LEGOBatchProblem`."""
+    return state(LEGOBatchProblem(problem))

@@ -146,30 +146,6 @@ class NCAProblem(SoftNeighborProblem):
         """State NCA for classes; parameters as in the constructor."""
         return cls(X, y, n_components, objective, sample_weight=sample_weight)
 
-    @classmethod
-    def from_targets(
-        cls,
-        X: ArrayLike,
-        y: ArrayLike,
-        n_components: int | None = None,
-        objective: Objective = "probability",
-        *,
-        bandwidth: float | None = None,
-        diagonal: bool = False,
-        sample_weight: ArrayLike | None = None,
-    ) -> NCAProblem:
-        """State NCA for continuous targets, by soft matches; parameters as in the constructor."""
-        return cls(
-            X,
-            y,
-            n_components,
-            objective,
-            diagonal=diagonal,
-            targets="continuous",
-            bandwidth=bandwidth,
-            sample_weight=sample_weight,
-        )
-
     def describe(self) -> str:
         n, d = self.X.shape
         form = "diagonal factor" if self.diagonal else f"{self.n_components} components"
@@ -181,17 +157,14 @@ class NCAProblem(SoftNeighborProblem):
         """State the same problem with another `bandwidth`, which continuous targets have."""
         if not len(self.targets):
             raise ValueError("bandwidth is for targets='continuous'; NCA for classes has no weight that could vary.")
-        unknown = set(values) - set(self.weights)
-        if unknown:
-            raise TypeError(f"NCAProblem has no weight {', '.join(sorted(unknown))}; its weight is bandwidth.")
+        if unknown := sorted(set(values) - set(self.weights)):
+            raise TypeError(f"NCAProblem has no weight {', '.join(unknown)}; its weight is bandwidth.")
         y = self.targets * np.sqrt(2) * self.bandwidth
         objective: Objective = "log" if self.logarithm else "probability"
         rank, w = self.n_components, self.sample_weight
         return type(self)(
             self.X, y, rank, objective, diagonal=self.diagonal, targets="continuous", sample_weight=w, **values
         )
-
-    # -- the data as the loops want them: members of a class side by side
 
     @cached
     def order(self) -> LongArray:

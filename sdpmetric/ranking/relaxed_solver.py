@@ -7,10 +7,12 @@ from itertools import chain
 
 import numpy as np
 
-from sdpmetric.core.registry import solver
+from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.run import Budget, Run, Step
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import factored, low_rank
+from sdpmetric.programs.exact_program import ExactProgram
 from sdpmetric.ranking.frml import FRMLProblem
 
 # Relative gap to which the relaxation is solved: what is left of the gap is then due to the rank.
@@ -36,3 +38,9 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     bounded = len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]
     refined = low_rank.descend_at_rank(convex, budget, full, problem.n_components) if bounded else iter(())
     yield from low_rank.unless_interrupted(full, chain([first], refined))
+
+
+@formulation(FRMLProblem, exact=False)
+def state_relaxation(problem: FRMLProblem) -> ExactProgram:
+    """The program of FRML's relaxation, for the AUC loss."""
+    return state(problem.relaxation)

@@ -112,7 +112,7 @@ def evaluate(
     Q = X if queries is None else validation.check_matrix("queries", queries, ("q", X.shape[1]))
     if len(Q) != checked.n_queries:
         raise ValueError(f"relevance has {checked.n_queries} queries, but there are {len(Q)} rows of queries.")
-    wanted = _ranks(ks)
+    wanted = tuple(sorted({validation.check_integer("an entry of ks", k) for k in ks}))
     query_space, item_space, products = _spaces(Q, X, components, metric, similarity)
     answerable = checked.queries
     out = np.empty((len(answerable), 2 + len(wanted)))
@@ -180,13 +180,6 @@ def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         return Q, X
     items = np.ldexp(X, power)
     return items if Q is X else np.ldexp(Q, power), items
-
-
-def _ranks(ks: Sequence[int]) -> tuple[int, ...]:
-    ranks = np.asarray(ks)
-    if ranks.ndim != 1 or (ranks.size and (ranks.dtype.kind not in "iu" or ranks.min() < 1)):
-        raise ValueError(f"ks must be a sequence of positive integers, for example (1, 10), got {ks!r}.")
-    return tuple(sorted({int(k) for k in ranks}))
 
 
 RankLoss = Literal["warp", "auc"]
