@@ -151,6 +151,7 @@ class Step:
         )
 
 
+QUICK_PRODUCTS = 1e9  # of two rows' entries, in a search of all pairs: about 0.1 s
 # Sees each step and its row of the trace.
 Watch = Callable[[Step, TraceRow], None]
 
@@ -314,6 +315,8 @@ class Run:
         start = Step(self.problem.start)
         if best is None or (best.objective == math.inf and start.components.any() and not best.components.any()):
             best = start
+        if self.status is Status.USER_LIMIT and not best.components.any() and not self.stream:
+            best = self.best_certified = self._start_or_identity() or best
         if tightest is None:
             tightest = best
         if self.stream and best.certificate is not None:  # of the stream; only its learner knows it
@@ -331,6 +334,20 @@ class Run:
         best = start if self.best_certified is None else self.best_certified
         with threads.one_pool(), using(Threads()), hurried():
             return best, _certified(self.problem, best, best, self.tol)
+
+    def _start_or_identity(self) -> Step | None:
+        """The start, or the best multiple of the identity, in place of the zero metric; None where that takes long."""
+        (n, d), shape, start = self.problem.X.shape, self.problem.zero.shape, self.problem.start
+        if not start.any() and n * n * d > QUICK_PRODUCTS:
+            return None
+        try:
+            with threads.one_pool(), using(Threads()), hurried():
+                if not start.any():
+                    identity = np.broadcast_to(np.eye(shape[-1]), (*shape[:-2], shape[-1], shape[-1]))
+                    start = self.problem.best_scale(identity) * identity
+                return Step.certified(self.problem, start)
+        except (MemoryError, ArithmeticError, ValueError, np.linalg.LinAlgError):
+            return None
 
 
 def check_calls(callback: Callback | None, score: Score | None, patience: int | None) -> None:

@@ -216,10 +216,11 @@ class MetricProblem(Problem):
 
     @property
     def start(self) -> FloatArray:
-        """See `Problem.start`: where a term is infinite at the zero metric, its own start, or that of the domain."""
+        """See `Problem.start`: M0 of a Frobenius or log det term, else zero, or the domain's where zero is infinite."""
         starts = [start for term in self.total.regularizers if (start := term.start) is not None]
         if not self.total.barrier:
-            return self.zero
+            root = None if self.domain.diagonal or self.domain.blocks else self._target_root
+            return self.zero if root is None else root.T @ self.domain.basis
         return starts[0] if starts and self.domain.is_full_cone else self.domain.basis
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:

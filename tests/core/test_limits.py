@@ -6,9 +6,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_wine, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
+from sdpmetric import estimators
 from sdpmetric.core.run import Budget, Run, Step
 from sdpmetric.core.status import Status
 from sdpmetric.engine import interface
@@ -187,3 +190,15 @@ def test_solves_without_time_return_a_point_of_a_finite_objective(state) -> None
     assert solution.status is sm.Status.USER_LIMIT
     assert np.isfinite(solution.objective)
     assert np.isfinite(solution.lower_bound)
+
+
+@pytest.mark.parametrize(
+    "name", ["Adapter", "LMNN", "ITML", "LSML", "MCML", "MMC", "SDML", "POLA", "MLR", "KernelLMNN"]
+)
+def test_without_time_an_estimator_has_the_start_and_never_the_zero_metric(name):
+    X, y = load_wine(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="user_limit"):
+        learner = getattr(estimators, name)(max_time=1e-6).fit(StandardScaler().fit_transform(X)[::3], y[::3])
+    assert learner.components_.any()
+    assert np.isfinite(learner.solution_.certificate.objective)
+    assert learner.solution_.certificate.lower_bound <= learner.solution_.certificate.objective
