@@ -28,6 +28,7 @@ from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import BudgetSpent as BudgetSpent
 from sdpmetric.engine.interface import Threads, TooLittleMemory, deadline, hurried, using
+from sdpmetric.linalg.distances import mean_squared_distance
 
 
 class Budget:
@@ -336,7 +337,7 @@ class Run:
             return best, _certified(self.problem, best, best, self.tol)
 
     def _start_or_identity(self) -> Step | None:
-        """The start, or the best multiple of the identity, in place of the zero metric; None where that takes long."""
+        """The start, or the identity in units of the mean squared distance; None where that is infinite or takes long."""
         (n, d), shape, start = self.problem.X.shape, self.problem.zero.shape, self.problem.start
         if not start.any() and n * n * d > QUICK_PRODUCTS:
             return None
@@ -344,8 +345,10 @@ class Run:
             with threads.one_pool(), using(Threads()), hurried():
                 if not start.any():
                     identity = np.broadcast_to(np.eye(shape[-1]), (*shape[:-2], shape[-1], shape[-1]))
-                    start = self.problem.best_scale(identity) * identity
-                return Step.certified(self.problem, start)
+                    spread = mean_squared_distance(np.asarray(self.problem.X, dtype=np.float64))
+                    start = identity / np.sqrt(spread if spread > 0.0 else 1.0)
+                step = Step.certified(self.problem, start)
+                return step if step.objective < math.inf else None
         except (MemoryError, ArithmeticError, ValueError, np.linalg.LinAlgError):
             return None
 

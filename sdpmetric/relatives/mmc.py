@@ -181,6 +181,11 @@ class MMCProblem(MetricProblem):
         spent = self.spent(components)
         return 1.0 / math.sqrt(spent) if spent > 0.0 else 1.0
 
+    @property
+    def start(self) -> FloatArray:
+        """See `Problem.start`: the identity of the domain, where it spends all that the constraint allows."""
+        return self.settled(self.domain.basis)
+
     def settled(self, components: FloatArray) -> FloatArray:
         """See `MetricProblem.settled`: the constraint is active."""
         return self.best_scale(components) * components
