@@ -337,7 +337,7 @@ class Run:
             return best, _certified(self.problem, best, best, self.tol)
 
     def _start_or_identity(self) -> Step | None:
-        """The start, or the identity in units of the mean squared distance; None where that is infinite or takes long."""
+        """The start, or the identity by the mean squared distance; None where that is infinite or takes long."""
         (n, d), shape, start = self.problem.X.shape, self.problem.zero.shape, self.problem.start
         if not start.any() and n * n * d > QUICK_PRODUCTS:
             return None
