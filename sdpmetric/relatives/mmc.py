@@ -184,10 +184,10 @@ class MMCProblem(MetricProblem):
     @property
     def start(self) -> FloatArray:
         """See `Problem.start`: the identity of the domain, where it spends all that the constraint allows."""
-        return self.settled(self.domain.basis)
+        return self.normalized(self.domain.basis)
 
-    def settled(self, components: FloatArray) -> FloatArray:
-        """See `MetricProblem.settled`: the constraint is active."""
+    def normalized(self, components: FloatArray) -> FloatArray:
+        """See `MetricProblem.normalized`: the constraint is active."""
         return self.best_scale(components) * components
 
     def state_dual(self, a: list[FloatArray]) -> FloatArray:
@@ -226,7 +226,7 @@ class MMCProblem(MetricProblem):
         (low, high), costs, (loss,) = images.distances(*self.total.pairs.T), self.total.costs[1], self.total.losses
         spent = sum_above(products_above(costs, high[: len(costs)]))
         objective = -below(-loss.upper_bound(-high[len(costs) :], -low[len(costs) :]) / math.sqrt(max(1.0, spent)), 3)
-        proven = self.prove(self.settled(L), dual)
+        proven = self.prove(self.normalized(L), dual)
         bound = -above(2.0 * math.sqrt(-proven.value), 2) if math.isfinite(proven.value) else -math.inf
         return DualityCertificate(
             objective=objective,
@@ -260,7 +260,7 @@ class MMCProblem(MetricProblem):
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The dissimilar pairs; see `Constrained.constraints`. Multipliers are those of the constrained program."""
-        a = self.budget_dual(self.settled(components), dual).multipliers[0]
+        a = self.budget_dual(self.normalized(components), dual).multipliers[0]
         D = self.budgeted.total.distances(components)[: len(a)]
         spread = self.budgeted.terms[0].losses[0].listed_constraints(a, -D, D)
         assert spread is not None

@@ -1,45 +1,70 @@
-"""Sums of terms, in a factor of the metric: L-BFGS on smoothed losses, ever less smoothed, with multipliers."""
+"""Sums of terms in a factor of the metric: L-BFGS on smoothed losses, level by level, with multipliers.
+
+At a level with width g each loss is ``max over a of { a u - l*(a) - g/2 (a - center)^2 }``, whose slope a is the dual
+candidate. The center of the next level is that slope, as in the method of multipliers, so the gap closes although g
+stays above 0. The gap of a point has two parts::
+
+    gap_of_smoothing = F(M) - F_g(M)           which a smaller width makes smaller
+    gap_of_descent = F_g(M) - lower bound      which further descent makes smaller, and a larger width makes easy
+
+Where a level ends by itself the second is small, and the width falls; where it takes all its iterations the second is
+large, and the width grows. Sums without kinks have the second alone. Hard constraints are penalties with
+multipliers, as steep as these ask for, and hold with some room, so points keep them exactly.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import OptimizeResult, minimize, minimize_scalar
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.descent_point import Point
 from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.progress import Progress
+from sdpmetric.sums.slack import ByLoss
 
-FloatArray = NDArray[np.float64]
 
-# Smoothing width, in units of the terms: the first one, the smallest, and what it is multiplied by after a level that
-# took few evaluations or as many as are allowed. A large width is easy for a level, and takes more levels.
-FIRST, SMALLEST, NARROWER, MIDDLE, WIDER = 0.3, 5e-2, 0.075, 0.3, 8.0
-# The width where nothing has a kink, which roots are smoothed by.
-SHARPEST = 1e-9
-# Evaluations that are few, iterations of a level at most, pairs of vectors that L-BFGS keeps.
-FEW, ITERATIONS, MEMORY = 120, 300, 30
-# Iterations of the first level where nothing has to be smoothed; each level has twice as many as the one before. With
-# LogDet it has ITERATIONS, but ends where the gap is about CLOSE of the tolerance; the next one, of a tenth of that.
-FEW_SMOOTH, CLOSE = 30, 0.5
-# Logarithms of multiples of a point that are tried.
-NEAR = (-0.05, 0.05)
-# Levels without a better gap after which the solver stops; without a smaller violation before there is one.
-PATIENCE, PATIENCE_INFEASIBLE = 4, 40
-# Penalties of hard constraints change by this factor, so many times at most: they grow where a level does not reduce
-# what is violated to a share SLOW, and shrink where a descent ends at a slope above a share OFF of the requested gap.
-# The room of hard constraints shrinks where it costs more than that share.
-STIFFER, CHANGES, SLOW, OFF = 10.0, 40, 0.25, 0.1
-# Room of hard constraints as a share of the tolerance, and the smallest.
-ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
+@dataclass(frozen=True)
+class FactoredOptions:
+    """Knobs of the solver "factored"; widths are in units of the terms."""
+
+    first_width: float = 0.3
+    min_width: float = 5e-2
+    smooth_width: float = 1e-9  # where nothing has a kink, which roots are smoothed by
+    width_ratio: float = 4.0  # by which it grows after a level that took all its iterations, and falls after another
+    iterations: int = 300  # of a level at most
+    smooth_iterations: int = 30  # of the first level without kinks; each has twice as many as the one before
+    memory: int = 30  # pairs of steps and gradients that L-BFGS keeps
+    gap_share: float = 0.5  # of the tolerance: with LogDet the first level ends there, each later one at a tenth of it
+    multiples: tuple[float, float] = (-0.05, 0.05)  # of a point that are tried: logarithms
+    patience: int = 4  # levels without a smaller gap before it stops
+    infeasible_patience: int = 40  # levels without a smaller violation before a feasible point is known
+    penalty_ratio: float = 10.0  # of the stiffness of penalties and the one before
+    penalty_changes: int = 40
+    slow_violation: float = 0.25  # share of a violation: a level that leaves more makes penalties stiffer
+    slope_share: float = 0.1  # of the gap asked for: a level that ends at a larger slope makes penalties softer
+    room_share: float = 1e-3  # of the tolerance: room of hard constraints, in their units
+    min_room: float = 1e-9
+
+
+OPTIONS = FactoredOptions()
+
+
+@dataclass
+class Level:
+    """Where descent at one width ended: the slopes of the losses, and the slack matrix in coordinates."""
+
+    multipliers: ByLoss
+    slack: FloatArray
+    evaluations: int
 
 
 @solver(MetricProblem, "factored", tol=1e-4, rank=3)
@@ -53,159 +78,179 @@ def steps(
 ) -> Iterator[Step]:
     """Minimize a sum of terms in a factor of the metric, from components and multipliers if there are any.
 
-    Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
-    multipliers does, so the width need not vanish. After each level the problem certifies point and multipliers.
+    After each level the problem certifies the point and its multipliers. The solver stops where `patience` levels have
+    not made the gap smaller.
     """
-    point, size = Point.of(problem, init), problem.moderate[2]
+    options, has_kinks, point = OPTIONS, problem.total.kinked, Point.of(problem, init)
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     if init is not None:
-        yield Step.certified(problem, init, problem.multipliers(init, FIRST))
-    room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
-    point.total = problem.total.stiffened(size, room)
-    penalty = _Penalty()
+        yield Step.certified(problem, init, problem.multipliers(init, options.first_width))
+    penalty = Penalty.of(problem, tol)
+    point.total = penalty.total
     center = None if multipliers is None else problem.read_dual(multipliers)
-    best, least, idle, close = math.inf, math.inf, 0, CLOSE * tol
-    width = FIRST if problem.total.kinked else SHARPEST
-    most = ITERATIONS if problem.total.kinked or _barrier(problem) else FEW_SMOOTH
-    while idle < (PATIENCE if math.isfinite(best) else PATIENCE_INFEASIBLE):
-        spent = budget.spent
+    width, close = options.first_width if has_kinks else options.smooth_width, options.gap_share * tol
+    iterations = options.iterations if has_kinks or _barrier_weight(problem) else options.smooth_iterations
+    progress, smallest_violation = Progress(), math.inf
+    while progress.idle_rounds < (
+        options.patience if math.isfinite(progress.smallest_gap) else options.infeasible_patience
+    ):
         try:
-            a, S = _descend(point, width, center, budget, most, close)
+            level = _descend(point, width, center, budget, iterations, close)
         except BudgetSpent:
-            L = point.components(point.F)
-            yield _certified(problem, L, point.total, point.smoothed(point.F, width, center)[1], width)
+            yield _certified(point, point.smoothed(point.F, width, center)[1], width)
             raise
-        step = _certified(problem, point.components(point.F), point.total, a, width)
+        step = _certified(point, level.multipliers, width)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return
-        gap = step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf
-        off = step.certificate.primal_residual if step.certificate is not None else math.inf
-        idle = 0 if gap < 0.9 * best or (best == math.inf and off < 0.9 * least) else idle + 1
-        least = off if idle == 0 else least
-        best, spent = min(best, gap), budget.spent - spent
-        share, slope = OFF * tol * abs(step.lower_bound), point.residual(point.F, S) if spent < ITERATIONS else 0.0
-        tight = 2.0 * share < _cost_of(room, point.total, a) and SMALLEST_ROOM < room <= ROOM
-        if tight:
-            room = max(SMALLEST_ROOM, room * share / _cost_of(room, point.total, a))
-        if penalty.changes(_moved(point.total, a, center, width), slope > share) or tight:
-            point.total, idle = problem.total.stiffened(penalty.stiffness * size, room), 0
-        center = a
-        if not problem.total.kinked:
-            most, close = 2 * most, 0.1 * close
-            point.escape(S)
-            continue
-        easy, wide = spent <= FEW and width > SMALLEST, width > FIRST
-        width *= WIDER if spent >= ITERATIONS else NARROWER if easy else MIDDLE if wide else 1.0
-        point.escape(S)
+        progress.record(step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf)
+        violation = step.certificate.primal_residual if step.certificate is not None else math.inf
+        if math.isinf(progress.smallest_gap) and violation < 0.9 * smallest_violation:
+            progress.idle_rounds = 0
+        smallest_violation = violation if progress.idle_rounds == 0 else smallest_violation
+        took_all = level.evaluations >= options.iterations
+        slope = 0.0 if took_all else point.residual(point.F, level.slack)
+        if penalty.adapt(level.multipliers, center, width, slope, tol * abs(step.lower_bound)):
+            point.total, progress.idle_rounds = penalty.total, 0
+        center = level.multipliers
+        if not has_kinks:
+            iterations, close = 2 * iterations, 0.1 * close
+        elif took_all:
+            width *= options.width_ratio
+        elif width > options.min_width:
+            width /= options.width_ratio
+        point.escape(level.slack)
 
 
 @dataclass
-class _Penalty:
-    """How steep the penalties of hard constraints are, relative to the size of the objective."""
+class Penalty:
+    """The penalties that stand for hard constraints: how steep they are, and the room that they leave.
 
+    Attributes
+    ----------
+    problem : MetricProblem
+    room : float
+        In units of the constraints.
+    stiffness : float
+        Relative to the size of the objective.
+    violation : float
+        The largest one that the last level left; see `_violation`.
+    """
+
+    problem: MetricProblem
+    room: float
     stiffness: float = 1.0
-    moved: float = math.inf
-    left: int = CHANGES
+    violation: float = math.inf
+    changes_left: int = OPTIONS.penalty_changes
+    total: BoundTerms = field(init=False)
 
-    def changes(self, moved: float, failed: bool) -> bool:
-        """Whether the stiffness is another one after a level that moved multipliers, or could not descend."""
-        before, self.moved = self.moved, moved
-        slow = SLOW * before < moved
-        if not self.left or not ((failed and moved >= 0.0) or slow):
-            return False
-        self.stiffness *= 1.0 / STIFFER if failed else STIFFER
-        self.left -= 1
-        return True
+    def __post_init__(self) -> None:
+        self.total = self.problem.total.stiffened(self.stiffness * self.problem.moderate[2], self.room)
+
+    @classmethod
+    def of(cls, problem: MetricProblem, tol: float) -> Penalty:
+        room = min(ROOM, max(OPTIONS.min_room, OPTIONS.room_share * tol))
+        return cls(problem, ROOM_SINGLE if problem.X.dtype == np.float32 else room)
+
+    def adapt(self, a: ByLoss, center: ByLoss | None, width: float, slope: float, gap: float) -> bool:
+        """Whether penalties are others after a level that ended at multipliers and a slope, for a gap asked for.
+
+        They grow stiffer where a level hardly made the violation smaller, and softer where it could not descend to a
+        small slope. The room shrinks where it costs too much.
+        """
+        hard = [(loss, part) for loss, part in zip(self.total.losses, a, strict=True) if loss.hard]
+        small_gap, before = OPTIONS.slope_share * gap, self.violation
+        cost_of_room = sum(self.room * loss.unit * float(part.sum()) for loss, part in hard)
+        is_dear = 2.0 * small_gap < cost_of_room and OPTIONS.min_room < self.room <= ROOM
+        if is_dear:
+            self.room = max(OPTIONS.min_room, self.room * small_gap / cost_of_room)
+        self.violation = _violation(self.total, a, center, width)
+        cannot_descend, is_slow = slope > small_gap, OPTIONS.slow_violation * before < self.violation
+        changes = self.changes_left > 0 and ((cannot_descend and self.violation >= 0.0) or is_slow)
+        if changes:
+            self.stiffness *= 1.0 / OPTIONS.penalty_ratio if cannot_descend else OPTIONS.penalty_ratio
+            self.changes_left -= 1
+        if changes or is_dear:
+            self.__post_init__()
+        return changes or is_dear
 
 
-def _moved(total: BoundTerms, a: list[FloatArray], center: list[FloatArray] | None, width: float) -> float:
+def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float) -> float:
     """The longest step of a hard constraint's multiplier, as a violation in its unit; negative without any.
 
     It is how far the constraint is violated, or how far it is from active while its multiplier is positive.
     """
     before = [np.zeros_like(part) for part in a] if center is None else center
-    steps = (
+    violations = (
         float(np.abs(new - old).max(initial=0.0)) * width / loss.weight
         for loss, new, old in zip(total.losses, a, before, strict=True)
         if loss.hard
     )
-    return max(steps, default=-1.0)
+    return max(violations, default=-1.0)
 
 
-def _cost_of(room: float, total: BoundTerms, a: list[FloatArray]) -> float:
-    """What the room of hard constraints costs, by their multipliers."""
-    return sum(room * loss.unit * float(part.sum()) for loss, part in zip(total.losses, a, strict=True) if loss.hard)
-
-
-class _CloseEnough(Exception):
-    """The gap at the point is about small enough to be proven."""
-
-
-def _descend(
-    point: Point, width: float, center: list[FloatArray] | None, budget: Budget, most: int, close: float
-) -> tuple[list[FloatArray], FloatArray]:
-    """Minimize at one width in `most` iterations; the slopes and the slack matrix at the end.
+def _descend(point: Point, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float) -> Level:
+    """Minimize at one width; the point moves to the best one.
 
     With a weight w of LogDet and losses without kinks, the gap of a point with its slopes is ``w sum(e - log(1 + e))``
     over the eigenvalues e of ``F S F^T / w``, at most ``w |e|^2`` where these are at most 1/2. The descent ends where
     that is a share `close` of the value.
     """
-    shape, weight = point.F.shape, _barrier(point.problem)
+    shape, weight, before = point.F.shape, _barrier_weight(point.problem), budget.spent
     # L-BFGS-B compares changes of the value with the larger of it and 1.
     unit = math.ldexp(1.0, -math.frexp(point.problem.moderate[2])[1])
+    lowest, is_close = math.inf, False
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal lowest, is_close
         budget.spend()
         F = flat.reshape(shape)
         value, _, S = point.smoothed(F, width, center)
-        if not math.isfinite(value):
-            back = F - point.F  # to where the objective is finite
-            size = unit * abs(lowest[0])
-            return unit * lowest[0] + 10.0 * size, (20.0 * size / np.sum(back**2) * back).ravel()
-        if value < lowest[0]:
-            lowest[0], point.F = value, F.copy()
+        if not math.isfinite(value):  # a parabola that leads to where the objective is finite
+            direction, size = F - point.F, unit * abs(lowest)
+            return unit * lowest + 10.0 * size, (20.0 * size / np.sum(direction**2) * direction).ravel()
+        if value < lowest:
+            lowest, point.F = value, F.copy()
             residual = point.residual(F, S) if weight else math.inf
-            if residual <= 0.5 * weight and residual * residual <= close * weight * abs(value):
-                raise _CloseEnough
+            is_close = residual <= 0.5 * weight and residual * residual <= close * weight * abs(value)
         return unit * value, unit * point.gradient(F, S).ravel()
 
-    lowest = [math.inf]
-    options = {"maxiter": most, "maxfun": 2 * most, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
-    with suppress(_CloseEnough):
-        if point.F.size:
-            minimize(evaluate, point.F.ravel(), jac=True, method="L-BFGS-B", options=options)
+    def stop(intermediate_result: OptimizeResult) -> None:
+        if is_close:
+            raise StopIteration
+
+    options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": OPTIONS.memory, "ftol": 1e-16, "gtol": 0.0}
+    if point.F.size:
+        minimize(evaluate, point.F.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options)
     _, a, S = point.smoothed(point.F, width, center)
-    return a, S
+    return Level(a, S, budget.spent - before)
 
 
-def _barrier(problem: MetricProblem) -> float:
+def _barrier_weight(problem: MetricProblem) -> float:
     """The weight of LogDet where it is the only regularizer and no loss has kinks; else 0."""
     total = problem.total
-    return (
-        total.regularizers[0].weight if total.barrier and not (total.kinked or problem.dual.bounded_by_slopes) else 0.0
-    )
+    alone = total.barrier and not (total.kinked or problem.dual.bounded_by_slopes)
+    return total.regularizers[0].weight if alone else 0.0
 
 
-def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:
+def _certified(point: Point, a: ByLoss, width: float) -> Step:
     """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
+    problem, total, L = point.problem, point.total, point.components(point.F)
     dual = problem.state_dual(a)
     if not (np.isfinite(dual).all() and np.isfinite(L).all()):
         raise OverflowError("multipliers or components are too large for floats")
     if not problem.total.kinked:  # the point is stationary
-        return Step.certified(problem, problem.settled(L), dual, step_size=width)
-    other = problem.dual.minimizer(a)
-    value = total.value(L)[0]
-    if other is not None and total.value(other)[0] < value:
-        L, value = other, total.value(other)[0]
-
-    D = total.distances(L)
-    found = minimize_scalar(
-        lambda s: min(total.value(math.exp(s) * L, math.exp(2.0 * s) * D)[0], 1e300),
-        bounds=NEAR,
+        return Step.certified(problem, problem.normalized(L), dual, step_size=width)
+    minimizer, value = problem.dual.minimizer(a), total.value(L)[0]
+    if minimizer is not None and total.value(minimizer)[0] < value:
+        L, value = minimizer, total.value(minimizer)[0]
+    value_at = total.value_of_multiples(L)
+    best = minimize_scalar(
+        lambda log_scale: min(value_at(math.exp(log_scale)), 1e300),
+        bounds=OPTIONS.multiples,
         method="bounded",
         options={"xatol": 1e-10},
     )
-    if found.fun < min(value, 1e300):
-        L = math.exp(float(found.x)) * L
+    if best.fun < min(value, 1e300):
+        L = math.exp(float(best.x)) * L
     return Step.certified(problem, L, dual, step_size=width)

@@ -355,7 +355,7 @@ class MetricProblem(Problem):
             return None
         return np.asarray(scipy.linalg.solve_triangular(root, T.T, lower=True).T)
 
-    def settled(self, components: FloatArray) -> FloatArray:
+    def normalized(self, components: FloatArray) -> FloatArray:
         """What a solver reports for a point that it found; some statements fix what their sum leaves free."""
         return components
 
