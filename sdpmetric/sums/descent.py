@@ -244,9 +244,9 @@ def _certified(point: Point, a: ByLoss, width: float) -> Step:
     minimizer, value = problem.dual.minimizer(a), total.value(L)[0]
     if minimizer is not None and total.value(minimizer)[0] < value:
         L, value = minimizer, total.value(minimizer)[0]
-    value_at = total.value_of_multiples(L)
+    D = total.distances(L)
     best = minimize_scalar(
-        lambda log_scale: min(value_at(math.exp(log_scale)), 1e300),
+        lambda log_scale: min(total.value(math.exp(log_scale) * L, math.exp(2.0 * log_scale) * D)[0], 1e300),
         bounds=OPTIONS.multiples,
         method="bounded",
         options={"xatol": 1e-10},
