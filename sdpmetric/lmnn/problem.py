@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from html import escape
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
@@ -180,7 +181,7 @@ class LargeMarginProblem(Problem):
         return equation(self.push, self.ridge, self.frobenius)
 
     def _repr_html_(self) -> str:
-        return f"{super()._repr_html_()}$${self.to_latex()}$$"
+        return f"{super()._repr_html_()}<div>$${escape(self.to_latex(), quote=False)}$$</div>"
 
     # -- one metric or several ----------------------------------------------------------------------------------------
 

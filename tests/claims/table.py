@@ -99,7 +99,7 @@ ROWS = (
     ),
     Claim(
         "InfeasibilityCertificate, InfeasibilityCertificate.settles, InfeasibilityCertificate.status, "
-        "POLAProblem.certify, POLAProblem.contradiction",
+        "POLAProblem.certify",
         "No metric satisfies all constraints that `contradiction` names.",
         "exact.hard_pola test_pola.test_both_conditions_of_a_proof_are_needed "
         "test_pola.test_pairs_that_nearly_contradict_each_other_do_not",

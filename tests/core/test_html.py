@@ -19,7 +19,7 @@ def solution():
 
 def cells(shown):
     """The text of each row of a table, by its first cell."""
-    table = ElementTree.fromstring(shown._repr_html_())
+    table = ElementTree.fromstring(f"<div>{shown._repr_html_()}</div>")[0]
     return {row[0].text: [cell.text for cell in row[1:]] for row in table.iter("tr") if len(row)}, table[0].text
 
 

@@ -111,7 +111,7 @@ def test_streams_of_triplets_stay_finite_on_what_they_take(size):
     assert math.isfinite(stream.cumulative_loss)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::sdpmetric.UselessOptimumWarning")
 @pytest.mark.parametrize("name", DISTANCES[:-1])  # a kernel has units
 @pytest.mark.parametrize("size", [1e-148, 1e148])
 def test_methods_of_squared_distances_learn_in_any_unit(name, size):

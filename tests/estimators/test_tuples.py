@@ -126,7 +126,7 @@ def test_what_has_no_embedding_is_refused(estimator):
         (X[:20], PAIRS, SIMILAR, "row numbers from"),
         (X, PAIRS + 0.5, SIMILAR, "integers"),
         (None, X[PAIRS], np.where(SIMILAR == 1, "same", "other"), "y must be 1"),
-        (None, X[PAIRS], SIMILAR[1:], "labels for"),
+        (None, X[PAIRS], SIMILAR[1:], "y has"),
     ],
 )
 def test_bad_pairs_and_labels_are_refused(examples, pairs, y, words):

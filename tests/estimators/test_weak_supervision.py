@@ -111,7 +111,7 @@ def test_regions_are_metadata_that_a_pipeline_passes_on(data):
         early = clone(step).set_params(early_stopping=True).fit(X, y, regions=regions)
         rows = [np.flatnonzero((x == X).all(axis=1))[0] for x in early.X_fit_]
         assert [early.region_names_[r] for r in early.regions_] == regions[rows].tolist()
-    with pytest.raises(ValueError, match="one region for each of 60 examples"):
+    with pytest.raises(ValueError, match="regions"):
         MultiMetricLMNN().fit(X, y, regions=regions[:5])
 
 

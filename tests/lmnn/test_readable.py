@@ -1,6 +1,7 @@
 """Small programs print as the paper does, and are the same programs as the larger ones in one matrix."""
 
 import re
+from html import unescape
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_latex_has_every_pull_and_every_slack():
     text = problem.to_latex()
     assert text.count(r"\xi_{") == 2 * problem.source.size
     assert text.startswith(r"\begin{aligned}")
-    assert f"$${text}$$" in problem._repr_html_()
+    assert f"$${text}$$" in unescape(problem._repr_html_())
     large = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     assert r"\sum_{(i, j, l)} \xi_{ijl}" in large.to_latex()
     assert r"M^{r_l}" in sm.MultiMetricLMNNProblem.from_labels(*sm.datasets.load("iris"), ridge=0.1).to_latex()
