@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.solvers.active_set import DataCoordinates
+from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
 
 
@@ -89,7 +89,7 @@ def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> No
     rng = np.random.default_rng(n_neighbors)
     X, y = rng.normal(size=(40, 3)) * [1.0, 2.0, 0.5], np.arange(40) % 3
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, 0.5)
-    start, coordinates = np.eye(3)[None], DataCoordinates(problem)
+    start, coordinates = np.eye(3)[None], Coordinates.of_data(problem)
     steps = gradient_projection(coordinates, start, Budget(), PaperStep())
     for (M, value), step in zip(algorithm_1(problem, 41), steps, strict=False):
         assert_close(step.components.T @ step.components, M, 1.0)

@@ -7,6 +7,7 @@ or ``2 mu w_t`` times the hinge for the squared hinge. The gradient is ``C - sum
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
-from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.push import concatenated
@@ -28,58 +28,43 @@ NULL_COST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``min sum_r <C^r, M^r> + hinges`` over c metrics, in coordinates that whiten each one's cost.
+    """``min sum_r <C^r, M^r> + hinges`` over c metrics, in coordinates for a solver.
 
     Example i under metric r is point ``r n + i``; c is 1 for one metric.
     """
 
     problem: LargeMarginProblem
+    points: FloatArray  # the examples under each metric, (c n, p)
+    cost: FloatArray  # the linear costs C, (c, p, p)
+    maps: Sequence[FloatArray] = ()  # from coordinates in which the costs are the identity; none: from these
 
-    @cached
-    def points(self) -> FloatArray:
-        """The examples under each metric, (c n, p)."""
-        return self.problem.points
+    @classmethod
+    def whitened(cls, problem: LargeMarginProblem) -> Coordinates:
+        return cls(problem, problem.points, np.stack([np.eye(problem.points.shape[1])] * problem.n_regions))
 
-    @cached
-    def cost(self) -> FloatArray:
-        """The linear costs C, (c, p, p)."""
-        return np.stack([np.eye(self.points.shape[1])] * self.problem.n_regions)
+    @classmethod
+    def of_data(cls, problem: LargeMarginProblem) -> Coordinates:
+        """The data's own, as Algorithm 1 is printed; null directions are as all others."""
+        ranges = [cost.coordinates.range for cost in problem.pull_costs]
+        nulls = [cost.coordinates.null / math.sqrt(NULL_COST) for cost in problem.pull_costs]
+        maps = [np.concatenate(directions, axis=1) for directions in zip(ranges, nulls, strict=True)]
+        points = concatenated([problem.centered] * problem.n_regions)
+        return cls(problem, points, np.stack([cost.matrix for cost in problem.pull_costs]), maps)
 
     def candidates(self, Z: FloatArray, max_pairs: float) -> Candidates:
-        return self.problem.candidates(Z, max_pairs=max_pairs)
+        search = self.problem.push.candidates if self.maps else self.problem.candidates
+        return search(Z, max_pairs=max_pairs)
 
     def lift(self, L: FloatArray) -> FloatArray:
         """Components in the coordinates of the data from factors (c, q, p)."""
-        return self.problem.lift(L)
+        return self.problem.squeeze(L) if self.maps else self.problem.lift(L)
 
     def whiten(self, matrices: FloatArray) -> FloatArray:
         """Matrices (c, p, p) in coordinates in which the costs are the identity."""
-        return matrices
-
-
-@dataclass(frozen=True, eq=False)
-class DataCoordinates(Coordinates):
-    """The same in the coordinates of the data, as Algorithm 1 is printed; null directions are as all others."""
-
-    @cached
-    def points(self) -> FloatArray:
-        return concatenated([self.problem.centered] * self.problem.n_regions)
-
-    @cached
-    def cost(self) -> FloatArray:
-        """``(1 - mu) sum C_ij + ridge I`` of each metric."""
-        return np.stack([cost.matrix for cost in self.problem.pull_costs])
-
-    def candidates(self, Z: FloatArray, max_pairs: float) -> Candidates:
-        return self.problem.push.candidates(Z, max_pairs=max_pairs)
-
-    def lift(self, L: FloatArray) -> FloatArray:
-        return self.problem.squeeze(L)
-
-    def whiten(self, matrices: FloatArray) -> FloatArray:
+        if not self.maps:
+            return matrices
         whitened = np.zeros_like(matrices)
-        for cost, matrix, out in zip(self.problem.pull_costs, matrices, whitened, strict=True):
-            T = np.concatenate([cost.coordinates.range, cost.coordinates.null / math.sqrt(NULL_COST)], axis=1)
+        for T, matrix, out in zip(self.maps, matrices, whitened, strict=True):
             out[: T.shape[1], : T.shape[1]] = T.T @ matrix @ T
         return whitened
 

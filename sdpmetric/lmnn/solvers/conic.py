@@ -22,7 +22,7 @@ from sdpmetric.engine.interface import deadline
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers import factored, frobenius_dual, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
-from sdpmetric.lmnn.solvers.reduced_program import FrobeniusReduction, Reduction
+from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.solvers.refinement import refined_dual
 from sdpmetric.programs.backend import Backend, BackendOptions
 
@@ -59,7 +59,7 @@ def steps(
             return
         first = tied.zero if init is None else init
         components = yield from _cheap_point(tied, budget, first, init)
-        yield from generate(FrobeniusReduction(tied), components[None], chosen, budget, tol, polish=False)
+        yield from generate(Reduction(tied), components[None], chosen, budget, tol, polish=False)
         return
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial

@@ -34,7 +34,7 @@ from sdpmetric.engine.interface import deadline
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
 from sdpmetric.lmnn.solvers.refinement import Bound, prove
-from sdpmetric.lmnn.solvers.working_set import WorkingSet
+from sdpmetric.lmnn.solvers.working_set import WorkingSet, orthogonal_rows
 from sdpmetric.lmnn.triplets.margins import margins
 
 
@@ -215,10 +215,9 @@ def _leave_single(problem: LargeMarginProblem, state: State, budget: Budget) -> 
     search(state, working, 0.3, budget)
     descend(state, working, OPTIONS.leaving_width, budget, SlowDecrease(1e-3))
     mixed = [math.sqrt(1.0 - OPTIONS.tied_share) * state.L, math.sqrt(OPTIONS.tied_share) * single]
-    _, sigma, rows = np.linalg.svd(np.concatenate(mixed, axis=1), full_matrices=False)
-    used = sigma > OPTIONS.negligible[working.dtype] * sigma.max(axis=1, keepdims=True)
-    rank = max(1, int(used.sum(axis=1).max()))
-    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
+    L, lengths = orthogonal_rows(np.concatenate(mixed, axis=1))
+    used = lengths > OPTIONS.negligible[working.dtype] * lengths.max(axis=1, keepdims=True)
+    state.L = np.ascontiguousarray(L[:, : max(1, int(used.sum(axis=1).max()))])
 
 
 # -- levels over all anchors ------------------------------------------------------------------------------------------
@@ -361,14 +360,14 @@ def descend(
     counts = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxcor": OPTIONS.memory, "maxls": 60}
     options = {**counts, "gtol": 0.0, "ftol": OPTIONS.rounding[working.dtype]}
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
-    _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
-    longest = sigma.max(axis=1, keepdims=True)
+    L, lengths = orthogonal_rows(state.L)
+    longest = lengths.max(axis=1, keepdims=True)
     if not (longest > OPTIONS.collapsed * np.abs(start).max()).any():  # none is active: a search will find others
         state.L = math.sqrt(0.5) * start
         return
-    sigma[sigma <= OPTIONS.negligible[working.dtype] * longest] = 0.0
-    rank = max(1, int((sigma > 0.0).sum(axis=1).max()))
-    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
+    used = lengths > OPTIONS.negligible[working.dtype] * longest
+    rank = max(1, int(used.sum(axis=1).max()))
+    state.L = np.ascontiguousarray(np.where(used[:, :, None], L, 0.0)[:, :rank])
 
 
 def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
@@ -391,10 +390,7 @@ def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> Fl
             best, grown = value, candidate
         elif grown is not L:  # before, what a short step gains may be less than rounding
             break
-    if grown.shape[1] > rank:  # directions in which the metric is too small
-        _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
-        grown = sigma[:, :, None] * rows
-    return grown
+    return orthogonal_rows(grown)[0] if grown.shape[1] > rank else grown  # no more rows than dimensions
 
 
 # -- searches and steps -----------------------------------------------------------------------------------------------

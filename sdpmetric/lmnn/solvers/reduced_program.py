@@ -19,7 +19,7 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
+from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.program import MARGINS, hinges
 from sdpmetric.lmnn.push import Push, list_triplets
 from sdpmetric.lmnn.solvers.frobenius_dual import lagrangian_minimizer
@@ -123,7 +123,11 @@ class ReducedProgram:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """Reduced programs of LMNN in whitened coordinates; a point is factors, (c, r, rank)."""
+    """Reduced programs of LMNN; a point is factors, (c, r, rank), of metrics on `points`.
+
+    Coordinates are whitened. With a Frobenius term, beside which every direction costs something, they are the data's
+    own.
+    """
 
     problem: LargeMarginProblem
 
@@ -134,26 +138,34 @@ class Reduction:
     @property
     def points(self) -> FloatArray:
         """The data in the coordinates of each metric, (c n, rank)."""
-        return self.problem.points
+        return self.problem.centered if self.problem.frobenius else self.problem.points
 
     @property
     def groups(self) -> IndexArray | None:
         """Null directions separate impostors of another group, (c n,); None: of none."""
-        return self.problem.null_groups
+        return None if self.problem.frobenius else self.problem.null_groups
 
     def lift(self, L: FloatArray) -> FloatArray:
-        """Components of a point."""
-        return self.problem.lift(L)
+        return self.problem.squeeze(L) if self.problem.frobenius else self.problem.lift(L)
 
     def program(
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
     ) -> ReducedProgram:
         """State a reduced program; the point L and its objective say how large the optimal metric may be."""
-        unit = objective or 1.0  # the trace is the cost, and that of an optimal metric is below every objective
-        return ReducedProgram.of(self.push, self.points, free, at_bound, unit=unit, faces=faces)
+        weight = self.problem.frobenius
+        # In whitened coordinates the trace is the cost, and that of an optimal metric is below every objective.
+        unit = (float(np.sum(L**2)) if weight else objective) or 1.0
+        costs = [cost.matrix for cost in self.problem.pull_costs] if weight else None
+        arguments = self.push, self.points, free, at_bound
+        return ReducedProgram.of(*arguments, costs=costs, frobenius=weight, unit=unit, faces=faces)
 
     def point(self, solved: ReducedProgram) -> FloatArray:
-        return psd.stack([psd.factor(M) for M in solved.metrics])
+        """The solved metrics; with a Frobenius term the better of these and of what minimizes the Lagrangian."""
+        point = psd.stack([psd.factor(M) for M in solved.metrics])
+        if not self.problem.frobenius:
+            return point
+        minimizer = lagrangian_minimizer(self.problem.tied, solved.dual)[None]
+        return min(point, minimizer, key=lambda factors: self.problem.objective(factors[0]))
 
     def embed(self, L: FloatArray) -> FloatArray:
         """All examples under each metric, (c n, r)."""
@@ -206,7 +218,7 @@ class Reduction:
 
     def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
         """The subspaces that the next metrics may use, or None for all of them, if that is cheap."""
-        if L.shape[2] <= OPTIONS.full_cone:
+        if self.problem.frobenius or L.shape[2] <= OPTIONS.full_cone:
             return None
         margin_sums = self.push.adjoint(self.points, dual.triplets, dual.values)
         return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, margin_sums, strict=True)]
@@ -226,36 +238,3 @@ def _face(L: FloatArray, S: FloatArray) -> FloatArray:
     outside -= used @ (used.T @ outside)
     added, sizes, _ = np.linalg.svd(outside, full_matrices=False)
     return np.concatenate([used, added[:, sizes > 1e-3]], axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class FrobeniusReduction(Reduction):
-    """Reduced programs with a Frobenius term, in the data's own coordinates, where every direction costs something."""
-
-    problem: LMNNProblem
-
-    @property
-    def points(self) -> FloatArray:
-        return self.problem.centered
-
-    @property
-    def groups(self) -> None:
-        return None
-
-    def lift(self, L: FloatArray) -> FloatArray:
-        return self.problem.squeeze(L)
-
-    def program(
-        self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
-    ) -> ReducedProgram:
-        """State a reduced program, in units of the trace at hand."""
-        costs, weight, unit = [self.problem.pull_cost.matrix], self.problem.frobenius, float(np.sum(L**2)) or 1.0
-        return ReducedProgram.of(self.push, self.points, free, at_bound, costs=costs, frobenius=weight, unit=unit)
-
-    def point(self, solved: ReducedProgram) -> FloatArray:
-        """The better one of the backend's metric and of the one that minimizes the Lagrangian."""
-        points = [psd.factor(solved.metrics[0]), lagrangian_minimizer(self.problem, solved.dual)]
-        return min(points, key=lambda point: self.problem.objective(point))[None]
-
-    def faces(self, L: FloatArray, dual: Dual) -> None:
-        return None

@@ -21,7 +21,7 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
-from sdpmetric.lmnn.solvers.active_set import Coordinates, DataCoordinates
+from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.gradient_projection import PaperStep, PolyakStep, gradient_projection
 from sdpmetric.lmnn.triplets.margins import hinge_slopes
@@ -67,12 +67,14 @@ def _steps(
     first = problem.euclidean if start is None else start
     if step == "paper":
         yield Step(first)  # line 1
-        yield from gradient_projection(DataCoordinates(problem), problem.stack(first), budget, PaperStep(check_every))
+        yield from gradient_projection(
+            Coordinates.of_data(problem), problem.stack(first), budget, PaperStep(check_every)
+        )
     elif (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
     else:
         L = yield from _begin(problem, budget, start)
-        yield from gradient_projection(Coordinates(problem), L, budget, PolyakStep(check_every))
+        yield from gradient_projection(Coordinates.whitened(problem), L, budget, PolyakStep(check_every))
 
 
 def _begin(problem: LargeMarginProblem, budget: Budget, start: FloatArray | None) -> Generator[Step, None, FloatArray]:

@@ -350,9 +350,7 @@ class WorkingSet:
         """Half the way back to the metric of the last search, or after that, or without one, a larger metric."""
         if self.accepted is None or attempt >= LIMITS.halvings:
             return 2.0 * L
-        mean = np.sqrt(0.5) * np.concatenate([self.accepted[0], L], axis=1)
-        _, sigma, rows = np.linalg.svd(mean, full_matrices=False)
-        return np.ascontiguousarray(sigma[:, :, None] * rows)
+        return orthogonal_rows(np.sqrt(0.5) * np.concatenate([self.accepted[0], L], axis=1))[0]
 
     # -- values and multipliers -------------------------------------------------------------------------------------
 
@@ -431,6 +429,12 @@ class WorkingSet:
         held = self._new_number()
         self.shards.call(Shard.hold, held.number)
         return held
+
+
+def orthogonal_rows(L: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Factors of the same metrics with orthogonal rows, the longest first, and their lengths, (c, r)."""
+    _, sigma, rows = np.linalg.svd(L, full_matrices=False)
+    return np.ascontiguousarray(sigma[:, :, None] * rows), sigma
 
 
 def sum_of(arrays: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
