@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb
 
 from sdpmetric.check import cones, statements
-from sdpmetric.check.arithmetic import ends
+from sdpmetric.check.arithmetic import bounds
 from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, printable, read
 
 # What a file claims may be better than what is proven here by this share, or this much: both are rounded outward.
@@ -34,7 +34,7 @@ def check(data_path: Path, proof_path: Path) -> str:
         if not low_ball > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
         return f"{words}: no metric satisfies these constraints."
-    high, low = ends(ball)[1], max(0.0, ends(low_ball)[0]) if low_ball >= 0 else ends(low_ball)[0]
+    high, low = bounds(ball)[1], max(0.0, bounds(low_ball)[0]) if low_ball >= 0 else bounds(low_ball)[0]
     if not (math.isfinite(high) and math.isfinite(low)) or low > high:
         raise Refused(f"bounds: {high!r} and {low!r} {'contradict each other' if low > high else 'are not finite'}")
     for name, claim, proven, better in zip(("objective", "lower_bound"), claims, (high, low), (-1.0, 1.0), strict=True):
@@ -56,7 +56,7 @@ def check_cones(claims: list[Any], high: arb | None, low: arb | None, words: str
         if not low > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
         return f"{words}: no point satisfies these constraints."
-    top, bottom = math.inf if high is None else ends(high)[1], -math.inf if low is None else ends(low)[0]
+    top, bottom = math.inf if high is None else bounds(high)[1], -math.inf if low is None else bounds(low)[0]
     if not (math.isfinite(top) or high is None) or not (math.isfinite(bottom) or low is None) or bottom > top:
         raise Refused(f"bounds: {top!r} and {bottom!r} are not finite, or contradict each other")
     for name, claim, proven, better in (("objective", claims[0], top, -1.0), ("lower_bound", claims[1], bottom, 1.0)):

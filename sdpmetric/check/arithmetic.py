@@ -30,7 +30,7 @@ def inner(A: arb_mat, B: arb_mat) -> arb:
     return total(a * b for a, b in zip(A.entries(), B.entries(), strict=True))
 
 
-def ends(ball: arb) -> tuple[float, float]:
+def bounds(ball: arb) -> tuple[float, float]:
     """Floats at or below, and at or above, all numbers of a ball: a conversion is off by less than a step."""
     if not ball.is_finite():
         raise Refused("numbers: one is infinite, or beyond the range in which anything is proven")
@@ -44,7 +44,7 @@ def rounded(ball: arb) -> float:
     return float(ball.mid()) if 2**60 * ball.rad() <= abs(ball.mid()) else math.nan
 
 
-def apart(Z: FloatArray, i: int, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+def distance_bounds(Z: FloatArray, i: int, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bounds of ``sum_k shares_jk (z_ik - z_jk)^2`` for all j, entries of z and shares off by a share U.
 
     Where floats overflow the bounds are 0 and infinity, which exclude nothing.

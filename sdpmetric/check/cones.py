@@ -14,14 +14,14 @@ import numpy as np
 from flint import arb, arb_mat
 
 from sdpmetric.check.arithmetic import is_psd, total
-from sdpmetric.check.files import Arrays, BadInput, FloatArray, IndexArray, Refused, Said, Work, printable
+from sdpmetric.check.files import Arrays, BadInput, FloatArray, IndexArray, ProofPart, Refused, Work, printable
 
 Entry = tuple[int, int, arb]
 # Characters of the names of variables that are printed.
 NAMES = 200
 
 
-def prove(data: Arrays, domain: Said, claims: list[object]) -> tuple[arb | None, arb | None, str]:
+def prove(data: Arrays, domain: ProofPart, claims: list[object]) -> tuple[arb | None, arb | None, str]:
     """An upper and a lower bound of the optimum, None where nothing is claimed, and the program in words.
 
     Of a contradiction, for which nothing is claimed of either side, the lower bound is that of 0.
@@ -113,7 +113,7 @@ def _solved(start: FloatArray, entries: list[Entry], sides: list[arb], free: Ind
 def _psd(v: list[arb], side: float, dual: bool) -> bool:
     """A semidefinite block from its lower triangle, of which slacks off the diagonal are halved."""
     S = arb_mat(int(side), int(side))
-    for x, i, j in zip(v, *(ends.tolist() for ends in np.tril_indices(int(side))), strict=True):
+    for x, i, j in zip(v, *(bounds.tolist() for bounds in np.tril_indices(int(side))), strict=True):
         S[i, j] = S[j, i] = x if i == j or dual else x / 2
     return is_psd(S)
 

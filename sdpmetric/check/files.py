@@ -100,7 +100,7 @@ def printable(text: object, limit: int = 200) -> str:
 
 
 @dataclass(frozen=True)
-class Said:
+class ProofPart:
     """A domain or a term: its kind, its loss or names, numbers, each the exact sum of some floats, and arrays."""
 
     kind: str
@@ -225,24 +225,31 @@ def _array(member: BytesIO) -> NDArray[Any]:
     return values
 
 
-def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Said]]:
+def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[ProofPart]]:
     """The claims, the data, and the domain and the terms of a proof about them whose seal is unbroken."""
     try:
         texts = read_npz(proof_path, ["about", "seal"], allows_others=True)
-        limited("characters of its text", max(each.nbytes // 4 for each in texts.values()))
+        limited("characters of its text", max(value.nbytes // 4 for value in texts.values()))
         text, seal = map(str, texts.values())
-        about = json.loads(text)
-        limited("terms of a proof", len(about["terms"]))
-        said, members = [about["domain"], *about["terms"]], {*about["data"]["members"]}
-        if about["format"] != FORMAT or {*about} != {"format", "objective", "lower_bound", "data", "domain", "terms"}:
+        claims = json.loads(text)
+        limited("terms of a proof", len(claims["terms"]))
+        descriptions, members = [claims["domain"], *claims["terms"]], {*claims["data"]["members"]}
+        if claims["format"] != FORMAT or {*claims} != {"format", "objective", "lower_bound", "data", "domain", "terms"}:
             raise ValueError(f"it is not of format {FORMAT}, which this checker reads; save it again")
-        kinds = [(TERMS if k else DOMAINS)[own["term" if k else "domain"]] for k, own in enumerate(said)]
+        kinds = [
+            (TERMS if k else DOMAINS)[description["term" if k else "domain"]]
+            for k, description in enumerate(descriptions)
+        ]
         keys = [{"term" if k else "domain", *words.split()} for k, (_, words, _) in enumerate(kinds)]
-        needed, domain = {name for data, *_ in kinds for name in data.split()}, said[0]["domain"]
-        fits = needed <= members <= {*DATA} and (domain == "cones") == (len(said) == 1)
-        fits &= ("pairs" in members) == ("similar" in members) and {*about["data"]} == {"members", "sha256"}
-        if not fits or keys != [{*own} for own in said] or (domain == "threshold" and needed != {"X"}):
-            raise ValueError(f"it says {printable(about)!r}; something is missing, foreign or of other programs")
+        needed, domain = {name for data, *_ in kinds for name in data.split()}, descriptions[0]["domain"]
+        fits = needed <= members <= {*DATA} and (domain == "cones") == (len(descriptions) == 1)
+        fits &= ("pairs" in members) == ("similar" in members) and {*claims["data"]} == {"members", "sha256"}
+        if (
+            not fits
+            or keys != [{*description} for description in descriptions]
+            or (domain == "threshold" and needed != {"X"})
+        ):
+            raise ValueError(f"it says {printable(claims)!r}; something is missing, foreign or of other programs")
         data, sizes = read_data(data_path, members)
         if domain == "threshold":  # One more feature, and row.
             sizes |= {"n": sizes["n"] + 1, "d": sizes["d"] + 1}
@@ -252,27 +259,34 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Sai
     except DAMAGED as error:
         why = printable(error, 1000)
         raise BadInput(f"{proof_path} is not a proof, or {data_path} not its data: {why}.") from error
-    if digest(data) != about["data"]["sha256"]:
+    if digest(data) != claims["data"]["sha256"]:
         raise Refused("data: these are not the data that the proof is about: their hashes differ")
     if broken:
         raise Refused("seal: the file was changed after it was written")
-    parts = list[Said]()
-    for k, (own, (_, words, arrays)) in enumerate(zip(said, kinds, strict=True)):
-        known = dict(sizes)
-        found = {name: checked(name, held[f"{k}.{name}"], wanted, known) for name, wanted in arrays.items()}
-        numbers = {name: own[name] for name in {*words.split()} - {"loss", "names"}}
+    program = list[ProofPart]()
+    for k, (description, (_, words, schema)) in enumerate(zip(descriptions, kinds, strict=True)):
+        known_sizes = dict(sizes)
+        arrays = {name: checked(name, held[f"{k}.{name}"], wanted, known_sizes) for name, wanted in schema.items()}
+        numbers = {name: description[name] for name in {*words.split()} - {"loss", "names"}}
         exact = {
-            name: [number(name, x) for x in (each if each and isinstance(each, list) else [each])]
-            for name, each in numbers.items()
+            name: [number(name, x) for x in (value if value and isinstance(value, list) else [value])]
+            for name, value in numbers.items()
         }
-        parts.append(Said(str(own["term" if k else "domain"]), str(own.get("loss", own.get("names"))), exact, found))
-        sizes |= {"B": known.get("B", 0), "D": known.get("B", 0) * known.get("d", 0)}
-        if not all(known.get(key, 1) for key in "BKQ") or sizes["D"] > LIMITS["features"]:
+        program.append(
+            ProofPart(
+                str(description["term" if k else "domain"]),
+                str(description.get("loss", description.get("names"))),
+                exact,
+                arrays,
+            )
+        )
+        sizes |= {"B": known_sizes.get("B", 0), "D": known_sizes.get("B", 0) * known_sizes.get("d", 0)}
+        if not all(known_sizes.get(key, 1) for key in "BKQ") or sizes["D"] > LIMITS["features"]:
             raise BadInput(
-                f"the components of the proof are of shape {parts[0].arrays['components'].shape}; expected no empty "
+                f"the components of the proof are of shape {program[0].arrays['components'].shape}; expected no empty "
                 f"ones, and at most {LIMITS['features']} features times metrics."
             )
-    return [about["objective"], about["lower_bound"]], data, parts
+    return [claims["objective"], claims["lower_bound"]], data, program
 
 
 def read_data(path: Path, members: set[str]) -> tuple[Arrays, dict[str, int]]:

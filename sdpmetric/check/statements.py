@@ -26,8 +26,8 @@ from sdpmetric.check.files import (
     BadInput,
     FloatArray,
     IndexArray,
+    ProofPart,
     Refused,
-    Said,
     Work,
     numbered,
     printable,
@@ -52,12 +52,12 @@ class Program:
     A pair is measured by the sum of the metrics with the shares of its second row.
     """
 
-    def __init__(self, data: Arrays, domain: Said) -> None:
+    def __init__(self, data: Arrays, domain: ProofPart) -> None:
         self.data, self.high, self.low, self.pairs, self.work = data, arb(0), arb(0), dict[Pair, arb](), Work()
         self.L, P, self.shares = domain.arrays.values()
         (B, K, Q), (n, d) = self.L.shape, (len(self.shares), len(P))
         self.work.spend(n * (2 * d + 2 * Q + 3 * B * K + B * Q) + (B * d) ** 2, (n * Q + B * d * d) * (d + B * K + Q))
-        X, own, plain = data["X"], "the file's own choice", np.array_equal(P, np.eye(*P.shape))
+        X, file_choice, is_identity = data["X"], "the file's own choice", np.array_equal(P, np.eye(*P.shape))
         if domain.kind == "threshold":
             X = np.block([[X, np.zeros((len(X), 1))], [X[:1], np.ones((1, 1))]])
         self.X, self.P, self.diagonal, self.words = X, balls(P), domain.kind == "diagonal", DOMAINS[domain.kind]
@@ -65,42 +65,43 @@ class Program:
             raise BadInput("components of the proof have more rows than any metric needs.")
         if self.diagonal and (np.count_nonzero(self.L, axis=2) > 1).any():
             raise Refused("components: a metric is not of the program: it is not diagonal")
-        self.words += "" if plain else " of the features P^T x, with the file's matrix P"
+        self.words += "" if is_identity else " of the features P^T x, with the file's matrix P"
         if self.shares.shape[1] > 1 or (self.shares != 1.0).any():
-            each = [*map(tuple, self.shares.tolist())]
-            whose = [f"{name!r} in the data" for name in NAMES if np.array_equal(data.get(name, ()), numbered(each))]
+            share_rows = [*map(tuple, self.shares.tolist())]
+            whose = [
+                f"{name!r} in the data" for name in NAMES if np.array_equal(data.get(name, ()), numbered(share_rows))
+            ]
             self.words += f", for a pair the sum of {len(self.L)} metrics with shares by the group of its second row"
-            self.words += (
-                f" ({[*whose, own][0]}): {'; '.join(' '.join(map(repr, some)) for some in dict.fromkeys(each))}"
-            )
-        self.rows = balls(X) if plain else balls(X) * self.P
+            groups = "; ".join(" ".join(map(repr, row)) for row in dict.fromkeys(share_rows))
+            self.words += f" ({[*whose, file_choice][0]}): {groups}"
+        self.rows = balls(X) if is_identity else balls(X) * self.P
         self.V, roots = self.rows.tolist(), balls(np.concatenate(self.L).T)
-        self.images, self.each = (self.rows * roots).tolist(), np.repeat(self.shares, self.L.shape[1], axis=1)
+        self.images, self.row_shares = (self.rows * roots).tolist(), np.repeat(self.shares, self.L.shape[1], axis=1)
         self.Z = np.array([[ar.rounded(x) for x in row] for row in self.images])
         self.matrix = arb_mat(len(self.L) * X.shape[1], len(self.L) * X.shape[1])
 
     def distance(self, pair: Pair) -> arb:
-        self.work.spend(4 + self.each.shape[1])
-        each = zip(self.each[pair[1]].tolist(), *(self.images[i] for i in pair), strict=True)
-        return total(s * (a - b) ** 2 for s, a, b in each if s)
+        self.work.spend(4 + self.row_shares.shape[1])
+        terms = zip(self.row_shares[pair[1]].tolist(), *(self.images[i] for i in pair), strict=True)
+        return total(s * (a - b) ** 2 for s, a, b in terms if s)
 
     def add(self, loss: str, rows: Iterable[Row]) -> None:
         """Losses of numbers, their bounds by multipliers, and what these add to the slack matrix.
 
         Hard constraints have no weights.
         """
-        value, conjugate, most = LOSSES[loss]
-        known = dict[Pair, arb]()
+        value, conjugate, largest_slope = LOSSES[loss]
+        distances = dict[Pair, arb]()
         for w, c, a, K in rows:
             self.work.spend(10 + 2 * len(K))
             w = arb(1) if loss == "hard" else w
-            if a != 0 and not (w > 0 and a > 0 and (most == np.inf or a <= most * w)):
+            if a != 0 and not (w > 0 and a > 0 and (largest_slope == np.inf or a <= largest_slope * w)):
                 raise Refused(f"multipliers: one is not a slope of the {loss} times its weight")
             if w > 0:
                 a = w if loss == "linear" else a
-                known |= {pair: self.distance(pair) for pair, _ in K if pair not in known}
+                distances |= {pair: self.distance(pair) for pair, _ in K if pair not in distances}
                 self.low += a * c - w * conjugate(a / w, arb(c))
-                self.high += w * value(total((x * known[pair] for pair, x in K)) + c, arb(c))
+                self.high += w * value(total((x * distances[pair] for pair, x in K)) + c, arb(c))
                 self.weigh((pair, a * x) for pair, x in K)
 
     def weigh(self, pairs: Iterable[tuple[Pair, arb]]) -> None:
@@ -118,20 +119,20 @@ class Program:
         Where N is 0, it is enough if S is positive on features of which the v are combinations: for each x there is
         then a y of these features with the same products ``v^T x``. Of diagonal metrics the diagonal counts.
         """
-        whole, d, q = self.matrix.tolist(), self.X.shape[1], self.rows.ncols()
+        entries, d, q = self.matrix.tolist(), self.X.shape[1], self.rows.ncols()
         for b, share in enumerate(self.shares.T.tolist()):
-            N = arb_mat([row[b * d : (b + 1) * d] for row in whole[b * d : (b + 1) * d]])
-            each, used = [[arb(0)] * q for _ in self.V], [pair for pair in self.pairs if share[pair[1]]]
-            self.work.spend((len(used) * 5 + len(each)) * q, (len(each) + q) * q * q)
-            for i, j in used:
+            N = arb_mat([row[b * d : (b + 1) * d] for row in entries[b * d : (b + 1) * d]])
+            laplacian, weighted_pairs = [[arb(0)] * q for _ in self.V], [pair for pair in self.pairs if share[pair[1]]]
+            self.work.spend((len(weighted_pairs) * 5 + len(laplacian)) * q, (len(laplacian) + q) * q * q)
+            for i, j in weighted_pairs:
                 v = [self.pairs[i, j] * share[j] * x for x in self.difference(i, j)]
-                each[i] = [x + y for x, y in zip(each[i], v, strict=True)]
-                each[j] = [x - y for x, y in zip(each[j], v, strict=True)]
-            S = self.P.transpose() * N * self.P + self.rows.transpose() * arb_mat(each)
+                laplacian[i] = [x + y for x, y in zip(laplacian[i], v, strict=True)]
+                laplacian[j] = [x - y for x, y in zip(laplacian[j], v, strict=True)]
+            S = self.P.transpose() * N * self.P + self.rows.transpose() * arb_mat(laplacian)
             if self.diagonal:
                 proven = all(S[k, k] >= 0 for k in range(q))
             elif not (proven := ar.is_psd(S)) and all(x.is_zero() for x in N.entries()):
-                columns = ar.independent(arb_mat([self.difference(i, j) for i, j in used]), self.work)
+                columns = ar.independent(arb_mat([self.difference(i, j) for i, j in weighted_pairs]), self.work)
                 proven = columns is not None and ar.is_psd(S, columns)
             if not proven:
                 raise Refused("dual cone: the slack matrix is not proven to be positive semidefinite")
@@ -188,7 +189,7 @@ def _weighed(w: FloatArray, loss: str = "") -> str:
     return "" if (w == 1.0).all() or loss == "hard" else f", weights {float(w.min())!r} to {float(w.max())!r}"
 
 
-def rows(term: Said, program: Program, weight: arb) -> str:
+def rows(term: ProofPart, program: Program, weight: arb) -> str:
     """``weight sum_i w_i l(c_i + sum K D)``, K by places of pairs with factors."""
     c, w, a, places, pairs, factors = term.arrays.values()
     if term.loss == "log ratio" and not c.all():
@@ -197,64 +198,70 @@ def rows(term: Said, program: Program, weight: arb) -> str:
     K: list[Entries] = [[] for _ in c]
     for k, (i, j), x in zip(places.tolist(), pairs.tolist(), factors.tolist(), strict=True):
         K[k].append(((i, j), x))
-    each = zip(w.tolist(), c.tolist(), a.tolist(), K, strict=True)
-    program.add(term.loss, ((weight * w_i, c_i, arb(a_i), own) for w_i, c_i, a_i, own in each))
+    numbers = zip(w.tolist(), c.tolist(), a.tolist(), K, strict=True)
+    program.add(term.loss, ((weight * w_i, c_i, arb(a_i), entries) for w_i, c_i, a_i, entries in numbers))
     return f"{term.loss} over {len(c)} rows ({_in_words(program, c.tolist(), K)}{_weighed(w, term.loss)})"
 
 
 def _in_words(program: Program, offsets: list[float], K: list[Entries]) -> str:
     """Kinds of rows, the most frequent first, and how many comparisons of the data they are."""
-    kinds, found, given, n = dict[str, int](), set[Comparison](), set[Comparison](), len(program.data["X"])
-    for c, own in zip(offsets, K, strict=True):
-        entries = sorted((-x, i, j) for (i, j), x in own)
+    kinds, comparisons, in_data, n = dict[str, int](), set[Comparison](), set[Comparison](), len(program.data["X"])
+    for c, combination in zip(offsets, K, strict=True):
+        entries = sorted((-x, i, j) for (i, j), x in combination)
         signs = [f"{'-' if x > 0 else '+'} {'' if abs(x) == 1 else f'{abs(x)!r} '}D" for x, *_ in entries]
         kind = f"{c!r} {' '.join(signs) if len(signs) < 4 else f'+ a combination of {len(signs)} D'}"
         kinds[kind] = kinds.get(kind, 0) + 1
-        plain = [(i, j, int(np.sign(-x))) for x, i, j in entries if j < n]
-        found |= {tuple(plain)} if len(plain) < 3 else {(one,) for one in plain}
+        signed_pairs = [(i, j, int(np.sign(-x))) for x, i, j in entries if j < n]
+        comparisons |= (
+            {tuple(signed_pairs)} if len(signed_pairs) < 3 else {(signed_pair,) for signed_pair in signed_pairs}
+        )
     lists = ("pairs", "similar", "triplets", "quadruplets")
     program.work.spend(40 * sum(len(program.data.get(name, ())) for name in lists))
     pairs, similar, triplets, quadruplets = (np.asarray(program.data.get(name, ())).tolist() for name in lists)
-    given |= {((i, j, 1 if same else -1),) for (i, j), same in zip(pairs, similar, strict=True)}
-    given |= {((i, j, 1), (k, l, -1)) for i, j, k, l in [(i, j, i, l) for i, j, l in triplets] + quadruplets}
-    parts = [f"{kinds[kind]} of {kind}" for kind in sorted(kinds, key=lambda kind: -kinds[kind])]
-    parts = parts if len(parts) < 5 else [*parts[:3], f"{len(parts) - 3} other kinds"]
-    origin = f"{len(found)} of the {len(given)} in the data" if found <= given else "of the file's own choice"
-    return ", ".join([*parts, origin])
+    in_data |= {((i, j, 1 if same else -1),) for (i, j), same in zip(pairs, similar, strict=True)}
+    in_data |= {((i, j, 1), (k, l, -1)) for i, j, k, l in [(i, j, i, l) for i, j, l in triplets] + quadruplets}
+    phrases = [f"{kinds[kind]} of {kind}" for kind in sorted(kinds, key=lambda kind: -kinds[kind])]
+    phrases = phrases if len(phrases) < 5 else [*phrases[:3], f"{len(phrases) - 3} other kinds"]
+    origin = (
+        f"{len(comparisons)} of the {len(in_data)} in the data"
+        if comparisons <= in_data
+        else "of the file's own choice"
+    )
+    return ", ".join([*phrases, origin])
 
 
-def labels(term: Said, program: Program, weight: arb) -> str:
+def labels(term: ProofPart, program: Program, weight: arb) -> str:
     """``pull sum_ij w_i D_ij + weight sum_ijl w_i w_l h(offset + D_ij - D_il)``, h the hinge or its square.
 
     j are the target neighbors of i, and l all examples of other classes: all triplets count at the point. Those with
     neither a multiplier nor, by bounds of their distances, a loss are left out.
     """
     targets, w, a, named = term.arrays.values()
-    y, (pull, pulls), (c, *more) = program.data["y"], _summed(term.numbers["pull"]), term.numbers["offset"]
-    if term.loss not in ("hinge", "squared hinge") or c < 0.0 or more or not targets.size:
+    y, (pull, pulls), (c, *rest_of_offset) = program.data["y"], _summed(term.numbers["pull"]), term.numbers["offset"]
+    if term.loss not in ("hinge", "squared hinge") or c < 0.0 or rest_of_offset or not targets.size:
         raise BadInput("loss, margin or target neighbors of the proof are not those of labels.")
-    program.work.spend(20 * (targets.size + len(named)), len(y) ** 2 * (program.each.shape[1] + 4) // 4)
-    near = [(i, j) for i, js in enumerate(targets.tolist()) for j in js if j >= 0]
-    if any(y[i] != y[j] or i == j for i, j in near) or len({*near}) < len(near):
+    program.work.spend(20 * (targets.size + len(named)), len(y) ** 2 * (program.row_shares.shape[1] + 4) // 4)
+    target_pairs = [(i, j) for i, js in enumerate(targets.tolist()) for j in js if j >= 0]
+    if any(y[i] != y[j] or i == j for i, j in target_pairs) or len({*target_pairs}) < len(target_pairs):
         raise Refused("target neighbors: one is of another class, the example itself, or named twice")
     of = dict(zip(map(tuple, named.tolist()), a.tolist(), strict=True))
-    if len(of) < len(a) or any(y[i] == y[l] for i, _, l in of) or not {(i, j) for i, j, _ in of} <= {*near}:
+    if len(of) < len(a) or any(y[i] == y[l] for i, _, l in of) or not {(i, j) for i, j, _ in of} <= {*target_pairs}:
         raise Refused("triplets: one is named twice, or is none of these target neighbors and labels")
-    for i, own in enumerate(targets):
-        low, high = ar.apart(program.Z, i, program.each)
-        for j in own[own >= 0].tolist():
+    for i, neighbors in enumerate(targets):
+        low, high = ar.distance_bounds(program.Z, i, program.row_shares)
+        for j in neighbors[neighbors >= 0].tolist():
             violated = (y != y[i]) & ~((c + high[j]) * (1 + 4 * ar.U) <= low)
             of |= {(i, j, l): 0.0 for l in np.flatnonzero(violated).tolist() if (i, j, l) not in of}
-        if len(of) > (most := LIMITS["pairs, rows or triplets"]):
-            raise BadInput(f"more than {most:,} triplets may have a loss at the components of the proof.")
-    each = [arb(x) for x in w.tolist()]
-    program.add("linear", ((pull * each[i], 0.0, arb(0), [((i, j), 1.0)]) for i, j in near))
+        if len(of) > (max_triplets := LIMITS["pairs, rows or triplets"]):
+            raise BadInput(f"more than {max_triplets:,} triplets may have a loss at the components of the proof.")
+    weights = [arb(x) for x in w.tolist()]
+    program.add("linear", ((pull * weights[i], 0.0, arb(0), [((i, j), 1.0)]) for i, j in target_pairs))
     triplets = of.items()
     program.add(
         term.loss,
-        ((weight * each[i] * each[l], c, arb(x), [((i, j), 1.0), ((i, l), -1.0)]) for (i, j, l), x in triplets),
+        ((weight * weights[i] * weights[l], c, arb(x), [((i, j), 1.0), ((i, l), -1.0)]) for (i, j, l), x in triplets),
     )
-    origin = f"{len(near)} target pairs: {origin_of_targets(program.X, y, targets, program.work)}"
+    origin = f"{len(target_pairs)} target pairs: {origin_of_targets(program.X, y, targets, program.work)}"
     pulled = f", plus {pulls} times D(i, j)," if pull > 0 else ""
     sentence = f"{term.loss} of {c!r} + D(i, j) - D(i, l){pulled} over all target neighbors j and impostors l of i"
     return f"{sentence} ({len(np.unique(y))} classes, {origin}{_weighed(w)})"
@@ -265,7 +272,7 @@ def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: W
     work.spend(X.size, len(X) * X.size // 4)
     shares, V, k = np.ones(X.shape), balls(X).tolist(), targets.shape[1]
     for i, js in enumerate(targets):
-        (low, high), candidates = ar.apart(X, i, shares), y == y[i]
+        (low, high), candidates = ar.distance_bounds(X, i, shares), y == y[i]
         candidates[i] = candidates[js] = False
         if (js < 0).any():
             return "the file's own choice"
@@ -279,57 +286,59 @@ def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: W
     return f"the {k} nearest examples of the same class in these data (ties, up to a relative {TIES!r}, in any order)"
 
 
-def softmax(term: Said, program: Program, weight: arb) -> str:
+def softmax(term: ProofPart, program: Program, weight: arb) -> str:
     """``weight sum_g w_g (log sum_j exp -D_gj + <p_g, D_g> - h_g)`` over pairs of groups, with shares p of the ideal.
 
     Of a divergence h is the entropy of p; of a cross entropy 0, and weights are multiplied by the sum of the ideal.
     Multipliers are ``w (q - p)`` for distributions q.
     """
-    listed, ideal, weights, Q = term.arrays.values()
+    group_pairs, ideal, weights, Q = term.arrays.values()
     if term.loss not in ("divergence", "cross entropy"):
         raise BadInput("the loss of a softmax of the proof is neither a divergence nor a cross entropy.")
     program.work.spend(40 * ideal.size)
-    groups = [[(i, j) for i, j in own] for own in listed.tolist()]
-    for own, r, q, x in zip(groups, ideal.tolist(), Q.tolist(), weights.tolist(), strict=True):
+    groups = [[(i, j) for i, j in pairs] for pairs in group_pairs.tolist()]
+    for pairs, r, q, x in zip(groups, ideal.tolist(), Q.tolist(), weights.tolist(), strict=True):
         if x > 0.0:
-            whole, mass = total(map(arb, r)), total(map(arb, q))
-            if not (whole > 0 and mass > 0):
+            ideal_sum, mass = total(map(arb, r)), total(map(arb, q))
+            if not (ideal_sum > 0 and mass > 0):
                 raise Refused("ideal or distributions: one with a weight is 0")
             p, chances, D = (
-                [a / whole for a in map(arb, r)],
+                [a / ideal_sum for a in map(arb, r)],
                 [a / mass for a in map(arb, q)],
-                [*map(program.distance, own)],
+                [*map(program.distance, pairs)],
             )
             divergence = term.loss == "divergence"
             h = total(map(_entropy, p)) if divergence else arb(0)
-            w = weight * x * (1 if divergence else whole)
-            found = total((-away).exp() for away in D).log() + total(a * b for a, b in zip(p, D, strict=True)) - h
-            program.high += w * found
+            w = weight * x * (1 if divergence else ideal_sum)
+            divergence_value = (
+                total((-away).exp() for away in D).log() + total(a * b for a, b in zip(p, D, strict=True)) - h
+            )
+            program.high += w * divergence_value
             program.low += w * (total(map(_entropy, chances)) - h)
-            program.weigh(zip(own, [w * (a - b) for a, b in zip(p, chances, strict=True)], strict=True))
+            program.weigh(zip(pairs, [w * (a - b) for a, b in zip(p, chances, strict=True)], strict=True))
     n, y = len(program.X), program.data.get("y")
     whose = "of the file's own choice"
     if ideal.shape == (n, n - 1) and groups == [[(i, j) for j in range(n) if j != i] for i in range(n)]:
         whose = "of each example with all others"
     elif ideal.shape == (1, n * (n - 1)) and sorted(groups[0]) == [*permutations(range(n), 2)]:
         whose = "of all ordered pairs"
-    same = y is not None and len(y) == n and np.array_equal(ideal, y[listed[..., 0]] == y[listed[..., 1]])
+    same = y is not None and len(y) == n and np.array_equal(ideal, y[group_pairs[..., 0]] == y[group_pairs[..., 1]])
     shares = "equal for those of the same class" if same else "the file's own choice"
     return f"softmax {term.loss} of {len(groups)} groups of pairs {whose}, ideal {shares}{_weighed(weights)}"
 
 
-def matrix(term: Said, program: Program, weight: arb) -> str:
+def matrix(term: ProofPart, program: Program, weight: arb) -> str:
     """A convex function of the metric: its trace, a distance, or the size of its other entries."""
-    kind, size, given = term.kind, program.matrix.nrows(), term.arrays
+    kind, size, arrays = term.kind, program.matrix.nrows(), term.arrays
     roots = [program.P * balls(L.T) for L in program.L]
     program.work.spend(4 * size**2, 8 * size**3)
-    M, one = ar.diagonal([root * root.transpose() for root in roots]), balls(np.eye(size))
-    slope, to = (balls(given[name]) if name in given else one for name in ("slope", "to"))
+    M, identity = ar.diagonal([root * root.transpose() for root in roots]), balls(np.eye(size))
+    slope, to = (balls(arrays[name]) if name in arrays else identity for name in ("slope", "to"))
     if not weight > 0 or slope != slope.transpose() or to != to.transpose():
         raise BadInput(f"{kind} of the proof has no positive weight, or matrices that are not symmetric.")
-    whence = "the identity" if to == one else "0" if to == 0 * one else "the file's matrix"
+    whence = "the identity" if to == identity else "0" if to == 0 * identity else "the file's matrix"
     if kind == "trace":
-        slope, whence = weight * one, ""
+        slope, whence = weight * identity, ""
         program.high += ar.inner(slope, M)
     elif kind == "frobenius":
         program.high += weight * ar.inner(M - to, M - to) / 2
@@ -341,10 +350,10 @@ def matrix(term: Said, program: Program, weight: arb) -> str:
         program.high += weight * total(y for same, _, y in away if not same)
     else:
         K, volume = to.inv(), M.det()
-        least = K - slope * (1 / weight)
-        if not (ar.is_positive(to) and ar.is_positive(least)):
+        inverse_of_minimizer = K - slope * (1 / weight)
+        if not (ar.is_positive(to) and ar.is_positive(inverse_of_minimizer)):
             raise Refused("multipliers: a matrix is no slope of the LogDet divergence, or that is not from a metric")
-        program.low += weight * ((least.det() * to.det()).log() + M.nrows() - size)
+        program.low += weight * ((inverse_of_minimizer.det() * to.det()).log() + M.nrows() - size)
         program.high += weight * (ar.inner(M, K) - (volume / to.det()).log() - size if volume > 0 else arb("inf"))
     program.matrix += slope
     return MATRICES[kind].format(whence)
@@ -359,7 +368,7 @@ MATRICES = {
 TERMS = {"labels": labels, "rows": rows, "softmax": softmax}
 
 
-def prove(data: Arrays, domain: Said, terms: list[Said]) -> tuple[arb, arb, str]:
+def prove(data: Arrays, domain: ProofPart, terms: list[ProofPart]) -> tuple[arb, arb, str]:
     """An upper bound at the point, a lower bound of all metrics, and the program in words."""
     program, (n, d), words = Program(data, domain), data["X"].shape, list[str]()
     for term in terms:

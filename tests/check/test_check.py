@@ -167,7 +167,7 @@ def test_bounds_of_distances_hold_far_from_the_origin():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(40, 3)) + 1e4
     for i, p in enumerate(Z):
-        low, high = arithmetic.apart(Z, i, np.ones(Z.shape))
+        low, high = arithmetic.distance_bounds(Z, i, np.ones(Z.shape))
         exact = [float(sum((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(p, q, strict=True))) for q in Z]
         assert (low <= np.nextafter(exact, np.inf)).all()
         assert (np.nextafter(exact, -np.inf) <= high).all()
@@ -179,7 +179,7 @@ def test_images_that_cancel_select_every_triplet():
     assert [arithmetic.rounded(arb(x)) for x in (0, 0.1, -3)] == [0.0, 0.1, -3.0]
     canceled = arb(1e200) + 1 - arb(1e200)
     assert np.isnan(arithmetic.rounded(canceled))
-    low, high = arithmetic.apart(np.array([[arithmetic.rounded(canceled)], [0.0], [5.0]]), 0, np.ones((3, 1)))
+    low, high = arithmetic.distance_bounds(np.array([[arithmetic.rounded(canceled)], [0.0], [5.0]]), 0, np.ones((3, 1)))
     assert not (low > 0.0).any()
     assert not (high < np.inf).any()
 
