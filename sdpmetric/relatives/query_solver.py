@@ -95,7 +95,11 @@ class SmoothSum:
         if not np.array_equal(z, self.point):
             self.evaluate(z)
         Z = self.scale * direction.reshape(self.scale.shape)
-        return np.asarray((self.scale * self.weighted(Z, -self.rates * self.similarities(Z))).ravel())
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = np.asarray((self.scale * self.weighted(Z, -self.rates * self.similarities(Z))).ravel())
+        if not np.isfinite(product).all():
+            raise OverflowError("second derivatives are too large for floats")
+        return product
 
     @property
     def rates(self) -> FloatArray:
@@ -114,7 +118,7 @@ class SmoothSum:
             budget.spend()
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self.evaluate(z)
-            if not math.isfinite(self.objective + self.gap):
+            if not math.isfinite(self.objective + self.gap + float(np.abs(gradient).max(initial=0.0))):
                 raise OverflowError("maps or their slopes are too large for floats")
             if value < best[0]:
                 sufficient = OPTIONS.inner_gap * max(tol * abs(self.objective), self.objective - value + self.gap)
@@ -133,7 +137,11 @@ class SmoothSum:
             "gtol": 0.0,
             "maxiter": OPTIONS.steps,
         }
-        minimize(evaluate, z, jac=True, hessp=self.hessian_product, method="trust-ncg", callback=stop, options=options)
+        product = self.hessian_product
+        try:
+            minimize(evaluate, z, jac=True, hessp=product, method="trust-ncg", callback=stop, options=options)
+        except ValueError as error:  # SciPy's norms refuse numbers that are not finite
+            raise OverflowError("steps are too large for floats") from error
         return best[1:]
 
 
