@@ -244,6 +244,37 @@ def flat(rng):
     return Planted("no interior", problem, inner(C, inside), interior=False)
 
 
+def degenerate(rng):
+    """Linear constraints that all points fulfil with equality, copies of rows, and rays along which the cost is 0."""
+    n, rays = int(rng.integers(3, 25)), int(rng.integers(0, 3))
+    x, rows = point_and_rows(rng, n)
+    rows.linear(int(rng.integers(1, n)))
+    rows.box()
+    point, constraints, value = rows.point, rows.constraints, -inner(rows.gradient, rows.point)
+    for _ in range(int(rng.integers(1, 4))):
+        g, factor = integers(rng, n), 2.0 ** int(rng.integers(-8, 9))
+        kind = rng.integers(4)
+        if kind == 0:  # an equation as two inequalities
+            constraints += [g @ x <= g @ point, factor * g @ x >= factor * (g @ point)]
+        elif kind == 1:  # variables that are 0, or an integer, by an inequality that fixes them
+            some = rng.permutation(n)[: int(rng.integers(1, n))]
+            constraints += [x[some] >= point[some], cp.sum(x[some]) <= np.sum(point[some])]
+        elif kind == 2:  # the same equation three times
+            constraints += [
+                g @ x == g @ point,
+                factor * (g @ x) == factor * (g @ point),
+                3 * (g @ x) == 3 * (g @ point),
+            ]
+        else:  # dependent equations
+            h = integers(rng, n)
+            constraints += [g @ x == g @ point, h @ x == h @ point, (g + 2 * h) @ x == (g + 2 * h) @ point]
+    if rays:
+        y = cp.Variable(rays, nonneg=True)
+        constraints.append(integers(rng, rays) @ y + 0 * x[0] <= x[0] - point[0] + 64.0)
+    objective = -rows.gradient @ x
+    return Planted("degenerate", cp.Problem(cp.Minimize(objective), constraints), value, interior=False)
+
+
 def infeasible(rng):
     n = int(rng.integers(2, 20))
     x, kind = cp.Variable(n), rng.integers(3)
@@ -295,6 +326,7 @@ FAMILIES = [
     lambda rng: exponential(rng, "mixed"),
     scaled,
     flat,
+    degenerate,
     infeasible,
     unbounded,
     rounded,

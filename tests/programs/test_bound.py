@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric.cli import app
-from sdpmetric.programs.canonical import Cones, Solver, ask
+from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
-from sdpmetric.programs.definite import Definite, independent
+from sdpmetric.programs.definite import Definite, Equations, independent
 from sdpmetric.programs.enclosure import lacks, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
 from sdpmetric.programs.readers import read_program
@@ -87,6 +87,34 @@ def test_what_an_interval_says():
     maximum = sm.bound(cp.Problem(cp.Maximize(x[0]), [x >= 1]))
     assert maximum.lower_bound == maximum.upper_bound == math.inf
     assert "unbounded" in str(maximum)
+
+
+def test_degenerate_linear_programs_are_proven_from_both_sides(programs):
+    """Without an interior, with dependent equations, fixed variables and rays along which the cost is 0."""
+    proven = []
+    for seed in range(40):
+        case = programs.degenerate(np.random.default_rng(seed))
+        bound = sm.bound(case.problem)
+        wrong, both = programs.judged(bound, case.optimum)
+        assert not wrong, f"seed {seed}"
+        assert math.isfinite(bound.lower_bound)
+        proven.append(both)
+    assert np.mean(proven) >= 0.9
+
+
+def test_equations_determine_variables_only_exactly():
+    """``x = 1/4, 3 x + y = 2`` and a row that follows; a third is no float, and its equation stays one."""
+    A = np.array([[1.0, 0, 0, 0], [3, 1, 0, 0], [4, 1, 0, 0], [0, 0, 3, 0], [0, 0, 1, 1]])
+    b = np.array([0.25, 2.0, 2.25, 1.0, 1.0])
+    cones, sparse = Cones(zero=5), sp.csr_array(A)
+    equations = Equations.of(ConeProgram(sp.csr_array((4, 4)), np.zeros(4), sparse, b, cones))
+    assert equations.values[:2].tolist() == [0.25, 1.25]
+    assert np.isnan(equations.values[2:]).all()
+    assert equations.rows.tolist() == [3, 4]
+    b[2] += 2.0**-50  # which contradicts the others
+    program = ConeProgram(sp.csr_array((4, 4)), np.zeros(4), sparse, b, cones)
+    assert Equations.of(program).definite is None
+    assert upper_bound(program, np.array([0.25, 1.25, 1 / 3, 2 / 3])).value == math.inf
 
 
 def test_one_side_alone_is_that_of_both():
