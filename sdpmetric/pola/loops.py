@@ -52,19 +52,17 @@ def new_state(d: int, initial_threshold: float) -> State:
 
 @loop(fastmath=FAST)
 def update(
-    A: FloatArray,
-    B: FloatArray,
+    stream: State,
     d: int,
     v: FloatArray,
     similar: bool,
     gamma: float,
     beta: float,
-    numbers: FloatArray,
-    counts: NDArray[np.int64],
     space: FloatArray,
     Q: FloatArray,
 ) -> tuple[float, float, int]:
     """Take one pair, unless its loss is at most beta; returns the loss, alpha, and what is due."""
+    A, B, numbers, counts = stream
     sign = 1.0 if similar else -1.0
     Av, u, Bv = space[4], space[5], space[6]
     times(A, v, d, Av)
@@ -146,22 +144,19 @@ def _run(
     max_updates: int,
     gamma: float,
     beta: float,
-    A: FloatArray,
-    B: FloatArray,
-    numbers: FloatArray,
-    counts: NDArray[np.int64],
+    stream: State,
     losses: FloatArray,
     alphas: FloatArray,
 ) -> tuple[int, int]:
     """`run` up to `max_updates` updates in all, or the first update after which something is due; returns that, too."""
-    d = X.shape[1]
+    d, counts = X.shape[1], stream[3]
     v, space, Q = np.empty(d), np.empty((7, d + 1)), np.empty((d, d))
     for t in range(first, len(pairs)):
         if counts[UPDATES] >= max_updates:
             return t, NOTHING
         for i in range(d):
             v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
-        losses[t], alpha, due = update(A, B, d, v, similar[t], gamma, beta, numbers, counts, space, Q)
+        losses[t], alpha, due = update(stream, d, v, similar[t], gamma, beta, space, Q)
         alphas[t] += alpha
         if due:
             return t + 1, due
@@ -189,7 +184,7 @@ def run(
     rows, due = (fixed(X), fixed(pairs), fixed(similar)), INVERSION
     last_update = int(stream[3][UPDATES]) + (len(pairs) if max_updates is None else max_updates)
     while due:
-        first, due = _run(*rows, first, last_update, gamma, beta, *stream, losses, alphas)
+        first, due = _run(*rows, first, last_update, gamma, beta, stream, losses, alphas)
         settle(stream, X.shape[1], due)
     return first
 
@@ -205,14 +200,12 @@ def _run_kernel(
     rank: int,
     gamma: float,
     R: FloatArray,
-    A: FloatArray,
-    B: FloatArray,
-    numbers: FloatArray,
-    counts: NDArray[np.int64],
+    stream: State,
     losses: FloatArray,
     support: NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """`run_kernel` from pair `start` on, with `first` in the basis before, up to an update with something due."""
+    A, B, numbers, _ = stream
     size = len(A)
     v, space, Q = np.empty(size), np.empty((7, size + 1)), np.empty((size, size))
     for t in range(start, len(pairs)):
@@ -238,7 +231,7 @@ def _run_kernel(
                 B[rank, :d] = 0.0
                 B[:d, rank] = 0.0
                 B[rank, rank] = 1.0 / numbers[SHIFT]
-        losses[t], alpha, due = update(A, B, d, v, similar[t], gamma, 0.0, numbers, counts, space, Q)
+        losses[t], alpha, due = update(stream, d, v, similar[t], gamma, 0.0, space, Q)
         if d > rank and alpha > 0.0:
             R[rank, :d] = v[:d]
             support[rank - first] = t
@@ -268,6 +261,6 @@ def run_kernel(
     """
     n_taken, first, due = 0, rank, INVERSION
     while due:
-        n_taken, rank, due = _run_kernel(G, K, pairs, similar, n_taken, first, rank, gamma, R, *stream, losses, support)
+        n_taken, rank, due = _run_kernel(G, K, pairs, similar, n_taken, first, rank, gamma, R, stream, losses, support)
         settle(stream, rank, due)
     return n_taken, rank
