@@ -88,7 +88,6 @@ class DualCandidate:
 
     @classmethod
     def of(cls, push: Push, dual: Dual, cones: Sequence[DualCone]) -> DualCandidate:
-        """Repair multipliers and sum them up."""
         clipped = push.clipped(dual, [cone.groups for cone in cones])
         a, w = clipped.values, clipped.weights
         first, second, weights = signed_pairs(clipped.triplets, a)
@@ -128,7 +127,6 @@ class DualCandidate:
         return max(0.0, math.nextafter(below(t * sums.total, 2) - conjugates, -math.inf)), t
 
     def feasible(self) -> Dual:
-        """The multiple that proves the bound, of multipliers that were given."""
         assert self.multipliers is not None
         multiple, a, T = self.bound[1], self.multipliers.values, self.multipliers.triplets
         all_scaled = self.push.squared or self.cones[0].quadratic is not None
@@ -153,7 +151,6 @@ class PushSums:
         return cls({width: MultiplierSums([Form.zero(rank) for rank in ranks]) for width in widths})
 
     def include(self, shard: PushSums) -> None:
-        """Add what was gathered elsewhere, over other triplets."""
         self.losses += shard.losses
         self.n_active += shard.n_active
         for width, sums in shard.slopes.items():
@@ -247,7 +244,6 @@ class PushSums:
             self.slopes = {0.0: sums}
 
     def best(self, push: Push, cones: Sequence[DualCone]) -> DualCandidate:
-        """The slopes that prove most."""
         candidates = [DualCandidate(push, cones, sums) for sums in self.slopes.values()]
         return max(candidates, key=lambda candidate: candidate.bound[0])
 

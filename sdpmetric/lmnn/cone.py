@@ -218,7 +218,6 @@ class Quadratic:
     cost: Form  # C
 
     def above(self, components: FloatArray, metric: FloatArray | None) -> float:
-        """A float not below the quadratic term."""
         norm = metric_norm_above(components, metric)
         return product_above(0.5, self.term.weight, norm, norm)
 

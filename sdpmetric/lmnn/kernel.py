@@ -303,7 +303,6 @@ class KernelLMNNProblem(LMNNProblem):
 
 
 def _check_kernel(K: NDArray[np.floating]) -> FloatArray:
-    """A kernel matrix in float64, symmetric; one that is not PSD raises an error."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {K.shape}.")
     # Kernel values in single precision have its rounding errors.

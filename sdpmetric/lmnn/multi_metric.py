@@ -211,7 +211,6 @@ def _named(method: str, X: FloatArray, y: NDArray[np.generic], n_regions: int | 
 def check_members(
     index: IndexArray, names: NDArray[np.generic], targets: IndexArray, n_neighbors: int, *, pulled: bool
 ) -> None:
-    """Raise an error for regions that are too small for a metric."""
     sizes = np.bincount(index)
     pairs = np.bincount(index[targets], minlength=len(sizes))
     for name, size, pulls in zip(names.tolist(), sizes.tolist(), pairs.tolist(), strict=True):

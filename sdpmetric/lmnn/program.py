@@ -31,7 +31,6 @@ PUSH_WEIGHT, RIDGE, FROBENIUS = "push_weight", "ridge", "frobenius"
 
 
 def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, parametric: bool = False) -> cp.Problem:
-    """The program with slacks of Weinberger and Saul 2009, section 3.4, or Eq. 16; see `sdpmetric.to_cvxpy`."""
     chosen, X = chosen_triplets(problem, triplets), problem.centered
     mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
     names = _names(problem)
@@ -59,7 +58,6 @@ def _names(problem: LargeMarginProblem) -> list[str]:
 
 @formulation(LargeMarginProblem)
 def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
-    """The same program, for `sdpmetric.to_cvxpy`."""
     program = lmnn_program(problem, triplets, parametric)
     chosen = chosen_triplets(problem, triplets)
 
@@ -71,13 +69,11 @@ def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, para
 
 
 def dual_of(program: cp.Problem, triplets: Triplets) -> Dual | None:
-    """The multipliers of a solved program's margins."""
     margins = [c for c in program.constraints if c.label and (c.label == MARGINS or c.label.startswith(f"{PUSH}["))]
     return Dual(triplets, np.concatenate([np.ravel(c.dual_value) for c in margins])) if margins else None
 
 
 def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> Triplets:
-    """The triplets that a full program has rows for: the given ones, or all."""
     d, rows = problem.X.shape[1], problem.push.source.size if triplets is None else len(triplets)
     entries = min(problem.n_regions, 2) * d * (d + 1) // 2
     if rows > MAX_ROWS or rows * entries > MAX_ENTRIES:

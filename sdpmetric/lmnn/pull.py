@@ -72,7 +72,6 @@ class PullCost:
 
     @property
     def has_coordinates(self) -> bool:
-        """Whether they have been computed."""
         return "coordinates" in vars(self)
 
     @cached
@@ -87,7 +86,6 @@ class PullCost:
 
     @cached
     def null_groups(self) -> IndexArray:
-        """The null group of each example, (n,)."""
         n = len(self.X)
         null = self.coordinates.null
         if null.shape[1] == 0:

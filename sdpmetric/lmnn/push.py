@@ -67,7 +67,6 @@ class Push:
         return np.array([number.setdefault(row.tobytes(), len(number)) for row in self.X + 0.0], dtype=np.int32)
 
     def coincident(self, triplets: Triplets) -> BoolArray:
-        """Whether anchor and impostor lie at the very same place."""
         same: BoolArray = self.duplicate_groups[triplets.anchors] == self.duplicate_groups[triplets.impostors]
         return same
 
@@ -75,11 +74,9 @@ class Push:
 
     @cached
     def blocks(self) -> Blocks:
-        """The points of each metric."""
         return Blocks(len(self.X) * np.arange(self.n_regions + 1, dtype=np.int64))
 
     def point_pairs(self, first: IndexArray, second: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Pairs of examples as pairs of points."""
         if self.n_regions == 1:
             return first, second
         shift = np.int32(len(self.X)) * self.regions[second]
@@ -107,7 +104,6 @@ class Push:
         return Candidates(C.anchors + shift, self.target_points(C.targets), C.indptr, C.impostors + shift, C.weights)
 
     def as_examples(self, candidates: Candidates) -> Candidates:
-        """Candidates by numbers of examples."""
         if self.n_regions == 1:
             return candidates
         C, n = candidates, np.int32(len(self.X))

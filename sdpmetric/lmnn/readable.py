@@ -29,7 +29,6 @@ PUSH = "push"
 
 
 def is_readable(triplets: Triplets) -> bool:
-    """Whether a program has few enough triplets for a line each."""
     return 0 < len(triplets) <= MAX_TRIPLETS
 
 

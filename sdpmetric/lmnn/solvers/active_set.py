@@ -56,7 +56,6 @@ class Coordinates:
         return search(Z, max_pairs=max_pairs)
 
     def lift(self, L: FloatArray) -> FloatArray:
-        """Components in the coordinates of the data from factors (c, q, p)."""
         return self.problem.squeeze(L) if self.maps else self.problem.lift(L)
 
     def whiten(self, matrices: FloatArray) -> FloatArray:
@@ -132,7 +131,6 @@ class ActiveSet:
         return positions
 
     def drop(self, keep: BoolArray) -> LongArray:
-        """Take pairs off the list, and return where the others were on it."""
         positions = np.flatnonzero(keep)
         self._replace(self.candidates.select(keep), positions)
         return positions

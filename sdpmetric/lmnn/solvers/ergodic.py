@@ -41,7 +41,6 @@ class Multipliers:
 
     @cached
     def bound(self) -> float:
-        """The best lower bound of all multiples, up to rounding."""
         return _bound(self.push, self.whitened, self.sums)
 
 
@@ -71,7 +70,6 @@ class ErgodicDual:
 
     @property
     def bound(self) -> float:
-        """The best lower bound so far."""
         return self.best.bound
 
     def multipliers(self) -> Callable[[], Dual]:

@@ -103,7 +103,6 @@ class State:
 def steps(
     problem: LargeMarginProblem, budget: Budget, tol: float, *, init: FloatArray | None = None, random_state: int = 0
 ) -> Iterator[Step]:
-    """Solve LMNN in the factors of its metrics; several are started from a single one."""
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return

@@ -113,7 +113,6 @@ class ActiveSet:
 
 @solver(LMNNProblem, "dual", tol=1e-6, rank=1, when=lambda problem: problem.frobenius > 0.0)
 def steps(problem: LMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Solve LMNN with a Frobenius term."""
     L = _scaled_identity(problem) if init is None else init
     first = Step.certified(problem, L)
     yield first

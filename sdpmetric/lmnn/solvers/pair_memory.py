@@ -48,7 +48,6 @@ class PairMemory:
             self._searches.pop()
 
     def add_blocks(self, blocks: list[Candidates], n_pairs: int) -> None:
-        """Remember about so many of the pairs that a search collected before there were too many."""
         size, keys = sum(len(block.impostors) for block in blocks), [np.zeros(0, dtype=np.int64)]
         for block in blocks:
             count = int(n_pairs * len(block.impostors) / size)

@@ -80,7 +80,6 @@ class ReducedProgram:
         unit: float = 1.0,
         faces: Sequence[FloatArray] | None = None,
     ) -> ReducedProgram:
-        """State the program."""
         if push.squared and len(at_bound):
             raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
         weights, points_by_metric = push.source.weights_of(at_bound), np.split(points, push.n_regions)
@@ -104,7 +103,6 @@ class ReducedProgram:
 
     @property
     def value(self) -> float:
-        """The optimum, in the units of the problem's objective."""
         return self.push.weight * float(self.program.value)
 
     @property
@@ -168,7 +166,6 @@ class Reduction:
         return min(point, minimizer, key=lambda factors: self.problem.objective(factors[0]))
 
     def embed(self, L: FloatArray) -> FloatArray:
-        """All examples under each metric, (c n, r)."""
         return self.push.blocks.times(self.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
 
     def excess(self, L: FloatArray, triplets: Triplets) -> FloatArray:

@@ -62,7 +62,6 @@ class Bound:
 
 
 def prove(working: WorkingSet, L: FloatArray, gamma: float) -> Bound:
-    """Lower bound from the slopes at a factor, refined."""
     return working.with_shards(partial(_prove, working, L, gamma))
 
 

@@ -52,8 +52,6 @@ LIMITS = SearchLimits()
 
 @dataclass(frozen=True)
 class Slopes:
-    """What the slopes at a factor add up to."""
-
     # sum a, what impostors at the place of their anchors have of it, and sum a^2 / w if hinges are squared
     totals: FloatArray
     loss: float  # the hinges without smoothing, push weight left out
@@ -146,7 +144,6 @@ class Shard:
         self.memory.add(self._active, None if share is None else self.capacity // share)
 
     def restrict(self, anchors: IndexArray) -> None:
-        """Search for these anchors only, if they are among those of the shard."""
         self.anchors = self.anchors[np.isin(self.anchors, anchors)]
 
     # -- values and slopes ------------------------------------------------------------------------------------------
@@ -222,7 +219,6 @@ class Shard:
         return self._totals(self._moved_values)
 
     def hold(self, number: int) -> None:
-        """Hold the multipliers as they are now under a number."""
         self.values[number] = self._moved_values.copy()
 
     @property
@@ -355,7 +351,6 @@ class WorkingSet:
     # -- values and multipliers -------------------------------------------------------------------------------------
 
     def value(self, L: FloatArray, gamma: float) -> Value:
-        """Evaluate the smoothed objective and its gradient at a factor."""
         return self.with_shards(partial(self._value, L, gamma))
 
     def _value(self, L: FloatArray, gamma: float) -> Value:
@@ -408,7 +403,6 @@ class WorkingSet:
     # -- refinement; see `MovableTriplets` -----------------------------------------------------------------------------
 
     def release(self, held: HeldMultipliers) -> int:
-        """Let multipliers strictly inside their box move; how many there are."""
         return sum(self.shards.call(Shard.release, held.number))
 
     def set_face(self, Q: FloatArray) -> None:
@@ -421,11 +415,9 @@ class WorkingSet:
         return sum_of(self.shards.call(Shard.of_movable, MovableTriplets.move, y))
 
     def moved_totals(self) -> FloatArray:
-        """Sums over all multipliers as they are now."""
         return sum_of(self.shards.call(Shard.moved_totals))
 
     def hold(self) -> HeldMultipliers:
-        """Hold the multipliers as they are now."""
         held = self._new_number()
         self.shards.call(Shard.hold, held.number)
         return held
@@ -438,5 +430,4 @@ def orthogonal_rows(L: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def sum_of(arrays: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
-    """Arrays added up in order; the array itself if there is one."""
     return reduce(np.add, arrays)

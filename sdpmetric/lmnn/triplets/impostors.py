@@ -79,7 +79,6 @@ def searching(share: Share) -> Iterator[None]:
 
 
 def searched_share() -> Share:
-    """The share of the pairs that searches list now."""
     return _SHARE.get()
 
 
@@ -89,7 +88,6 @@ def capacity(n_target_pairs: int) -> int:
 
 
 def collect(blocks: Iterable[Candidates], max_pairs: float = math.inf) -> list[Candidates]:
-    """The blocks of a search, which ends with `TooManyCandidates` beyond so many pairs."""
     collected: list[Candidates] = []
     n_pairs = 0
     for block in blocks:

@@ -118,7 +118,6 @@ class ListedTriplets:
         among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
-        """Measure every listed triplet."""
         C = self.candidates
         if not len(C.impostors):
             return

@@ -52,7 +52,6 @@ class LabeledTriplets:
 
     @cached
     def scales(self) -> FloatArray:
-        """Weight of each example, (n,)."""
         return np.ones(len(self.labels)) if self.example_weights is None else self.example_weights
 
     @cached
@@ -62,7 +61,6 @@ class LabeledTriplets:
 
     @cached
     def target_counts(self) -> LongArray:
-        """Number of target neighbors of each example, (n,)."""
         counts: LongArray = np.count_nonzero(self.targets >= 0, axis=1)
         return counts
 
@@ -75,7 +73,6 @@ class LabeledTriplets:
 
     @property
     def size(self) -> int:
-        """Number of triplets in all."""
         counts = np.bincount(self.labels)
         n_impostors = len(self.labels) - counts[self.labels]
         return int(np.sum(self.target_counts * n_impostors))
@@ -91,7 +88,6 @@ class LabeledTriplets:
         return smallest * smallest
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
-        """The (anchor, target) pairs, each once."""
         anchors, slots = np.nonzero(self.targets >= 0)
         return anchors.astype(np.int32), self.targets[anchors, slots]
 
@@ -123,7 +119,6 @@ class LabeledTriplets:
         return [index == region for region in range(n_regions)]
 
     def _impostor_weights(self, groups: Sequence[IndexArray], members: list[BoolArray]) -> FloatArray:
-        """Weight of the differently labeled examples in the group of each example, (n,)."""
         weights = [impostor_weights(self.labels, g, self.scales * m) for g, m in zip(groups, members, strict=True)]
         total: FloatArray = np.sum(weights, axis=0)
         return total

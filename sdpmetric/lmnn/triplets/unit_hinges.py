@@ -49,8 +49,6 @@ def are_unit_hinges(Z: FloatArray, groups: IndexArray, furthest_target: float, e
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The intersections of groups and classes."""
-
     cell: NDArray[np.intp]  # (n,): cell of each example
     group: NDArray[np.intp]  # (c,): group of each cell
 
