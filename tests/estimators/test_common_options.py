@@ -155,48 +155,33 @@ BASES = np.vstack([np.eye(4), RNG.normal(size=(6, 4))])
 EARLY = {"early_stopping": True, "validation_fraction": 0.25}
 
 
-@pytest.mark.parametrize(
-    "estimator", [MMC(), ITML(), estimators.SDML(), estimators.POLA(), estimators.Adapter()], ids=name_of
-)
-def test_early_stopping_holds_pairs_back(estimator):
-    pairs = np.stack(np.triu_indices(48, 1), axis=1)[::7]
-    similar = Y[pairs[:, 0]] == Y[pairs[:, 1]]
+PAIRS = np.stack(np.triu_indices(48, 1), axis=1)[::7]
+SIMILAR = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
+EARLY_TUPLES = [
+    *((learner, PAIRS) for learner in (MMC(), ITML(), estimators.SDML(), estimators.POLA(), estimators.Adapter())),
+    *((learner, TRIPLETS) for learner in (LMNN(), estimators.KernelLMNN(kernel="precomputed"), estimators.Adapter())),
+    *((learner, QUADRUPLETS) for learner in (estimators.LSML(), estimators.SCML(bases=BASES))),
+]
+
+
+@pytest.mark.parametrize(("estimator", "tuples"), EARLY_TUPLES)
+def test_early_stopping_holds_tuples_back(estimator, tuples):
+    data, size = X @ X.T if name_of(estimator) == "KernelLMNN" else X, tuples.shape[1]
+    answers = (SIMILAR,) if size == 2 else ()
     fitted = clone(estimator).set_params(**EARLY)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted.fit_pairs(X, pairs, similar)
+        getattr(fitted, {2: "fit_pairs", 3: "fit_triplets", 4: "fit_quadruplets"}[size])(data, tuples, *answers)
     assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
-    held = divide(len(pairs), 0.25, 0, similar)[1]
-    assert len(held) == -(-len(pairs) // 4)
-    assert similar[held].mean() == pytest.approx(similar.mean(), abs=0.02)
-    scores = -fitted.pair_distance(X, pairs[held])
-    assert roc_auc_score(similar[held], scores) == pytest.approx(fitted.validation_score_)
-    with pytest.raises(ValueError, match="pairs"):  # the whole list is checked before it is divided
-        fitted.fit_pairs(X, np.concatenate([pairs, [[0, 99]]]), np.append(similar, True))
-
-
-@pytest.mark.parametrize(
-    ("estimator", "tuples"),
-    [
-        (LMNN(), TRIPLETS),
-        (estimators.KernelLMNN(kernel="precomputed"), TRIPLETS),
-        (estimators.LSML(), QUADRUPLETS),
-        (estimators.Adapter(), TRIPLETS),
-        (estimators.SCML(bases=BASES), QUADRUPLETS),
-    ],
-    ids=lambda learner: name_of(learner) if hasattr(learner, "fit") else f"{learner.shape[1]}",
-)
-def test_early_stopping_holds_comparisons_back(estimator, tuples):
-    data = X @ X.T if name_of(estimator) == "KernelLMNN" else X
-    fitted = clone(estimator).set_params(**EARLY)
-    method = fitted.fit_triplets if tuples.shape[1] == 3 else fitted.fit_quadruplets
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        method(data, tuples)
-    assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
-    held = tuples[divide(len(tuples), 0.25, 0)[1]]
-    first, second = (fitted.pair_distance(data, held[:, list(columns)]) for columns in ENDPOINTS[tuples.shape[1]])
-    assert np.mean(first < second) == pytest.approx(fitted.validation_score_)
+    held = divide(len(tuples), 0.25, 0, *answers)[1]
+    assert len(held) == -(-len(tuples) // 4)
+    if size == 2:
+        assert SIMILAR[held].mean() == pytest.approx(SIMILAR.mean(), abs=0.02)
+        score = roc_auc_score(SIMILAR[held], -fitted.pair_distance(X, PAIRS[held]))
+    else:
+        first, second = (fitted.pair_distance(data, tuples[held][:, list(columns)]) for columns in ENDPOINTS[size])
+        score = np.mean(first < second)
+    assert score == pytest.approx(fitted.validation_score_)
 
 
 @pytest.mark.parametrize("separate_queries", [False, True])
