@@ -34,7 +34,7 @@ class Expression(Protocol):
     def __getitem__(self, key: tuple[NDArray[np.int32], NDArray[np.int32]], /) -> Expression: ...
 
 
-Stated = tuple[Expression | None, list[object]]
+Program = tuple[Expression | None, list[object]]
 
 
 class ScalarLoss(ABC):
@@ -54,6 +54,8 @@ class ScalarLoss(ABC):
         Class attribute: whether `conjugate_slopes` are known, as solvers on the dual need them.
     in_proof_files : bool
         Class attribute: whether `sdpmetric.check` knows the loss.
+    curvature : float
+        Class attribute: c where the conjugate is ``c s^2 / 2``; by default 0, for losses linear on either side of 0.
     roundings : int or None
         Class attribute: how many relative roundings computed values and conjugates are off by at most. None, the
         default: they are taken to be accurate to 2e-15 of themselves, of the argument and of 1.
@@ -65,6 +67,7 @@ class ScalarLoss(ABC):
     steep: ClassVar[bool] = False
     boxed: ClassVar[bool] = True
     in_proof_files: ClassVar[bool] = False
+    curvature: ClassVar[float] = 0.0
     roundings: ClassVar[int | None] = None
 
     @property
@@ -115,16 +118,16 @@ class ScalarLoss(ABC):
         """The s that attains the largest ``s u - l*(s) - width / 2 s^2``, ``l'(u)`` where l has no kink."""
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``l*(s)`` for slopes between `lowest` and `highest`; by default 0, for losses linear on either side of 0."""
-        return np.zeros_like(s)
+        """``l*(s)`` for slopes between `lowest` and `highest`."""
+        return 0.5 * self.curvature * s * s if self.curvature else np.zeros_like(s)
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """The u at which the slope is s; by default 0, for losses that are linear on either side of 0."""
-        return np.zeros_like(s)
+        """The u at which the slope is s."""
+        return self.curvature * s if self.curvature else np.zeros_like(s)
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """``l*''(s)``; by default 0, for losses that are linear on either side of 0."""
-        return np.zeros_like(s)
+        """``l*''(s)``."""
+        return np.full_like(s, self.curvature)
 
     def slope_rates(self, u: FloatArray) -> FloatArray:
         """The second derivative of a steep loss."""
@@ -145,7 +148,7 @@ class ScalarLoss(ABC):
         return np.broadcast_to(self.lowest, u.shape), np.broadcast_to(self.highest, u.shape)
 
     @abstractmethod
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         """The elementwise loss of a CVXPY vector, None for 0, and constraints that belong to it."""
 
 
@@ -169,7 +172,7 @@ class Hinge(ScalarLoss):
         """``(1 - s) [u]_+ <= gap``."""
         return np.where(u > 0.0, 1.0 - gap / np.maximum(u, 0.0), 0.0), np.ones_like(u)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return cp.pos(u), []
 
 
@@ -188,7 +191,7 @@ class Linear(ScalarLoss):
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         return np.ones_like(u)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return u, []
 
 
@@ -208,7 +211,7 @@ class Absolute(ScalarLoss):
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         return np.clip(u / width, -1.0, 1.0)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return cp.abs(u), []
 
 
@@ -217,6 +220,7 @@ class SquaredHinge(ScalarLoss):
 
     name = "squared hinge"
     in_proof_files = True
+    curvature = 0.5
     roundings = 3
 
     def values(self, u: FloatArray) -> FloatArray:
@@ -225,21 +229,12 @@ class SquaredHinge(ScalarLoss):
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         return 2.0 * np.maximum(u, 0.0)
 
-    def conjugates(self, s: FloatArray) -> FloatArray:
-        return 0.25 * s * s
-
-    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        return 0.5 * s
-
-    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        return np.full_like(s, 0.5)
-
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``(s - 2 [u]_+)^2 <= 4 gap``."""
         center, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
         return center - radius, center + radius
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return cp.square(cp.pos(u)), []
 
 
@@ -248,6 +243,7 @@ class SmoothHinge(ScalarLoss):
 
     name = "smooth hinge"
     in_proof_files = True
+    curvature = 1.0
     roundings = 8
     highest = 1.0
 
@@ -258,16 +254,7 @@ class SmoothHinge(ScalarLoss):
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         return np.clip(u, 0.0, 1.0)
 
-    def conjugates(self, s: FloatArray) -> FloatArray:
-        return 0.5 * s * s
-
-    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        return s
-
-    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        return np.ones_like(s)
-
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return 0.5 * cp.huber(cp.pos(u), 1), []
 
 
@@ -310,7 +297,7 @@ class Logistic(ScalarLoss):
     def slope_rates(self, u: FloatArray) -> FloatArray:
         return np.asarray(expit(u) * expit(-u))
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return cp.logistic(u), []
 
 
@@ -330,7 +317,7 @@ class Hard(ScalarLoss):
         """``[u]_+ / width``, those of a quadratic penalty."""
         return np.asarray(np.maximum(u, 0.0) / width)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return None, [u <= 0.0]
 
 
@@ -366,7 +353,7 @@ class NegativeRoot(ScalarLoss):
             high = np.where(root > 0.0, largest / (2.0 * root), np.inf)
         return np.asarray((1.0 / largest) ** 2), np.asarray(high**2)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         return -cp.sqrt(-u), []
 
 
@@ -383,6 +370,7 @@ class HalfSquare(ScalarLoss):
     sides: FloatArray
 
     name = "half square"
+    curvature = 1.0
     roundings = 3
 
     @property
@@ -403,16 +391,7 @@ class HalfSquare(ScalarLoss):
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         return np.clip(u, self.lowest, self.highest)
 
-    def conjugates(self, s: FloatArray) -> FloatArray:
-        return 0.5 * s * s
-
-    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        return s
-
-    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        return np.ones_like(s)
-
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         above, below = (self.sides >= 0).astype(float), (self.sides <= 0).astype(float)
         squares = cp.multiply(above, cp.square(cp.pos(u))) + cp.multiply(below, cp.square(cp.neg(u)))
         return 0.5 * squares, []
@@ -506,7 +485,7 @@ class LogRatio(ScalarLoss):
         slopes = [self.sides * (1 - y / (1.0 + self._excess_ratio(u))) / self.bounds for y in (low, high)]
         return np.fmin(*slopes), np.fmax(*slopes)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+    def expression(self, u: Expression, cp: ModuleType) -> Program:
         """``r - log r - 1`` with ``s (r - 1) >= u / b``."""
         r = cp.Variable(len(self.sides), name="ratios")
         return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= cp.multiply(1.0 / self.bounds, u)]

@@ -19,6 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import gamma
+from sdpmetric.sums.terms.base import errors_of
 
 # How far a metric may be from the cone, relative to its size, and count as in it.
 MEMBERSHIP_TOLERANCE = 1e-6
@@ -176,10 +177,8 @@ def lift_tasks(
 ) -> tuple[NDArray[np.floating], NDArray[np.intp], Domain]:
     """Lifted data, the number of the task of each example, and the domain of block diagonal metrics."""
     validation.check_positive("sharing", sharing)
-    try:
+    with errors_of("tasks"):
         names, index = validation.check_labels(tasks, len(X), n_classes=1)
-    except ValueError as error:
-        raise ValueError(f"tasks: {error}") from error
     n, d = X.shape
     lifted = np.zeros((n, len(names) + 1, d), dtype=X.dtype)
     lifted[:, 0] = X

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_products
 from sdpmetric.sums.terms.base import Loss, Term
-from sdpmetric.sums.terms.margins import MarginLoss
 
 
 def check_bound_term(term: Term, n: int) -> Term:
@@ -30,13 +29,9 @@ def check_bound_term(term: Term, n: int) -> Term:
 def _check_loss(loss: Loss, n: int) -> None:
     pairs, name = np.asarray(loss.distance_pairs()), loss.name
     validation.check_rows(f"distance_pairs() of {name}", pairs, n, (len(pairs), 2))
-    if isinstance(loss, MarginLoss):
-        weights = validation.check_matrix(f"weights of {name}", loss.item_weights, ("m",))
-        if (weights < 0.0).any():
-            raise ValueError(f"weights of {name} must be at least 0.")
-        check_products(name, weights, loss.weights)
-        for role, rows in loss.roles().items():
-            validation.check_rows(f"{role!r} in roles() of {name}", rows, n, (loss.size,))
+    loss.check_weights()
+    for role, rows in loss.roles().items():
+        validation.check_rows(f"{role!r} in roles() of {name}", rows, n, (loss.size,))
     validation.check_matrix(f"offset of {name}", loss.offset, (loss.size,))
     combination = loss.combination
     if not sp.issparse(combination) or combination.shape != (loss.size, len(pairs)):

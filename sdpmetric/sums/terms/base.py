@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar, Self
@@ -32,6 +33,15 @@ ROUNDINGS = 6
 ACCURACY = 1e-14
 # Share of a slack matrix by which proof files keep it positive definite.
 PROOF_MARGIN = 1e-12
+
+
+@contextmanager
+def errors_of(name: str) -> Iterator[None]:
+    """Put a name before the sentences of errors."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -368,6 +378,9 @@ class Loss(Term):
     @abstractmethod
     def offset(self) -> FloatArray:
         """``u`` at the zero metric, (m,)."""
+
+    def check_weights(self) -> None:
+        """Raise an error where weights of the single numbers of a bound term are wrong."""
 
     def distance_pairs(self) -> IndexArray:
         """The pairs whose squared distances the term looks at, (p, 2); of a bound term. Default: none."""

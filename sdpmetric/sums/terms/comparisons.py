@@ -16,6 +16,7 @@ from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
+from sdpmetric.sums.terms.base import errors_of
 from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs
 
 # Triplets of labels that a term lists; an LMNNProblem needs no list.
@@ -140,10 +141,8 @@ class TripletHinge(_Comparison):
             triplets = labeled_triplets(self.name, index, targets)
         else:
             array = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
-            try:
+            with errors_of(self.name):
                 triplets = validation.check_triplets(array, len(X))
-            except ValueError as error:
-                raise ValueError(f"{self.name}: {error}") from error
             if not len(triplets):
                 raise ValueError(f"{self.name}: triplets is empty; pass at least one triplet of row numbers of X.")
         bound, rows = self._with_weights(X, triplets.to_array())
@@ -333,13 +332,11 @@ def target_pairs(
     name: str, X: NDArray[np.floating], labels: ArrayLike, n_neighbors: int, target_neighbors: ArrayLike | None
 ) -> tuple[IndexArray, IndexArray]:
     """Class of each example (n,) and its target neighbors (n, k), padded with -1; see `LMNNProblem.from_labels`."""
-    try:
+    with errors_of(name):
         classes, index = validation.check_labels(labels, len(X))
         if target_neighbors is not None:
             return index, validation.check_target_neighbors(target_neighbors, index)
         validation.check_class_sizes(classes, index, n_neighbors)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
     return index, neighbors.target_neighbors(np.asarray(X, dtype=np.float64), index, int(n_neighbors))
 
 

@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import pairs as pair_checks
+from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.proof import ProofTerm
-from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
+from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_products, check_weights
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
-from sdpmetric.sums.terms.base import Loss
+from sdpmetric.sums.terms.base import Loss, errors_of
 
 # A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
 FEASIBILITY_TOLERANCE = 1e-7
@@ -163,6 +164,12 @@ class MarginLoss(Loss):
         """``weight * w_i``, (m,); of hard constraints `weight`, a unit for solvers, whatever w is."""
         w = np.asarray(self.weights, dtype=np.float64)
         return np.full(len(w), self.weight) if self.scalar.hard else self.weight * w
+
+    def check_weights(self) -> None:
+        weights = validation.check_matrix(f"weights of {self.name}", self.item_weights, ("m",))
+        if (weights < 0.0).any():
+            raise ValueError(f"weights of {self.name} must be at least 0.")
+        check_products(self.name, weights, self.weights)
 
     def smallest_cost(self, distance: float, trace: float) -> float:
         """A weight times the loss at its margin, at half of it where that is infinite."""
@@ -335,10 +342,8 @@ def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
 
 def check_term_pairs(name: str, pairs: ArrayLike | None, n: int) -> IndexArray:
     """Pairs of two different rows, (p, 2); at least one."""
-    try:
+    with errors_of(name):
         return pair_checks.check_pairs([] if pairs is None else pairs, n)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
 
 
 def item_weights(

@@ -28,6 +28,7 @@ from sdpmetric.losses import (
     Weighted,
     find_loss,
 )
+from sdpmetric.sums.terms.base import errors_of
 from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs, item_weights
 
 # Share of the mean distance that is added to all of them where the roots are smoothed.
@@ -265,11 +266,9 @@ class DistanceTargets(MarginLoss):
     name: ClassVar[str] = "distance_targets"
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        try:
-            pairs = pair_checks.check_pairs([] if self.pairs is None else self.pairs, len(X))
+        pairs = check_term_pairs(self.name, self.pairs, len(X))
+        with errors_of(self.name):
             rows, targets, sides = pair_checks.check_targets(X, pairs, self.targets, self.sides)
-        except ValueError as error:
-            raise ValueError(f"{self.name}: {error}") from error
         return replace(self.weighted(X, rows[:, 0]), pairs=rows, targets=targets, sides=sides)
 
     def describe(self) -> str:

@@ -30,7 +30,7 @@ from sdpmetric.linalg.rigorous import (
     sum_below,
 )
 from sdpmetric.losses import Between, Expression
-from sdpmetric.sums.terms.base import Loss
+from sdpmetric.sums.terms.base import Loss, errors_of
 from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
 
 # Exponential cones beyond which no program is stated.
@@ -228,10 +228,8 @@ class Collapse(_Softmax):
     roundings: ClassVar[int] = 2
 
     def bind(self, X: NDArray[np.floating]) -> Self:
-        try:
+        with errors_of(self.name):
             classes, index = validation.check_labels([] if self.labels is None else self.labels, len(X))
-        except ValueError as error:
-            raise ValueError(f"{self.name}: {error}") from error
         counts, neighbors = np.bincount(index), self.neighbors
         if neighbors is not None:
             neighbors = self._checked(neighbors, len(X))
