@@ -100,7 +100,7 @@ class SoftNeighborProblem(Problem):
         return np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        L, _ = self._check_point(components, metric)
+        L, _ = self.check_point(components, metric)
         return self._evaluate(L, None, False)[0]
 
     def value_and_gradient(
@@ -117,7 +117,7 @@ class SoftNeighborProblem(Problem):
         anchors : (m,) integer array, optional
             Examples whose terms are summed, each in full: m / n of the work; default all.
         """
-        L, _ = self._check_point(components, None)
+        L, _ = self.check_point(components, None)
         return self._evaluate(L, anchors, True)
 
     def _evaluate(
@@ -168,7 +168,7 @@ class SoftNeighborProblem(Problem):
         examples : (m,) integer array, optional
             Default all, which takes n^2 numbers.
         """
-        L, _ = self._check_point(components, None)
+        L, _ = self.check_point(components, None)
         rows = np.arange(len(self.X)) if examples is None else np.asarray(examples)
         return distribution(np.asarray(self.X, dtype=np.float64) @ L.T, rows)
 
@@ -177,7 +177,7 @@ class SoftNeighborProblem(Problem):
 
         The scale of the factor sets it: it falls, or stays, as all distances grow (section 2 of [GRHS2005]).
         """
-        L, _ = self._check_point(components, metric)
+        L, _ = self.check_point(components, metric)
         return perplexity(np.asarray(self.X, dtype=np.float64) @ L.T)
 
     def certify(
@@ -187,7 +187,7 @@ class SoftNeighborProblem(Problem):
 
         See `Problem.certify`; there are no multipliers.
         """
-        L, primal_residual = self._check_point(components, metric)
+        L, primal_residual = self.check_point(components, metric)
         value, gradient = self._evaluate(L, None, True)
         return StationarityCertificate(
             objective=value,
@@ -201,24 +201,17 @@ class SoftNeighborProblem(Problem):
         """``|gradient| |L|`` over a scale, Frobenius norms: what a relative change of L brings; without units."""
         return float(np.linalg.norm(gradient) * np.linalg.norm(components)) / self.value.scale
 
-    def _check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
-        """As `check_point`; where the factor is diagonal, the point must be so too."""
-        d = self.X.shape[1]
-        L, residual = validation.check_point(components, metric, d)
+    def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
+        """See `Problem.check_point`; where the factor is diagonal, the point must be so too."""
+        L, residual = super().check_point(components, metric)
         if not self.diagonal:
             return L, residual
-        if metric is not None:  # the factor that is diagonal too
-            M = np.asarray(metric, dtype=np.float64)
-            _check_diagonal(M, "metric", d)
-            return np.diag(np.sqrt(np.maximum(np.diag(M), 0.0))), residual
-        _check_diagonal(L, "components", d)
-        return L, residual
-
-
-def _check_diagonal(matrix: FloatArray, name: str, d: int) -> None:
-    size = np.abs(matrix).max(initial=0.0)
-    if matrix.shape != (d, d) or np.abs(matrix - np.diag(np.diag(matrix))).max(initial=0.0) > OFF_DIAGONAL * size:
-        raise ValueError(f"{name} must be a diagonal ({d}, {d}) matrix, as the problem has diagonal=True.")
+        name, point = ("components", L) if metric is None else ("metric", np.asarray(metric, dtype=np.float64))
+        weights, d = np.diag(point), self.X.shape[1]
+        rounding = OFF_DIAGONAL * np.abs(point).max(initial=0.0)
+        if point.shape != (d, d) or np.abs(point - np.diag(weights)).max(initial=0.0) > rounding:
+            raise ValueError(f"{name} must be a diagonal ({d}, {d}) matrix, as the problem has diagonal=True.")
+        return (L if metric is None else np.diag(np.sqrt(np.maximum(weights, 0.0)))), residual
 
 
 def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[NDArray[np.floating], int]:
