@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -22,22 +23,27 @@ from sdpmetric.linalg.distances import mean_squared_distance
 
 ChoiceT = TypeVar("ChoiceT")
 
-# A metric whose smallest eigenvalue is below minus the first share of its largest one raises an error; up to the second
-# one it may be PSD, and the negative eigenvalue one of rounding.
-PSD_TOLERANCE, ROUNDED = 1e-6, 1e-12
 # What to do with examples without a label.
 UNLABELED = (
     "drop those rows or give them a label. If few rows have labels, learn from pairs that are known to be similar or "
     "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
 )
-# Entries above it raise an error where sums of their fourth powers are taken.
-LARGEST = 1e70
-# Above the first, squared distances of entries overflow; below the second, those of close examples underflow.
-LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
-# Counts fit into integers of 64 bits.
-LARGEST_COUNT = 2**63 - 1
-# Of a metric; sums of them must be numbers, too.
-LARGEST_ENTRY = 1e306
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What numbers of arguments may be."""
+
+    negative_share: float = 1e-6  # of the largest eigenvalue: more below 0 than this is no metric; so is asymmetry
+    rounded_share: float = 1e-12  # of the largest eigenvalue: up to this a negative one may be 0, rounded
+    largest_entry: float = 1e70  # of rows whose distances are raised to the fourth power and added up
+    largest_squared: float = 5e150  # of rows of which squared distances are taken: above it they overflow
+    smallest_squared: float = 1e-150  # difference of rows: below it squared distances underflow
+    largest_of_metric: float = 1e306  # of which sums are taken, too
+    largest_count: int = 2**63 - 1  # counts fit into integers of 64 bits
+
+
+RANGES = Ranges()
 
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
@@ -58,9 +64,9 @@ def check_examples(X: ArrayLike) -> NDArray[np.floating]:
     """`check_data` for a statement about squared distances of X; refused where they overflow or underflow."""
     array = read_only(check_data(X))
     low, high = array.min(axis=0).astype(np.float64), array.max(axis=0).astype(np.float64)
-    if max(float(high.max()), -float(low.min())) > LARGEST_SQUARED:
+    if max(float(high.max()), -float(low.min())) > RANGES.largest_squared:
         raise _out_of_range("overflow")
-    if 0.0 < float((high - low).max()) < SMALLEST_SQUARED:
+    if 0.0 < float((high - low).max()) < RANGES.smallest_squared:
         raise _out_of_range("underflow")
     return array
 
@@ -274,11 +280,11 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
     return number
 
 
-def check_integer(name: str, value: object, low: int = 1, high: int = LARGEST_COUNT) -> int:
+def check_integer(name: str, value: object, low: int = 1, high: int = RANGES.largest_count) -> int:
     """An integer in [low, high]; bool is none."""
     if not is_integer(value) or not low <= value <= high:
         wanted = "a positive integer" if low == 1 else f"an integer of at least {low}"
-        upper = "" if high == LARGEST_COUNT else f" and at most {high}"
+        upper = "" if high == RANGES.largest_count else f" and at most {high}"
         raise ValueError(f"{name} must be {wanted}{upper}, got {value!r}.")
     return int(value)
 
@@ -312,11 +318,11 @@ def is_integer(value: object) -> TypeGuard[int]:
 def positive(value: object) -> bool:
     """Say whether it is a positive number that is a float, infinity included."""
     if is_integer(value):
-        return 0 < value <= LARGEST_COUNT
+        return 0 < value <= RANGES.largest_count
     return isinstance(value, float | np.floating) and bool(value > 0)
 
 
-def check_entries(name: str, rows: ArrayLike, largest: float = LARGEST) -> None:
+def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest_entry) -> None:
     """Refuse finite rows with an entry above `largest` in size, as fourth powers of their distances would overflow."""
     size = float(np.abs(rows).max(initial=0.0))
     if size > largest:
@@ -346,13 +352,13 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
         return check_matrix("components", components, ("r", d), "one column per feature"), 0.0
     M = check_matrix("metric", metric, (d, d), "a factor is passed as components=")
     size = float(np.abs(M).max(initial=0.0))
-    if size > LARGEST_ENTRY:
+    if size > RANGES.largest_of_metric:
         raise ValueError(f"metric contains {size:.3g}, which is too large.")
-    if np.abs(M - M.T).max(initial=0.0) > PSD_TOLERANCE * size:
+    if np.abs(M - M.T).max(initial=0.0) > RANGES.negative_share * size:
         raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
     values = np.linalg.eigvalsh(psd.symmetrize(M))
     residual = max(0.0, -float(values[0])) / max(float(values[-1]), np.finfo(float).tiny) if size else 0.0
-    if residual > PSD_TOLERANCE:
+    if residual > RANGES.negative_share:
         raise ValueError(
             f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, its largest one "
             f"{values[-1]:.3g}; project it first, for example with sdpmetric.linalg.psd.project."
@@ -362,7 +368,7 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
 
 def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None:
     """A metric that `check_point` has taken, or several, in float64; None if it is not PSD, or none was given."""
-    return None if metric is None or residual > ROUNDED else real_array("metric", metric)
+    return None if metric is None or residual > RANGES.rounded_share else real_array("metric", metric)
 
 
 def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:
@@ -379,7 +385,7 @@ def check_factors(components: ArrayLike, d: int, *, name: str = "components") ->
 def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
     """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
     A = check_matrix(name, matrix, (d, d), "one row and column for each feature")
-    if np.abs(A - A.T).max() > PSD_TOLERANCE * np.abs(A).max():
+    if np.abs(A - A.T).max() > RANGES.negative_share * np.abs(A).max():
         raise ValueError(f"{name} is not symmetric; pass a symmetric positive definite matrix.")
     A = psd.symmetrize(A)
     values = np.linalg.eigvalsh(A)

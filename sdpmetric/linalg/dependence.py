@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,15 +11,20 @@ from sdpmetric.arrays import BoolArray
 from sdpmetric.linalg.psd import triangle
 from sdpmetric.linalg.rigorous import U
 
-# Half units in the last place by which numbers of a dependent feature may be off: as many, and more for each feature
-# that a sum runs over.
-ROUNDINGS, ROUNDINGS_OF_SUMS = 4.0, 2.0
-# Share of its size by which a feature that was standardized or scaled after it was made may be off.
-SCALED = 1e-13
-# A feature belongs to a relation if its coefficient is at least this share of the largest; units are of one variance.
-BELONGS, LARGE = 1e-6, 0.3
-# Above this dimension nothing is looked for.
-MOST_FEATURES = 2000
+
+@dataclass(frozen=True)
+class DependenceOptions:
+    """When a feature counts as a combination of others."""
+
+    roundings: float = 4.0  # half units in the last place by which numbers of a dependent feature may be off
+    roundings_of_sums: float = 2.0  # more of them, for each root of the number of features that a sum runs over
+    scaling_error: float = 1e-13  # share of its size by which a feature may be off that was scaled after it was made
+    smallest_share: float = 1e-6  # of the largest coefficient: features below it do not belong to a relation
+    pivot_share: float = 0.3  # of the largest coefficient: that of the feature that is expressed by the others
+    max_features: int = 2000  # above it nothing is looked for: singular values of more take seconds
+
+
+OPTIONS = DependenceOptions()
 
 
 def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
@@ -47,7 +54,7 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     """
     Z = np.asarray(X, dtype=np.float64)
     n, d = Z.shape
-    if not n > 1 or d > MOST_FEATURES:
+    if not n > 1 or d > OPTIONS.max_features:
         return {}
     sizes = np.abs(Z).max(axis=0)
     Z = Z - np.clip(Z.mean(axis=0), Z.min(axis=0), Z.max(axis=0))
@@ -56,7 +63,7 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     Z = Z / units
     deviations = np.sqrt(np.mean(Z * Z, axis=0))
     noise = U * sizes / units
-    roundings = ROUNDINGS + ROUNDINGS_OF_SUMS * np.sqrt(d)
+    roundings = OPTIONS.roundings + OPTIONS.roundings_of_sums * np.sqrt(d)
     constant = (ranges == 0.0) | (deviations <= roundings * noise)
     relations: dict[int, list[int]] = {int(j): [] for j in np.flatnonzero(constant)}
     varying = np.flatnonzero(~constant)
@@ -66,11 +73,11 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     _, sigma, Vt = np.linalg.svd(triangle([Z]), full_matrices=True)
     lengths = np.zeros(len(Vt))
     lengths[: len(sigma)] = sigma / np.sqrt(n)
-    null = Vt[lengths <= SCALED + roundings * np.linalg.norm(Vt * noise, axis=1)].T
+    null = Vt[lengths <= OPTIONS.scaling_error + roundings * np.linalg.norm(Vt * noise, axis=1)].T
     dependent = list[int]()
     for k in range(null.shape[1]):  # the last feature with a sizable coefficient is expressed by the others
         coefficients = np.abs(null[:, k])
-        j = int(np.flatnonzero(coefficients >= LARGE * coefficients.max())[-1])
+        j = int(np.flatnonzero(coefficients >= OPTIONS.pivot_share * coefficients.max())[-1])
         null[:, k] /= null[j, k]
         is_other = np.arange(null.shape[1]) != k
         null[:, is_other] -= np.outer(null[:, k], null[j, is_other])
@@ -78,7 +85,7 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     for k, j in enumerate(dependent):
         coefficients = np.abs(null[:, k])
         coefficients[dependent] = 0.0
-        sources = np.flatnonzero(coefficients > BELONGS * max(float(coefficients.max()), 1e-300))
+        sources = np.flatnonzero(coefficients > OPTIONS.smallest_share * max(float(coefficients.max()), 1e-300))
         relations[int(varying[j])] = [int(i) for i in varying[sources]]
     return dict(sorted(relations.items()))
 
