@@ -1,4 +1,9 @@
-"""Losses of soft neighbors: divergences of given distributions from a softmax of minus squared distances."""
+"""Losses of soft neighbors: divergences of given distributions from a softmax of minus squared distances.
+
+A row u of such distances and a distribution p cost ``log sum_j exp u_j - <p, u> - h``. With h the entropy of p this is
+``KL(p || q(u))`` for the softmax ``q(u)_j = exp(u_j) / sum_k exp(u_k)``. It is convex, its slope is ``q(u) - p``, and its
+conjugate at ``q - p`` is ``h - H(q)`` for every distribution q with entropy H(q), and infinite elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +44,7 @@ MAX_CONES = 200_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Softmax(Loss):
-    """``sum_g w_g (log sum_j exp u_gj - <p_g, u_g> - h_g)`` over rows u of minus squared distances.
-
-    Multipliers are ``w (q - p)`` for distributions q, row by row.
-    """
+    """``sum_g w_g (log sum_j exp u_gj - <p_g, u_g> - h_g)``; multipliers are ``w_g (q_g - p_g)``, row by row."""
 
     has_interior: ClassVar[bool] = True
 
