@@ -56,7 +56,7 @@ class LEGOBatchProblem(MetricProblem):
 
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
     statement: ClassVar[str] = "lego-batch"
-    program: ClassVar[str] = "LEGO in batch"
+    certified_as: ClassVar[str] = "LEGO in batch"
     counted: ClassVar[str] = "pairs"
 
     stream: LEGOProblem

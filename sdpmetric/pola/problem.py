@@ -26,6 +26,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.engine.cached import cached
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous import (
     Images,
@@ -39,6 +40,7 @@ from sdpmetric.linalg.rigorous import (
 )
 from sdpmetric.losses import Hard, Hinge
 from sdpmetric.pola.threshold_margins import margins_to_threshold
+from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs
 from sdpmetric.sums.fenchel import Proven
@@ -180,6 +182,10 @@ class POLAProblem(Problem):
         data = validation.check_examples(X)
         drawn = pair_checks.weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
         return cls(data, *drawn[:2], slack_weight, initial_threshold, drawn[2])
+
+    def program(self) -> cp.Problem:
+        """The exact program in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem."""
+        return to_cvxpy(self)
 
     def describe(self) -> str:
         n_similar = int(self.similar.sum())

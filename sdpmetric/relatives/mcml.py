@@ -64,7 +64,7 @@ class MCMLProblem(MetricProblem):
 
     weights: ClassVar[tuple[str, ...]] = ()
     statement: ClassVar[str] = "mcml"
-    program: ClassVar[str] = "MCML"
+    certified_as: ClassVar[str] = "MCML"
     counted: ClassVar[str] = "pairs"
 
     index: NDArray[np.int32]

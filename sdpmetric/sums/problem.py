@@ -23,8 +23,10 @@ from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs
 from sdpmetric.sums.bound_terms import BoundTerms
@@ -105,7 +107,7 @@ class MetricProblem(Problem):
     statement: ClassVar[str] = ""
     # Of statements that are sums: their name and paper, what certificates call them, and what has a multiplier.
     title: ClassVar[str] = ""
-    program: ClassVar[str] = "sum of terms"
+    certified_as: ClassVar[str] = "sum of terms"
     counted: ClassVar[str] = "multipliers"
 
     X: NDArray[np.floating]
@@ -195,6 +197,10 @@ class MetricProblem(Problem):
         return new
 
     # -- the statement ------------------------------------------------------------------------------------------
+
+    def program(self) -> cp.Problem:
+        """The exact program in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem."""
+        return to_cvxpy(self)
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
@@ -406,7 +412,7 @@ class MetricProblem(Problem):
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
-            program=self.program,
+            program=self.certified_as,
             rigor=self.total.rigor,
             primal_residual=max(residual, violation),
             n_active=int(sum(np.count_nonzero(a) for a in proven.multipliers)),
