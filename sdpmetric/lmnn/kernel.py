@@ -105,8 +105,8 @@ class FeatureSpace:
         n, d = self.data.shape
         data = self.data if X is None else validation.check_data(X)
         if data.shape[1] != d:
-            what = f"kernel values with the {n} training examples" if self.kernel == "precomputed" else "features"
-            raise ValueError(f"X has {data.shape[1]} columns; expected {d} {what}, as in training.")
+            columns = f"kernel values with the {n} training examples" if self.kernel == "precomputed" else "features"
+            raise ValueError(f"X has {data.shape[1]} columns; expected {d} {columns}, as in training.")
         if self.kernel == "precomputed":
             return np.asarray(data, dtype=np.float64)
         return KernelFunction(self.kernel, self.parameters)(data, self.data)

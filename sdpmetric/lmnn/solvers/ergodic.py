@@ -23,10 +23,16 @@ from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, carried
 
-# An average starts again once the gap has fallen to this share of what it was when the average began,
-RESTART_SHARE = 0.7
-# or once the average's own bound has not improved for so many searches.
-PATIENCE = 5
+
+@dataclass(frozen=True)
+class AverageOptions:
+    """When an average starts again."""
+
+    share: float = 0.7  # the gap has fallen to this share of what it was when the average began,
+    patience: int = 5  # or the average's own bound has not improved for so many searches
+
+
+OPTIONS = AverageOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +72,7 @@ class ErgodicDual:
         self._matrices = np.zeros_like(active.matrices)
         self.best = self._multipliers(self._values, self._matrices)
         self._objective, self._first_gap = np.inf, np.inf
-        self._idle_searches, self._patience, self._useful = 0, PATIENCE, False
+        self._idle_searches, self._patience, self._useful = 0, OPTIONS.patience, False
 
     @property
     def bound(self) -> float:
@@ -106,7 +112,7 @@ class ErgodicDual:
         gap = self._objective - best.bound
         if not np.isfinite(self._first_gap):
             self._first_gap = gap
-        return gap <= RESTART_SHARE * self._first_gap or self._idle_searches >= self._patience
+        return gap <= OPTIONS.share * self._first_gap or self._idle_searches >= self._patience
 
     def restart(self, *, drop: bool) -> None:
         """Forget the average; after one that was of no use the next has twice the time."""
@@ -115,7 +121,7 @@ class ErgodicDual:
         self._weight = 0.0
         self._values, self._matrices = np.zeros_like(self._values), np.zeros_like(self._matrices)
         self._first_gap = self._objective - self.bound
-        self._patience = PATIENCE if self._useful else 2 * self._patience
+        self._patience = OPTIONS.patience if self._useful else 2 * self._patience
         self._idle_searches, self._useful = 0, False
 
     def _mixture(self, a: Multipliers, b: Multipliers) -> Multipliers:

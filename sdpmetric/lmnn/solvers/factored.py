@@ -246,7 +246,7 @@ def refine_until_proven(
         _keep(working, state, bound)
         objective = working.value(state.L, gamma).objective
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
-        moved = start_objective - objective > OPTIONS.new_search * objective
+        went_far = start_objective - objective > OPTIONS.new_search * objective
         gap_of_smoothing = bound.smoothing_loss / objective
         rounds = rounds - 1 if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
         proven = _gap(objective, state.lower_bound) <= tol
@@ -255,7 +255,7 @@ def refine_until_proven(
             yield step
             if step.certificate is not None and step.certificate.proves_optimal(tol):
                 return
-        new_search = moved or rounds <= 0 or proven
+        new_search = went_far or rounds <= 0 or proven
         yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if new_search else None, budget)
         if proven and not working.has_all_anchors:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,10 +21,16 @@ from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers.factored import SlowDecrease, State, descend
 from sdpmetric.lmnn.solvers.working_set import WorkingSet
 
-# Smoothing widths, in margins, of a metric of bounded rank.
-WIDTHS = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001)
-# How often each is tried with more candidates.
-ATTEMPTS = 4
+
+@dataclass(frozen=True)
+class LowRankOptions:
+    """Levels of the descent in a rectangular factor."""
+
+    widths: tuple[float, ...] = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001)  # of the smoothing, in margins
+    attempts: int = 4  # at each width, with more candidates each time
+
+
+OPTIONS = LowRankOptions()
 
 
 @solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True, when=lambda problem: not problem.frobenius)
@@ -113,9 +120,9 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_comp
         )
 
     yield step(math.nan)
-    for gamma in WIDTHS if state.L.size else ():
+    for gamma in OPTIONS.widths if state.L.size else ():
         start, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
-        for _ in range(ATTEMPTS):
+        for _ in range(OPTIONS.attempts):
             descend(state, working, gamma, budget, SlowDecrease(1e-6))
             searched_step = step(gamma)
             if working.value(state.L, gamma).smoothed < value:

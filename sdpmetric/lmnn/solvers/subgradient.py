@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -28,12 +29,17 @@ from sdpmetric.lmnn.triplets.margins import hinge_slopes
 
 StepName = Literal["polyak", "paper"]
 
-# Several metrics start from a single one that is proven to be within this relative gap.
-TIED_GAP = 1e-2
-# The scale search begins where target neighbors are this far apart, in margins: few triplets are active there.
-FIRST_DISTANCE = 8.0
-# Anchors that the scale search looks at.
-SCALE_ANCHORS = 500
+
+@dataclass(frozen=True)
+class StartOptions:
+    """Where the loop starts."""
+
+    tied_gap: float = 1e-2  # several metrics start from a single one that is proven to be within this relative gap
+    first_distance: float = 8.0  # the scale search begins with targets this far apart, in margins: few hinges there
+    anchors: int = 500  # that the scale search looks at
+
+
+OPTIONS = StartOptions()
 
 
 @solver(LargeMarginProblem, "subgradient", tol=1e-3, when=lambda problem: not problem.frobenius)
@@ -85,10 +91,10 @@ def _begin(problem: LargeMarginProblem, budget: Budget, start: FloatArray | None
         yield Step(tied.lift(L))
         return _rescaled(tied, L, budget, keep=start is not None)[None]
     components = problem.euclidean if start is None else start
-    for single in steps(tied, budget, TIED_GAP) if start is None else ():
+    for single in steps(tied, budget, OPTIONS.tied_gap) if start is None else ():
         components = psd.stack([single.components] * problem.n_regions)
         yield Step(components)
-        if relative_gap(single.objective, single.lower_bound) <= TIED_GAP:
+        if relative_gap(single.objective, single.lower_bound) <= OPTIONS.tied_gap:
             break
     return problem.whitened(components)
 
@@ -97,7 +103,7 @@ def _rescaled(problem: LMNNProblem, L: FloatArray, budget: Budget, *, keep: bool
     """The multiple of a factor that costs least, found on some of the anchors."""
     Z = problem.points @ L.T
     anchors = np.unique(problem.target_pairs[0])
-    among = anchors[:: -(-len(anchors) // SCALE_ANCHORS)]
+    among = anchors[:: -(-len(anchors) // OPTIONS.anchors)]
     share = len(among) / len(anchors)
     reference = float(distances(Z, *problem.target_pairs).mean()) or float(np.square(Z).sum(axis=1).mean())
     if reference == 0:
@@ -111,7 +117,7 @@ def _rescaled(problem: LMNNProblem, L: FloatArray, budget: Budget, *, keep: bool
         return scale * share * float(np.sum(L * L)) + problem.push_weight * sums.loss
 
     # From large to small: small metrics make every triplet active.
-    first = math.log(FIRST_DISTANCE / reference)
+    first = math.log(OPTIONS.first_distance / reference)
     values = {first: objective(first)}
     for direction in (math.log(2), -math.log(2)):
         scale = first
