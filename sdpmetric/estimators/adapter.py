@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, Self, cast
 
 import numpy as np
@@ -28,23 +28,26 @@ from sdpmetric.relatives.scml import nearest_triplets
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 
-SPREAD = 10.0  # mean squared distance of two examples under the prior: the temperature of the losses
-SAME_CLASS_SHARE = 0.25  # of the candidates of an example, at most, unless there are no others
 
-# Cross-validation of the strength.
-STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # the strongest first
-HELD_SHARE = 0.25  # of the data, held back in each round
-ROUNDS = 3
-PATH_GAP = 1e-2  # relative gap that is proven along the path, at least
-PATIENCE = 3  # strengths without a better score after which it ends
+@dataclass(frozen=True)
+class AdapterOptions:
+    """What `Adapter` is made with; docs/measured/methods.md has the measurements."""
 
-# A map of queries from labels.
-NEAREST = (3, 10)  # of the class and of others, which make triplets of a query
-QUERY_STRENGTH = 100.0  # times that of a metric: a map has no cone, and similarities have all of the mean of queries
+    mean_square: float = 10.0  # squared distance of two examples under the prior: the temperature of the losses
+    same_class_share: float = 0.25  # of the candidates of an example, at most, unless there are no others
+    strengths: tuple[float, ...] = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # that cross-validation tries
+    held_share: float = 0.25  # of the data, held back in each round of cross-validation
+    rounds: int = 3  # of cross-validation
+    path_gap: float = 1e-2  # relative gap that is proven in cross-validation, at least
+    patience: int = 3  # strengths without a better score after which cross-validation ends
+    query_neighbors: tuple[int, int] = (3, 10)  # of the class and of others, which make triplets of a query
+    query_strength: float = 100.0  # times that of a metric: similarities have all of the mean of queries
+    rows_at_once: int = 512  # whose distances to all others are held
+
+
+OPTIONS = AdapterOptions()
 NO_METRIC = "side='query' learns no distances: compare transform(queries) with items by inner products."
 Stated = MetricProblem | QueryProblem
-# Rows whose distances to all others are held at once.
-AT_ONCE = 512
 
 
 @estimator
@@ -170,7 +173,7 @@ class Adapter(SolvedEstimator):
     def _proximity(self, X: Data, count: float) -> tuple[Frobenius, float]:
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
         d, spread = self.n_features_in_, mean_squared_distance(X)
-        scale = SPREAD / spread if spread > 0.0 else 1.0
+        scale = OPTIONS.mean_square / spread if spread > 0.0 else 1.0
         M0 = scale * np.eye(X.shape[1])
         if not isinstance(self.prior, str):
             M0 = validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
@@ -181,7 +184,7 @@ class Adapter(SolvedEstimator):
         total = float(len(X) if weights is None else weights.sum())
         _, index = validation.check_labels(y, len(X))
         if self.side == "query":
-            triplets = nearest_triplets(np.asarray(X, dtype=np.float64), index, *NEAREST)
+            triplets = nearest_triplets(np.asarray(X, dtype=np.float64), index, *OPTIONS.query_neighbors)
             return self._queries(X, triplets, None if weights is None else weights[triplets[:, 0]])
         compared = candidates(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
         loss = Collapse(y, compared, sample_weight=weights, weight=1.0 / total)
@@ -192,7 +195,11 @@ class Adapter(SolvedEstimator):
         count = float(len(np.asarray(triplets)) if weights is None else np.sum(weights)) or 1.0
         proximity, _ = self._proximity(X, count)
         return QueryProblem(
-            X, triplets, 0.25 * QUERY_STRENGTH * proximity.weight, 2.0 * proximity.target, triplet_weights=weights
+            X,
+            triplets,
+            0.25 * OPTIONS.query_strength * proximity.weight,
+            2.0 * proximity.target,
+            triplet_weights=weights,
         )
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Stated:
@@ -304,16 +311,16 @@ class Adapter(SolvedEstimator):
         if self.strength != "cv":
             self.strength_ = float(self.strength)
             return
-        splits = [divide(n, HELD_SHARE, self._seed() + k) for k in range(ROUNDS)]
+        splits = [divide(n, OPTIONS.held_share, self._seed() + k) for k in range(OPTIONS.rounds)]
         problems = [stated(rows) for rows, _ in splits]
         measures = [scored(problem, *split) for problem, split in zip(problems, splits, strict=True)]
-        starts, scores = list[Data | None]([None] * ROUNDS), list[float]()
-        for strength in STRENGTHS:
+        starts, scores = list[Data | None]([None] * OPTIONS.rounds), list[float]()
+        for strength in OPTIONS.strengths:
             factors = [
                 solve(
                     problem.with_weights(frobenius=strength * problem.terms[1].weight),
-                    tol=max(self.tol or PATH_GAP, PATH_GAP),
-                    max_time=self._share_of_time(ROUNDS * len(STRENGTHS)),
+                    tol=max(self.tol or OPTIONS.path_gap, OPTIONS.path_gap),
+                    max_time=self._share_of_time(OPTIONS.rounds * len(OPTIONS.strengths)),
                     init=start,
                 ).components
                 for problem, start in zip(problems, starts, strict=True)
@@ -322,9 +329,9 @@ class Adapter(SolvedEstimator):
             scores.append(
                 float(np.mean([score(L.astype(np.float64)) for score, L in zip(measures, factors, strict=True)]))
             )
-            if len(scores) - 1 - int(np.argmax(scores)) >= PATIENCE:
+            if len(scores) - 1 - int(np.argmax(scores)) >= OPTIONS.patience:
                 break
-        self.strengths_, self.scores_ = np.array(STRENGTHS[: len(scores)]), np.array(scores)
+        self.strengths_, self.scores_ = np.array(OPTIONS.strengths[: len(scores)]), np.array(scores)
         self.strength_ = float(self.strengths_[np.argmax(scores)])
 
 
@@ -332,11 +339,13 @@ def candidates(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
     """The m examples that each one is compared with, (n, m): the nearest of its class, and of the others."""
     n, squares, counts = len(X), np.einsum("ij,ij->i", X, X), np.bincount(y)
     neighbors = np.empty((n, m), dtype=np.int32)
-    for first in range(0, n, AT_ONCE):
-        rows = np.arange(first, min(n, first + AT_ONCE))
+    for first in range(0, n, OPTIONS.rows_at_once):
+        rows = np.arange(first, min(n, first + OPTIONS.rows_at_once))
         for i, away in zip(rows.tolist(), squares - 2.0 * X[rows] @ X.T, strict=True):
             same = y == y[i]
-            n_same = max(min(int(counts[y[i]]) - 1, max(1, int(SAME_CLASS_SHARE * m))), m - (n - int(counts[y[i]])))
+            n_same = max(
+                min(int(counts[y[i]]) - 1, max(1, int(OPTIONS.same_class_share * m))), m - (n - int(counts[y[i]]))
+            )
             same[i] = False
             candidate_sets = [(np.flatnonzero(same), n_same), (np.flatnonzero(y != y[i]), m - n_same)]
             nearest = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NoReturn, Self, cast
 
@@ -35,9 +35,17 @@ from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem, Regions
 from sdpmetric.lmnn.problem import LMNNProblem, Loss
 from sdpmetric.lmnn.triplets.impostors import SearchMethod
 
-# Ridges that cross-validation tries, as multiples of "auto", the largest first; the gap that is proven along the path,
-# at least; and the parts that are held back in turn.
-MULTIPLES, ROUGH, FOLDS = (30.0, 10.0, 3.0, 1.0, 0.3), 1e-2, 5
+
+@dataclass(frozen=True)
+class RidgeSearch:
+    """How `LMNN(ridge="cv")` chooses."""
+
+    multiples: tuple[float, ...] = (30.0, 10.0, 3.0, 1.0, 0.3)  # of the ridge "auto"
+    path_gap: float = 1e-2  # relative gap that is proven, at least
+    folds: int = 5  # held back in turn
+
+
+RIDGE_SEARCH = RidgeSearch()
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 
 
@@ -263,16 +271,18 @@ class LMNN(LargeMarginEstimator):
 
     def _choose(self, X: Data, y: Labels, weights: Weights) -> None:
         """Set the ridge by cross-validation, over fewer folds if half of the time is over."""
-        began, n_scored = time.perf_counter(), 0
+        began, n_scored, tol = time.perf_counter(), 0, max(self.tol or 0.0, RIDGE_SEARCH.path_gap)
         counts = np.bincount(validation.check_labels(y, len(X))[1])
-        folds = StratifiedKFold(min(FOLDS, max(2, int(counts.max()))), shuffle=True, random_state=self._seed())
+        folds = StratifiedKFold(
+            min(RIDGE_SEARCH.folds, max(2, int(counts.max()))), shuffle=True, random_state=self._seed()
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of classes that are small in a fold
             targets = self._targets_of_small_classes(X, y)
             problem_of_all = super()._problem(X, y, weights, targets, ridge="auto")
-            self.ridges_ = np.array(MULTIPLES) * cast(LMNNProblem, problem_of_all).ridge
-            self.scores_ = np.zeros(len(MULTIPLES))
-            max_time = self._share_of_time(folds.get_n_splits() * len(MULTIPLES))
+            self.ridges_ = np.array(RIDGE_SEARCH.multiples) * cast(LMNNProblem, problem_of_all).ridge
+            self.scores_ = np.zeros(len(RIDGE_SEARCH.multiples))
+            max_time = self._share_of_time(folds.get_n_splits() * len(RIDGE_SEARCH.multiples))
             for rows, held in folds.split(X, y):
                 if n_scored and self.max_time is not None and time.perf_counter() - began > 0.5 * self.max_time:
                     break
@@ -281,7 +291,12 @@ class LMNN(LargeMarginEstimator):
                 for k, ridge in enumerate(self.ridges_.tolist()):
                     self.ridge_ = ridge
                     problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows], targets)
-                    L = solve(problem, tol=max(self.tol or ROUGH, ROUGH), max_time=max_time, init=start).components
+                    L = solve(
+                        problem,
+                        tol=tol,
+                        max_time=max_time,
+                        init=start,
+                    ).components
                     start = L if L.any() else None
                     self.scores_[k] += np.sum(knn_predict(L, problem.X, y[rows], X[held], 1) == y[held])
             self.scores_ /= n_scored

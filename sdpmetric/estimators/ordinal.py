@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 import numpy as np
@@ -30,14 +30,18 @@ from sdpmetric.sums.terms import QuadrupletHinge, Trace
 
 IndexArray = NDArray[np.intp]
 
-# The path ends after so many values of the trace without a smaller error.
-PATIENCE = 3
-# The gap that is proven along the path, where errors are counted, at least.
-ROUGH = 1e-2
-# Directions with less than this share of the largest variance do not count as dimensions.
-FLAT = 1e-3
-# Pairs from which shortest ways are searched for at once.
-AT_ONCE = 256
+
+@dataclass(frozen=True)
+class TraceSearch:
+    """How the weight of the trace is chosen, and how a cycle is searched for."""
+
+    patience: int = 3  # weights without a smaller error after which the path ends
+    path_gap: float = 1e-2  # relative gap that is proven along the path, at least
+    flat_share: float = 1e-3  # of the largest variance, below which a direction is no dimension
+    pairs_at_once: int = 256  # from which shortest paths are searched for
+
+
+OPTIONS = TraceSearch()
 
 
 @estimator
@@ -155,15 +159,15 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
             problem, largest = self._stated(points, training)
             best: Data = np.zeros((0, points.shape[1]))
             for trace in np.geomspace(1.0, self.least_trace, self.n_traces + 1)[1:].tolist():
-                start = self._solved(problem, trace * largest, start, max(self.tol, ROUGH)).components
+                start = self._solved(problem, trace * largest, start, max(self.tol, OPTIONS.path_gap)).components
                 variances = np.linalg.svd(points @ start.T, compute_uv=False) ** 2
-                dimension = int(np.count_nonzero(variances > FLAT * variances.max(initial=0.0)))
+                dimension = int(np.count_nonzero(variances > OPTIONS.flat_share * variances.max(initial=0.0)))
                 path.append(
                     (trace, 1.0 - tuple_score(points, held, None, np.asarray(start, dtype=np.float64)), dimension)
                 )
                 errors = [error for _, error, _ in path]
                 best = start if int(np.argmin(errors)) == len(path) - 1 else best
-                if len(path) - 1 - int(np.argmin(errors)) >= PATIENCE:
+                if len(path) - 1 - int(np.argmin(errors)) >= OPTIONS.patience:
                     break
             start = best
         self.traces_, self.errors_ = (np.array([step[k] for step in path], dtype=np.float64) for k in (0, 1))
@@ -340,7 +344,7 @@ def shortest_cycle(rows: IndexArray) -> IndexArray | None:
     inner = sp.csr_array((np.ones(len(inside)), (first[inside], second[inside])), shape=graph.shape)
     best, length = (0, 0), np.inf
     reached = np.unique(second[inside])
-    for sources in np.split(reached, np.arange(AT_ONCE, len(reached), AT_ONCE)):
+    for sources in np.split(reached, np.arange(OPTIONS.pairs_at_once, len(reached), OPTIONS.pairs_at_once)):
         # The way back from the far pair of each answer to its near one, which closes a circle.
         path_lengths = dijkstra(inner, indices=sources, unweighted=True, limit=length)
         edges = inside[np.isin(second[inside], sources)]

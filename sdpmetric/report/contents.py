@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -31,18 +32,26 @@ from sdpmetric.report.scores import UNKNOWN, Scores, score
 IndexArray = NDArray[np.integer]
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
-# Examples drawn at most, evenly spaced rows of the data; impostors of an example that are listed, the nearest ones;
-# target neighbors of an example that are drawn; features and multipliers that are listed.
-POINTS, IMPOSTORS, TARGETS, FEATURES, SUPPORT = 3000, 3, 5, 24, 12
+
+@dataclass(frozen=True)
+class PageOptions:
+    """How much the page shows."""
+
+    points: int = 3000  # examples drawn at most, evenly spaced rows of the data
+    impostors: int = 3  # of an example that are listed, the nearest ones
+    targets: int = 5  # target neighbors of an example that are drawn
+    features: int = 24  # that are listed
+    support: int = 12  # multipliers that are listed
+    frames: int = 6  # between the first and the last one
+    same_distance: float = 1e-3  # to the frame before, relative, below which one is left out
+    bounds: int = 4  # different lower bounds that make a curve; fewer are one interval
+    cancel_share: float = 0.7  # weights cancel where product and correlation are below minus this
+
+
+OPTIONS = PageOptions()
 # What counts on this page do not say.
 LEARNED_FROM = "The examples shown are those that the metric was learned from: how they lie says little about others."
 SEVERAL = "There are {} metrics; a pair of examples is measured by that of the second one's region."
-# Frames between the first and the last one; a frame nearer than this to the one before is left out.
-FRAMES, SAME = 6, 1e-3
-# So many different lower bounds make a curve; fewer are drawn as one interval.
-BOUNDS = 4
-# Weights of two features cancel where their product with the correlation is below minus this share.
-CANCELS = 0.7
 
 
 @runtime_checkable
@@ -91,7 +100,7 @@ def page_data(
     labels = _labels(problem, y)
     features = _names(feature_names, X.shape[1], "feature_names", "feature")
     names = _names(example_names, len(X), "example_names", "example")
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), POINTS)).round().astype(np.int64))
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), OPTIONS.points)).round().astype(np.int64))
     regions, metrics = _regions(problem)
     factors, captions = _frames(solution, metrics, frames)
     embedded = [X[rows] if L is None else X[rows] @ L.T for L in factors]
@@ -181,7 +190,7 @@ def cancelling(L: FloatArray, X: FloatArray) -> NDArray[np.int64]:
     shares[sizes[None, :] < 0.5 * sizes[:, None]] = 0.0  # too small to take anything back
     np.fill_diagonal(shares, 0.0)
     partners = shares.argmin(axis=1)
-    partner_rows: NDArray[np.int64] = np.where(shares.min(axis=1) < -CANCELS, partners, -1)
+    partner_rows: NDArray[np.int64] = np.where(shares.min(axis=1) < -OPTIONS.cancel_share, partners, -1)
     return partner_rows
 
 
@@ -233,7 +242,7 @@ def _frames(
 
     Several metrics are shown one after the other, without points of the solve.
     """
-    passed = passed[:: max(1, -(-len(passed) // FRAMES))]
+    passed = passed[:: max(1, -(-len(passed) // OPTIONS.frames))]
     factors: list[FloatArray | None] = [None]
     last = np.asarray(solution.components, dtype=np.float64)
     captions: list[Json] = [{"caption": "before: the Euclidean metric", "iteration": None}]
@@ -255,11 +264,11 @@ def _frames(
 def _alike(first: FloatArray, second: FloatArray) -> bool:
     """Whether two metrics differ by less than the eye sees."""
     M, N = first.T @ first, second.T @ second
-    return bool(np.linalg.norm(M - N) <= SAME * np.linalg.norm(N))
+    return bool(np.linalg.norm(M - N) <= OPTIONS.same_distance * np.linalg.norm(N))
 
 
 def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | None:
-    """Target neighbors of the examples that are drawn, as numbers among them, (m, TARGETS), -1 for none."""
+    """Target neighbors of the examples that are drawn, as numbers among them, (m, targets), -1 for none."""
     stated: object = problem
     if not isinstance(stated, WithTargets):
         return None
@@ -271,8 +280,8 @@ def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | 
     order = np.argsort(anchors, kind="stable")
     anchors, targets = anchors[order], targets[order]
     slot = np.arange(len(anchors)) - np.searchsorted(anchors, anchors)
-    target_rows = np.full((len(rows), TARGETS), -1, dtype=np.int16)
-    fits = slot < TARGETS
+    target_rows = np.full((len(rows), OPTIONS.targets), -1, dtype=np.int16)
+    fits = slot < OPTIONS.targets
     target_rows[anchors[fits], slot[fits]] = targets[fits]
     return target_rows
 
@@ -286,7 +295,7 @@ def _nearest(X: FloatArray, index: IndexArray) -> IndexArray | None:
 def _impostors(
     measured: Sequence[Sequence[FloatArray]], regions: IndexArray, index: IndexArray, targets: IndexArray | None
 ) -> tuple[IndexArray | None, IndexArray | None, NDArray[np.bool_] | None]:
-    """Nearest impostors in each frame, (f, m, IMPOSTORS), how many there are, and who is one of anybody, both (f, m).
+    """Nearest impostors in each frame, (f, m, impostors), how many there are, and who is one of anybody, (f, m).
 
     An impostor is no farther than the furthest target neighbor; without the margin, which means nothing before
     learning. A frame has an embedding for each metric, and distances are those in the second example's region.
@@ -294,7 +303,7 @@ def _impostors(
     if targets is None:
         return None, None, None
     m = len(index)
-    impostors = np.full((len(measured), m, IMPOSTORS), -1, dtype=np.int16)
+    impostors = np.full((len(measured), m, OPTIONS.impostors), -1, dtype=np.int16)
     counts = np.zeros((len(measured), m), dtype=np.int16)
     invading = np.zeros((len(measured), m), dtype=bool)
     for f, factor in enumerate(measured):
@@ -309,7 +318,7 @@ def _impostors(
             D[(index[block, None] == index) | (target_distances.max(axis=1, keepdims=True) < D)] = np.inf
             counts[f, block] = np.isfinite(D).sum(axis=1)
             invading[f] |= np.isfinite(D).any(axis=0)
-            first = np.argsort(D, axis=1, kind="stable")[:, :IMPOSTORS]
+            first = np.argsort(D, axis=1, kind="stable")[:, : OPTIONS.impostors]
             finite = np.isfinite(np.take_along_axis(D, first, axis=1))
             impostors[f, block, : first.shape[1]] = np.where(finite, first, -1)
     return impostors, counts, invading
@@ -372,7 +381,7 @@ def _trace(solution: Solution) -> dict[str, Json]:
         }
     )
     distinct = len(np.unique(bound[chosen][np.isfinite(bound[chosen])]))
-    enough_bounds = distinct + (certificate.lower_bound > bound.max(initial=-np.inf)) >= BOUNDS
+    enough_bounds = distinct + (certificate.lower_bound > bound.max(initial=-np.inf)) >= OPTIONS.bounds
     picture = (
         "curve"
         if enough_bounds or certificate.kind == "regret"
@@ -398,7 +407,7 @@ def _weights(solution: Solution, features: Sequence[str], metrics: Sequence[str]
         cancels = [names[j] if j >= 0 else None for j in cancelling(L, X)]
         rows += zip(np.sqrt(np.square(L).sum(axis=0)).tolist(), names, cancels, strict=True)
     rows.sort(key=lambda row: -row[0])
-    return [{"name": name, "weight": weight, "cancels": cancels} for weight, name, cancels in rows[:FEATURES]]
+    return [{"name": name, "weight": weight, "cancels": cancels} for weight, name, cancels in rows[: OPTIONS.features]]
 
 
 def _support(solution: Solution, names: Sequence[str], labels: NDArray[np.generic] | None) -> dict[str, Json] | None:
@@ -408,7 +417,7 @@ def _support(solution: Solution, names: Sequence[str], labels: NDArray[np.generi
         return None
     explanation = explain(solution)
     total = explanation.influence.total
-    order = [i for i in np.argsort(-total, kind="stable")[:SUPPORT].tolist() if total[i] > 0]
+    order = [i for i in np.argsort(-total, kind="stable")[: OPTIONS.support].tolist() if total[i] > 0]
     rows: list[Json] = [
         {"example": names[i], "class": None if labels is None else str(labels[i]), "share": float(share)}
         for i, share in zip(order, total[order] / total.sum(), strict=True)

@@ -72,8 +72,8 @@ def test_numbers_are_those_of_the_solution(solution):
 def test_targets_and_impostors_are_those_of_the_definition(solution):
     data = page_data(solution, *[None] * 5)
     problem, n, f = solution.problem, len(solution.problem.X), len(data["frames"])
-    targets = unpack(data["targets"], "<i2", n, report.TARGETS)
-    impostors, counts = unpack(data["impostors"], "<i2", f, n, report.IMPOSTORS), unpack(data["counts"], "<i2", f, n)
+    targets = unpack(data["targets"], "<i2", n, report.OPTIONS.targets)
+    impostors, counts = unpack(data["impostors"], "<i2", f, n, report.OPTIONS.impostors), unpack(data["counts"], "<i2", f, n)
     y = problem.row_labels
     for frame, X in ((0, problem.X), (f - 1, problem.X @ solution.components.T)):
         for i in range(0, n, 7):
@@ -84,7 +84,7 @@ def test_targets_and_impostors_are_those_of_the_definition(solution):
             assert counts[frame, i] == len(expected)
             drawn = impostors[frame, i][impostors[frame, i] >= 0]
             assert set(drawn) <= set(expected)
-            assert len(drawn) == min(len(expected), report.IMPOSTORS)
+            assert len(drawn) == min(len(expected), report.OPTIONS.impostors)
 
 
 def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
