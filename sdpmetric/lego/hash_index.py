@@ -377,7 +377,7 @@ def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Cou
 
 
 def moderate(name: str, array: FloatsT) -> FloatsT:
-    if not np.abs(array).max(initial=0.0) <= LARGEST:
+    if not float(np.abs(array).max(initial=0.0)) <= LARGEST:  # in float32 the limit would be infinite
         raise ValueError(f"{name} has an entry of {np.abs(array).max():.3g}, too large to be squared; scale it.")
     return array
 
