@@ -248,7 +248,7 @@ REASONS = {
         lambda: index().remove([0, 77]),
     ],
     "the index is empty": [lambda: index().remove([0, 1, 2]).query([0.0, 1.0], 1)],
-    "infinite": [lambda: index().add([[0.0, 1e300]])],
+    "too large to be squared": [lambda: index().add([[0.0, 1e300]])],
     "step|factor of this index|vectors of real numbers": [
         lambda: index().update(sm.MetricStep(np.zeros(2), np.array([0, NAN]))),
         lambda: index().update((np.zeros(2), np.zeros(2))),

@@ -73,7 +73,10 @@ def test_targets_and_impostors_are_those_of_the_definition(solution):
     data = page_data(solution, *[None] * 5)
     problem, n, f = solution.problem, len(solution.problem.X), len(data["frames"])
     targets = unpack(data["targets"], "<i2", n, report.OPTIONS.targets)
-    impostors, counts = unpack(data["impostors"], "<i2", f, n, report.OPTIONS.impostors), unpack(data["counts"], "<i2", f, n)
+    impostors, counts = (
+        unpack(data["impostors"], "<i2", f, n, report.OPTIONS.impostors),
+        unpack(data["counts"], "<i2", f, n),
+    )
     y = problem.row_labels
     for frame, X in ((0, problem.X), (f - 1, problem.X @ solution.components.T)):
         for i in range(0, n, 7):
