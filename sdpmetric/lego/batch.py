@@ -56,7 +56,7 @@ class LEGOBatchProblem(MetricProblem):
 
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
     statement: ClassVar[str] = "lego-batch"
-    certified_as: ClassVar[str] = "LEGO in batch"
+    certificate_title: ClassVar[str] = "LEGO in batch"
     counted: ClassVar[str] = "pairs"
 
     stream: LEGOProblem

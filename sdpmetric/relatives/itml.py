@@ -90,7 +90,7 @@ class ITMLProblem(MetricProblem):
 
     weights: ClassVar[tuple[str, ...]] = ("gamma",)
     statement: ClassVar[str] = "itml"
-    certified_as: ClassVar[str] = "ITML"
+    certificate_title: ClassVar[str] = "ITML"
     counted: ClassVar[str] = "pairs"
 
     terms: tuple[Term, ...] = field(init=False, metadata=NOT_STATED)

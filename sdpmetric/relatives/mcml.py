@@ -64,7 +64,7 @@ class MCMLProblem(MetricProblem):
 
     weights: ClassVar[tuple[str, ...]] = ()
     statement: ClassVar[str] = "mcml"
-    certified_as: ClassVar[str] = "MCML"
+    certificate_title: ClassVar[str] = "MCML"
     counted: ClassVar[str] = "pairs"
 
     index: NDArray[np.int32]

@@ -107,7 +107,7 @@ class MetricProblem(Problem):
     statement: ClassVar[str] = ""
     # Of statements that are sums: their name and paper, what certificates call them, and what has a multiplier.
     title: ClassVar[str] = ""
-    certified_as: ClassVar[str] = "sum of terms"
+    certificate_title: ClassVar[str] = "sum of terms"
     counted: ClassVar[str] = "multipliers"
 
     X: NDArray[np.floating]
@@ -412,7 +412,7 @@ class MetricProblem(Problem):
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
-            program=self.certified_as,
+            program=self.certificate_title,
             rigor=self.total.rigor,
             primal_residual=max(residual, violation),
             n_active=int(sum(np.count_nonzero(a) for a in proven.multipliers)),
