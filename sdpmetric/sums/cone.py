@@ -55,7 +55,7 @@ class ConeMinimum(InnerMinimum):
         if self.n_coordinates >= segment.slack.d:
             return True
         weights = np.zeros(len(total.pairs))
-        multipliers = (segment.start, segment.multipliers(t))
+        multipliers = (segment.multipliers(0.0), segment.multipliers(t))
         for a in multipliers:
             errors = total.weight_errors(a)
             weights += np.abs(total.pair_weights(a)) + (0.0 if errors is None else errors)

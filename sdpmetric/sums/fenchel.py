@@ -110,23 +110,23 @@ class FenchelDual:
         slopes = [U if _largest(U) < LARGEST_SLOPE else np.zeros_like(U) for U in slopes]
         bounds: list[Proven] = []
         for anchor in self._anchors(a, components):
-            bounds.append(self._along(self._segment(anchor, a, slopes)))
+            bounds.append(self._bound_along(self._segment(anchor, a, slopes)))
             if clipped and self._allows_small_multiples and not any(x.any() for x in anchor):
                 # A small multiple is in the domain, where clipping changes the largest multipliers alone.
                 inner = [
                     loss.clip(TINY_MULTIPLE * x) / TINY_MULTIPLE for loss, x in zip(losses, multipliers, strict=True)
                 ]
-                bounds.append(self._along(Segment(self.slack, anchor, inner, self.bounded_by_slopes, slopes)))
+                bounds.append(self._bound_along(Segment(self.slack, anchor, inner, self.bounded_by_slopes, slopes)))
             if bounds[-1].value > -math.inf and not self.total.regularizers:
                 break  # later anchors are expected to prove less
         if slopes and self.minimized is None and (raised := self._with_raised_slope(a, slopes)) is not None:
-            bounds.append(self._along(raised))
+            bounds.append(self._bound_along(raised))
         best = max(bounds, key=lambda proven: proven.value)
         return replace(best, residual=max(clipped / size if size else 0.0, best.residual))
 
     def prove_unmoved(self, a: ByLoss) -> Proven:
         """What multipliers in their domains prove as they are, without regularizers."""
-        return self._along(self._segment(a, a))
+        return self._bound_along(self._segment(a, a))
 
     def minimizer(self, a: ByLoss) -> FloatArray | None:
         """The factor of the metric that minimizes ``<S(a), M> + r(M)``; None where r does not say."""
@@ -193,17 +193,18 @@ class FenchelDual:
 
     # -- what a segment proves ----------------------------------------------------------------------------------
 
-    def _along(self, segment: Segment) -> Proven:
+    def _bound_along(self, segment: Segment) -> Proven:
+        """The best bound on a segment that is proven, minus infinity where none is."""
         try:
             if self.slack.domain.diagonal:
-                return self._over_weights(segment)
+                return self._bound_over_weights(segment)
             if self.minimized is None:
-                return self._in_cone(segment)
-            return self._best(segment, self.minimized.minimum(segment))
+                return self._bound_in_cone(segment)
+            return self._bound_at_best_multiple(segment, self.minimized.minimum(segment))
         except np.linalg.LinAlgError:  # numbers that are too large to be factored prove nothing
             return Proven(-math.inf, segment.start, math.inf)
 
-    def _best(self, segment: Segment, minimum: InnerMinimum) -> Proven:
+    def _bound_at_best_multiple(self, segment: Segment, minimum: InnerMinimum) -> Proven:
         """The bound at about the best t of a segment."""
         limit = min(segment.furthest, minimum.furthest)
         best = best_multiple(lambda t: segment.losses_value(t) + minimum.value(t), limit)
@@ -213,12 +214,12 @@ class FenchelDual:
         a = segment.multipliers(t)
         return Proven(segment.bound(a, t, value), a, max(0.0, 1.0 - t), slopes=segment.slopes(t))
 
-    def _over_weights(self, segment: Segment) -> Proven:
+    def _bound_over_weights(self, segment: Segment) -> Proven:
         """Directions of no cost are here the weights whose slack is 0 at the anchor and falls from there."""
         null, weakness = np.zeros(0, dtype=np.intp), None
         for _ in range(MAX_TRIES):
             minimum = WeightMinimum(segment, self.minimized)
-            proven = self._best(segment, minimum)
+            proven = self._bound_at_best_multiple(segment, minimum)
             if proven.value > -math.inf:
                 return replace(proven, null_dimension=len(null), weakness=weakness)
             falling = np.flatnonzero((minimum.start < 0.0) | ((minimum.start == 0.0) & (minimum.direction < 0.0)))
@@ -227,10 +228,10 @@ class FenchelDual:
             if (minimum.start < 0.0).any():
                 weakness = "slacks of weights that cost next to nothing could not be proven to be 0 or more"
             null = np.union1d(null, falling)
-            segment = self._frozen(segment, np.eye(len(minimum.start))[:, null], 0.0)
+            segment = self._freeze_along(segment, np.eye(len(minimum.start))[:, null], 0.0)
         return Proven(-math.inf, segment.start, math.inf)
 
-    def _in_cone(self, segment: Segment) -> Proven:
+    def _bound_in_cone(self, segment: Segment) -> Proven:
         """Without directions of no cost if these are proven to have none, else with them; or the anchor alone.
 
         At the anchor the slack matrix may be a sum of squares, which needs no coordinates.
@@ -238,12 +239,12 @@ class FenchelDual:
         total, start = self.total, segment.start
         weights, errors = total.pair_weights(start), total.weight_errors(start)
         whitened, null = self.slack.coordinates(weights, None)
-        proven = self._in_coordinates(segment, whitened, null, NULL_TOLERANCE)
+        proven = self._bound_in_coordinates(segment, whitened, null, NULL_TOLERANCE)
         if proven.value > -math.inf:
             return proven
         fixed = segment.matrices if segment.has_fixed_slopes else []
         matrix = sum(fixed, total.ridge * np.eye(self.slack.d))
-        weak = self._in_coordinates(segment, *self.slack.coordinates_of_smallest_costs(weights, matrix), 0.0)
+        weak = self._bound_in_coordinates(segment, *self.slack.coordinates_of_smallest_costs(weights, matrix), 0.0)
         if not fixed and not total.entry_matrix(start).any() and (weights >= (0.0 if errors is None else errors)).all():
             weak = max(weak, Proven(segment.bound(start, 0.0, 0.0), start, 1.0), key=lambda bound: bound.value)
         weakness = (
@@ -251,15 +252,15 @@ class FenchelDual:
         )
         return replace(weak, null_dimension=null.shape[1], weakness=weakness)
 
-    def _in_coordinates(self, segment: Segment, V: FloatArray, null: FloatArray, tolerance: float) -> Proven:
+    def _bound_in_coordinates(self, segment: Segment, V: FloatArray, null: FloatArray, tolerance: float) -> Proven:
         """What the segment proves in given coordinates, beside directions of no cost."""
-        segment = self._frozen(segment, null, tolerance) if null.shape[1] else segment
-        proven = self._best(segment, ConeMinimum(segment, V))
+        segment = self._freeze_along(segment, null, tolerance) if null.shape[1] else segment
+        proven = self._bound_at_best_multiple(segment, ConeMinimum(segment, V))
         coordinates = V if proven.value > -math.inf else None
         return replace(proven, null_dimension=null.shape[1], coordinates=coordinates)
 
-    def _frozen(self, segment: Segment, null: FloatArray, tolerance: float) -> Segment:
-        """The segment with those multipliers at their anchor whose pairs differ along a direction of no cost.
+    def _freeze_along(self, segment: Segment, null: FloatArray, tolerance: float) -> Segment:
+        """The segment with those multipliers kept at their anchor whose pairs differ along a direction of no cost.
 
         There the cost cannot pay for the multiplier: it would make S(a) indefinite.
         """

@@ -1,8 +1,8 @@
 """Losses of soft neighbors: divergences of given distributions from a softmax of minus squared distances.
 
 A row u of such distances and a distribution p cost ``log sum_j exp u_j - <p, u> - h``. With h the entropy of p this is
-``KL(p || q(u))`` for the softmax ``q(u)_j = exp(u_j) / sum_k exp(u_k)``. It is convex, its slope is ``q(u) - p``, and its
-conjugate at ``q - p`` is ``h - H(q)`` for every distribution q with entropy H(q), and infinite elsewhere.
+``KL(p || q(u))`` for the softmax ``q(u)_j = exp(u_j) / sum_k exp(u_k)``. It is convex, its slope is ``q(u) - p``, and
+its conjugate at ``q - p`` is ``h - H(q)`` for every distribution q with entropy H(q), and infinite elsewhere.
 """
 
 from __future__ import annotations
