@@ -15,11 +15,10 @@ from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.programs.backend import Backend, BackendOptions
 from sdpmetric.programs.exact_program import formulate
-from sdpmetric.sums import descent as terms
 from sdpmetric.sums.problem import MetricProblem
 
 # Of a sum, entries of the metric times multipliers that Clarabel takes seconds for: 5 for 210 entries and 480 triplets.
-FEW_ENTRIES = 100_000
+LARGEST_PROGRAM = 100_000
 
 
 def turn(problem: Problem) -> int:
@@ -27,7 +26,7 @@ def turn(problem: Problem) -> int:
     if not isinstance(problem, MetricProblem):
         return 0
     d = len(problem.domain.basis)
-    return 9 if d * (d + 1) // 2 * problem.total.n_multipliers <= FEW_ENTRIES else 0
+    return 9 if d * (d + 1) // 2 * problem.total.n_multipliers <= LARGEST_PROGRAM else 0
 
 
 @solver(has_exact_program, "conic", tol=1e-6, rank=turn)
@@ -39,22 +38,17 @@ def steps(
     backend: str = "CLARABEL",
     backend_options: BackendOptions | None = None,
 ) -> Iterator[Step]:
-    """Solve the exact program of a statement as a whole.
-
-    Where the backend's answers do not prove the tolerance, a sum of losses without kinks goes on by descent in a factor
-    from the best of them.
-    """
+    """Solve the exact program of a statement as a whole."""
     chosen = Backend.of(backend, backend_options)
-    exact = formulate(problem, scaled=True)
-    programs, answered = [exact] if exact.infeasibility is None else [exact, exact.infeasibility], list[Step]()
+    exact, has_answer = formulate(problem, scaled=True), False
     for settings in chosen.settings:
         budget.spend()
-        for here in programs:
-            if chosen.run(here.program, budget, settings) not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
+        for stated in (exact, exact.infeasibility):
+            answers = (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT)
+            if stated is None or chosen.run(stated.program, budget, settings) not in answers:
                 continue
-            point = here.read()
+            point, has_answer = stated.read(), True
             step = Step.certified(problem, psd.factor(point.metric), point.dual)
-            answered.append(step)
             yield step
             if isinstance(step.certificate, InfeasibilityCertificate):
                 return
@@ -64,9 +58,5 @@ def steps(
                 yield Step.certified(problem, problem.zero, point.dual)  # perhaps it attains the 0
             if np.isfinite(step.objective):
                 break  # a feasible point is found
-    if not answered:
+    if not has_answer:
         yield Step(problem.zero, status=Status.SOLVER_ERROR)
-    elif isinstance(problem, MetricProblem) and not problem.total.kinked:
-        best = min(answered, key=lambda step: step.objective)
-        if best.components.any():
-            yield from terms.steps(problem, budget, tol, init=best.components)

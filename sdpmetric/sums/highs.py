@@ -10,6 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,30 +22,34 @@ from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.progress import GAP_SHARE
 from sdpmetric.sums.terms.margins import MarginLoss
-from sdpmetric.sums.weights import LARGEST_TABLE, PROVEN, Program, takes_losses
+from sdpmetric.sums.weights import OPTIONS as WEIGHTS
+from sdpmetric.sums.weights import WeightedSum, takes_losses
 
 Index = NDArray[np.intp]
 
-# Entries of a table that is solved as a whole; else rows and columns come and go.
-WHOLE_TABLE = 1 << 20
-# Rows per column up to which most rows decide: larger tables are solved as a whole, too, by HiGHS's interior
-# point method, in 31 processor seconds at 1,500 x 1,536 for more than 52 by its simplex method. With a limit on time
-# rows and columns come and go, as an iteration of the former takes a second.
-SQUARE = 2
-# Rows and columns to begin with; as many, or as many as there are, may come in a round.
-FIRST_ROWS = 1024
-FIRST_COLUMNS = 128
-# Rounds that drop rows whose argument is so far below the kink, in units of the offsets, and columns whose slack is
-# above this share of their cost; later rounds only add, so they end.
-DROPPING_ROUNDS = 30
-DROPPED_BELOW = -0.5
-DROPPED_SHARE = 0.3
-# Seconds that HiGHS is given at least.
-SHORTEST = 0.01
-# Room of hard constraints in their units, and what HiGHS may violate a constraint by, its smallest tolerance.
-ROOM = 1e-9
-TOLERANCE = 1e-10
+
+@dataclass(frozen=True)
+class HighsOptions:
+    """Knobs of the solver "highs"."""
+
+    full_table: int = 1 << 20  # entries of a table that is solved at once; else rows and columns come and go
+    # Rows per column up to which most rows decide: larger tables are solved at once, too, by HiGHS's interior point
+    # method, in 31 processor seconds at 1,500 x 1,536 for more than 52 by its simplex method. With a limit on time rows
+    # and columns come and go, as an iteration of the former takes a second.
+    square: int = 2
+    first_rows: int = 1024  # as many, or as many as there are, may come in a round
+    first_columns: int = 128
+    dropping_rounds: int = 30  # later rounds only add, so they end
+    dropped_excess: float = -0.5  # of the mean offset: rows below it are dropped
+    dropped_share: float = 0.3  # of its cost: columns with a larger slack are dropped
+    min_seconds: float = 0.01  # that HiGHS is given
+    room: float = 1e-9  # of hard constraints, in their units
+    tolerance: float = 1e-10  # what HiGHS may violate a constraint by, its smallest tolerance
+
+
+OPTIONS = HighsOptions()
 
 
 def takes(problem: MetricProblem) -> bool:
@@ -55,16 +60,16 @@ def takes(problem: MetricProblem) -> bool:
     losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
     required = sum(loss.size for loss in losses if not loss.kinked)
     linear = all(not loss.conjugates(np.clip(0.5 * loss.item_weights, *loss.box)).any() for loss in losses)
-    return linear and required * len(problem.domain.basis) <= LARGEST_TABLE
+    return linear and required * len(problem.domain.basis) <= WEIGHTS.max_table
 
 
 class LinearProgram:
     """The dual in some multipliers (rows) and for some weights (columns), in units."""
 
-    def __init__(self, problem: MetricProblem, program: Program) -> None:
+    def __init__(self, problem: MetricProblem, program: WeightedSum) -> None:
         self.program, self.slack = program, problem.dual.slack
         finite = program.high[np.isfinite(program.high)]
-        self.size, self.height = program.size, float(finite.max(initial=0.0)) or 1.0
+        self.unit, self.height = program.unit, float(finite.max(initial=0.0)) or 1.0
 
     def solve(
         self, rows: Index, columns: Index, budget: Budget, feasibility: bool
@@ -75,36 +80,38 @@ class LinearProgram:
         """
         program = self.program
         free = rows[program.low[rows] < program.high[rows]]
-        T = self.slack.table(free, columns) / self.size
+        T = self.slack.table(free, columns) / self.unit
         lengths = np.sqrt(np.mean(T * T, axis=0)) if len(free) else np.zeros(len(columns))
         lengths[lengths == 0.0] = 1.0
         T /= lengths
-        hard = program.hard[free]
+        hard = program.is_hard[free]
         low, high = program.low[free] / self.height, program.high[free] / self.height
-        cost = program.cost[columns] / (lengths * self.size * self.height)
+        cost = program.cost[columns] / (lengths * self.unit * self.height)
         if feasibility:
             low, high, cost = 0.0 * low, np.where(hard, 1.0, 0.0), 0.0 * cost
         budget.spend()
-        tolerances = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE)
+        tolerances = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), OPTIONS.tolerance)
         limit = (
-            {"time_limit": max(budget.deadline - time.perf_counter(), SHORTEST)}
+            {"time_limit": max(budget.deadline - time.perf_counter(), OPTIONS.min_seconds)}
             if math.isfinite(budget.deadline)
             else {}
         )
-        found: OptimizeResult = linprog(
-            -program.offset[free] / self.size,
+        solved: OptimizeResult = linprog(
+            -program.offset[free] / self.unit,
             A_ub=-T.T,
             b_ub=cost,
             bounds=np.stack([low, high], axis=1),
-            method="highs-ds" if limit or T.size <= WHOLE_TABLE or len(free) > SQUARE * len(columns) else "highs-ipm",
+            method="highs-ds"
+            if limit or T.size <= OPTIONS.full_table or len(free) > OPTIONS.square * len(columns)
+            else "highs-ipm",
             options={"presolve": False} | tolerances | limit,
         )
-        if found.status != 0:
+        if solved.status != 0:
             budget.spend(0)  # raises where the time is over
             return None
         w, a = np.zeros(len(program.basis)), program.fixed.copy()
-        w[columns] = np.maximum(-found.ineqlin.marginals, 0.0) / lengths
-        a[free] = np.clip(self.height * found.x, program.low[free], program.high[free])
+        w[columns] = np.maximum(-solved.ineqlin.marginals, 0.0) / lengths
+        a[free] = np.clip(self.height * solved.x, program.low[free], program.high[free])
         return w, a
 
 
@@ -115,55 +122,55 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     Where its table is large, losses and weights are taken in as they are violated.
     """
     yield Step(problem.zero, objective=problem.objective(problem.zero))
-    program = Program(problem, problem.total.stiffened(1.0, ROOM))
+    program = WeightedSum(problem, problem.total.stiffened(1.0, OPTIONS.room))
     linear = LinearProgram(problem, program)
     every_row, every_column = np.arange(len(program.offset)), np.arange(len(program.basis))
     rows, columns = every_row, every_column
-    large, timed = len(rows) * len(columns) > WHOLE_TABLE, math.isfinite(budget.deadline)
-    if large and not program.hard.any() and (timed or len(rows) > SQUARE * len(columns)):
+    large, timed = len(rows) * len(columns) > OPTIONS.full_table, math.isfinite(budget.deadline)
+    if large and not program.is_hard.any() and (timed or len(rows) > OPTIONS.square * len(columns)):
         rows, columns = first(program)
     for turn in itertools.count():
-        whole = len(rows) == len(every_row) and len(columns) == len(every_column)
+        is_complete = len(rows) == len(every_row) and len(columns) == len(every_column)
         solved = linear.solve(rows, columns, budget, feasibility=False)
         if solved is None:
-            if not whole:
+            if not is_complete:
                 rows, columns = every_row, every_column
                 continue
-            contradiction = linear.solve(rows, columns, budget, feasibility=True) if program.hard.any() else None
+            contradiction = linear.solve(rows, columns, budget, feasibility=True) if program.is_hard.any() else None
             if contradiction is not None:
                 yield Step.certified(problem, problem.zero, contradiction[1])
             return
         w, a = solved
-        w, u = program.vanishing(w, program.excess(w))
+        w, u = program.stretched(w, program.excess(w))
         slack = program.slack(a)
         value = program.value(w, u)
         bound = min(program.dual_value(a, slack, program.cost), value)
-        L = program.components(w, PROVEN * tol)
-        if whole or relative_gap(value, bound) <= tol:
+        L = program.components(w, GAP_SHARE * tol)
+        if is_complete or relative_gap(value, bound) <= tol:
             step = Step.certified(problem, L, a)
             yield step
-            if whole or isinstance(step.certificate, InfeasibilityCertificate):
+            if is_complete or isinstance(step.certificate, InfeasibilityCertificate):
                 return
         else:
             yield Step(L, objective=value, lower_bound=bound, multipliers=partial(np.copy, a))
-        dropping = turn < DROPPING_ROUNDS
-        below = dropping & program.lazy & (u < DROPPED_BELOW * program.size)
-        costly = dropping & (w == 0.0) & (slack > DROPPED_SHARE * program.cost)
-        more = (
-            renewed(rows, below, np.where(program.lazy, u, 0.0), FIRST_ROWS),
-            renewed(columns, costly, -slack / program.lengths, FIRST_COLUMNS),
+        dropping = turn < OPTIONS.dropping_rounds
+        below = dropping & program.is_lazy & (u < OPTIONS.dropped_excess * program.unit)
+        costly = dropping & (w == 0.0) & (slack > OPTIONS.dropped_share * program.cost)
+        renewal = (
+            renewed(rows, below, np.where(program.is_lazy, u, 0.0), OPTIONS.first_rows),
+            renewed(columns, costly, -slack / program.squared_lengths, OPTIONS.first_columns),
         )
-        if np.array_equal(more[0], rows) and np.array_equal(more[1], columns):
-            more = every_row, every_column
-        rows, columns = more
+        if np.array_equal(renewal[0], rows) and np.array_equal(renewal[1], columns):
+            renewal = every_row, every_column
+        rows, columns = renewal
 
 
-def first(program: Program) -> tuple[Index, Index]:
+def first(program: WeightedSum) -> tuple[Index, Index]:
     """An even choice of the losses, with those that cost everywhere, and the weights that cost least at all slopes."""
-    required, lazy = np.flatnonzero(~program.lazy), np.flatnonzero(program.lazy)
-    chosen = np.unique(np.linspace(0, max(len(lazy) - 1, 0), min(FIRST_ROWS, len(lazy))).astype(np.intp))
-    slack = program.slack(program.high) / program.lengths
-    columns = np.sort(np.argsort(slack, kind="stable")[:FIRST_COLUMNS])
+    required, lazy = np.flatnonzero(~program.is_lazy), np.flatnonzero(program.is_lazy)
+    chosen = np.unique(np.linspace(0, max(len(lazy) - 1, 0), min(OPTIONS.first_rows, len(lazy))).astype(np.intp))
+    slack = program.slack(program.high) / program.squared_lengths
+    columns = np.sort(np.argsort(slack, kind="stable")[: OPTIONS.first_columns])
     return np.union1d(required, lazy[chosen]), columns
 
 

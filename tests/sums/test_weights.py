@@ -1,5 +1,7 @@
 """Sums over nonnegative weights: linear programs by HiGHS, smooth sums by L-BFGS-B, the others by other solvers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from instances import assert_sandwich
@@ -103,8 +105,8 @@ def test_losses_and_weights_that_matter_are_enough(loss, domain, monkeypatch):
     cost = 3.0 * terms.Trace() + 0.2 * terms.Pull(rows(rng, 60, 10, 2))
     problem = sm.MetricProblem(X, terms.TripletHinge(rows(rng, 60, 400), loss=loss) + cost, **domain_option)
     full = assert_optimal(problem)
-    for name, value in (("WHOLE_TABLE", 10), ("FIRST_ROWS", 20), ("FIRST_COLUMNS", 4)):
-        monkeypatch.setattr(highs, name, value)
+    small = replace(highs.OPTIONS, full_table=10, first_rows=20, first_columns=4)
+    monkeypatch.setattr(highs, "OPTIONS", small)
     reduced = assert_optimal(problem)
     assert_sandwich(reduced, full)
 
