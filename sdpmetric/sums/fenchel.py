@@ -41,14 +41,19 @@ from sdpmetric.sums.terms.minimum import InnerMinimum
 
 # Differences below this in directions of no cost, where data have unit variance, count as 0.
 NULL_TOLERANCE = 1e-9
-# Anchors are tried at the metric under which pulled pairs have unit distances on average, times these.
-ANCHOR_SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
-# Share of the slack matrix by which a slope is raised beyond what makes it PSD.
-SLOPE_MARGIN = 1e-9
-# Slopes of regularizers at nearly singular metrics that are larger prove nothing.
-LARGEST_SLOPE = 1e100
-# Multiple of the multipliers that domains around 0 hold, for losses whose domain the given ones leave.
-TINY_MULTIPLE = 1e-9
+
+
+@dataclass(frozen=True)
+class BoundOptions:
+    """Of the segments that are tried."""
+
+    anchor_scales: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)  # of metrics with unit distances of pulled pairs
+    slope_margin: float = 1e-9  # share of the slack matrix by which a slope is raised beyond what makes it PSD
+    largest_slope: float = 1e100  # of regularizers at nearly singular metrics; larger ones prove nothing
+    tiny_multiple: float = 1e-9  # that the domain of a loss holds where it does not hold the multipliers
+
+
+OPTIONS = BoundOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +112,14 @@ class FenchelDual:
         clipped = max((_largest(x - y) for x, y in zip(a, multipliers, strict=True)), default=0.0)
         size = max(map(_largest, a), default=0.0)
         slopes = [term.gradient(components) for term in self.bounded_by_slopes]
-        slopes = [U if _largest(U) < LARGEST_SLOPE else np.zeros_like(U) for U in slopes]
+        slopes = [U if _largest(U) < OPTIONS.largest_slope else np.zeros_like(U) for U in slopes]
         bounds: list[Proven] = []
         for anchor in self._anchors(a, components):
             bounds.append(self._bound_along(self._segment(anchor, a, slopes)))
             if clipped and self._allows_small_multiples and not any(x.any() for x in anchor):
                 # A small multiple is in the domain, where clipping changes the largest multipliers alone.
-                inner = [
-                    loss.clip(TINY_MULTIPLE * x) / TINY_MULTIPLE for loss, x in zip(losses, multipliers, strict=True)
-                ]
+                tiny = OPTIONS.tiny_multiple
+                inner = [loss.clip(tiny * x) / tiny for loss, x in zip(losses, multipliers, strict=True)]
                 bounds.append(self._bound_along(Segment(self.slack, anchor, inner, self.bounded_by_slopes, slopes)))
             if bounds[-1].value > -math.inf and not self.total.regularizers:
                 break  # later anchors are expected to prove less
@@ -158,7 +162,9 @@ class FenchelDual:
         if not math.isfinite(size):
             return None
         values = self.slack.relative_eigenvalues(np.diag(lengths), self.slack.domain.block_diagonal(S))
-        shift = max(0.0, -float(values.min(initial=0.0))) + SLOPE_MARGIN * size / float(lengths.max(initial=1.0))
+        shift = max(0.0, -float(values.min(initial=0.0))) + OPTIONS.slope_margin * size / float(
+            lengths.max(initial=1.0)
+        )
         return self._segment(a, a, [slopes[0] + shift * np.eye(d), *slopes[1:]], is_fixed=True)
 
     def _anchors(self, a: ByLoss, components: FloatArray) -> Iterator[ByLoss]:
@@ -177,7 +183,7 @@ class FenchelDual:
         whitened, null = self.slack.coordinates(weights, None)  # of the pairs that are pulled together
         whitened = math.sqrt(float(np.maximum(weights, 0.0).sum())) * whitened
         added, anchors = (self.slack.domain.basis.T @ np.concatenate([whitened, null], axis=1)).T, [anchor]
-        for scale in ANCHOR_SCALES:
+        for scale in OPTIONS.anchor_scales:
             slopes = self.total.slopes(np.concatenate([components, math.sqrt(scale) * added]))
             pairs = zip(losses, slopes, anchor, strict=True)
             anchors.append([slope if loss.has_interior else multipliers for loss, slope, multipliers in pairs])

@@ -50,8 +50,6 @@ from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 SMALLEST_DIVISOR = 1e-100
 # Quotients below this count as 0, or as minus this: underflow is not relative to them.
 UNDERFLOW = 1e-290
-# Near the end of the segment the proof may need a smaller multiple: by these shares of the one before.
-RETREATS = (0.0, 1e-9, 1e-6, 1e-3, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,7 +250,12 @@ class LogDet(Regularizer):
 
 
 class LogDetMinimum(InnerMinimum):
-    """``w log det N(t)``; its value leaves out ``w log det N(0)``. The spectrum is that of the head of this file."""
+    """``w log det N(t)``; its value leaves out ``w log det N(0)``. The spectrum is that of the head of this file.
+
+    Near the end of a segment the proof may need a smaller multiple, by `retreats` as shares of the one before.
+    """
+
+    retreats: ClassVar[tuple[float, ...]] = (0.0, 1e-9, 1e-6, 1e-3, 1.0)
 
     def __init__(self, term: LogDet, segment: SlackSegment) -> None:
         self.term, self.segment, R = term, segment, term.root
@@ -269,7 +272,7 @@ class LogDetMinimum(InnerMinimum):
 
     def proven(self, t: float) -> tuple[float, float]:
         root, vectors = self.transform
-        for share in RETREATS:
+        for share in self.retreats:
             t = t * (1.0 - share)
             P = root @ (vectors / np.sqrt(np.maximum(1.0 + t * self.spectrum, SMALLEST_DIVISOR)))
             bound = self.term.minimum_below(self.segment.form(self.segment.images(P), t), P)
