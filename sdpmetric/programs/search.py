@@ -111,6 +111,8 @@ class Search:
         if isinstance(answer, Answer):
             self.status = answer.status
             above, below = self._bounds(program, units, answer)
+            if self._open("lower"):
+                self._use_box(program, units, answer)
             self._decide(program, units, answer.status.lower())
         else:
             for side in self.sides:
@@ -122,6 +124,8 @@ class Search:
                     self._move_inward(program, units, answer, side, bound)
         elif isinstance(answer, Answer):
             self._use_faces(program, units, answer)
+        if isinstance(answer, Answer) and self.lower == -math.inf and self._open("lower"):
+            self._use_box(program, units, answer)  # once more, as points of a better objective may be shorter
 
     def _bounds(self, program: ConeProgram, units: Units, answer: Answer) -> tuple[Bound, Bound]:
         """Those of one answer, both sides."""
@@ -132,13 +136,14 @@ class Search:
             primal, dual = float(program.c @ x) + curved, -float(program.b @ z) - curved
             if abs(primal - dual) <= 0.1 * self.target * max(1.0, abs(dual)):
                 self.estimate = units.value(dual, up=False)
-        below = self._below(program, units, answer)
-        if self._open("lower"):
-            level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
-            box = reach(program, level)
-            if np.isfinite(box).any():
-                self._below(program, units, answer, box=box)
-        return above, below
+        return above, self._below(program, units, answer)
+
+    def _use_box(self, program: ConeProgram, units: Units, answer: Answer) -> None:
+        """A lower bound from how long points can be."""
+        level = units.scaled(self.upper) if curvature(program.P, program.radii.P) == 0.0 else math.inf
+        box = reach(program, level)
+        if np.isfinite(box).any():
+            self._below(program, units, answer, box=box)
 
     def _use_faces(self, program: ConeProgram, units: Units, answer: Answer) -> None:
         """Bounds on the faces of the feasible sets of linear constraints, primal and dual."""
