@@ -93,10 +93,16 @@ OPTIONS = FactoredOptions()
 class State:
     """Where a solve is, kept current so that an interrupted one can still be certified."""
 
+    problem: LargeMarginProblem
+    budget: Budget
     L: FloatArray  # factors on `LargeMarginProblem.points`, (c, r, rank)
     gamma: float = math.inf  # smoothing width of the latest round
     lower_bound: float = -math.inf  # the best one so far
     dual: Callable[[], Dual] | None = None  # lists the multipliers behind it
+
+    @property
+    def components(self) -> FloatArray:
+        return self.problem.lift(self.L)
 
 
 @solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius)
@@ -106,13 +112,13 @@ def steps(
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
-    state = State(np.zeros((problem.n_regions, 1, problem.points.shape[1])))
+    state = State(problem, budget, np.zeros((problem.n_regions, 1, problem.points.shape[1])))
     working = WorkingSet(problem, dtype=np.float32 if tol >= OPTIONS.single else np.float64)
     try:
-        yield from _begin(problem, state, budget, init, validation.generator(random_state))
-        yield from refine_until_proven(problem, state, working, budget, tol)
+        yield from _begin(state, init, validation.generator(random_state))
+        yield from refine_until_proven(state, working, tol)
     except (BudgetSpent, KeyboardInterrupt):
-        yield last_step(problem, state, working, budget)
+        yield last_step(state, working)
         raise
 
 
@@ -133,29 +139,27 @@ def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
     return Step.of_certificate(zero, certificate, n_active=0)
 
 
-def _begin(
-    problem: LargeMarginProblem, state: State, budget: Budget, init: FloatArray | None, rng: np.random.Generator
-) -> Iterator[Step]:
+def _begin(state: State, init: FloatArray | None, rng: np.random.Generator) -> Iterator[Step]:
     """Set the factors to start from: what is given, or a rough solution, with several metrics of a single one."""
-    tied, c = problem.tied, problem.n_regions
+    problem, budget, tied, c = state.problem, state.budget, state.problem.tied, state.problem.n_regions
     if tied is problem or init is None:
         L, warm = scaled_start(tied, init, rng)
-        single = State(L[None])
+        single = State(tied, budget, L[None])
     if tied is problem:
         state.L = single.L
         if not warm:
-            yield from approach(tied, state, budget, rng)
+            yield from approach(state, rng)
     elif init is not None:
         state.L = problem.whitened(problem.check_point(init, None)[0])
     else:
         try:
             if single.L.size:
-                for step in approach(tied, single, budget, rng):
+                for step in approach(single, rng):
                     yield replace(step, components=psd.stack([step.components] * c))
         finally:
-            state.L = problem.whitened(psd.stack([tied.lift(single.L)] * c))
-        _leave_single(problem, state, budget)
-        yield Step(problem.lift(state.L), step_size=OPTIONS.leaving_width)
+            state.L = problem.whitened(psd.stack([single.components] * c))
+        _leave_single(state)
+        yield Step(state.components, step_size=OPTIONS.leaving_width)
 
 
 def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
@@ -190,29 +194,29 @@ def _leading(points: FloatArray, L: FloatArray) -> FloatArray:
     return np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ L)
 
 
-def approach(problem: LargeMarginProblem, state: State, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
+def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
     """Few anchors, wide smoothing, single precision: into the region of the optimum."""
-    n = len(problem.X)
+    n = len(state.problem.X)
     order = rng.permutation(n).astype(np.int32)
     n_entries = state.L.shape[0] * state.L.shape[2] ** 2
     fewest = max(OPTIONS.fewest_anchors, math.ceil(OPTIONS.anchors_per_entry * n_entries))
     first_width, accepted = OPTIONS.early_levels[0][1], None
     for share, gamma in OPTIONS.early_levels:
         m = min(max(math.ceil(share * n), fewest), n)
-        working = WorkingSet(problem, np.sort(order[:m]), np.float32, OPTIONS.early_pairs, accepted)
+        working = WorkingSet(state.problem, np.sort(order[:m]), np.float32, OPTIONS.early_pairs, accepted)
         is_first = gamma == first_width
         for _ in range(2 if is_first else 1):  # the first steps are long: candidates are soon out of date
-            search(state, working, 0.3 if is_first else 0.1, budget)
+            search(state, working, 0.3 if is_first else 0.1)
             accepted = working.accepted
-            descend(state, working, gamma, budget, SlowDecrease(1e-3))
-            yield Step(problem.lift(state.L), step_size=gamma)
+            descend(state, working, gamma, SlowDecrease(1e-3))
+            yield Step(state.components, step_size=gamma)
 
 
-def _leave_single(problem: LargeMarginProblem, state: State, budget: Budget) -> None:
+def _leave_single(state: State) -> None:
     """From one metric for all regions roughly to one for each."""
-    single, working = state.L, WorkingSet(problem, dtype=np.float32)
-    search(state, working, 0.3, budget)
-    descend(state, working, OPTIONS.leaving_width, budget, SlowDecrease(1e-3))
+    single, working = state.L, WorkingSet(state.problem, dtype=np.float32)
+    search(state, working, 0.3)
+    descend(state, working, OPTIONS.leaving_width, SlowDecrease(1e-3))
     mixed = [math.sqrt(1.0 - OPTIONS.tied_share) * state.L, math.sqrt(OPTIONS.tied_share) * single]
     L, lengths = orthogonal_rows(np.concatenate(mixed, axis=1))
     used = lengths > OPTIONS.negligible[working.dtype] * lengths.max(axis=1, keepdims=True)
@@ -222,28 +226,26 @@ def _leave_single(problem: LargeMarginProblem, state: State, budget: Budget) -> 
 # -- levels over all anchors ------------------------------------------------------------------------------------------
 
 
-def refine_until_proven(
-    problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget, tol: float
-) -> Iterator[Step]:
+def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma = OPTIONS.first_width
     rounds, stall = OPTIONS.rounds, OPTIONS.stall
-    search(state, working, 0.1, budget)
+    search(state, working, 0.1)
     first = working.value(state.L, gamma)
     objective = first.objective if working.has_all_anchors else math.inf
-    yield Step(problem.lift(state.L), objective=objective, step_size=gamma, n_active=first.n_active)
+    yield Step(state.components, objective=objective, step_size=gamma, n_active=first.n_active)
     while gamma >= OPTIONS.last_width:
         rule = StopRule(working, gamma, tol, state.lower_bound, stall)
         start_objective, start = working.value(state.L, gamma).objective, state.L.copy()
-        descend(state, working, gamma, budget, rule)
+        descend(state, working, gamma, rule)
         if working.value(state.L, gamma).objective <= 0:  # no candidate is active: the iterate has collapsed
             state.L = 0.5 * start
-            search(state, working, 1.0, budget)
+            search(state, working, 1.0)
             continue
         bound = rule.best or prove(working, state.L, gamma)
         # A round that did not improve the bound has stopped too early: the next one is longer.
         stall = stall if bound.value > state.lower_bound else max(0.1 * stall, OPTIONS.smallest_stall)
-        _keep(working, state, bound)
+        _keep(state, working, bound)
         objective = working.value(state.L, gamma).objective
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
         went_far = start_objective - objective > OPTIONS.new_search * objective
@@ -251,12 +253,12 @@ def refine_until_proven(
         rounds = rounds - 1 if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
         proven = _gap(objective, state.lower_bound) <= tol
         if proven and working.has_all_anchors:  # the certificate searches by itself: candidates are seldom missing here
-            step = _certified(problem, state, gamma, budget)
+            step = _certified(state, gamma)
             yield step
             if step.certificate is not None and step.certificate.proves_optimal(tol):
                 return
         new_search = went_far or rounds <= 0 or proven
-        yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if new_search else None, budget)
+        yield _step(state, working, bound, gamma, 0.1 + 0.5 * gamma if new_search else None)
         if proven and not working.has_all_anchors:
             return
         if rounds <= 0:
@@ -264,8 +266,8 @@ def refine_until_proven(
             needed = 0.4 * max(tol, OPTIONS.last_width) / max(gap_of_smoothing, 1e-300)
             gamma, rounds = gamma * min(OPTIONS.shrink, max(OPTIONS.shrink / 3, needed)), OPTIONS.rounds
         if stall < OPTIONS.stall and working.dtype == np.float32:  # what is left may be hidden by rounding
-            working = WorkingSet(problem, working.anchors)
-            search(state, working, 0.1, budget)
+            working = WorkingSet(state.problem, working.anchors)
+            search(state, working, 0.1)
         state.L = escape(working, state.L, gamma, bound)
 
 
@@ -337,15 +339,13 @@ class SlowDecrease:
         return Stop.STALLED if decrease < self.share * value else None
 
 
-def descend(
-    state: State, working: WorkingSet, gamma: float, budget: Budget, rule: Callable[[FloatArray, float], Stop | None]
-) -> None:
+def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[FloatArray, float], Stop | None]) -> None:
     """One round of L-BFGS on the smoothed objective; the rule looks at the factor and the value now and then."""
     start, shape, iterations = state.L, state.L.shape, 0
     state.gamma = gamma
 
     def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
-        budget.spend()
+        state.budget.spend()
         value = working.value(v.reshape(shape), gamma)
         return value.smoothed, value.gradient.ravel()
 
@@ -395,46 +395,48 @@ def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> Fl
 # -- searches and steps -----------------------------------------------------------------------------------------------
 
 
-def search(state: State, working: WorkingSet, widen: float, budget: Budget, until: float | None = None) -> None:
+def search(state: State, working: WorkingSet, widen: float, until: float | None = None) -> None:
     """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take.
 
     What a set's first search takes, compilation for example, says little where it is of few anchors.
     """
     is_first = working.accepted is None
-    with deadline(budget.deadline if until is None else until):
+    with deadline(state.budget.deadline if until is None else until):
         state.L = working.search(state.L, widen)
     if working.has_all_anchors or not is_first:
-        budget.reserve = 2.0 * working.seconds * len(working.problem.X) / len(working.anchors)
+        state.budget.reserve = 2.0 * working.seconds * len(working.problem.X) / len(working.anchors)
 
 
-def last_step(problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
+def last_step(state: State, working: WorkingSet) -> Step:
     """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that.
 
     Where there is no time for a search besides the certificate's own, the candidates of the last one make the bound.
     """
+    budget = state.budget
     with suppress(BudgetSpent):
-        search(state, working, 0.0, budget, budget.last - budget.reserve)
+        search(state, working, 0.0, budget.last - budget.reserve)
     if working.accepted is None or not working.has_all_anchors:
-        return Step(problem.lift(state.L))
+        return Step(state.components)
     gamma = min(state.gamma, OPTIONS.first_width)
     try:
         with deadline(budget.last - OPTIONS.late * budget.reserve):
-            _keep(working, state, prove(working, state.L, gamma))
-        return _certified(problem, state, gamma, budget)
+            _keep(state, working, prove(working, state.L, gamma))
+        return _certified(state, gamma)
     except BudgetSpent:
-        return Step(problem.lift(state.L))
+        return Step(state.components)
 
 
-def _keep(working: WorkingSet, state: State, bound: Bound) -> None:
+def _keep(state: State, working: WorkingSet, bound: Bound) -> None:
     """Keep a bound that is better than those before it; of fewer than all anchors it is an estimate."""
     if bound.value > state.lower_bound:
         state.lower_bound = bound.value
         state.dual = working.dual(bound.multipliers) if working.has_all_anchors else None
 
 
-def _certified(problem: LargeMarginProblem, state: State, gamma: float, budget: Budget) -> Step:
+def _certified(state: State, gamma: float) -> Step:
     """Report factors with their certificate, in the dtype of the data, in which they are returned."""
-    components = cast(FloatArray, in_dtype(problem.lift(state.L), problem.X.dtype))
+    problem, budget = state.problem, state.budget
+    components = cast(FloatArray, in_dtype(state.components, problem.X.dtype))
     with deadline(budget.last - OPTIONS.late * budget.reserve):
         certificate = problem.certify(components, dual=None if state.dual is None else state.dual())
     return Step(
@@ -448,28 +450,20 @@ def _certified(problem: LargeMarginProblem, state: State, gamma: float, budget: 
     )
 
 
-def _step(
-    problem: LargeMarginProblem,
-    working: WorkingSet,
-    state: State,
-    bound: Bound,
-    gamma: float,
-    widen: float | None,
-    budget: Budget,
-) -> Step:
+def _step(state: State, working: WorkingSet, bound: Bound, gamma: float, widen: float | None) -> Step:
     """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
     if bound.multipliers.generation != working.generation:  # gone with their shards
         bound = prove(working, state.L, gamma)
     dual = working.dual(bound.multipliers)
     objective, n_active = math.inf, 0
     if widen is not None:
-        search(state, working, widen, budget)
+        search(state, working, widen)
         value = working.value(state.L, gamma)
         objective, n_active = value.objective, value.n_active
     if not working.has_all_anchors:  # both are estimates
-        return Step(problem.lift(state.L), step_size=gamma)
+        return Step(state.components, step_size=gamma)
     return Step(
-        problem.lift(state.L),
+        state.components,
         objective=objective,
         lower_bound=bound.value,
         multipliers=dual,

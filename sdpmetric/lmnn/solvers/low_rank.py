@@ -101,7 +101,8 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_comp
     """LMNN-S, then LMNN-R at ever smaller smoothing widths."""
     working = WorkingSet(problem)
     whitened = problem.whitened(np.asarray(full.components, dtype=np.float64))[0]
-    state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
+    L = np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None]
+    state = State(problem, budget, L)
 
     def search(widen: float) -> None:
         working.accepted = None  # a metric between two of them would be of higher rank
@@ -111,7 +112,7 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_comp
         search(0.3)
         value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
-            problem.lift(state.L),
+            state.components,
             objective=value.objective,
             lower_bound=full.lower_bound,
             multipliers=multipliers_of(full),
@@ -123,7 +124,7 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_comp
     for gamma in OPTIONS.widths if state.L.size else ():
         start, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
         for _ in range(OPTIONS.attempts):
-            descend(state, working, gamma, budget, SlowDecrease(1e-6))
+            descend(state, working, gamma, SlowDecrease(1e-6))
             searched_step = step(gamma)
             if working.value(state.L, gamma).smoothed < value:
                 yield searched_step
