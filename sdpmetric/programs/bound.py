@@ -145,8 +145,8 @@ class ProgramBound:
         if all(finite):
             claim = f"The {name} is between {low} and {high}, a relative width of {self.relative_width:.1e}"
         elif any(finite):
-            one = f"at least {low}" if finite[0] else f"at most {high}"
-            claim = f"The {name} is {one}; nothing is proven about the other side{why}"
+            limit = f"at least {low}" if finite[0] else f"at most {high}"
+            claim = f"The {name} is {limit}; nothing is proven about the other side{why}"
         elif self.lower_bound < self.upper_bound:
             return f"Nothing is proven about the {name}{why}."
         elif (self.lower_bound < 0.0) == self.maximization:

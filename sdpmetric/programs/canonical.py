@@ -134,8 +134,8 @@ class Cones:
 
 
 def _slices(first: int, sizes: list[int] | tuple[int, ...]) -> list[slice]:
-    ends = first + np.cumsum([0, *sizes])
-    return [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
+    bounds = first + np.cumsum([0, *sizes])
+    return [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
 
 
 def lower_triangle(v: FloatArray, *, dual: bool) -> FloatArray:
@@ -268,8 +268,8 @@ class Units:
 
     def exact(self, program: ConeProgram, scaled: ConeProgram) -> bool:
         """Whether nothing over- or underflowed."""
-        again = self.of(scaled, -1)
-        pairs = zip((*program.data, *program.radii), (*again.data, *again.radii), strict=True)
+        restored = self.of(scaled, -1)
+        pairs = zip((*program.data, *program.radii), (*restored.data, *restored.radii), strict=True)
         return all(np.array_equal(*(v.data if sp.issparse(v) else v for v in pair)) for pair in pairs)
 
     @property

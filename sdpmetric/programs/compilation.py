@@ -171,10 +171,10 @@ def check(problem: cp.Problem) -> None:
         )
     if lacking := [p.name() for p in problem.parameters() if p.value is None]:
         raise ValueError(f"parameters {', '.join(lacking)} of the program have no value; set them first.")
-    whole = [v.name() for v in problem.variables() if v.attributes["boolean"] or v.attributes["integer"]]
-    if whole or problem.is_mixed_integer():
+    integers = [v.name() for v in problem.variables() if v.attributes["boolean"] or v.attributes["integer"]]
+    if integers or problem.is_mixed_integer():
         raise ValueError(
-            f"the program has integer or boolean variables ({', '.join(whole)}), which duality of cones does not "
+            f"the program has integer or boolean variables ({', '.join(integers)}), which duality of cones does not "
             "bound; relax them, and the bound holds for the program with integers as well."
         )
     _check_classes(problem, set())
@@ -198,9 +198,9 @@ def _check_classes(problem: cp.Problem, reduced: set[str]) -> None:
 
 def _account(reduced: cp.Problem, stuffed: ParamConeProg) -> None:
     """Raise an error where a constraint is lost."""
-    lost = {c.id for c in reduced.constraints} ^ {c.id for c in stuffed.constraints}
-    if lost or len(reduced.constraints) != len(stuffed.constraints):
-        kinds = sorted({type(c).__name__ for c in reduced.constraints if c.id in lost})
+    missing = {c.id for c in reduced.constraints} ^ {c.id for c in stuffed.constraints}
+    if missing or len(reduced.constraints) != len(stuffed.constraints):
+        kinds = sorted({type(c).__name__ for c in reduced.constraints if c.id in missing})
         raise ValueError(f"CVXPY's compilation lost constraints ({', '.join(kinds)}); nothing can be proven.")
 
 

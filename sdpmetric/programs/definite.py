@@ -127,23 +127,23 @@ def _sparse(H: sp.csc_array) -> tuple[Solve, float]:
     n, unit = H.shape[0], sp.eye_array(H.shape[0])
     options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
     try:
-        whole = splu(H, **options)
-        if whole.nnz > FACTOR:
+        unshifted = splu(H, **options)
+        if unshifted.nnz > FACTOR:
             raise OverSizeError
-        shift = 0.5 * _bottom(whole.solve, n)
+        shift = 0.5 * _bottom(unshifted.solve, n)
         factors = splu(sp.csc_array(H - shift * unit), **options)
     except RuntimeError:  # singular
         return lambda v: v, -math.inf
     d = factors.U.diagonal()
     if not np.array_equal(factors.perm_r, factors.perm_c) or not (d > 0.0).all():
-        return whole.solve, -math.inf
+        return unshifted.solve, -math.inf
     order = np.argsort(factors.perm_c)
     shifted = sp.csr_array(H - shift * unit)[order][:, order]
     L = factors.L.tocsr()
     distance = abs(sp.csr_array(L @ sp.diags_array(d) @ L.T) - shifted).sum(axis=1).max()
     rounding = abs(L) @ (d * (abs(L).T @ np.ones(n))) + abs(shifted).sum(axis=1)
     terms = float(np.diff(L.indptr).max()) + 16.0
-    return whole.solve, shift - above(float(distance) + gamma(terms) * float(np.max(rounding)), n + 8)
+    return unshifted.solve, shift - above(float(distance) + gamma(terms) * float(np.max(rounding)), n + 8)
 
 
 def independent(M: sp.csc_array) -> LongArray | None:
@@ -179,10 +179,10 @@ def _core(M: sp.csc_array) -> LongArray:
     core, pattern = np.arange(M.shape[1]), sp.csr_array(M != 0.0)
     while True:
         rows = pattern[:, core]
-        alone = np.unique(rows.indices[rows.indptr[:-1][np.diff(rows.indptr) == 1]])
-        if not len(alone):
+        singles = np.unique(rows.indices[rows.indptr[:-1][np.diff(rows.indptr) == 1]])
+        if not len(singles):
             return core
-        core = np.delete(core, alone)
+        core = np.delete(core, singles)
 
 
 def _vanishes(M: sp.csc_array, combination: list[tuple[int, float]]) -> bool:
@@ -219,15 +219,15 @@ class Equations:
         """Those of the rows of the zero cone."""
         zero, radii = program.cones.zero, program.radii.A[: program.cones.zero]
         A, exact = program.A[:zero], program.uncertainty is None
-        values, rows, right = np.full(A.shape[1], np.nan), np.flatnonzero(np.diff(A.indptr)), list[Fraction]()
+        values, rows, constants = np.full(A.shape[1], np.nan), np.flatnonzero(np.diff(A.indptr)), list[Fraction]()
         if exact:
-            values, rows, right = _determined(A, program.b[:zero])
+            values, rows, constants = _determined(A, program.b[:zero])
         matrix = sp.csr_array(A[rows] @ sp.diags_array(np.isnan(values) * 1.0))
         matrix.eliminate_zeros()
         definite = Definite.of(matrix.T.tocsr(), radii[rows].T.tocsr()) if len(rows) else Definite.empty()
         if definite is None and exact:
-            b = np.array([float(right[i]) if abs(right[i]) < HUGE else math.nan for i in rows])
-            if np.isfinite(b).all() and all(Fraction(v) == right[i] for v, i in zip(b.tolist(), rows, strict=True)):
+            b = np.array([float(constants[i]) if abs(constants[i]) < HUGE else math.nan for i in rows])
+            if np.isfinite(b).all() and all(Fraction(v) == constants[i] for v, i in zip(b.tolist(), rows, strict=True)):
                 basis = independent(sp.csc_array(sp.hstack([matrix, b[:, None]]).T))
                 if basis is not None and len(basis) < len(rows):
                     rows, matrix = rows[basis], matrix[basis]
@@ -242,24 +242,24 @@ def _determined(A: sp.csr_array, b: FloatArray) -> tuple[FloatArray, LongArray, 
     """
     x, pending = np.full(A.shape[1], np.nan), np.ones(A.shape[0], dtype=bool)
     columns, counts = A.tocsc(), np.diff(A.indptr)
-    right = [Fraction(v) for v in b.tolist()]
+    constants = [Fraction(v) for v in b.tolist()]
     queue = np.flatnonzero(counts <= 1).tolist()
     while queue:
         i = queue.pop()
         row = slice(A.indptr[i], A.indptr[i + 1])
         entries = [(j, v) for j, v in zip(A.indices[row].tolist(), A.data[row].tolist(), strict=True) if np.isnan(x[j])]
         if not entries:
-            pending[i] = right[i] != 0
+            pending[i] = constants[i] != 0
         elif pending[i]:
             [(j, v)] = entries
-            value = right[i] / Fraction(v)
+            value = constants[i] / Fraction(v)
             if abs(value) > HUGE or Fraction(float(value)) != value:
                 continue
             x[j], pending[i] = float(value), False
             column = slice(columns.indptr[j], columns.indptr[j + 1])
             for k, w in zip(columns.indices[column].tolist(), columns.data[column].tolist(), strict=True):
-                right[k] -= Fraction(w) * value
+                constants[k] -= Fraction(w) * value
                 counts[k] -= 1
                 if counts[k] <= 1 and pending[k]:
                     queue.append(k)
-    return x, np.flatnonzero(pending), right
+    return x, np.flatnonzero(pending), constants

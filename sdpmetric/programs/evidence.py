@@ -53,8 +53,13 @@ class Evidence:
             tables |= {name: M.data, f"{name}_rows": M.row, f"{name}_columns": M.col}
         upper, lower = (primal, dual) if self.sign > 0 else (dual, primal)
         claims = [None if self.infeasible or not math.isfinite(v) else float(v) for v in (upper, lower)]
-        about: dict[str, object] = {"domain": "cones", "sign": self.sign, "offset": self.offset, "names": self.names}
-        Proof(claims[0], claims[1], about, (), tables, arrays).write(path, data)
+        description: dict[str, object] = {
+            "domain": "cones",
+            "sign": self.sign,
+            "offset": self.offset,
+            "names": self.names,
+        }
+        Proof(claims[0], claims[1], description, (), tables, arrays).write(path, data)
 
     def _free_multipliers(self) -> tuple[FloatArray, LongArray, float]:
         """Multipliers and slope, entries to solve for, and the bound of these; those with the most room are free."""

@@ -13,7 +13,7 @@ from sdpmetric.programs.canonical import ConeProgram
 
 ZERO = 1e-7  # Multipliers below this share of the largest count as 0
 LARGEST = 120  # Rows and columns of matrices in whole numbers
-WHOLE = 1 << 53  # Up to which whole numbers are floats
+INTEGER = 1 << 53  # Up to which whole numbers are floats
 
 
 def farkas(program: ConeProgram, z: FloatArray) -> FloatArray | None:
@@ -46,8 +46,8 @@ def farkas(program: ConeProgram, z: FloatArray) -> FloatArray | None:
     if not inside or price >= 0:
         return None
     common = math.lcm(*(v.denominator for v in ray))
-    integers = [int(v * common) for v in ray] if common.bit_length() < 1000 else [WHOLE]
-    return np.array(integers if max(map(abs, integers)) < WHOLE else ray, dtype=np.float64)
+    integers = [int(v * common) for v in ray] if common.bit_length() < 1000 else [INTEGER]
+    return np.array(integers if max(map(abs, integers)) < INTEGER else ray, dtype=np.float64)
 
 
 def annihilates(program: ConeProgram, z: FloatArray) -> bool:

@@ -96,7 +96,7 @@ class _Sections:
     kinds: dict[str, str] = field(default_factory=dict)
     columns: dict[str, int] = field(default_factory=dict)
     entries: dict[tuple[str, str], float] = field(default_factory=dict)
-    right: dict[str, float] = field(default_factory=dict)
+    constants: dict[str, float] = field(default_factory=dict)
     ranges: dict[str, float] = field(default_factory=dict)
     bounds: list[list[str]] = field(default_factory=list)
     curvature: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class _Sections:
         elif section in ("RHS", "RANGES"):
             pairs = words[len(words) % 2 :]
             numbers = zip(pairs[::2], map(float, pairs[1::2]), strict=True)
-            (self.right if section == "RHS" else self.ranges).update(numbers)
+            (self.constants if section == "RHS" else self.ranges).update(numbers)
         elif section == "BOUNDS":
             self.bounds.append(words)
         elif section == "QUADOBJ":
@@ -122,7 +122,7 @@ class _Sections:
 
     def row_interval(self, row: str) -> tuple[float, float]:
         """The least and the largest value of a row."""
-        kind, b, width = self.kinds[row], self.right.get(row, 0.0), self.ranges.get(row)
+        kind, b, width = self.kinds[row], self.constants.get(row, 0.0), self.ranges.get(row)
         if kind == "E":
             return (b, b) if width is None else (min(b, b + width), max(b, b + width))
         room = np.inf if width is None else abs(width)
@@ -173,12 +173,12 @@ def _mps(lines: list[str]) -> cp.Problem:
             c[content.columns[column]] = value
     x, constraints = cp.Variable(n, name="x"), list[cp.Constraint]()
     intervals = np.array([content.row_interval(row) for row in rows]).reshape(-1, 2).T
-    for left, (low, high) in ((M.tocsr(), intervals), (sp.eye_array(n, format="csr"), np.array(content.limits()))):
+    for matrix, (low, high) in ((M.tocsr(), intervals), (sp.eye_array(n, format="csr"), np.array(content.limits()))):
         equal, above, below = low == high, (low != high) & np.isfinite(low), (low != high) & np.isfinite(high)
-        constraints += [left[equal] @ x == low[equal]] if equal.any() else []
-        constraints += [left[above] @ x >= low[above]] if above.any() else []
-        constraints += [left[below] @ x <= high[below]] if below.any() else []
-    objective = c @ x - content.right.get(cost, 0.0)
+        constraints += [matrix[equal] @ x == low[equal]] if equal.any() else []
+        constraints += [matrix[above] @ x >= low[above]] if above.any() else []
+        constraints += [matrix[below] @ x <= high[below]] if below.any() else []
+    objective = c @ x - content.constants.get(cost, 0.0)
     if content.curvature:
         P = sp.lil_array((n, n))
         for (i, j), value in content.curvature.items():

@@ -66,9 +66,9 @@ class Search:
     def width(self) -> float:
         """The relative width; infinite or not a number where an end is. For one side, its distance from an estimate."""
         if len(self.sides) == 1:
-            end = self.lower if self.sides == ("lower",) else self.upper
-            distance = abs(end - self.estimate) / max(1.0, abs(self.estimate))
-            return 0.0 if math.isfinite(end) and math.isnan(distance) else distance
+            value = self.lower if self.sides == ("lower",) else self.upper
+            distance = abs(value - self.estimate) / max(1.0, abs(self.estimate))
+            return 0.0 if math.isfinite(value) and math.isnan(distance) else distance
         return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
 
     @property
@@ -85,8 +85,8 @@ class Search:
     def run(self, radius: float | None) -> bool:
         """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
         scaled, units = self.program.equilibrated()
-        plain, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
-        attempts = [(scaled, units, False), (*plain, matrices), (scaled, units, True), (*plain, False)]
+        unscaled, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
+        attempts = [(scaled, units, False), (*unscaled, matrices), (scaled, units, True), (*unscaled, False)]
         for number, (program, scale, accurate) in enumerate(attempts if matrices else attempts[:3]):
             poor = matrices or self.lower == -math.inf or OPTIONS.poor < self.width < math.inf
             if self.wide and ((poor and remaining() > 0.0) or number == 0):
@@ -101,8 +101,8 @@ class Search:
 
     def _open(self, side: str) -> bool:
         """Whether a better end is wanted, as it may be far from the optimum."""
-        end = self.upper if side == "upper" else self.lower
-        close = abs(end - self.estimate) <= 0.1 * self.target * max(1.0, abs(self.estimate))
+        value = self.upper if side == "upper" else self.lower
+        close = abs(value - self.estimate) <= 0.1 * self.target * max(1.0, abs(self.estimate))
         return side in self.sides and self.wide and not close and remaining() > 0.0
 
     def _explore(self, program: ConeProgram, units: Units) -> None:
@@ -156,9 +156,9 @@ class Search:
                 break
         for inner, positive in inner_multipliers(program, self.solver) if self._open("lower") else ():
             used = rows[positive]
-            part = program.of_rows(used, zero)
-            for outer in self._answers(part, replace(answer, z=answer.z[used]), "lower"):
-                self._mix_multipliers(part, units, outer, replace(inner, z=inner.z[used]), used)
+            relaxation = program.of_rows(used, zero)
+            for outer in self._answers(relaxation, replace(answer, z=answer.z[used]), "lower"):
+                self._mix_multipliers(relaxation, units, outer, replace(inner, z=inner.z[used]), used)
             if not self._open("lower"):
                 break
 
@@ -216,8 +216,8 @@ class Search:
                 break
             low = exponent
         while self.width > 0.1 * self.target and OPTIONS.precision < high - low < math.inf:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if bound(10.0**middle).why else (low, middle)
+            exponent = 0.5 * (low + high)
+            low, high = (exponent, high) if bound(10.0**exponent).why else (low, exponent)
 
     def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> Bound:
         if "upper" not in self.sides:
@@ -314,11 +314,11 @@ def _relaxed(program: ConeProgram) -> ConeProgram:
     cones, zero, n = program.cones, program.cones.zero, program.A.shape[1]
     column = -np.concatenate([np.ones(2 * zero + 1), cones.interior[zero:]])
 
-    def data(of: Data, sign: float, last: FloatArray, one: float) -> Data:
+    def data(of: Data, sign: float, last: FloatArray, constant: float) -> Data:
         rows = sp.vstack([of.A[:zero], sign * of.A[:zero], sp.csr_array((1, n)), of.A[zero:]])
         A = sp.csr_array(sp.hstack([rows, last[:, None]]))
-        b = np.concatenate([of.b[:zero], sign * of.b[:zero], [one], of.b[zero:]])
-        return Data(sp.csr_array((n + 1, n + 1)), np.append(np.zeros(n), one), A, b)
+        b = np.concatenate([of.b[:zero], sign * of.b[:zero], [constant], of.b[zero:]])
+        return Data(sp.csr_array((n + 1, n + 1)), np.append(np.zeros(n), constant), A, b)
 
     uncertainty = None if program.uncertainty is None else data(program.uncertainty, 1.0, 0.0 * column, 0.0)
     cones = replace(cones, zero=0, nonneg=2 * zero + 1 + cones.nonneg)
@@ -330,11 +330,11 @@ def _rays(program: ConeProgram) -> ConeProgram:
     cones, zero = program.cones, program.cones.zero
     bent = np.diff(program.P.indptr) + np.diff(program.radii.P.indptr) > 0
 
-    def data(of: Data, one: float) -> Data:
-        A = sp.csr_array(sp.vstack([of.P[bent], of.A[:zero], -(2.0 * one - 1.0) * of.c[None, :], of.A[zero:]]))
+    def data(of: Data, constant: float) -> Data:
+        A = sp.csr_array(sp.vstack([of.P[bent], of.A[:zero], -(2.0 * constant - 1.0) * of.c[None, :], of.A[zero:]]))
         A.eliminate_zeros()
         b = np.zeros(A.shape[0])
-        b[int(bent.sum()) + zero] = one
+        b[int(bent.sum()) + zero] = constant
         return Data(sp.csr_array(of.P.shape), of.c, A, b)
 
     uncertainty = None if program.uncertainty is None else data(program.uncertainty, 0.0)

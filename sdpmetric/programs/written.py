@@ -153,11 +153,15 @@ class Reading:
         if name in ("Sum", "Trace"):
             return self._sums(expression)
         if name in ("MulExpression", "multiply", "DivExpression"):
-            left = args[0].is_constant() and name != "DivExpression"
-            fixed, other = (args[0], args[1]) if left else (args[1], args[0])
+            constant_first = args[0].is_constant() and name != "DivExpression"
+            fixed, variable = (args[0], args[1]) if constant_first else (args[1], args[0])
             if not fixed.is_constant():
                 raise UnknownError(f"a product of expressions is no {name}")
-            return self._product(args, left) if name == "MulExpression" else self._scaled(expression, fixed, other)
+            return (
+                self._product(args, constant_first)
+                if name == "MulExpression"
+                else self._scaled(expression, fixed, variable)
+            )
         raise UnknownError(f"compilation of the atom {name} is not followed")
 
     def _constant(self, leaf: cp.Expression) -> Coefficients:
@@ -197,24 +201,31 @@ class Reading:
         rows = np.ravel(numbers, order="F").astype(np.int64)[terms.rows[k]]
         return Coefficients.of(rows, terms.columns[k], terms.values[k], terms.radii[k], (expression.size, WIDTH))
 
-    def _product(self, args: list[cp.Expression], left: bool) -> Coefficients:
+    def _product(self, args: list[cp.Expression], constant_first: bool) -> Coefficients:
         """``A X = (I x A) vec X``, or ``X A = (A' x I) vec X``; of scalars and vectors as matrices."""
         a, b = (list(arg.shape) for arg in args)
         a, b = [1, *a] if len(a) == 1 else a, [*b, 1] if len(b) == 1 else b
         if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
             raise UnknownError("products of more than two dimensions are not followed")
-        terms, other, height, count = self.of(args[not left]), args[left], (a if left else b)[0], b[1] if left else a[0]
+        terms, variable, height, count = (
+            self.of(args[not constant_first]),
+            args[constant_first],
+            (a if constant_first else b)[0],
+            b[1] if constant_first else a[0],
+        )
         copies, k = np.repeat(np.arange(count), len(terms.rows)), np.tile(np.arange(len(terms.rows)), count)
         if len(k) > MAX_PRODUCTS:
             raise UnknownError("the program is too large to follow its compilation")
         i, j = terms.rows[k] % height, terms.rows[k] // height
-        rows, columns = (copies * a[0] + i, copies * b[0] + j) if left else (j * a[0] + copies, i * a[0] + copies)
-        sizes = a[0] * b[1], other.size
-        return Coefficients.of(rows, columns, terms.values[k], terms.radii[k], sizes) @ self.of(other)
+        rows, columns = (
+            (copies * a[0] + i, copies * b[0] + j) if constant_first else (j * a[0] + copies, i * a[0] + copies)
+        )
+        sizes = a[0] * b[1], variable.size
+        return Coefficients.of(rows, columns, terms.values[k], terms.radii[k], sizes) @ self.of(variable)
 
-    def _scaled(self, expression: cp.Expression, fixed: cp.Expression, other: cp.Expression) -> Coefficients:
+    def _scaled(self, expression: cp.Expression, fixed: cp.Expression, variable: cp.Expression) -> Coefficients:
         """Products with, or quotients by, constants entry by entry."""
-        factors, terms = self._spread(fixed, expression.shape), self._spread(other, expression.shape)
+        factors, terms = self._spread(fixed, expression.shape), self._spread(variable, expression.shape)
         value, radius, entries = np.zeros(expression.size), np.zeros(expression.size), np.arange(expression.size)
         value[factors.rows], radius[factors.rows] = factors.values, factors.radii
         if type(expression).__name__ == "DivExpression":
