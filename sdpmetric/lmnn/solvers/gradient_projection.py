@@ -63,14 +63,14 @@ class PaperStep:
 
     by_triplet: ClassVar[bool] = True
 
-    def __init__(self, every: int | None = None) -> None:
-        self._every = PAPER.search_every if every is None else every
+    def __init__(self, search_every: int | None = None) -> None:
+        self._search_every = PAPER.search_every if search_every is None else search_every
         self._step, self._previous = math.nan, math.inf
         self.limit = math.inf  # the list of the paper only grows
 
-    def search_is_due(self, t: int, since: int) -> bool:
-        """Line 6, in iteration t, `since` iterations after the last search: in every tenth, by default."""
-        return t % self._every == 0
+    def search_is_due(self, t: int, since_search: int) -> bool:
+        """Line 6, in iteration t, `since_search` iterations after the last search: in every tenth, by default."""
+        return t % self._search_every == 0
 
     def follow(self, listed_objective: float, objective: float, active: ActiveSet) -> None:
         """A search has changed the objective, over the triplets of the list before, and over all triplets now."""
@@ -94,13 +94,13 @@ class PolyakStep:
 
     by_triplet: ClassVar[bool] = False
 
-    def __init__(self, every: int | None = None) -> None:
-        self._longest, self._interval = POLYAK.longest_interval if every is None else every, 1
+    def __init__(self, search_every: int | None = None) -> None:
+        self._longest, self._interval = POLYAK.longest_interval if search_every is None else search_every, 1
         self._best_objective, self.limit = math.inf, math.inf
 
-    def search_is_due(self, t: int, since: int) -> bool:
+    def search_is_due(self, t: int, since_search: int) -> bool:
         """Every so many iterations, and sooner while searches find a lot."""
-        return since >= self._interval
+        return since_search >= self._interval
 
     def follow(self, listed_objective: float, objective: float, active: ActiveSet) -> None:
         """The interval doubles where the list held most of the objective, and shrinks where not."""
@@ -130,23 +130,22 @@ def gradient_projection(
     points, cost = coordinates.points, coordinates.cost
     precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)
     M = np.swapaxes(L, 1, 2) @ L  # line 1
-    t = since = 0  # line 2
+    t = since_search = 0  # line 2
     active = ActiveSet(coordinates, rule.by_triplet)  # line 3
     dual = ErgodicDual(active, coordinates.whiten)
-    searched, search, converged = M, True, False
+    searched_metric, search, converged = M, True, False
     while True:  # line 5
         budget.spend()
         Z = coordinates.problem.push.blocks.times(points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
         linear = float(np.sum(cost * M))
         active.update(Z, after_search=False)  # lines 10 and 11
-        listed_objective = (
-            linear + active.loss
-        )  # Eq. 18, too low while there are active triplets that are not on the list
-        search = search or rule.search_is_due(t, since) or listed_objective <= dual.bound  # line 6
+        # Eq. 18, too low while there are active triplets that are not on the list.
+        listed_objective = linear + active.loss
+        search = search or rule.search_is_due(t, since_search) or listed_objective <= dual.bound  # line 6
         if search:
             positions = active.search(Z, rule.limit)  # lines 7 and 8
             if positions is None:  # too many for the list: half the way back
-                M = 0.5 * (M + searched)
+                M = 0.5 * (M + searched_metric)
                 L, t = _factors(M), t + 1
                 continue
             dual.follow(positions)
@@ -176,14 +175,14 @@ def gradient_projection(
                 return
             if average_ends or active.size > 2 * rule.limit:
                 dual.restart(drop=math.isfinite(rule.limit))
-            searched, since = M, 0
+            searched_metric, since_search = M, 0
         search = converged
         unprojected = M - step * G
         # Where nothing but rounding is left the metric is zero, as it is where null directions remove every hinge.
         vanished = float(np.linalg.norm(unprojected)) <= 1e-14 * metric
         L = np.zeros((len(M), 0, M.shape[1])) if vanished else _factors(unprojected)  # line 14, Eq. 20
         M = np.swapaxes(L, 1, 2) @ L
-        t, since = t + 1, since + 1  # line 15
+        t, since_search = t + 1, since_search + 1  # line 15
 
 
 def _factors(M: FloatArray) -> FloatArray:
