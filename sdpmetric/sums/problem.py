@@ -441,8 +441,8 @@ class MetricProblem(Problem):
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
         if not math.isfinite(self.total.value(components)[0]) and any(loss.hard for loss in self.total.losses):
-            given = None if dual is None else self.read_dual(dual)
-            if (contradiction := feasibility.proof(self.dual, components, given)) is not None:
+            multipliers = None if dual is None else self.read_dual(dual)
+            if (contradiction := feasibility.proof(self.dual, components, multipliers)) is not None:
                 return proofs.of_contradiction(self.dual, contradiction, self.lists() or None)
         return self.proof_of(components, self.prove(components, dual), self.lists() or None)
 

@@ -134,11 +134,11 @@ class Term(ABC):
 
     __rmul__ = __mul__
 
-    def __add__(self, other: Term | Sum) -> Sum:
-        return Sum((self,)) + other
+    def __add__(self, summand: Term | Sum) -> Sum:
+        return Sum((self,)) + summand
 
-    def __radd__(self, other: int) -> Sum:
-        return Sum((self,)).__radd__(other)
+    def __radd__(self, summand: int) -> Sum:
+        return Sum((self,)).__radd__(summand)
 
     def __neg__(self) -> Self:
         return self * -1.0
@@ -168,13 +168,13 @@ class Sum:
 
     terms: tuple[Term, ...]
 
-    def __add__(self, other: Term | Sum) -> Sum:
-        if isinstance(other, Term):
-            return Sum((*self.terms, other))
-        return Sum((*self.terms, *other.terms)) if isinstance(other, Sum) else NotImplemented
+    def __add__(self, summand: Term | Sum) -> Sum:
+        if isinstance(summand, Term):
+            return Sum((*self.terms, summand))
+        return Sum((*self.terms, *summand.terms)) if isinstance(summand, Sum) else NotImplemented
 
-    def __radd__(self, other: int) -> Sum:
-        return self if other == 0 else NotImplemented  # for the builtin sum
+    def __radd__(self, summand: int) -> Sum:
+        return self if summand == 0 else NotImplemented  # for the builtin sum
 
     def __mul__(self, factor: float) -> Sum:
         return Sum(tuple(factor * term for term in self.terms))
