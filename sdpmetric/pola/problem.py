@@ -414,8 +414,9 @@ class POLAProblem(Problem):
         if math.isfinite(objective):
             return None
         total = self.as_sum()
-        multipliers = total.read_dual(self.repeated if dual is None else dual)
-        return feasibility.proof(total.dual, self.lifted(components, threshold), multipliers)
+        if dual is not None:
+            return feasibility.contradiction(total.dual, total.read_dual(dual))
+        return feasibility.proof(total.dual, self.lifted(components, threshold), [self.repeated])
 
     def _objective_above(self, components: FloatArray, threshold: float, metric: FloatArray | None) -> float:
         """A float not below the objective of exact components; of a hard margin, of their `_feasible_multiple`."""

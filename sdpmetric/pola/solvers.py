@@ -32,6 +32,7 @@ class POLAOptions:
     growth: int = 3  # of the evaluations from round to round
     max_evaluations: int = 1350  # of a round
     rounds: int = 60  # after which the solver stops, if the gap is not proven
+    infeasible_steps: int = 4  # of Newton's method without a point that keeps the hard margins, before one is sought
     whitened_steps: int = 40  # of Newton's method, in which a feasible point is sought
     max_entries: int = 3 * 10**5  # of the metric times pairs, up to which the exact program follows the first round
     chunk: int = 5000  # updates, or pairs of a stream, between two looks at the clock
@@ -45,8 +46,8 @@ OPTIONS = POLAOptions()
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve batch POLA on its dual, or where pairs contradict each other and are few, its exact program.
 
-    Multipliers are as large as the objective, which depends on the units of the features. Where the first step
-    does not keep the hard margins, a point that does is sought in coordinates in which pairs have a unit second moment.
+    Multipliers are as large as the objective, which depends on the units of the features. Where the first
+    steps do not keep the hard margins, a point that does is sought where pairs have a unit second moment.
     """
     step = Step.certified(problem, problem.zero, problem.repeated)
     yield step
@@ -55,7 +56,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     d, n_pairs = problem.X.shape[1], len(problem.pairs)
     is_small = n_pairs * d * (d + 1) <= 2 * OPTIONS.max_entries
     is_feasible = math.isfinite(step.objective)
-    a, evaluations, is_whitened = np.zeros(n_pairs), OPTIONS.first_evaluations, False
+    a, evaluations, n_infeasible = np.zeros(n_pairs), OPTIONS.first_evaluations, 0
     # A round of active-set steps solves most problems; for contradicting pairs active sets change for very long.
     for _ in range(1 if is_small else OPTIONS.rounds):
         before = a
@@ -64,8 +65,8 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             if _is_infeasible(step):
                 return
             a, is_feasible = multipliers, is_feasible or math.isfinite(step.objective)
-            if not is_feasible and not is_whitened:
-                is_whitened = True
+            n_infeasible += not is_feasible
+            if not is_feasible and n_infeasible == OPTIONS.infeasible_steps:
                 yield from _feasible_steps(problem, budget, tol)
         evaluations = min(OPTIONS.growth * evaluations, OPTIONS.max_evaluations)
         if np.array_equal(a, before):
