@@ -152,7 +152,7 @@ class Step:
         )
 
 
-QUICK_PRODUCTS = 1e9  # of two rows' entries, in a search of all pairs: about 0.1 s
+QUICK_PRODUCTS = 1e8  # of two rows' entries, over all pairs: 0.01 s of a search, about 1 s of divergences
 # Sees each step and its row of the trace.
 Watch = Callable[[Step, TraceRow], None]
 
@@ -342,14 +342,15 @@ class Run:
         if not start.any() and n * n * d > QUICK_PRODUCTS:
             return None
         try:
-            with threads.one_pool(), using(Threads()), hurried():
+            last = self.budget.last
+            with threads.one_pool(), using(Threads()), hurried(), deadline(last, last):
                 if not start.any():
                     identity = np.broadcast_to(np.eye(shape[-1]), (*shape[:-2], shape[-1], shape[-1]))
                     spread = mean_squared_distance(np.asarray(self.problem.X, dtype=np.float64))
                     start = identity / np.sqrt(spread if spread > 0.0 else 1.0)
                 step = Step.certified(self.problem, start)
                 return step if step.objective < math.inf else None
-        except (MemoryError, ArithmeticError, ValueError, np.linalg.LinAlgError):
+        except (BudgetSpent, MemoryError, ArithmeticError, ValueError, np.linalg.LinAlgError):
             return None
 
 
