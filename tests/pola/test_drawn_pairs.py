@@ -12,7 +12,7 @@ INDEX = np.array([0, 1, 1, 0, 2, 1, 0, 0, 1, 1], dtype=np.int32)  # 4, 5 and 1
 @pytest.mark.parametrize("enumerated", [0, 100])
 @pytest.mark.parametrize("n_pairs", [1, 5, 16, 29, 1000])
 def test_as_many_of_each_kind_as_asked_for_or_as_there_are(monkeypatch, enumerated, n_pairs):
-    monkeypatch.setattr(module, "LISTED", enumerated)
+    monkeypatch.setattr(module, "MAX_LISTED", enumerated)
     pairs, similar = pairs_of_labels(INDEX, n_pairs, 3)
     assert (pairs[:, 0] < pairs[:, 1]).all()
     assert len(np.unique(pairs, axis=0)) == len(pairs)
@@ -25,7 +25,7 @@ def test_as_many_of_each_kind_as_asked_for_or_as_there_are(monkeypatch, enumerat
 
 @pytest.mark.parametrize("enumerated", [0, 100])
 def test_every_pair_is_drawn_equally_often(monkeypatch, enumerated):
-    monkeypatch.setattr(module, "LISTED", enumerated)
+    monkeypatch.setattr(module, "MAX_LISTED", enumerated)
     counts = np.zeros((10, 10))
     for seed in range(3000):
         pairs, _ = pairs_of_labels(INDEX, 1, seed)
@@ -46,7 +46,7 @@ def test_many_examples_need_no_list_of_all_pairs():
 
 
 def test_one_class_has_similar_pairs_only(monkeypatch):
-    monkeypatch.setattr(module, "LISTED", 0)
+    monkeypatch.setattr(module, "MAX_LISTED", 0)
     pairs, similar = pairs_of_labels(np.zeros(5, dtype=np.int32), 4, None)
     assert similar.all()
     assert len(pairs) == 4
