@@ -273,3 +273,36 @@ def test_polars_frames_too(values, sentence):
 def test_generators_are_seeds():
     for seed in (np.random.default_rng(3), np.random.RandomState(3)):
         assert len(sm.datasets.zebra_stripes(random_state=seed)[0])
+
+
+HUGE = 10**400  # an integer that is no float
+NO_SOLUTION = (None, 3, "solution", X)
+
+
+@pytest.mark.parametrize("value", NO_SOLUTION, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("verb", [sm.compare, sm.explain, sm.near_optimal], ids=lambda verb: verb.__name__)
+def test_what_is_no_solution_is_named(verb, value):
+    with pytest.raises(TypeError, match="takes a solution"):
+        verb(value)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: sm.solve(sm.LMNNProblem.from_labels(X, Y, 1), max_time=HUGE), "max_time"),
+        (lambda: sm.solve(sm.LMNNProblem.from_labels(X, Y, 1), max_iter=HUGE), "max_iter"),
+        (lambda: sm.KernelLMNNProblem.from_labels(X, Y, 1, gamma=HUGE), "gamma"),
+        (lambda: sm.ITMLProblem.from_labels(X, Y, prior=HUGE), "prior"),
+        (lambda: sm.SCMLProblem.from_labels(X, Y, n_bases=HUGE), "n_bases"),
+        (lambda: sm.datasets.concentric_rings(n_points=HUGE), "n_points"),
+        (lambda: sm.constraints.pairs([]), "y is empty"),
+        (lambda: sm.LMNNProblem.from_labels(X, Y, 1, push_weight=ITSELF), "push_weight"),
+    ],
+)
+def test_numbers_that_are_no_floats_and_lists_that_contain_themselves_are_refused(call, name):
+    with pytest.raises(ValueError, match=name):
+        call()
+
+
+ITSELF: list[object] = []
+ITSELF.append(ITSELF)
