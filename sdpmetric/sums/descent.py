@@ -158,9 +158,9 @@ class Penalty:
         They grow stiffer where a level hardly made the violation smaller, and softer where it could not descend to a
         small slope. The room shrinks where it costs too much.
         """
-        hard = [(loss, part) for loss, part in zip(self.total.losses, a, strict=True) if loss.hard]
+        hard = [(loss, slopes) for loss, slopes in zip(self.total.losses, a, strict=True) if loss.hard]
         small_gap, before = OPTIONS.slope_share * gap, self.violation
-        cost_of_room = sum(self.room * loss.unit * float(part.sum()) for loss, part in hard)
+        cost_of_room = sum(self.room * loss.unit * float(slopes.sum()) for loss, slopes in hard)
         is_dear = 2.0 * small_gap < cost_of_room and OPTIONS.min_room < self.room <= ROOM
         if is_dear:
             self.room = max(OPTIONS.min_room, self.room * small_gap / cost_of_room)
@@ -180,7 +180,7 @@ def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float
 
     It is how far the constraint is violated, or how far it is from active while its multiplier is positive.
     """
-    before = [np.zeros_like(part) for part in a] if center is None else center
+    before = list(map(np.zeros_like, a)) if center is None else center
     violations = (
         float(np.abs(new - old).max(initial=0.0)) * width / loss.weight
         for loss, new, old in zip(total.losses, a, before, strict=True)
@@ -229,8 +229,8 @@ def _descend(point: Point, width: float, center: ByLoss | None, budget: Budget, 
 def _barrier_weight(problem: MetricProblem) -> float:
     """The weight of LogDet where it is the only regularizer and no loss has kinks; else 0."""
     total = problem.total
-    alone = total.barrier and not (total.kinked or problem.dual.bounded_by_slopes)
-    return total.regularizers[0].weight if alone else 0.0
+    is_sole = total.barrier and not (total.kinked or problem.dual.bounded_by_slopes)
+    return total.regularizers[0].weight if is_sole else 0.0
 
 
 def _certified(point: Point, a: ByLoss, width: float) -> Step:

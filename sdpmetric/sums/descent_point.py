@@ -1,4 +1,9 @@
-"""The unknowns of a sum of terms in a solver's coordinates: a factor of the metric, or weights of rank-one metrics."""
+"""The unknowns F of a sum of terms in a solver's coordinates T: a factor of the metric, or roots of weights.
+
+A factor (r, p) means ``L = F T^T B`` for the basis B of the domain, roots of weights (k,) mean ``L = diag(F) T^T B``.
+With the slack matrix S, the gradient of the smoothed sum by the metric, the gradient by F is ``2 F S`` in coordinates.
+It does not see directions in which F is 0: those in which S is negative are added to a factor after each level.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.slack import ByLoss
 
-FloatArray = NDArray[np.float64]
-Lists = list[FloatArray]
-
-# Rows of the factor below this share of the longest are dropped; new ones have this share of it.
-NEGLIGIBLE, NEW = 1e-5, 1e-3
-# Eigenvalues of the slack matrix below minus this, relative to its size, are descended along.
-ESCAPE = 1e-9
-# The smoothing width of the slopes at given components.
-WIDE = 1.0
+NEGLIGIBLE_ROW = 1e-5  # share of the longest row of a factor: shorter ones are dropped
+NEW_ROW = 1e-3  # its share that a new row has
+SMALLEST_FALL = 1e-9  # of the slack matrix: directions with eigenvalues below minus this share are added
+INITIAL_WIDTH = 1.0  # the smoothing width of the slopes at given components
 
 
 @dataclass
@@ -35,14 +37,13 @@ class Point(ABC):
 
     @classmethod
     def of(cls, problem: MetricProblem, init: FloatArray | None) -> Point:
-        """The components (r, d) to start from, or the best multiple of the identity where costs are whitened."""
+        """The components (r, d) to start from, or the best multiple of the identity in moderate coordinates."""
         T, multiple, _ = problem.moderate
-        kind = Weights if problem.domain.diagonal else Factor
-        point = kind(
-            problem, T, multiple * (np.ones(len(T)) if problem.domain.diagonal else np.eye(T.shape[1])), problem.total
-        )
+        is_diagonal = problem.domain.diagonal
+        kind, identity = (Weights, np.ones(len(T))) if is_diagonal else (Factor, np.eye(T.shape[1]))
+        point = kind(problem, T, multiple * identity, problem.total)
         if init is not None:
-            point.F = point.near(init)
+            point.move_to(init)
         return point
 
     @cached
@@ -51,20 +52,20 @@ class Point(ABC):
         return self.T.T @ self.problem.domain.basis
 
     @abstractmethod
-    def near(self, init: FloatArray) -> FloatArray:
-        """Unknowns near given components (r, d), with a part in every direction."""
+    def move_to(self, components: FloatArray) -> None:
+        """Start near given components (r, d), with a share of every direction in which the objective may fall."""
 
     @abstractmethod
     def components(self, F: FloatArray) -> FloatArray:
         """L in the data's coordinates, (r, d)."""
 
     @abstractmethod
-    def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
-        """The smoothed sum, the slopes of the losses, and the slack matrix in coordinates, or its diagonal."""
+    def slack(self, S: FloatArray) -> FloatArray:
+        """The slack matrix (d, d) in coordinates, or its diagonal."""
 
     @abstractmethod
     def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
-        """By F, from the slack matrix of `smoothed`."""
+        """By F, from the slack matrix in coordinates."""
 
     @abstractmethod
     def residual(self, F: FloatArray, S: FloatArray) -> float:
@@ -74,53 +75,56 @@ class Point(ABC):
     def escape(self, S: FloatArray) -> None:
         """Drop what is negligible, and add directions in which the objective falls."""
 
+    def smoothed(self, F: FloatArray, width: float, center: ByLoss | None) -> tuple[float, ByLoss, FloatArray]:
+        """The smoothed sum, the slopes of the losses, and the slack matrix in coordinates, or its diagonal."""
+        value, a, S = self.total.smoothed(self.components(F), width, center)
+        return value, a, self.slack(S)
+
 
 class Factor(Point):
     """A factor: ``L = F T^T B``, F (r, p)."""
 
-    def near(self, init: FloatArray) -> FloatArray:
-        """See `Point.near`; a part in every direction in which the objective falls is enough, but for barriers."""
-        found: FloatArray = np.linalg.lstsq(self.map.T, init.T, rcond=None)[0].T.astype(np.float64)
-        if self.problem.total.barrier or not found.any():
-            return np.concatenate([found, NEW * (np.linalg.norm(found) or 1.0) * np.eye(self.T.shape[1])])
-        self.F = found
-        self.escape(self.smoothed(found, WIDE, None)[2])
-        return self.F
+    def move_to(self, components: FloatArray) -> None:
+        F: FloatArray = np.linalg.lstsq(self.map.T, components.T, rcond=None)[0].T.astype(np.float64)
+        if self.problem.total.barrier or not F.any():
+            self.F = np.concatenate([F, NEW_ROW * (np.linalg.norm(F) or 1.0) * np.eye(self.T.shape[1])])
+        else:
+            self.F = F
+            self.escape(self.smoothed(F, INITIAL_WIDTH, None)[2])
 
     def components(self, F: FloatArray) -> FloatArray:
-        """See `Point.components`."""
         return F @ self.map
 
-    def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
-        """See `Point.smoothed`."""
-        value, a, S = self.total.smoothed(self.components(F), width, center)
-        return value, a, self._pinched(self.map @ S @ self.map.T)
+    def slack(self, S: FloatArray) -> FloatArray:
+        N = self.map @ S @ self.map.T
+        if not self.problem.domain.blocks:
+            return N
+        block_diagonal = np.zeros_like(N)
+        for columns in self.column_blocks:
+            block_diagonal[np.ix_(columns, columns)] = N[np.ix_(columns, columns)]
+        return block_diagonal
 
     def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
-        """See `Point.gradient`."""
         return 2.0 * F @ S
 
     def residual(self, F: FloatArray, S: FloatArray) -> float:
-        """See `Point.residual`."""
         return float(np.linalg.norm(F @ S @ F.T))
 
     def escape(self, S: FloatArray) -> None:
-        """See `Point.escape`."""
         if self.problem.total.barrier:
             self._whiten()
             return  # every direction is there already
-        rows = [np.zeros((0, self.F.shape[1]))]
+        blocks = [np.zeros((0, self.F.shape[1]))]
         size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(S).max(initial=0.0))
-        for part in self.parts:
-            values, vectors = np.linalg.eigh(S[np.ix_(part, part)])
-            _, sigma, own = np.linalg.svd(self.F[:, part], full_matrices=False)
-            kept = sigma > NEGLIGIBLE * size
-            found = np.concatenate(
-                [sigma[kept, None] * own[kept], NEW * size * vectors[:, values < -ESCAPE * steepest].T]
-            )
-            rows.append(np.zeros((len(found), self.F.shape[1])))
-            rows[-1][:, part] = found
-        self.F = np.concatenate(rows)
+        for columns in self.column_blocks:
+            eigenvalues, vectors = np.linalg.eigh(S[np.ix_(columns, columns)])
+            _, sigma, Vt = np.linalg.svd(self.F[:, columns], full_matrices=False)
+            long = sigma > NEGLIGIBLE_ROW * size
+            falling = vectors[:, eigenvalues < -SMALLEST_FALL * steepest].T
+            rows = np.concatenate([sigma[long, None] * Vt[long], NEW_ROW * size * falling])
+            blocks.append(np.zeros((len(rows), self.F.shape[1])))
+            blocks[-1][:, columns] = rows
+        self.F = np.concatenate(blocks)
 
     def _whiten(self) -> None:
         """Coordinates in which the metric is I: there the curvature of LogDet is I, however long the metric is."""
@@ -130,52 +134,38 @@ class Factor(Point):
         before = self.T, self.F
         self.T, self.F = self.T @ R.T, np.eye(len(R))
         self.__dict__.pop("map", None)
-        if not math.isfinite(self.smoothed(self.F, WIDE, None)[0]):  # by rounding, where numbers are extreme
+        if not math.isfinite(self.smoothed(self.F, INITIAL_WIDTH, None)[0]):  # by rounding, where numbers are extreme
             self.T, self.F = before
             self.__dict__.pop("map", None)
 
     @cached
-    def parts(self) -> list[NDArray[np.intp]]:
+    def column_blocks(self) -> list[NDArray[np.intp]]:
         """The columns of T that belong to each block of the domain."""
-        reached = [np.flatnonzero(self.T[part].any(axis=0)) for part in self.problem.domain.all_blocks]
-        return reached if self.problem.domain.blocks else [np.arange(self.T.shape[1])]
-
-    def _pinched(self, A: FloatArray) -> FloatArray:
-        if not self.problem.domain.blocks:
-            return A
-        out = np.zeros_like(A)
-        for part in self.parts:
-            out[np.ix_(part, part)] = A[np.ix_(part, part)]
-        return out
+        blocks = [np.flatnonzero(self.T[rows].any(axis=0)) for rows in self.problem.domain.all_blocks]
+        return blocks if self.problem.domain.blocks else [np.arange(self.T.shape[1])]
 
 
 class Weights(Point):
-    """Weights: ``M = sum_j F_j^2 b_j b_j^T``, b the rows of ``T^T B``, F (k,)."""
+    """Roots of weights: ``M = sum_j F_j^2 b_j b_j^T``, b the rows of ``T^T B``, F (k,)."""
 
-    def near(self, init: FloatArray) -> FloatArray:
-        """See `Point.near`."""
-        roots = np.sqrt(self.problem.domain.combination(init.T @ init)) / np.maximum(np.diag(self.T), 1e-300)
-        return np.asarray(roots + 1e-3 * (float(roots.max()) or 1.0))
+    def move_to(self, components: FloatArray) -> None:
+        weights = self.problem.domain.combination(components.T @ components)
+        roots = np.sqrt(weights) / np.maximum(np.diag(self.T), 1e-300)
+        self.F = np.asarray(roots + NEW_ROW * (float(roots.max()) or 1.0))
 
     def components(self, F: FloatArray) -> FloatArray:
-        """See `Point.components`."""
         return F[:, None] * self.map
 
-    def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
-        """See `Point.smoothed`."""
-        value, a, S = self.total.smoothed(self.components(F), width, center)
-        return value, a, np.einsum("ij,ij->i", self.map @ S, self.map)
+    def slack(self, S: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->i", self.map @ S, self.map))
 
     def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
-        """See `Point.gradient`."""
         return 2.0 * F * S
 
     def residual(self, F: FloatArray, S: FloatArray) -> float:
-        """See `Point.residual`."""
         return float(np.linalg.norm(F * S * F))
 
     def escape(self, S: FloatArray) -> None:
-        """See `Point.escape`."""
-        size = float(np.abs(self.F).max(initial=0.0)) or 1.0
-        falling = (np.abs(self.F) < NEW * size) & (S + ESCAPE * float(np.abs(S).max(initial=0.0)) < 0.0)
-        self.F = np.where(falling, NEW * size, self.F)
+        size, steepest = float(np.abs(self.F).max(initial=0.0)) or 1.0, float(np.abs(S).max(initial=0.0))
+        falling = (np.abs(self.F) < NEW_ROW * size) & (S + SMALLEST_FALL * steepest < 0.0)
+        self.F = np.where(falling, NEW_ROW * size, self.F)

@@ -168,18 +168,20 @@ class SumDual:
         K = sp.block_diag([sp.csr_array((0, len(self.total.costs[1]))), *(loss.combination for loss in self.losses)])
         return sp.csr_array(K), sp.csr_array(K.T)
 
-    def _joined(self, values_by_loss: Iterator[FloatArray]) -> FloatArray:
+    def _concatenated(self, values_by_loss: Iterator[FloatArray]) -> FloatArray:
         return np.concatenate([np.zeros(0), *values_by_loss])
 
     @cached
     def offset(self) -> FloatArray:
         """The excess of the losses at the zero metric, (m,)."""
-        return self._joined(self.total.offset(loss) for loss in self.losses)
+        return self._concatenated(self.total.offset(loss) for loss in self.losses)
 
     @cached
     def box(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest multipliers, (m,)."""
-        return self._joined(loss.box[0] for loss in self.losses), self._joined(loss.box[1] for loss in self.losses)
+        return self._concatenated(loss.box[0] for loss in self.losses), self._concatenated(
+            loss.box[1] for loss in self.losses
+        )
 
     @cached
     def units(self) -> FloatArray:
@@ -190,7 +192,7 @@ class SumDual:
     @cached
     def conjugate_curvatures(self) -> FloatArray:
         """The second derivatives of the conjugates, which are quadratic, (m,)."""
-        return self._joined(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in self.losses)
+        return self._concatenated(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in self.losses)
 
     def positive_part(self, Q: FloatArray) -> FloatArray:
         """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
@@ -215,8 +217,8 @@ class SumDual:
         D = pair_forms(Y, M[None], Blocks.one(len(Y)), first, second)
         excess, half_square = self.offset + K @ D, 0.5 * self.weight * float(np.sum(M * M))
         by_loss = list(zip(self.losses, total.split(a), strict=True))
-        conjugates = [float(loss.conjugates(part).sum()) for loss, part in by_loss]
-        gradient = excess - self._joined(loss.conjugate_slopes(part) for loss, part in by_loss)
+        conjugates = [float(loss.conjugates(slopes).sum()) for loss, slopes in by_loss]
+        gradient = excess - self._concatenated(loss.conjugate_slopes(slopes) for loss, slopes in by_loss)
         value = math.fsum([float(a @ self.offset), self.constant, -half_square, *(-total for total in conjugates)])
 
         def primal() -> float:
@@ -228,9 +230,9 @@ class SumDual:
 
     def ascent_bound(self, point: DualPoint) -> float:
         """How far the dual can rise in the box at most, by its gradient: a sum of numbers that are not negative."""
-        gradient, ends = point.gradient, np.where(point.gradient > 0.0, self.box[1], self.box[0])
+        gradient, farthest = point.gradient, np.where(point.gradient > 0.0, self.box[1], self.box[0])
         rises = np.zeros_like(gradient)
-        return float(np.sum(np.multiply(ends - point.multipliers, gradient, out=rises, where=gradient != 0.0)))
+        return float(np.sum(np.multiply(farthest - point.multipliers, gradient, out=rises, where=gradient != 0.0)))
 
     def ascend(self, a: FloatArray, budget: Budget, evaluations: int, gap_tol: float = 0.0) -> DualPoint:
         """The best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`."""
@@ -268,10 +270,10 @@ class SumDual:
                 if ascended is None:
                     break
                 step = float(np.linalg.norm((ascended.multipliers - point.multipliers) / self.units))
-                way = float(np.linalg.norm((point.multipliers - center) / self.units))
+                distance = float(np.linalg.norm((point.multipliers - center) / self.units))
                 point = ascended
                 yield point
-                if step <= OPTIONS.center_accuracy * way:
+                if step <= OPTIONS.center_accuracy * distance:
                     break
             self.rho = max(OPTIONS.min_rho, OPTIONS.rho_ratio * self.rho)
 
@@ -335,24 +337,24 @@ class SumDual:
 
 
 def _minimize_in_box(
-    F: FloatArray, diagonal: FloatArray, right: FloatArray, low: FloatArray, high: FloatArray
+    F: FloatArray, diagonal: FloatArray, linear: FloatArray, low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """Minimize ``x^T (F F^T + diag(diagonal)) x / 2 - right^T x`` in a box around 0, by a primal-dual active set.
+    """Minimize ``x^T (F F^T + diag(diagonal)) x / 2 - linear^T x`` in a box around 0, by a primal-dual active set.
 
     With more rows than columns of F the equations are those of Woodbury's identity.
     """
-    x, free = np.zeros_like(right), np.ones(len(right), dtype=np.bool_)
+    x, free = np.zeros_like(linear), np.ones(len(linear), dtype=np.bool_)
     gram = F @ F.T if F.shape[0] <= F.shape[1] else None
     for _ in range(OPTIONS.active_sets):
         x[free] = 0.0
-        residual, weights = (right - F @ (F.T @ x))[free], diagonal[free]
+        residual, weights = (linear - F @ (F.T @ x))[free], diagonal[free]
         if gram is not None:
             x[free] = scipy.linalg.solve(gram[np.ix_(free, free)] + np.diag(weights), residual, assume_a="pos")
         else:
             scaled = F[free] / weights[:, None]
             capacitance = np.eye(F.shape[1]) + F[free].T @ scaled
             x[free] = residual / weights - scaled @ scipy.linalg.solve(capacitance, scaled.T @ residual, assume_a="pos")
-        slope = right - F @ (F.T @ x) - diagonal * x
+        slope = linear - F @ (F.T @ x) - diagonal * x
         pulled_in = ((x <= low) & (slope > 0.0)) | ((x >= high) & (slope < 0.0))
         inside = np.where(free, (x > low) & (x < high), pulled_in)
         x = np.clip(x, low, high)

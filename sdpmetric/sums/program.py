@@ -34,13 +34,13 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         M = N if domain.has_identity_basis else domain.basis.T @ N @ domain.basis
         D = squared_distances_of_rays(X @ domain.basis.T, problem.total.pairs, sizes) @ w
     elif domain.blocks:
-        reached = [np.flatnonzero(T[part].any(axis=0)) for part in domain.blocks]
-        found = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
+        reached = [np.flatnonzero(T[rows].any(axis=0)) for rows in domain.blocks]
+        variables = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
         bases = [np.eye(T.shape[1])[:, columns] for columns in reached]
-        N = sum(place @ block @ place.T for (block, _), place in zip(found, bases, strict=True))
+        N = sum(place @ block @ place.T for (block, _), place in zip(variables, bases, strict=True))
         M = T @ N @ T.T
         D = squared_distances(N, X @ T, problem.total.pairs)
-        cones = [cone for _, cone in found]
+        cones = [cone for _, cone in variables]
     else:
         N, cone = metric_variable(T.shape[1], "M")
         M = N if np.array_equal(T, np.eye(len(T))) else T @ N @ T.T
@@ -48,15 +48,15 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         cones = [cone]
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
-    kept = problem.total.barrier and not domain.diagonal  # in the cone
-    constraints: list[cp.Constraint] = [] if kept else [*cones]
+    in_cone = problem.total.barrier and not domain.diagonal
+    constraints: list[cp.Constraint] = [] if in_cone else [*cones]
     if problem.total.ridge:
         objective += problem.total.ridge * cp.trace(M)
     losses, ties = problem.total.losses, []
     named = [name for name, term in zip(problem.names, problem.terms, strict=True) for _ in term.losses]
-    for name, loss, own in zip(named, losses, problem.total.pair_slices, strict=True):
+    for name, loss, pair_slice in zip(named, losses, problem.total.pair_slices, strict=True):
         u = cp.Variable(loss.size, name=name)
-        linear = loss.entry_expression(M, cp) if loss.depends_on_entries else loss.combination @ D[own]
+        linear = loss.entry_expression(M, cp) if loss.depends_on_entries else loss.combination @ D[pair_slice]
         room = (ROOM if problem.X.dtype == np.float64 else ROOM_SINGLE) if scaled and loss.hard else 0.0
         ties.append((u == linear + (loss.offset + room * loss.unit)).set_label(f"{name}_excess"))
         value, own_constraints = loss.expression(u, cp)
@@ -76,9 +76,9 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         else:
             L = psd.factor(np.asarray(N.value)) @ T.T
             metric = L.T @ L
-        tries = [a, problem.multipliers(psd.factor(metric))]
-        proven = [problem.certify(metric=metric, dual=each).lower_bound for each in tries]
-        return Point(metric, tries[int(np.argmax(proven))])
+        candidates = [a, problem.multipliers(psd.factor(metric))]
+        proven = [problem.certify(metric=metric, dual=candidate).lower_bound for candidate in candidates]
+        return Point(metric, candidates[int(np.argmax(proven))])
 
     hard = [k for k, loss in enumerate(problem.total.losses) if loss.hard]
     if not hard:
@@ -86,15 +86,15 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     # Where the constraints contradict each other: the least violation t that some metric attains, all in their units.
     t = cp.Variable(name="violation")
     u = {v.name(): v for v in program.variables()}
-    within = [u[named[k]] <= t * losses[k].unit for k in hard]
-    feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *within, t >= 0])
+    violations = [u[named[k]] <= t * losses[k].unit for k in hard]
+    feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *violations, t >= 0])
 
     def read_contradiction() -> Point:
-        parts = [np.zeros(loss.size) for loss in losses]
-        for k, constraint in zip(hard, within, strict=True):
-            parts[k] = np.maximum(np.ravel(constraint.dual_value), 0.0)
+        multipliers = [np.zeros(loss.size) for loss in losses]
+        for k, constraint in zip(hard, violations, strict=True):
+            multipliers[k] = np.maximum(np.ravel(constraint.dual_value), 0.0)
         d = problem.X.shape[1]
-        return Point(np.zeros((d, d)), problem.state_dual(parts))
+        return Point(np.zeros((d, d)), problem.state_dual(multipliers))
 
     return ExactProgram(program, read, ExactProgram(feasibility, read_contradiction))
 

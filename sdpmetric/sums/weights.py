@@ -65,10 +65,10 @@ class WeightedSum:
         self.total, self.basis, k = total, problem.domain.basis, len(problem.domain.basis)
         self.slacks = problem.dual.slack
         self.losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
-        self.offset = _joined(total.offset(loss) for loss in self.losses)
-        self.low, self.high = (_joined(loss.box[side] for loss in self.losses) for side in (0, 1))
-        self.is_lazy = _joined(_is_lazy(loss) for loss in self.losses) > 0.0
-        self.is_hard = _joined(np.full(loss.size, float(loss.hard)) for loss in self.losses) > 0.0
+        self.offset = _concatenated(total.offset(loss) for loss in self.losses)
+        self.low, self.high = (_concatenated(loss.box[side] for loss in self.losses) for side in (0, 1))
+        self.is_lazy = _concatenated(_is_lazy(loss) for loss in self.losses) > 0.0
+        self.is_hard = _concatenated(np.full(loss.size, float(loss.hard)) for loss in self.losses) > 0.0
         coefficients = [numbers for term in total.regularizers if (numbers := term.over_weights) is not None]
         self.h, self.g, self.constant = (math.fsum(numbers[place] for numbers in coefficients) for place in (0, 2, 3))
         self.c = sum((numbers[1] for numbers in coefficients), np.zeros(k))
@@ -94,7 +94,7 @@ class WeightedSum:
 
     def excess(self, w: FloatArray) -> FloatArray:
         """``o + T w``, (m,)."""
-        return _joined(self.total.excess(self._factor(w)))
+        return _concatenated(self.total.excess(self._factor(w)))
 
     def _factor(self, w: FloatArray) -> FloatArray:
         used = np.flatnonzero(w)
@@ -106,7 +106,7 @@ class WeightedSum:
             return math.inf
         regularizers = 0.5 * self.h * float(w @ w) - (self.g * float(np.log(w).sum()) if self.g else 0.0)
         linear = float(self.cost @ w - self.fixed @ (u - self.offset))
-        losses = [loss.value(part) for loss, part in zip(self.losses, self.total.split(u), strict=True)]
+        losses = [loss.value(excess) for loss, excess in zip(self.losses, self.total.split(u), strict=True)]
         return math.inf if math.inf in losses else math.fsum([self.constant, linear, regularizers, *losses])
 
     def dual_value(self, a: FloatArray, slack: FloatArray, cost: FloatArray) -> float:
@@ -129,7 +129,7 @@ class WeightedSum:
             w = np.where(slack > 0.0, 2.0 * g / (slack + root), (root - slack) / (2.0 * h) if h else 0.0)
         minimum = float(slack @ w) + 0.5 * h * float(w @ w) - (g * float(np.log(w).sum()) if g else 0.0)
         conjugates = [
-            float(loss.conjugates(part).sum()) for loss, part in zip(self.losses, self.total.split(a), strict=True)
+            float(loss.conjugates(slopes).sum()) for loss, slopes in zip(self.losses, self.total.split(a), strict=True)
         ]
         if math.inf in conjugates:
             return -math.inf
@@ -159,7 +159,7 @@ class WeightedSum:
         return (w, u) if multiple > OPTIONS.max_multiple else (multiple * w, self.offset + multiple * slopes)
 
 
-def _joined(values_by_loss: Iterable[FloatArray]) -> FloatArray:
+def _concatenated(values_by_loss: Iterable[FloatArray]) -> FloatArray:
     return np.concatenate([np.zeros(0), *values_by_loss])
 
 
@@ -190,7 +190,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     k, options = len(total.basis), OPTIONS
     T = problem.dual.slack.table(np.arange(len(total.offset)), np.arange(k))
     rates = 1.0 / np.maximum(
-        _joined(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in total.losses), 1e-300
+        _concatenated(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in total.losses), 1e-300
     )
     curvature = total.h + np.where(total.low < total.high, rates, 0.0) @ (T * T)
     if total.g:
@@ -204,7 +204,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
 
     def slopes(u: FloatArray) -> FloatArray:
         by_loss = zip(total.losses, total.total.split(u), strict=True)
-        return _joined(loss.smoothed(part, 0.0)[1] for loss, part in by_loss)
+        return _concatenated(loss.smoothed(excess, 0.0)[1] for loss, excess in by_loss)
 
     def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()
