@@ -121,6 +121,53 @@ def search(
     yield from by_method(Z, labels, groups, anchors, limits, columns)
 
 
+@dataclass(frozen=True, eq=False)
+class Tiling:
+    """Lower bounds of squared distances, ``row_factors @ tiles``: anchors by points, both sorted by class.
+
+    Single precision serves if the allowance for its rounding is small beside the limits.
+    """
+
+    anchor_order: IndexArray  # positions among the anchors
+    columns: IndexArray  # points
+    row_factors: NDArray[np.floating]  # (m, r + 2)
+    tiles: NDArray[np.floating]  # (number of tiles, r + 2, width)
+    row_limits: NDArray[np.floating]
+    column_limits: NDArray[np.floating]
+    class_bounds: LongArray  # (m, 2): the columns of each row's own class
+    symmetric: bool  # every point is an anchor: each pair is measured once for both
+
+    @classmethod
+    def of(
+        cls, Z: NDArray[np.floating], labels: IndexArray, anchors: IndexArray, limits: FloatArray, columns: IndexArray
+    ) -> Tiling:
+        Z = Z - Z.mean(axis=0)
+        norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
+        allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
+        single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
+        if not single:
+            allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
+        dtype: type[np.floating] = np.float32 if single else np.float64
+        low = (1 - allowance) * norms
+        symmetric = _measures_once(Z, anchors, columns)
+        anchor_order = np.argsort(labels[anchors], kind="stable").astype(np.int32)
+        columns, rows = columns[np.argsort(labels[columns], kind="stable")], anchors[anchor_order]
+        # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
+        column_factors = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[columns].astype(dtype)
+        row_factors = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
+        row_limits = (limits[anchor_order] * (1 + 1e-12)).astype(dtype)
+        np.nextafter(row_limits, dtype(np.inf), out=row_limits)
+        column_limits = row_limits if symmetric else np.full(len(columns), -np.inf, dtype=dtype)
+        width = -(-len(columns) // -(-len(columns) // TILE_COLUMNS))  # equal tiles
+        tiles = np.zeros((-(-len(columns) // width), column_factors.shape[1], width), dtype=dtype)
+        for t, tile in enumerate(tiles):
+            block = column_factors[t * width : (t + 1) * width]
+            tile[:, : len(block)] = block.T
+        bounds = [np.searchsorted(labels[columns], labels[rows], side) for side in ("left", "right")]
+        class_bounds = np.stack(bounds, axis=1)
+        return cls(anchor_order, columns, row_factors, tiles, row_limits, column_limits, class_bounds, symmetric)
+
+
 def search_tiles(
     Z: NDArray[np.floating],
     labels: IndexArray,
@@ -129,68 +176,37 @@ def search_tiles(
     limits: FloatArray,
     columns: IndexArray,
 ) -> Iterator[SearchRows]:
-    """Search by tiles of the distance matrix, each made and scanned while it is in a core's cache.
-
-    Points are sorted by class, so a class is not compared with itself. Where every point is an anchor, each pair
-    is measured once for both. Single precision serves if the allowance for its rounding is small beside the limits.
-    """
-    Z = Z - Z.mean(axis=0)
-    norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
-    allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
-    single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
-    if not single:
-        allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
-    dtype: type[np.floating] = np.float32 if single else np.float64
-    low = (1 - allowance) * norms
-    order = columns[np.argsort(labels[columns], kind="stable")]
-    symmetric = _measures_once(Z, anchors, columns)
-    # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
-    column_factors = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
-    anchor_order = np.argsort(labels[anchors], kind="stable").astype(np.int32)
-    rows = anchors[anchor_order]
-    row_factors = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
-    row_limits = (limits[anchor_order] * (1 + 1e-12)).astype(dtype)
-    np.nextafter(row_limits, dtype(np.inf), out=row_limits)
-    width = -(-len(order) // -(-len(order) // TILE_COLUMNS))  # equal tiles
-    tiles = np.zeros((-(-len(order) // width), column_factors.shape[1], width), dtype=dtype)
-    for t, tile in enumerate(tiles):
-        block = column_factors[t * width : (t + 1) * width]
-        tile[:, : len(block)] = block.T
-    column_limits = row_limits if symmetric else np.full(len(order), -np.inf, dtype=dtype)
-    # The columns of each row's own class.
-    class_bounds = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
-
-    tops = np.arange(0, len(rows), TILE_ROWS)
+    """Search by tiles of the distance matrix, each made and scanned while it is in a core's cache."""
+    tiling = Tiling.of(Z, labels, anchors, limits, columns)
+    tiles, n_columns, symmetric = tiling.tiles, len(tiling.columns), tiling.symmetric
+    tops = np.arange(0, len(anchors), TILE_ROWS)
     tops = tops[in_share(len(tops), searched_share() if symmetric else FULL_SHARE)]
     if not len(tops):
         return
     # Slices of about equal work, `n_threads` at a time.
-    n_threads = min(threads.part_count(len(rows) * len(order)), len(tops))
-    work = np.concatenate([[0], np.cumsum(len(order) - (class_bounds[tops, 1] if symmetric else 0 * tops))])
-    n_products = int(work[-1] * TILE_ROWS * column_factors.shape[1])
+    n_threads = min(threads.part_count(len(anchors) * n_columns), len(tops))
+    work = np.concatenate([[0], np.cumsum(n_columns - (tiling.class_bounds[tops, 1] if symmetric else 0 * tops))])
+    n_products = int(work[-1] * TILE_ROWS * tiles.shape[1])
     n_slices = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_slices) or 1
     cuts = np.searchsorted(work, np.linspace(0, work[-1], n_slices * n_threads + 1))
     cuts[[0, -1]] = 0, len(tops)
-    pairs_of_a_tile = 2 * TILE_ROWS * width
-    size = min(
-        pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles), pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads
-    )
+    pairs_of_a_tile = 2 * TILE_ROWS * tiles.shape[2]
+    all_pairs = pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles)
+    size = min(all_pairs, pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads)
     pairs = np.empty((n_threads, size, 2), dtype=np.int32)
+    matrix = tiling.row_factors, tiles, tiling.row_limits, tiling.column_limits, tiling.class_bounds, symmetric
     for first in range(0, len(cuts) - 1, n_threads):
         bounds, states = cuts[first : first + n_threads + 1], np.zeros((n_threads, 2), dtype=np.int64)
 
         def scan(t: int, bounds: LongArray = bounds, states: LongArray = states) -> None:
-            my_tops = tops[bounds[t] : bounds[t + 1]]
-            scan_tiles(
-                row_factors, tiles, row_limits, column_limits, class_bounds, symmetric, my_tops, states[t], pairs[t]
-            )
+            scan_tiles(*matrix, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
 
         n_tasks = np.diff(bounds) * len(tiles)
         while (states[:, 0] < n_tasks).any():
             with threads.one_pool():
                 threads.run(scan, n_threads)
             row, column = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])]).T
-            yield _in_rows(anchors, anchor_order[row], order[column], groups)
+            yield _in_rows(anchors, tiling.anchor_order[row], tiling.columns[column], groups)
 
 
 def _measures_once(Z: NDArray[np.floating], anchors: IndexArray, columns: IndexArray) -> bool:
