@@ -191,6 +191,8 @@ class Run:
         Whether the last step is the answer, as for a stream, and not the best.
     relaxed : bool
         Whether the steps bound another, larger set, whose lower bound is then that of a relaxation.
+    rank : int or None
+        The largest rank of the answer; None: any.
     best : Step or None
         Of the smallest objective; of a stream, the last.
     tightest : Step or None
@@ -208,6 +210,7 @@ class Run:
     early_stopping: EarlyStopping | None = None
     stream: bool = False
     relaxed: bool = False
+    rank: int | None = None
     trace: Trace = field(default_factory=Trace, init=False)
     status: Status | None = field(default=None, init=False)
     best: Step | None = field(default=None, init=False)
@@ -345,9 +348,13 @@ class Run:
             last = self.budget.last
             with threads.one_pool(), using(Threads()), hurried(), deadline(last, last):
                 if not start.any():
-                    identity = np.broadcast_to(np.eye(shape[-1]), (*shape[:-2], shape[-1], shape[-1]))
-                    spread = mean_squared_distance(np.asarray(self.problem.X, dtype=np.float64))
-                    start = identity / np.sqrt(spread if spread > 0.0 else 1.0)
+                    X = np.asarray(self.problem.X, dtype=np.float64)
+                    rank = shape[-1] if self.rank is None else self.rank
+                    features = np.sort(np.argsort(-np.ptp(X, axis=0), kind="stable")[:rank])  # all, or the widest
+                    identity = np.eye(shape[-1])[features]
+                    spread = mean_squared_distance(X)
+                    start = np.broadcast_to(identity, (*shape[:-2], *identity.shape))
+                    start = start / np.sqrt(spread if spread > 0.0 else 1.0)
                 step = Step.certified(self.problem, start)
                 return step if step.objective < math.inf else None
         except (BudgetSpent, MemoryError, ArithmeticError, ValueError, np.linalg.LinAlgError):

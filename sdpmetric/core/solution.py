@@ -334,7 +334,9 @@ class Solution:
         if tol is None:
             tol = next((entry.tol for entry in solvers_of(self.problem) if entry.name == self.solver), 1e-3)
         status_holds = self.status in ENDED and not fresh.settles(tol)
-        return replace(self, certificate=fresh, status=self.status if status_holds else fresh.status(tol))
+        extras = self.extras | self.problem.beside(np.asarray(self.components, dtype=np.float64))
+        status = self.status if status_holds else fresh.status(tol)
+        return replace(self, certificate=fresh, status=status, extras=extras)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,7 +76,8 @@ def solve(
     max_iter : int, optional
         Largest number of evaluations of objective and gradient; default: no limit.
     max_time : float, optional
-        Limit in seconds; default: no limit. The best point so far is returned with its certificate.
+        Limit in seconds; default: no limit. The best point so far is returned with its certificate; where that is the
+        zero metric, the start or a multiple of the identity, if its objective is finite.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
     watch : callable, optional
@@ -156,6 +157,7 @@ def solve(
             early_stopping=None if patience is None else EarlyStopping(patience),
             stream=entry.stream,
             relaxed=entry.relaxed,
+            rank=cast(int | None, options.get("n_components", getattr(problem, "n_components", None))),
         ).over(attempts)
     solution = replace(solution, solver=attempts.solver.name)
     if printer is not None:

@@ -233,6 +233,17 @@ def assert_claims_nothing(solution):
     assert compared.verdict.startswith("As saved, not verified: ")
 
 
+def test_the_threshold_is_that_of_the_certificate_whatever_the_file_says(tmp_path):
+    """An optimum with another threshold is none."""
+    problem = sm.POLAProblem([[0.0], [1.0], [3.0]], [[0, 1], [0, 2]], [True, False], slack_weight=0.1)
+    solution = sm.solve(problem)
+    solution.save(tmp_path / "s.npz")
+    edited(tmp_path / "s.npz", about=lambda header: header | {"extras": {"threshold": 100.0}})
+    loaded = sm.Solution.load(tmp_path / "s.npz", problem)
+    assert loaded.status is sm.Status.OPTIMAL
+    assert problem.objective(loaded.components, threshold=loaded.extras["threshold"]) <= 1.001 * loaded.objective
+
+
 @pytest.mark.parametrize("program", [None, "MMC"])
 @pytest.mark.parametrize(("tol", "status"), [(None, "stalled"), (1e-3, "stalled"), (2.0, "optimal")])
 def test_the_status_is_that_of_the_new_certificate(tmp_path, program, tol, status):

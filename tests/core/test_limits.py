@@ -202,3 +202,12 @@ def test_without_time_an_estimator_has_the_start_and_never_the_zero_metric(name)
     assert learner.components_.any()
     assert np.isfinite(learner.solution_.certificate.objective)
     assert learner.solution_.certificate.lower_bound <= learner.solution_.certificate.objective
+
+
+@pytest.mark.parametrize(("state", "options"), [(sm.LMNNProblem.from_labels, {"n_components": 1}), (sm.NCAProblem, {})])
+def test_without_time_the_rank_is_no_larger_than_asked(state, options):
+    X, y = load_wine(return_X_y=True)
+    problem = state(X, y, 1)  # neighbors of LMNN, and components of NCA
+    solution = sm.solve(problem, max_time=1e-6, **options)
+    assert solution.components.any()
+    assert np.linalg.matrix_rank(solution.components) == 1
