@@ -119,9 +119,12 @@ class Search:
                 self.reasons.setdefault(side, answer)
             above = below = Bound(math.nan, answer, np.ones(program.cones.size))
         if program.cones.linear < program.cones.size:
-            for side, bound in (("upper", above), ("lower", below)):
+            bounds = {side: b for side, b in (("upper", above), ("lower", below)) if self._open(side)}
+            if len(bounds) == 2:
+                self._move_inward(program, units, answer, bounds, 1)
+            for side, bound in bounds.items():
                 if self._open(side):
-                    self._move_inward(program, units, answer, side, bound)
+                    self._move_inward(program, units, answer, {side: bound}, len(OPTIONS.shifts))
         elif isinstance(answer, Answer):
             self._use_faces(program, units, answer)
         if isinstance(answer, Answer) and self.lower == -math.inf and self._open("lower"):
@@ -172,28 +175,35 @@ class Search:
         ):
             yield second
 
-    def _move_inward(self, program: ConeProgram, units: Units, answer: Answer | str, side: str, bound: Bound) -> None:
-        """Solve with the cones of one side moved inward where rows lack something, and mix with the answer without."""
-        move = missing = np.zeros(program.cones.size) + bound.missing
-        guess = program.cones.exp > 0 or len(program.cones.power) > 0  # what their points lack is not known
-        for number, shift in enumerate(OPTIONS.shifts[guess:] if missing.any() else ()):
-            rows = (missing > 0.0) | (number > 0)  # others lack something where those that did are moved
+    def _move_inward(
+        self, program: ConeProgram, units: Units, answer: Answer | str, bounds: dict[str, Bound], count: int
+    ) -> None:
+        """Solve with cones moved inward where rows lack something, a few times, and mix with the answer without."""
+        size, cones = program.cones.size, program.cones
+        guess = cones.exp > 0 or len(cones.power) > 0  # what points of these lack is not known
+        missing = {side: np.zeros(size) + bound.missing for side, bound in bounds.items() if np.any(bound.missing)}
+        moves = dict(missing)
+        for number, shift in enumerate(OPTIONS.shifts[2 * guess :][:count]):
             largest = shift if guess else OPTIONS.largest_shift
-            move = np.where(rows, np.clip(4.0 * np.maximum(missing, move), shift, largest), 0.0)
-            inner = ask(program, self.solver, *((move, 0.0) if side == "upper" else (0.0, move)))
+            for side, lack in missing.items():
+                rows = (lack > 0.0) | (number > 0)  # others lack something where those that did are moved
+                moves[side] = np.where(rows, np.clip(4.0 * np.maximum(lack, moves[side]), shift, largest), 0.0)
+            inner = ask(program, self.solver, *(moves[k] if k in missing else 0.0 for k in ("upper", "lower")))
             if not isinstance(inner, Answer):
-                missing = np.full(program.cones.size, shift)
+                missing = {side: np.full(size, shift) for side in missing}
                 continue
             above, below = self._bounds(program, units, inner)
-            bound = above if side == "upper" else below
-            if not bound.why and isinstance(answer, Answer):
-                if side == "upper":
+            for side in list(missing):
+                bound = above if side == "upper" else below
+                if not bound.why and isinstance(answer, Answer) and side == "upper":
                     self._mix_points(program, units, answer.x, inner.x)
-                else:
+                elif not bound.why and isinstance(answer, Answer):
                     self._mix_multipliers(program, units, answer, inner)
-            if not bound.why or not np.any(bound.missing) or "infeasible" in inner.status.lower():
+                missing[side] = np.maximum(missing[side], bound.missing)
+                if not bound.why or not np.any(bound.missing) or "infeasible" in inner.status.lower():
+                    del missing[side]
+            if not missing:
                 return
-            missing = np.maximum(missing, bound.missing)
 
     def _mix_points(self, program: ConeProgram, units: Units, outer: FloatArray, inner: FloatArray) -> None:
         self._mix(lambda share: self._above(program, units, outer + share * (inner - outer)))
