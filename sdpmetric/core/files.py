@@ -6,10 +6,10 @@ import contextlib
 import json
 import math
 import os
-import re
 import secrets
 import struct
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -19,22 +19,18 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[np.generic]]
 
 # What zipfile raises where bytes are damaged, a truncated stream and a flipped flag included.
 DAMAGED = (ValueError, OSError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, MemoryError)
+# What code raises that meets a value it does not expect, besides ValueError and TypeError, which are sentences here.
+FOREIGN = (AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError)
 # A byte of a deflated stream makes at most so many.
 EXPANSION = 1040
 CHUNK = 1 << 24
-# Of the header of an array: its fields, and the types that are read.
-HEADER = re.compile(r"\{.*\}\s*", re.DOTALL)
-FIELDS = {
-    "descr": r"['\"]descr['\"]\s*:\s*(?:['\"]([<>=|]?[a-zA-Z]\d*(?:\[\w+\])?)['\"]|\[)",
-    "order": r"['\"]fortran_order['\"]\s*:\s*(True|False)",
-    "shape": r"['\"]shape['\"]\s*:\s*\(([\dL,\s]*)\)",
-}
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -206,28 +202,20 @@ def _memory() -> float:
 
 
 def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
+    """One array, of exactly the bytes that its header says, for which nothing is allocated before."""
     name = info.filename.removesuffix(".npy")
-    start = stream.read(8)
-    if start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
-        raise ValueError(f"{name} is not an array")
-    length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
-    header = stream.read(min(length, info.file_size)).decode("latin1")
-    fields = {field: re.search(pattern, header) for field, pattern in FIELDS.items()}
-    descr, order, shape = (fields[field] for field in FIELDS)
-    if HEADER.fullmatch(header) is None or descr is None or order is None or shape is None:
-        raise ValueError(f"the header of {name} is not that of an array")
-    if descr[1] is None or descr[1].lstrip("<>=|")[0] in "OV":
-        raise _Objects(name)
     try:
-        dtype = np.dtype(descr[1])
-    except TypeError as error:
-        raise ValueError(f"{name} has the type {descr[1]!r}, which does not exist") from error
-    sizes = [int(number) for number in re.findall(r"\d+", shape[1])]
-    n_bytes = math.prod(sizes) * dtype.itemsize
-    if n_bytes != info.file_size - stream.tell():
+        read_header = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+        shape, is_fortran, dtype = read_header(stream)
+    except (ValueError, TypeError, SyntaxError, tokenize.TokenError, *FOREIGN) as error:
+        raise ValueError(f"the header of {name} is not that of an array") from error
+    if min(shape, default=0) < 0:
+        raise ValueError(f"the header of {name} is not that of an array, of shape {shape}")
+    if dtype.hasobject or dtype.kind == "V":
+        raise _Objects(name)
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if dtype.itemsize == 0 or n_bytes != info.file_size - stream.tell():
         raise ValueError(f"the header of {name} says {n_bytes:,} bytes; it has {info.file_size - stream.tell():,}")
-    if dtype.itemsize == 0 or dtype.hasobject:
-        raise ValueError(f"{name} has the type {descr[1]!r}, which cannot hold data")
     raw = np.empty(n_bytes, np.uint8)
     n_read = 0
     while chunk := stream.read(CHUNK):
@@ -238,11 +226,9 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
     flat = raw.view(dtype).astype(dtype.newbyteorder("="), copy=False)
     if dtype.kind == "U" and flat.view(np.uint32).max(initial=0) > sys.maxunicode:
         raise ValueError(f"{name} has invalid characters")
-    return flat.reshape(sizes, order="F" if order[1] == "True" else "C")
+    return flat.reshape(shape, order="F" if is_fortran else "C")
 
 
-# What code raises that meets a value it does not expect, besides ValueError and TypeError, which are sentences here.
-FOREIGN = (AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError)
 # Of annotations: what JSON has for them.
 JSON_KINDS: dict[str, tuple[type, ...]] = {
     "float": (float, int),
