@@ -37,8 +37,8 @@ class Status(Enum):
     USER_LIMIT = (
         "user_limit",
         "The limit on time or iterations, or memory, came first; this is the best point so far, or a simple one in "
-        "place of the zero metric: raise max_time or max_iter, or ask for a larger tol; where memory was too small, try "
-        "another solver.",
+        "place of the zero metric: raise max_time or max_iter, or ask for a larger tol; where memory was too small, "
+        "try another solver.",
     )
     INFEASIBLE = (
         "infeasible",
