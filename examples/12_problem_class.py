@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 import sdpmetric as sm
 from sdpmetric.core.certificate import check_multipliers
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.run import Step
+from sdpmetric.core.steps import Step
 from sdpmetric.losses import Hinge, Weighted
 from sdpmetric.programs import ExactProgram, Point
 from sdpmetric.testing import check_statement

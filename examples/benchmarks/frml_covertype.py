@@ -22,7 +22,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 import sdpmetric as sm
 from sdpmetric import ranking
-from sdpmetric.core.run import Budget
+from sdpmetric.core.steps import Budget
 from sdpmetric.estimators import LMNN
 from sdpmetric.ranking import frml_solver as frml
 

@@ -24,7 +24,6 @@ from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.core.run import run
 from sdpmetric.core.solution import Solution
 
 ROWS, FEATURES = 120, 4

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from sdpmetric.core import verbs
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.run import Budget
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.steps import Budget
 from sdpmetric.engine import Dask, threads
 from sdpmetric.engine.interface import BudgetSpent, deadline
 

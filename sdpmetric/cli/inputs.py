@@ -22,8 +22,9 @@ from sdpmetric.cli.options import BAD_INPUT, DEFAULT, LimitOptions, ProblemOptio
 from sdpmetric.core import files, validation
 from sdpmetric.core.files import FOREIGN, read_json
 from sdpmetric.core.problem import Labeled, Problem, statements
-from sdpmetric.core.run import Budget, check_tolerance
+from sdpmetric.core.run import check_tolerance
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.steps import Budget
 from sdpmetric.datasets.named import in_folder
 from sdpmetric.models import Model, Value
 

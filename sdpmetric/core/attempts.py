@@ -9,7 +9,7 @@ import numpy as np
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import Solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 
 
 class Attempts:

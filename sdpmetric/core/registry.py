@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.validation import like
 
 ProblemT = TypeVar("ProblemT")
@@ -32,7 +32,7 @@ class Solver:
     Attributes
     ----------
     steps : callable
-        ``steps(problem, budget, tol, **options)`` yields `sdpmetric.core.run.Step`.
+        ``steps(problem, budget, tol, **options)`` yields `sdpmetric.core.steps.Step`.
     tol : float
         Relative gap to prove if the user names none.
     options : frozenset of str

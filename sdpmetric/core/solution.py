@@ -33,6 +33,7 @@ from sdpmetric.core.files import (
 )
 from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.proof import Provable
+from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
@@ -322,8 +323,6 @@ class Solution:
 
     def _certified_again(self, tol: float | None) -> Solution:
         """The same point with the problem's own certificate, and the status that follows from it."""
-        from sdpmetric.core.registry import solvers_of  # which imports this module
-
         if self.problem is None or self.certificate.kind == RegretCertificate.kind:
             return self._as_saved()
         fresh = self.problem.certify(self.components, dual=self.dual)

@@ -19,18 +19,10 @@ from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import Solver, solvers_of, solvers_to_try
-from sdpmetric.core.run import (
-    Budget,
-    Callback,
-    EarlyStopping,
-    Run,
-    Score,
-    Watch,
-    check_calls,
-    check_tolerance,
-)
+from sdpmetric.core.run import EarlyStopping, Run, check_calls, check_tolerance
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Callback, Score, Watch
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import Engine, resolve, threads
 from sdpmetric.engine.interface import BudgetSpent, deadline, hurried, using

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import (
     BudgetSpent,
+    Engine,
     Held,
     P,
     R,
@@ -21,6 +22,7 @@ from sdpmetric.engine.interface import (
     Shards,
     Share,
     Shared,
+    Threads,
     TooLittleMemory,
     check_deadline,
     remaining,
@@ -198,3 +200,24 @@ class _Holder(Generic[Held]):
     def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         with threads.limited(self._n_threads), threads.one_pool():
             return method(self._held, *args, **kwargs)
+
+
+def resolve(engine: Engine | Client | str | None) -> Engine:
+    """The engine that is meant by a name, a Dask client or an engine.
+
+    Raises
+    ------
+    ValueError
+        If no engine has the name.
+    TypeError
+        If it is none of these.
+    ImportError
+        If the engine needs a package that is not installed.
+    """
+    if engine is None or engine == "threads":
+        return Threads()
+    if isinstance(engine, str):
+        raise ValueError(f"engine must be 'threads', a Dask client or one of sdpmetric.engines, got {engine!r}.")
+    if hasattr(engine, "place"):
+        return engine
+    return Dask(engine)

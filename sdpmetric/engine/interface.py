@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from distributed import Client
+    pass
 
 
 ItemT = TypeVar("ItemT")
@@ -191,26 +191,3 @@ def in_share(n: int, share: Share) -> NDArray[np.bool_]:
     """Which of n items belong to a part, spread evenly over all of them, however they are ordered."""
     positions = np.arange(n) * 0.6180339887498949 % 1.0  # multiples of the golden ratio fall evenly into every interval
     return (positions >= share[0]) & ((positions < share[1]) | (share[1] == 1.0))
-
-
-def resolve(engine: Engine | Client | str | None) -> Engine:
-    """The engine that is meant by a name, a Dask client or an engine.
-
-    Raises
-    ------
-    ValueError
-        If no engine has the name.
-    TypeError
-        If it is none of these.
-    ImportError
-        If the engine needs a package that is not installed.
-    """
-    if engine is None or engine == "threads":
-        return Threads()
-    if isinstance(engine, str):
-        raise ValueError(f"engine must be 'threads', a Dask client or one of sdpmetric.engines, got {engine!r}.")
-    if hasattr(engine, "place"):
-        return engine
-    from sdpmetric.engine.cluster import Dask
-
-    return Dask(engine)

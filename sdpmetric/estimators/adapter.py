@@ -16,7 +16,7 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.run import Score
+from sdpmetric.core.steps import Score
 from sdpmetric.core.verbs import solve
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator

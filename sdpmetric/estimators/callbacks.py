@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.run import Score
+from sdpmetric.core.steps import Score
 from sdpmetric.core.trace import TraceRow
 
 

@@ -17,9 +17,9 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.named import Init, named_components
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Score
 from sdpmetric.estimators.base import MetricEstimator, SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Rows, Weights
 from sdpmetric.estimators.options import Count, NotNegative, Verbosity, estimator

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sdpmetric.core import validation
 from sdpmetric.core.named import Prior
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.steps import Score
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.callbacks import Task, with_callbacks

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.steps import Budget, Step
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.lego.stream import LEGOStream
 

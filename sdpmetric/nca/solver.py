@@ -10,8 +10,9 @@ from scipy.optimize import minimize
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Step
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 from sdpmetric.nca.start import start_of
 

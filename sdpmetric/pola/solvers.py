@@ -14,7 +14,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.pola import loops
 from sdpmetric.pola.problem import POLAProblem

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sdpmetric.core.run import Budget
+from sdpmetric.core.steps import Budget
 from sdpmetric.engine.interface import check_last
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.programs.canonical import no_panic

@@ -12,7 +12,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import digits, reservation
-from sdpmetric.core.run import Budget
+from sdpmetric.core.steps import Budget
 from sdpmetric.engine.interface import deadline
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import Rigor

@@ -12,8 +12,8 @@ from sdpmetric import ranking
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.ranking.frml import FRMLProblem
 from sdpmetric.ranking.frml_stream import FRMLStream

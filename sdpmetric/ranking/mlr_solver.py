@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.interface import in_time
 from sdpmetric.lazy import clarabel
 from sdpmetric.linalg import psd

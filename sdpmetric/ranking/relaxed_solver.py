@@ -8,7 +8,8 @@ from itertools import chain
 import numpy as np
 
 from sdpmetric.core.registry import formulation, solver
-from sdpmetric.core.run import Budget, Run, Step
+from sdpmetric.core.run import Run
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import factored, low_rank

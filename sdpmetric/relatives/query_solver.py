@@ -18,7 +18,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.losses import SmoothHinge
 from sdpmetric.relatives.query import QueryProblem

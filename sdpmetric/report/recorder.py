@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.core.run import Step
+from sdpmetric.core.steps import Step
 from sdpmetric.core.trace import TraceRow
 
 # Points that are kept at most; the page shows fewer.

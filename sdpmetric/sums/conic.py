@@ -9,8 +9,8 @@ import numpy as np
 from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import has_exact_program, solver
-from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.programs.backend import Backend, BackendOptions

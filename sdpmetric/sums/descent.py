@@ -24,7 +24,8 @@ from scipy.optimize import OptimizeResult, minimize, minimize_scalar
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.steps import Budget, Step
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.descent_point import Point
 from sdpmetric.sums.problem import MetricProblem

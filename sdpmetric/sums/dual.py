@@ -28,7 +28,7 @@ from scipy.optimize import OptimizeResult, minimize
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms

@@ -20,7 +20,7 @@ from scipy.optimize import OptimizeResult, linprog
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.progress import GAP_SHARE
 from sdpmetric.sums.terms.margins import MarginLoss

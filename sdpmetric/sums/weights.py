@@ -17,7 +17,7 @@ from scipy.optimize import OptimizeResult, minimize
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.sums.bound_terms import BoundTerms

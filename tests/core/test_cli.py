@@ -20,7 +20,7 @@ from sdpmetric import datasets
 from sdpmetric.cli import app, main, options
 from sdpmetric.core import registry
 from sdpmetric.core.problem import Labeled, statements
-from sdpmetric.core.run import Step
+from sdpmetric.core.steps import Step
 
 
 def replace_steps(monkeypatch, name, steps):

@@ -16,8 +16,9 @@ from statements import EXAMPLES, TOLERANCES, entry_of, make
 import sdpmetric as sm
 from sdpmetric.cli.compilation import compilation_bar
 from sdpmetric.core.printer import LOGGER, Printer, say
-from sdpmetric.core.run import Budget, Run, Step
+from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import interface
 

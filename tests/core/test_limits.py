@@ -12,8 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.core.run import Budget, Run, Step
+from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine import interface
 from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers import frobenius_dual as frobenius

@@ -8,7 +8,7 @@ from instances import OPTIMA, assert_close, standardized
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
-from sdpmetric.core.run import Budget
+from sdpmetric.core.steps import Budget
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection

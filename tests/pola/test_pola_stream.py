@@ -9,7 +9,7 @@ from pola_oracle import Threshold, project_cone, project_margin, separable, upda
 from seeds import blocks
 
 import sdpmetric as sm
-from sdpmetric.core.run import Budget
+from sdpmetric.core.steps import Budget
 from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.regret import comparator, least_loss

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdpmetric as sm
-from sdpmetric.core.run import Callback
+from sdpmetric.core.steps import Callback
 
 
 def solve(

@@ -15,10 +15,10 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual, DualityCertificate, relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.interface import deadline
+from sdpmetric.engine.interface import BudgetSpent, deadline
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers import factored, frobenius_dual, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero

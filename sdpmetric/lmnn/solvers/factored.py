@@ -29,8 +29,9 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
-from sdpmetric.engine.interface import deadline
+from sdpmetric.core.run import in_dtype
+from sdpmetric.core.steps import Budget, Step
+from sdpmetric.engine.interface import BudgetSpent, deadline
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
 from sdpmetric.lmnn.solvers.refinement import Bound, prove

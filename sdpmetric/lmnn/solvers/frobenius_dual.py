@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, Coordinates
 from sdpmetric.lmnn.solvers.ergodic import ErgodicDual
 

@@ -12,9 +12,10 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Run, Step
+from sdpmetric.core.run import Run
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
+from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.solvers import factored

@@ -1,0 +1,144 @@
+"""What a solver is given and what it yields: the budget of a solve, and its steps."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate, Dual, Multipliers
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.status import Status
+from sdpmetric.core.trace import TraceRow
+from sdpmetric.engine.interface import BudgetSpent
+
+
+class Budget:
+    """Time and iterations that a solve may take."""
+
+    def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
+        if max_time is not None and not validation.positive(max_time):
+            raise ValueError(f"max_time must be positive or None (no limit), got {max_time!r}.")
+        self.max_time = math.inf if max_time is None else float(max_time)
+        self.max_iter = math.inf if max_iter is None else validation.check_integer("max_iter", max_iter)
+        self.spent, self.reserve = 0, 0.0
+        self.began = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, possibly infinite."""
+        return max(self.max_time - self.elapsed, 0.0)
+
+    @property
+    def deadline(self) -> float:
+        """When the steps have to end, on the clock of ``time.perf_counter``; possibly infinity."""
+        return self.began + min(self.max_time, max(self.last - self.began - self.reserve, 0.0))
+
+    @property
+    def last(self) -> float:
+        """When the certificate has to be there, on the same clock; the rest is for that of the zero metric."""
+        return self.began + 1.1 * self.max_time + 0.5
+
+    def spend(self, iterations: int = 1) -> None:
+        if self.spent >= self.max_iter or time.perf_counter() >= self.deadline:
+            raise BudgetSpent
+        self.spent += iterations
+
+    def check_reserve(self) -> None:
+        """Raise `BudgetSpent` where not even a quarter of the reserve, which is generous, is left for a certificate."""
+        if time.perf_counter() + 0.25 * self.reserve > self.last:
+            raise BudgetSpent
+
+
+Callback = Callable[[TraceRow], bool | None]
+Score = Callable[[FloatArray], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What a solver reports after some of its iterations: a point, with bounds of the optimum as far as it has them.
+
+    Attributes
+    ----------
+    components : (r, d) array, or (c, r, d) for c metrics
+        The point, in the data's own coordinates.
+    objective, lower_bound : float
+        Bounds of the optimum, as the solver computes them. The infinite defaults are the trivial bounds: of a point
+        that was not evaluated, and where nothing is known below.
+    multipliers : callable or None
+        Returns the multipliers behind `lower_bound`, as they are at this step.
+    certificate : Certificate or None
+        The problem's own, of this point, where the solver asked for it.
+    step_size, n_active : float and int
+        For the trace: step size or smoothing width, and active triplets or pairs.
+    score : float
+        On validation examples; NaN without them.
+    extras : dict of str to float
+        For `Solution.extras`, where only this solver knows them.
+    status : Status or None
+        How the solve ended, if it ends by itself here and the certificate does not say it.
+    """
+
+    components: FloatArray = field(kw_only=False)
+    objective: float = math.inf
+    lower_bound: float = -math.inf
+    multipliers: Callable[[], Multipliers] | None = None
+    certificate: Certificate | None = None
+    step_size: float = math.nan
+    n_active: int = 0
+    score: float = math.nan
+    extras: dict[str, float] = field(default_factory=dict)
+    status: Status | None = None
+
+    @classmethod
+    def certified(
+        cls,
+        problem: Problem,
+        components: FloatArray,
+        multipliers: Multipliers | None = None,
+        *,
+        step_size: float = math.nan,
+    ) -> Self:
+        """A step with the problem's certificate of its point and multipliers, which must be finite."""
+        arrays = [components] if multipliers is None or isinstance(multipliers, Dual) else [components, multipliers]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise OverflowError("components or multipliers are too large for floats")
+        certificate = problem.certify(components, dual=multipliers)
+        return cls.of_certificate(components, certificate, multipliers, step_size=step_size)
+
+    @classmethod
+    def of_certificate(
+        cls,
+        components: FloatArray,
+        certificate: Certificate,
+        multipliers: Multipliers | None = None,
+        *,
+        step_size: float = math.nan,
+        n_active: int | None = None,
+        extras: dict[str, float] | None = None,
+    ) -> Self:
+        """A step whose bounds are those of a certificate of its point."""
+        return cls(
+            components,
+            objective=certificate.objective,
+            lower_bound=certificate.lower_bound,
+            multipliers=None if multipliers is None else lambda: multipliers,
+            certificate=certificate,
+            step_size=step_size,
+            n_active=certificate.n_active if n_active is None else n_active,
+            extras={} if extras is None else extras,
+        )
+
+
+# Sees each step and its row of the trace.
+Watch = Callable[[Step, TraceRow], None]
