@@ -78,7 +78,7 @@ def inside_of_run(error: BaseException) -> bool:
     """Whether an exception came out of the loop around solvers."""
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code is run.__code__:
+        if trace.tb_frame.f_code is Run.over.__code__:
             return True
         trace = trace.tb_next
     return False
