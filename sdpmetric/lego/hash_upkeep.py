@@ -25,7 +25,7 @@ class UpkeepOptions:
 
     If one bit of each changed example flips, a share of ``rehash_share / n_bits`` of the entries flips, and about five
     times as many are within reach of an average hyperplane (2 * reach / 0.8); hyperplanes that move more than others
-    need longer lists, hence `listed`.
+    need longer lists, hence `list_length`.
     """
 
     unlisted_share: float = 0.1  # of examples added after the list was made, all checked: from here on a new list
@@ -33,7 +33,7 @@ class UpkeepOptions:
     removed_share: float = 0.25  # of the rows, from which on the arrays are compacted
     sample: int = 512  # examples that shares and quantiles are estimated on
     reach: float = 2.0  # root mean squares of an entry's movement, within which it is checked
-    listed: float = 16.0  # entries that are listed, in units of rehash_share / n_bits of all
+    list_length: float = 16.0  # entries that are listed, in units of rehash_share / n_bits of all
 
 
 OPTIONS = UpkeepOptions()
@@ -269,7 +269,7 @@ class NearPlanes:
         self._sample = table.X[chosen]
         self._projections = self._sample @ normals
         self._searched = self._now = self._projections > 0.0  # bits of the sample at the last search, and seen last
-        share = min(1.0, OPTIONS.listed * rehash_share / normals.shape[1])
+        share = min(1.0, OPTIONS.list_length * rehash_share / normals.shape[1])
         room = int(2.0 * share * table.size * normals.shape[1]) + 8 * normals.shape[1] if share > 0.0 else 0
         self._slots, self._bits = np.empty(room, np.int32), np.empty(room, np.int16)
         self._values = np.empty(room, normals.dtype)

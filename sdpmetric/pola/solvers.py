@@ -32,7 +32,7 @@ class POLAOptions:
     growth: int = 3  # of the evaluations from round to round
     max_evaluations: int = 1350  # of a round
     rounds: int = 60  # after which the solver stops, if the gap is not proven
-    infeasible_steps: int = 4  # of Newton's method without a point that keeps the hard margins, before one is sought
+    infeasible_steps: int = 2  # of Newton's method without a point that keeps the hard margins, before one is sought
     whitened_steps: int = 40  # of Newton's method, in which a feasible point is sought
     max_entries: int = 3 * 10**5  # of the metric times pairs, up to which the exact program follows the first round
     chunk: int = 5000  # updates, or pairs of a stream, between two looks at the clock

@@ -255,9 +255,9 @@ class FRMLProblem(Problem):
             triplets.append(np.column_stack([np.full(len(pairs), first + q), pairs]))
         checked = validation.check_triplets(np.concatenate(triplets), len(rows))
         # Hinges weigh 1 / |X_q+| and pulls lam / |X_q+|, each rounded once, and LMNN halves both.
-        listed = ListedTriplets.from_triplets(checked, 2.0 / relevance.n_relevant[checked.anchors - first])
-        pulls = 2.0 * self.lam / relevance.n_relevant[listed.candidates.anchors - first]
-        return LMNNProblem(validation.check_examples(rows), replace(listed, pulls=pulls), 0.5)
+        weighted_triplets = ListedTriplets.from_triplets(checked, 2.0 / relevance.n_relevant[checked.anchors - first])
+        pulls = 2.0 * self.lam / relevance.n_relevant[weighted_triplets.candidates.anchors - first]
+        return LMNNProblem(validation.check_examples(rows), replace(weighted_triplets, pulls=pulls), 0.5)
 
     @cached
     def _weights(self) -> dict[int, FloatArray]:
