@@ -183,10 +183,10 @@ class Search:
         guess = cones.exp > 0 or len(cones.power) > 0  # what points of these lack is not known
         missing = {side: np.zeros(size) + bound.missing for side, bound in bounds.items() if np.any(bound.missing)}
         moves = dict(missing)
-        for number, shift in enumerate(OPTIONS.shifts[2 * guess :][:count]):
+        for number, shift in enumerate(OPTIONS.shifts[guess:][:count]):
             largest = shift if guess else OPTIONS.largest_shift
             for side, lack in missing.items():
-                rows = (lack > 0.0) | (number > 0)  # others lack something where those that did are moved
+                rows = (lack > 0.0) | (number > 0) | guess  # others lack something where those that did are moved
                 moves[side] = np.where(rows, np.clip(4.0 * np.maximum(lack, moves[side]), shift, largest), 0.0)
             inner = ask(program, self.solver, *(moves[k] if k in missing else 0.0 for k in ("upper", "lower")))
             if not isinstance(inner, Answer):
