@@ -99,6 +99,8 @@ STATEMENTS = {
     "mcml": (partial(of_pairs, "mcml"), PAIRS, (0, 1)),
     "itml": (partial(of_pairs, "itml"), ITML, (0, 4, 73)),
 }
+# Seeds whose gap floats cannot close: pairs within 1e-11 of their bound of each other, and nearly dependent features.
+WEAK = {"itml": {91, 115, 195}, "mcml": {147}}
 
 
 @pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, (*_, seeds) in STATEMENTS.items() for seed in seeds])
@@ -111,10 +113,10 @@ def test_sandwich(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seeds", blocks(6, 306), ids=str)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_sandwich_at_length(name: str, seeds: range) -> None:
-    """300 seeds of each. Nearly dependent features, and pairs that nearly coincide, are a weakness of at most 4 %."""
+    """300 seeds of each; certificates name a weakness of those in `WEAK` alone, and excuse no other."""
     make, promises, _ = STATEMENTS[name]
-    proven = [check_sandwich(make(seed), promises) for seed in seeds]
-    assert sum(proven) >= 0.96 * len(proven)
+    weak = {seed for seed in seeds if not check_sandwich(make(seed), promises)}
+    assert weak <= WEAK.get(name, set())
 
 
 @pytest.mark.parametrize("kind", KINDS)
