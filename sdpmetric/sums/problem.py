@@ -46,7 +46,7 @@ MANY_TRIPLETS = 50_000
 # Coordinates of solvers are as long as that the identity has a mean distance of at least the square of this.
 SMALLEST_MEAN_DISTANCE = 0.3
 # Sums beyond this, or below its inverse, set no scale.
-LARGEST_SCALE = 1e100
+LARGEST_SCALE = 1e250
 
 
 @dataclass(init=False, eq=False, repr=False)
