@@ -55,12 +55,10 @@ class BoundTerms:
 
     @cached
     def losses(self) -> tuple[Loss, ...]:
-        """The terms with multipliers."""
         return tuple(loss for term in self.terms for loss in term.losses)
 
     @cached
     def regularizers(self) -> tuple[Regularizer, ...]:
-        """The terms that are strictly convex in the metric."""
         return tuple(regularizer for term in self.terms for regularizer in term.regularizers)
 
     @property
@@ -74,7 +72,6 @@ class BoundTerms:
 
     @cached
     def kinked(self) -> bool:
-        """Whether a loss has to be smoothed."""
         return any(loss.kinked for loss in self.losses)
 
     @cached
@@ -90,12 +87,10 @@ class BoundTerms:
 
     @cached
     def depends_on_entries(self) -> bool:
-        """Whether a loss looks at entries of the metric."""
         return any(loss.depends_on_entries for loss in self.losses)
 
     @cached
     def ridge(self) -> float:
-        """The weight of the trace."""
         return math.fsum(term.ridge for term in self.terms)
 
     @cached

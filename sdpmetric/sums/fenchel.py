@@ -102,7 +102,6 @@ class FenchelDual:
 
     @cached
     def bounded_by_slopes(self) -> tuple[Regularizer, ...]:
-        """The other regularizers."""
         return tuple(term for term in self.total.regularizers if term is not self.minimized)
 
     def prove(self, multipliers: ByLoss, components: FloatArray) -> Proven:

@@ -211,7 +211,6 @@ class MetricProblem(Problem):
 
     @cached
     def total(self) -> BoundTerms:
-        """The sum as a function of the metric."""
         return BoundTerms(self.centered, self.terms, scales=self.domain.scales)
 
     @cached
@@ -381,7 +380,6 @@ class MetricProblem(Problem):
 
     @cached
     def dual(self) -> FenchelDual:
-        """The dual of the sum."""
         return FenchelDual(self.total, Slack(self.X, self.total, self.domain))
 
     def certify(

@@ -141,7 +141,6 @@ class Slack:
     # -- forms --------------------------------------------------------------------------------------------------
 
     def images(self, T: FloatArray) -> Images:
-        """The data in coordinates T, (k, p), of the domain."""
         return self.total.images(self.X, T)
 
     def form(self, images: Images, a: ByLoss, slopes: ByLoss) -> Form:

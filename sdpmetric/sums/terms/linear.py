@@ -118,7 +118,6 @@ class Pull(Term):
         return f"pull over {len(np.asarray(self.pairs)):,} pairs"
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """That of the pair that costs least."""
         costs = self.pair_costs()[1]
         return distance * float(costs[costs > 0.0].min(initial=np.inf))
 

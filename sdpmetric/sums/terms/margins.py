@@ -131,7 +131,6 @@ class MarginLoss(Loss):
         return self.rows.combination
 
     def roles(self) -> Mapping[str, IndexArray]:
-        """Row numbers of X by their role in each loss, (m,)."""
         return self.rows.roles
 
     def weighted(self, X: NDArray[np.floating], first: IndexArray) -> Self:
@@ -249,7 +248,6 @@ class MarginLoss(Loss):
         return sum_below(values - all_above(gamma(WEIGHT_ROUNDINGS + 4) * np.abs(values)))
 
     def clip(self, a: FloatArray) -> FloatArray:
-        """Between the lowest and the highest multipliers."""
         return np.clip(a, *self.box)
 
     @cached

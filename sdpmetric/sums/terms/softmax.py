@@ -307,7 +307,6 @@ class Collapse(_Softmax):
         return ProofTerm({"term": "softmax", "loss": "divergence", "weight": self.weight}, arrays, {"y": self._classes})
 
     def ordered_pairs(self) -> IndexArray:
-        """Each example with its neighbors."""
         first = np.repeat(np.arange(self.n, dtype=np.int32), self.neighbor_rows.shape[1])
         return np.stack([first, self.neighbor_rows.ravel()], axis=1)
 
@@ -404,7 +403,6 @@ class PairSoftmax(_Softmax):
 
     @property
     def row_weights(self) -> FloatArray:
-        """The weights of all pairs together, (1, 1)."""
         return np.full((1, 1), self.weight * self.total)
 
     @cached
