@@ -138,8 +138,7 @@ def solve(
     with deadline(budget.deadline, budget.last):
         place = resolve(engine)
     with using(place):
-        attempts = Attempts(problem, solvers, budget, tol, options)
-        solution = Run(
+        run = Run(
             problem,
             budget,
             tol,
@@ -150,7 +149,9 @@ def solve(
             stream=entry.stream,
             relaxed=entry.relaxed,
             rank=cast(int | None, options.get("n_components", getattr(problem, "n_components", None))),
-        ).over(attempts)
+        )
+        attempts = Attempts(run, solvers, options)
+        solution = run.over(attempts)
     solution = replace(solution, solver=attempts.solver.name)
     if printer is not None:
         printer.end(solution)

@@ -34,9 +34,9 @@ def entry(steps, *options: str) -> Solver:
 
 
 def solved(*solvers: Solver, tol: float = 1e-3) -> tuple[sm.Solution, str]:
-    budget = Budget()
-    attempts = Attempts(PROBLEM, solvers, budget, tol, {})
-    return Run(PROBLEM, budget, tol).over(attempts), attempts.solver.name
+    run = Run(PROBLEM, Budget(), tol)
+    attempts = Attempts(run, solvers, {})
+    return run.over(attempts), attempts.solver.name
 
 
 @pytest.mark.parametrize("first", [stalls, fails])
