@@ -24,6 +24,7 @@ from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric import estimators
+from sdpmetric.core.run import Run
 from sdpmetric.core.solution import Solution
 
 ROWS, FEATURES = 120, 4

@@ -10,9 +10,7 @@ from sklearn.decomposition import PCA
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
-from sdpmetric.core import run as base
 from sdpmetric.core.solution import Solution
-from sdpmetric.lmnn.solvers import low_rank
 
 K = 3
 # Relative gap to prove for the metric of full rank.
@@ -97,17 +95,12 @@ class Digits:
         return Solution.load(file, self.problem)
 
     def rectangular(self, rank: int) -> Solution:
-        """LMNN-R: a metric of bounded rank; the full solution is found once for all ranks.
-
-        ``sm.solve(problem, n_components=rank)`` does the same for one rank, and solves the full problem first.
-        """
+        """LMNN-R: a metric of bounded rank, from the full solution, which is found once for all ranks."""
         file = self.kept(f"rank{rank}")
         if not file.is_file():
-            budget = base.Budget(None, None)
-            steps = low_rank.steps(self.problem, budget, self.full, rank)
-            found = base.run(self.problem, steps, budget, solver="factored", tol=TOLERANCE, relaxed=True)
-            print(f"rank {rank}: {found}", flush=True)
-            found.save(file)
+            solution = sm.solve(self.problem, "low_rank", n_components=rank, full=self.full, tol=TOLERANCE)
+            print(f"rank {rank}: {solution}", flush=True)
+            solution.save(file)
         return Solution.load(file, self.problem)
 
     def error(self, components: np.ndarray) -> float:
