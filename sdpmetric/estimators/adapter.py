@@ -88,7 +88,8 @@ class Adapter(SolvedEstimator):
     Attributes
     ----------
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`.
+        As in `LMNN`. Of fewer examples than features `solution_` is about computed coordinates in the span of the rows,
+        which its certificate takes as exact.
     strength_ : float
         The value that was chosen or given.
     strengths_, scores_ : (p,) arrays
@@ -177,7 +178,12 @@ class Adapter(SolvedEstimator):
         M0 = scale * np.eye(X.shape[1])
         if not isinstance(self.prior, str):
             M0 = validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
-        size = float(np.sum(M0 * M0)) / len(M0)
+        with np.errstate(over="ignore", under="ignore"):
+            size = float(np.sum(M0 * M0)) / len(M0)
+        if not (size < np.inf and (size > 0.0 or not M0.any()) and (spread > 0.0 or not np.ptp(X, axis=0).any())):
+            raise ValueError(
+                "X is too small or too large: squares of the prior overflow or vanish; scale the features."
+            )
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Stated:
