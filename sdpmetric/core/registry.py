@@ -43,8 +43,8 @@ class Solver:
         Whether its steps follow a stream, whose last step is the answer.
     relaxed : bool
         Whether it looks for points of another set: its lower bound is then that of a relaxation.
-    when : callable or None
-        ``when(problem)`` says whether it takes a problem of its statement; None: all of them.
+    takes : callable or None
+        ``takes(problem)`` says whether it takes a problem of its statement; None: all of them.
     engines : bool
         Whether its loops run on whatever engine is in use; see `sdpmetric.engine`.
     """
@@ -56,7 +56,7 @@ class Solver:
     rank: int | Callable[..., int] = 0
     stream: bool = False
     relaxed: bool = False
-    when: Callable[..., bool] | None = None
+    takes: Callable[..., bool] | None = None
     engines: bool = False
 
     def turn(self, problem: Problem) -> int:
@@ -86,7 +86,7 @@ def solver(
     rank: int | Callable[..., int] = 0,
     stream: bool = False,
     relaxed: bool = False,
-    when: Callable[..., bool] | None = None,
+    takes: Callable[..., bool] | None = None,
     engines: bool = False,
 ) -> Callable[[SolverSteps[ProblemT, Options]], SolverSteps[ProblemT, Options]]:
     """Register a solver: a decorator of ``steps(problem, budget, tol, *, options)``.
@@ -97,7 +97,7 @@ def solver(
         The statement, whose subclasses inherit the solver; or a capability, as ``Smooth`` is.
     name : str
         A statement's own solver goes before one of the same name for a capability.
-    tol, rank, stream, relaxed, when, engines
+    tol, rank, stream, relaxed, takes, engines
         As in `Solver`.
 
     Returns
@@ -119,7 +119,7 @@ def solver(
     def register(steps: SolverSteps[ProblemT, Options]) -> SolverSteps[ProblemT, Options]:
         parameters = inspect.signature(steps).parameters.values()
         options = frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-        _SOLVERS[scope][name] = Solver(name, steps, tol, options, rank, stream, relaxed, when, engines)
+        _SOLVERS[scope][name] = Solver(name, steps, tol, options, rank, stream, relaxed, takes, engines)
         return steps
 
     return register
@@ -157,7 +157,7 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     """
     if isinstance(statement, type):
         return _registered(statement)
-    entries = [entry for entry in _registered(type(statement)) if entry.when is None or entry.when(statement)]
+    entries = [entry for entry in _registered(type(statement)) if entry.takes is None or entry.takes(statement)]
     return sorted(entries, key=lambda entry: entry.turn(statement) or math.inf)
 
 

@@ -131,7 +131,7 @@ def _is_infeasible(step: Step) -> bool:
     return isinstance(step.certificate, InfeasibilityCertificate)
 
 
-@solver(POLAProblem, "batch", tol=1e-3, when=lambda problem: problem.slack_weight is None)
+@solver(POLAProblem, "batch", tol=1e-3, takes=lambda problem: problem.slack_weight is None)
 def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float = 1e-3) -> Iterator[Step]:
     """The paper's batch conversion: online updates, pair after pair, until no loss exceeds `beta`.
 

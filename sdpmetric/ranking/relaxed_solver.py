@@ -20,7 +20,7 @@ from sdpmetric.ranking.frml import FRMLProblem
 RELAXATION_TOLERANCE = 1e-4
 
 
-@solver(FRMLProblem, "relaxed", tol=1e-3, when=lambda problem: problem.loss == "auc" and problem.regularization > 0)
+@solver(FRMLProblem, "relaxed", tol=1e-3, takes=lambda problem: problem.loss == "auc" and problem.regularization > 0)
 def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve `FRMLProblem.relaxation`, take its leading eigenvectors, then descend in the factor by L-BFGS.
 

@@ -364,7 +364,7 @@ def _minimize_in_box(
     return x
 
 
-@solver(MetricProblem, "dual", tol=1e-4, rank=turn, when=takes)
+@solver(MetricProblem, "dual", tol=1e-4, rank=turn, takes=takes)
 def steps(
     problem: MetricProblem,
     budget: Budget,

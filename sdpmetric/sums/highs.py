@@ -115,7 +115,7 @@ class LinearProgram:
         return w, a
 
 
-@solver(MetricProblem, "highs", tol=1e-4, rank=1, when=takes)
+@solver(MetricProblem, "highs", tol=1e-4, rank=1, takes=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve a linear program over weights of features, or of given directions, by HiGHS.
 

@@ -182,7 +182,7 @@ def takes(problem: MetricProblem) -> bool:
     return takes_losses(problem) and not problem.total.kinked and size <= OPTIONS.max_table
 
 
-@solver(MetricProblem, "lbfgs", tol=1e-4, rank=1, when=takes)
+@solver(MetricProblem, "lbfgs", tol=1e-4, rank=1, takes=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of smooth losses over weights of features, or of given directions, by L-BFGS-B."""
     yield Step(problem.zero, objective=problem.objective(problem.zero))

@@ -106,7 +106,7 @@ class State:
         return self.problem.lift(self.L)
 
 
-@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, when=lambda problem: not problem.frobenius)
+@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, takes=lambda problem: not problem.frobenius)
 def steps(
     problem: LargeMarginProblem, budget: Budget, tol: float, *, init: FloatArray | None = None, random_state: int = 0
 ) -> Iterator[Step]:

@@ -111,7 +111,7 @@ class ActiveSet:
         return ActiveSet(self.problem, Triplets.join(old, new), a, *proximal)
 
 
-@solver(LMNNProblem, "dual", tol=1e-6, rank=1, when=lambda problem: problem.frobenius > 0.0)
+@solver(LMNNProblem, "dual", tol=1e-6, rank=1, takes=lambda problem: problem.frobenius > 0.0)
 def steps(problem: LMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     L = _scaled_identity(problem) if init is None else init
     first = Step.certified(problem, L)

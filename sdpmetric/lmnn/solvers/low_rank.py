@@ -34,7 +34,7 @@ class LowRankOptions:
 OPTIONS = LowRankOptions()
 
 
-@solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True, when=lambda problem: not problem.frobenius)
+@solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True, takes=lambda problem: not problem.frobenius)
 def steps(
     problem: LMNNProblem,
     budget: Budget,

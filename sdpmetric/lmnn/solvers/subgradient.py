@@ -42,7 +42,7 @@ class StartOptions:
 OPTIONS = StartOptions()
 
 
-@solver(LargeMarginProblem, "subgradient", tol=1e-3, when=lambda problem: not problem.frobenius)
+@solver(LargeMarginProblem, "subgradient", tol=1e-3, takes=lambda problem: not problem.frobenius)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,
