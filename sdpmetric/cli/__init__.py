@@ -67,6 +67,9 @@ def solve(
     output: Annotated[
         Path | None, typer.Option(help="Save the model to this .npz file, for 'transform' and 'evaluate'.")
     ] = None,
+    proof: Annotated[
+        Path | None, typer.Option(help="Write what is proven to this .npz file, for 'sdpmetric check'.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Learn a metric from labeled data and prove how far from optimal it can be.
@@ -82,6 +85,11 @@ def solve(
             stated.model(solution).save(output)
         out.say(f"Saved to {output}.")
         out.facts["output"] = str(output)
+    if proof is not None:
+        with inputs.input_errors(proof):
+            written = stated.write_proof(solution, data, proof)
+        out.say(f"Wrote a proof to {proof}. Check it: sdpmetric check {written} {proof}")
+        out.facts["proof"] = str(proof)
     out.finish(solution.status.expected)
 
 

@@ -113,6 +113,16 @@ class Stated:
         description = (self.table.features, self.table.label, self.statement, self.parameters, linear)
         return Model(solution, self.preparation, *description)
 
+    def write_proof(self, solution: Solution, data: str, proof: Path) -> str:
+        """Write a proof file, and beside it the data, unless they are as stored; return what `check` reads."""
+        check_output(proof, data)
+        if np.array_equal(self.X, np.asarray(self.table.X)):
+            solution.save_proof(proof)
+            return data
+        prepared = proof.with_suffix(".data.npz")
+        solution.save_proof(proof, prepared)
+        return str(prepared)
+
 
 def columns_of(table: TableOptions, model: Model | None = None, *, labeled: bool = True) -> datasets.Columns:
     """Which columns are read; those of a model where no others are given."""
@@ -122,7 +132,7 @@ def columns_of(table: TableOptions, model: Model | None = None, *, labeled: bool
     if model is not None:
         chosen = chosen or ([] if dropped else list(model.features))
         label = model.label if label is None else label
-    return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labeled)
+    return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labeled, table.skip_missing)
 
 
 def learned(path: Path) -> Model:

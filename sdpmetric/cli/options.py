@@ -54,6 +54,9 @@ class TableOptions:
         str | None, _table(help="Between the cells of a CSV file: a character, or 'tab'. Default: detected.")
     ] = None
     decimal: Annotated[str, _table(help="Decimal point of a CSV file, . or ,")] = "."
+    skip_missing: Annotated[bool, _table("--skip-missing", help="Leave out rows of a CSV file with an empty cell.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,6 +130,8 @@ def solve(
             check_output(output, data)
         stated = state(data, options, hold_out=hold_out)
         entry = solvers_to_try(stated.problem, limits.solver)[0]
+    if stated.table.n_skipped:
+        out.say(f"{stated.table.n_skipped:,} rows with empty cells are left out.")
     out.say(stated.problem.describe())
     solution = run(stated.problem, f"{data}: {entry.name}", limits.solver, limits, watch)
     certificate = solution.certificate

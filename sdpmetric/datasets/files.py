@@ -39,6 +39,8 @@ class Table:
         Names of the columns of X; empty where they have none.
     label : str or None
         The column of the labels.
+    n_skipped : int
+        Rows with missing cells that were left out.
 
     See Also
     --------
@@ -55,6 +57,7 @@ class Table:
     y: Labels | None
     features: tuple[str, ...] = ()
     label: str | None = None
+    n_skipped: int = 0
 
     @property
     def labels(self) -> Labels:
@@ -89,6 +92,8 @@ class Columns:
         The decimal point of a CSV file, "." or ",".
     labeled : bool
         Whether labels are needed; else they are read where the file has their column.
+    skip_missing : bool
+        Leave out rows of a CSV file where a cell that is read is empty; else such a row is an error.
 
     See Also
     --------
@@ -107,6 +112,7 @@ class Columns:
     delimiter: str | None = None
     decimal: str = "."
     labeled: bool = True
+    skip_missing: bool = False
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and len(WORDS.get(self.delimiter, self.delimiter)) != 1:
@@ -179,13 +185,23 @@ def _read_csv(path: Path, columns: Columns) -> Table:
     label_column = None if label is None else header.index(label)
     X: list[FloatArray] = []
     y: list[str] = []
+    needed = indices if label_column is None else [*indices, label_column]
+    n_skipped = 0
     for line, cells in rows:
-        location = f"row {len(X) + 1} of {path} (line {line})"
+        location = f"row {len(X) + n_skipped + 1} of {path} (line {line})"
         if len(cells) != len(header):
             raise ValueError(f"{location} has {len(cells)} cells; the header has {len(header)} columns.")
+        if not all(cells[index] for index in needed):
+            if columns.skip_missing:
+                n_skipped += 1
+                continue
+            column = header[next(index for index in needed if not cells[index])]
+            n_missing = 1 + sum("" in [row[index] for index in needed if index < len(row)] for _, row in rows)
+            raise ValueError(
+                f"{location}, column {column!r}, is empty; {n_missing} such rows: fill them, or leave them out "
+                "(skip_missing=True, or --skip-missing on the command line)."
+            )
         if label_column is not None:
-            if not cells[label_column]:
-                raise ValueError(f"{location} has no label in column {label!r}; drop the row or give it a label.")
             y.append(cells[label_column])
         numbers = [cells[index] for index in indices]
         if columns.decimal == ",":
@@ -193,7 +209,7 @@ def _read_csv(path: Path, columns: Columns) -> Table:
         X.append(_numbers(numbers, features, location))
     if not X:
         raise ValueError(f"{path} has a header line but no rows.")
-    return Table(np.array(X), None if label_column is None else np.array(y), tuple(features), label)
+    return Table(np.array(X), None if label_column is None else np.array(y), tuple(features), label, n_skipped)
 
 
 def _delimiter(path: Path, delimiter: str | None) -> str:

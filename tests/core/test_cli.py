@@ -387,3 +387,15 @@ def test_an_import_loads_only_what_it_needs():
         "[]",
         "pictures need matplotlib: pip install 'sdpmetric[plot]'.",
     ]
+
+
+@pytest.mark.parametrize("options", [["--no-standardize"], []])
+def test_a_proof_is_written_with_the_command_that_checks_it(run, tmp_path, options):
+    pytest.importorskip("flint")
+    result = run("solve", "iris", *options, "--proof", tmp_path / "proof.npz")
+    assert result.exit_code == 0
+    command = " ".join(result.output.split()).split("sdpmetric check ")[1].split()
+    assert command[0] == ("iris" if options else str(tmp_path / "proof.data.npz"))
+    checked = run("check", command[0], tmp_path / "proof.npz")
+    assert checked.exit_code == 0
+    assert "Proven." in checked.output

@@ -74,7 +74,7 @@ REFUSED = [
     ("id,y,place,b\np,x,here,1\n", {"label": "y"}, r"row 1 of .*, columns 'id', 'place', hold text such as 'p'; drop"),
     ("a,y\n1,x\n-inf,z\n", {"label": "y"}, r"column 'a', holds '-inf'"),
     ("a,y\n1,x,7\n", {"label": "y"}, r"row 1 of .* \(line 2\) has 3 cells; the header has 2 columns"),
-    ("a,y\n1,x\n2,\n", {"label": "y"}, r"row 2 of .* \(line 3\) has no label in column 'y'"),
+    ("a,y\n1,x\n2,\n", {"label": "y"}, r"row 2 of .* \(line 3\), column 'y', is empty; 1 such rows"),
     ("a,y\n", {"label": "y"}, r"a header line but no rows"),
     ("y\nx\n", {"label": "y"}, r"the label column 'y' only"),
     ("", {"label": "y"}, r"is empty; expected a header line"),
@@ -303,3 +303,14 @@ def test_named_sets_and_npz_files_bring_names(tmp_path):
     np.savez(tmp_path / "d.npz", X=np.ones((2, 2)), feature_names=["u", "v"])
     for name in ("d.npz", "d"):
         assert datasets.load_table(tmp_path / name, datasets.Columns(labeled=False)).features == ("u", "v")
+
+
+def test_rows_with_empty_cells_are_counted_or_left_out(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b,y\n1,2,x\n,3,x\n2,,y\n3,4,y\n0,1,\n")
+    with pytest.raises(ValueError, match=r"column 'a', is empty; 3 such rows: .* --skip-missing"):
+        datasets.load_table(path, datasets.Columns("y"))
+    table = datasets.load_table(path, datasets.Columns("y", skip_missing=True))
+    assert table.n_skipped == 3
+    np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
+    assert table.labels.tolist() == ["x", "y"]
