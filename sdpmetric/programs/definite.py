@@ -61,7 +61,8 @@ class Definite:
         powers = -np.rint(0.5 * np.log2(squares)).astype(np.int64)
         unit = sp.diags_array(np.ldexp(1.0, powers))
         W = (W @ unit).tocsr()
-        H = (W.T @ W).tocsc()
+        matrix = W.toarray() if W.nnz > 0.2 * W.shape[0] * n else W
+        H = sp.csc_array(matrix.T @ matrix)
         terms = float(np.bincount(W.indices, minlength=1).max()) + 8.0
         trace = float(W.multiply(W).sum())
         rounding = gamma(terms) * trace + 2.0 * math.sqrt(trace) * float((W_radii @ unit).sum())

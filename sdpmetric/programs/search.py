@@ -108,17 +108,18 @@ class Search:
     def _explore(self, program: ConeProgram, units: Units) -> None:
         """The bounds of one answer, then of answers with margins."""
         answer, self.estimate = ask(program, self.solver), math.nan
+        linear = program.cones.linear == program.cones.size
         if isinstance(answer, Answer):
             self.status = answer.status
             above, below = self._bounds(program, units, answer)
-            if self._open("lower"):
+            if self._open("lower") and (linear or program.cones.psd):
                 self._use_box(program, units, answer)
             self._decide(program, units, answer.status.lower())
         else:
             for side in self.sides:
                 self.reasons.setdefault(side, answer)
             above = below = Bound(math.nan, answer, np.ones(program.cones.size))
-        if program.cones.linear < program.cones.size:
+        if not linear:
             bounds = {side: b for side, b in (("upper", above), ("lower", below)) if self._open(side)}
             if len(bounds) == 2:
                 self._move_inward(program, units, answer, bounds, 1)
