@@ -245,12 +245,13 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
 
         Without a kernel a set contradicts itself exactly if it contains a cycle, and a shortest cycle is a smallest
         set; if no cycle is left, the other answers have an embedding. A kernel of low rank causes further
-        contradictions; whether those sets are smallest, see `InfeasibilityCertificate`.
+        contradictions, which need not be smallest sets. They are proven of coordinates that are computed from the
+        kernel and taken as exact: directions of next to no variance are left out.
 
         Parameters
         ----------
         X : (t, 3) or (t, 4) integer array
-        most : int, default 10
+        max_sets : int, default 10
             The largest number of sets; no two have an answer in common.
 
         Returns

@@ -114,7 +114,7 @@ ROWS = (
     ),
     Claim(
         "OrdinalEmbedding.contradictions",
-        "No embedding satisfies all answers of a set.",
+        "No embedding satisfies all answers of a set; of a kernel, none in the coordinates that are computed from it.",
         "test_ordinal.test_contradicting_answers_are_named_and_each_is_needed "
         "test_ordinal.test_a_shortest_cycle_is_as_short_as_any",
         families="ties dependence",
