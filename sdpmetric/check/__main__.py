@@ -14,8 +14,10 @@ from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import bounds
 from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, printable, read
 
-# What a file claims may be better than what is proven here by this share, or this much: both are rounded outward.
-AGREEMENT, FAINT = 1e-9, 1e-300
+# Share by which what a file claims may be better than what is proven here: both are rounded outward.
+AGREEMENT = 1e-9
+# The same as a number, for claims of about 0.
+FAINT = 1e-300
 # Characters of a sentence about a file that is not accepted.
 MAX_CHARACTERS = 2000
 

@@ -14,7 +14,9 @@ from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
 from sdpmetric.check.files import FloatArray, Refused, Work
 
-U, FAINT, TINY = 2.0**-53, 2.0**-500, 2.0**-1000
+U = 2.0**-53
+FAINT = 2.0**-500
+TINY = FAINT**2
 ctx.prec = 320  # bits of the midpoints of balls
 
 

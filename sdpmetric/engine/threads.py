@@ -23,9 +23,10 @@ from threadpoolctl import ThreadpoolController
 
 from sdpmetric.engine.interface import check_last
 
-# Work of one part at least: half a millisecond of coordinate differences, or of multiplications in a product. Waking
-# another thread takes about 50 microseconds on an idle machine.
-LOOP_WORK, PRODUCT_WORK = 500_000, 10_000_000
+# Coordinate differences of one part at least: half a millisecond. Waking a thread takes about 50 microseconds.
+LOOP_WORK = 500_000
+# Multiplications of one part of a product at least: half a millisecond.
+PRODUCT_WORK = 10_000_000
 # Parts of one piece of work at most: more of them even out what the threads do, and cost calls.
 MOST_PARTS = 32
 # Parts at most, where each adds up in an array of its own, which takes memory and has to be added to the others.

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 IntegerArray = NDArray[np.object_]
 
+# Elimination is modulo this prime, so products fit into 63 bits.
 PRIME = (1 << 31) - 1
+# Of the search for rows that span all: each adds rows that the one before missed.
 ROUNDS = 8
 
 

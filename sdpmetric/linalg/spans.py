@@ -13,8 +13,10 @@ from sdpmetric.linalg.rigorous import ROWS_AT_ONCE, Images, above, norm_above
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.integer]
 
-# Elimination in whole numbers is tried for so many entries and dimensions at most.
-ENTRIES, DIMENSIONS = 400_000, 128
+# Entries of a matrix for which elimination in whole numbers is tried, at most: about a second.
+ENTRIES = 400_000
+# Its columns, at most: numbers grow with each.
+DIMENSIONS = 128
 # Points that are tested for affine independence at most.
 POINTS = 1500
 

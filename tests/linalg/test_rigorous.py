@@ -93,7 +93,7 @@ def test_images_distances_and_forms_enclose_the_exact_ones(family, rng, monkeypa
         weights = rng.normal(size=30)
         true = exact_form(X, T, first, second, weights)
         for worth in (0.0, np.inf):  # by the Laplacian, and by differences
-            monkeypatch.setattr(forms, "WORTH", worth)
+            monkeypatch.setattr(forms, "WORTHWHILE_SHARE", worth)
             form = images.form(first, second, weights, accuracy=0.0)
             error = rational(form.matrix) - true
             assert np.linalg.norm(as_floats(error), 2) <= form.error

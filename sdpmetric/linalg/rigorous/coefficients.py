@@ -16,8 +16,12 @@ import scipy.sparse as sp
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.linalg.rigorous.directed import U
 
-# Binary digits of a float; products between these sizes neither over- nor underflow.
-DIGITS, SMALLEST, LARGEST = 53, 1e-280, 1e300
+# Binary digits of a float.
+DIGITS = 53
+# Products above it do not underflow.
+SMALLEST = 1e-280
+# Products below it do not overflow.
+LARGEST = 1e300
 # Products of entries, at most.
 MAX_PRODUCTS = 20_000_000
 # More than the rounding of a quotient, and of a divisor such as the square root of a whole number, relatively.

@@ -18,12 +18,14 @@ RIGORS: tuple[Rigor, ...] = get_args(Rigor)
 U = 2.0**-53
 # The smallest positive float: underflow takes at most this from a sum, a product, a quotient or a square root.
 TINY = 2.0**-1074
-# From here on underflow is less than the rounding that is allowed for; sums with the smallest float are slow.
+# Above it underflow is less than the rounding that is allowed for; sums with the smallest float are slow.
 SMALL = 1e-290
 # The logarithm of 2 in two parts: products of the first with whole numbers below 2^20 are exact.
 LOG2 = (0.6931471803691238, 1.9082149292705877e-10)
-# Shares of the largest entry of a distribution below the first count as 0; more than underflow takes from a sum.
-SMALLEST_SHARE, UNDERFLOWN = 1e-280, 1e-290
+# Entries of a distribution below this share of the largest one count as 0.
+SMALLEST_SHARE = 1e-280
+# More than underflow takes from a sum of entropies.
+UNDERFLOW_OF_SUMS = 1e-290
 
 
 def gamma(n: float) -> float:
@@ -208,7 +210,7 @@ def entropies(q: FloatArray, roundings: int = 0) -> tuple[FloatArray, FloatArray
     logs = log_bounds(np.where(q > 0.0, q, 1.0))
     size = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
     error = q * (gamma(roundings + 2) * (size + 2.0) + gamma(q.shape[-1] + 4) * size)
-    slack = error.sum(axis=-1) * (1.0 + gamma(q.shape[-1] + 8)) + UNDERFLOWN
+    slack = error.sum(axis=-1) * (1.0 + gamma(q.shape[-1] + 8)) + UNDERFLOW_OF_SUMS
     low, high = (-q * logs[1]).sum(axis=-1) - slack, (-q * logs[0]).sum(axis=-1) + slack
     return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
 

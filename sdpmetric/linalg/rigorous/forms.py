@@ -27,13 +27,20 @@ from sdpmetric.linalg.rigorous.directed import (
     norms_above,
 )
 
-# Products of numbers that may be smaller than the first can underflow; errors of matrices grow by the second. Images
-# and their squares lose at most 2^-520 of a length then; the square of the third is still a normal number.
-SMALL_PRODUCT, UNDERFLOW, UNDERFLOW_OF_IMAGES = 2.0**-294, 2.0**-400, 2.0**-509
-# Absolute error of a form up to which it is made from points, and rows that are multiplied out at once.
-ACCURACY, ROWS_AT_ONCE = 2e-10, 1 << 11
-# Differences of points take many times as long: they must err by less than this share, estimated from so many pairs.
-WORTH, SAMPLED = 0.25, 256
+# Products of numbers can underflow if they may be smaller than this.
+SMALL_PRODUCT = 2.0**-294
+# By which errors of matrices grow, for underflow.
+UNDERFLOW = 2.0**-400
+# By which lengths of images grow where products underflow: they lose at most 2^-520, and its square is a normal number.
+UNDERFLOW_OF_IMAGES = 2.0**-509
+# Absolute error of a form up to which it is made from points.
+ACCURACY = 2e-10
+# Rows that are multiplied out at once: 64 kB for 4 features.
+ROWS_AT_ONCE = 1 << 11
+# Differences of points take many times as long as points: they must err by less than this share of what these do.
+WORTHWHILE_SHARE = 0.25
+# Pairs that the share is estimated from.
+SAMPLED_PAIRS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,9 +309,9 @@ class Images:
         error = above(error + gamma(roundings) * size, len(first) + r + 16) + UNDERFLOW
         size = above(size, len(first) + r + 16) + UNDERFLOW
         if error > accuracy:
-            sampled = np.linspace(0, len(first) - 1, min(SAMPLED, len(first))).astype(np.int64)
+            sampled = np.linspace(0, len(first) - 1, min(SAMPLED_PAIRS, len(first))).astype(np.int64)
             sample = self._form_of_differences(first[sampled], second[sampled], weights[sampled], roundings)
-            if sample.error <= WORTH * error * float(np.abs(weights[sampled]).sum() / np.abs(weights).sum()):
+            if sample.error <= WORTHWHILE_SHARE * error * float(np.abs(weights[sampled]).sum() / np.abs(weights).sum()):
                 return self._form_of_differences(first, second, weights, roundings)
         blocks = Blocks(np.unique(np.append(np.arange(0, n, block), n)).astype(np.int64))
         G = laplacian_form(self.points, first, second, weights, blocks).sum(axis=0)
