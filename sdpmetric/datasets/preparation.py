@@ -168,6 +168,8 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
             check_components(step.n_components, data)
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0
         prepared: FloatArray = steps.fit_transform(data)
+    if not np.isfinite(prepared).all():
+        raise ValueError("X is too large to be prepared: its squares overflow; divide it by a power of 2.")
     return prepared
 
 
