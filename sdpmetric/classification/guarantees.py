@@ -257,9 +257,9 @@ def _fewest(alpha: float, delta: float) -> int:
 
 
 def _labeled(distances: ArrayLike, similar: ArrayLike) -> tuple[FloatArray, BoolArray]:
-    """Finite distances in their own precision, and which pairs are similar."""
+    """Finite distances, in float64 or their own lower precision, and which pairs are similar."""
     values, labels = np.asarray(distances), column_or_1d(similar)
-    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    values = values if values.dtype.kind == "f" and values.dtype.itemsize <= 8 else values.astype(np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(f"distances must be finite numbers, one for each pair, got an array of shape {values.shape}.")
     validation.check_count("similar", len(labels), len(values), "pair")

@@ -60,6 +60,15 @@ def test_the_guarantee_holds_exactly_where_distances_tie(control, chances):
     assert chance_of_violation(control, 12, np.array([1.0, 2.0, 3.0]), np.array(chances), 0.25) <= 0.2
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.longdouble, np.int64])
+def test_the_errors_are_those_at_the_threshold_as_a_float(dtype):
+    """Next to a long double the threshold rounds to the distance itself, and all that tie with it are matches."""
+    rng = np.random.default_rng(0)
+    distances, similar = rng.integers(0, 40, 3000).astype(dtype), rng.random(3000) < 0.5
+    limit = sm.guaranteed_threshold(distances, similar, alpha=0.2)
+    assert limit.n_errors == np.count_nonzero(distances[~similar] <= limit.threshold)
+
+
 def test_a_precision_is_proven_by_exact_tails_at_numbers_chosen_beforehand():
     rng = np.random.default_rng(0)
     distances = rng.random(4000)
