@@ -295,7 +295,7 @@ def test_what_is_no_solution_is_named(verb, value):
         (lambda: sm.ITMLProblem.from_labels(X, Y, prior=HUGE), "prior"),
         (lambda: sm.SCMLProblem.from_labels(X, Y, n_bases=HUGE), "n_bases"),
         (lambda: sm.datasets.concentric_rings(n_points=HUGE), "n_points"),
-        (lambda: sm.datasets.standardize(np.full((4, 2), 1e200)), "X is too large"),
+        (lambda: sm.datasets.standardize(np.full((12, 3), 1e200)), "X is too large"),
         (lambda: sm.constraints.pairs([]), "y is empty"),
         (lambda: sm.LMNNProblem.from_labels(X, Y, 1, push_weight=ITSELF), "push_weight"),
     ],
