@@ -393,6 +393,9 @@ class LargeMarginProblem(Problem):
         furthest = np.max([image.distances(c.first, c.second)[1].max(initial=0.0) for c, image in costs])
         furthest_target = float(with_rest(furthest, max(image.rest for image in images)))
         sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
+        if not math.isfinite(furthest_target):  # hinges are no floats
+            sums.losses.append(math.inf)
+            return sums
         one_group = [np.zeros(n, dtype=np.int32)] * len(cones)
         for groups in (one_group, [cost.null_groups for cost in self.pull_costs]):
             if all(

@@ -54,3 +54,11 @@ def test_all_triplets_listed_state_the_same_problem(data):
             by_list = LMNNProblem.from_triplets(X, rows, None, 0.3, loss=loss, ridge=ridge)
             assert by_list.source.size == by_labels.source.size
             assert_judged_same(judged(by_list, L), judged(by_labels, L))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_hinges_whose_distances_overflow_are_infinite_and_not_0(loss):
+    X = 1e80 * np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 2.0], [1.0, 3.5], [3.0, 1.0], [2.0, 2.0]])
+    problem = sm.LMNNProblem.from_labels(X, [0, 0, 1, 1, 0, 1], 1, push_weight=1.0, ridge=1e-200, loss=loss)
+    assert problem.certify(1e80 * np.eye(2)).objective == np.inf
