@@ -180,7 +180,7 @@ class EmbeddingDisplay:
             gap = f", relative gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
             axes.set_title(
                 f"{stage}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
-                f"{view.accuracy:.1%} accuracy of nearest neighbors{gap}",
+                f"{view.accuracy:.1%} training accuracy of nearest neighbors{gap}",
                 fontsize="medium",
             )
             if example is not None:

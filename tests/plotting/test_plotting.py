@@ -92,7 +92,7 @@ def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
         title, scores = ax.get_title().split("\n")
         assert title == f"{stage}: {rings} of 60 examples are impostors"
         accuracy = np.mean(knn_predict(np.eye(P.shape[1]), P, y, n_neighbors=2) == y)
-        assert scores.startswith(f"{accuracy:.1%} accuracy of nearest neighbors")
+        assert scores.startswith(f"{accuracy:.1%} training accuracy of nearest neighbors")
         assert ("relative gap" in scores) == (stage == "after")
     assert len(display.after.invaders) < len(display.before.invaders)
     np.testing.assert_array_equal(display.before.points, X)
