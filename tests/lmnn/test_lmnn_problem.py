@@ -5,6 +5,7 @@ import oracles
 import pytest
 from instances import assert_same
 
+import sdpmetric as sm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn.problem import LMNNProblem
 
