@@ -377,7 +377,9 @@ class PathDisplay:
             intervals = [binomtest(count, self.n_test).proportion_ci(method="exact") for count in n_correct]
             interval_ends = 1.0 - np.array(intervals).T[::-1]
             axes.vlines(self.values, *(100 * interval_ends), color=hues()[1], alpha=0.35, label="exact 95 % interval")
-        axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=f"fewest test errors: {self.best:.3g}")
+        tied = ", ".join(f"{value:.3g}" for value in self.values[self.test == self.test.min()])
+        named = f"fewest test errors: {tied}" + (" (tied)" if "," in tied else "")
+        axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=named)
         if self.values.min() > 0 and self.values.max() > 50 * self.values.min():
             axes.set_xscale("log")
         for value, rank, height in zip(self.values, self.ranks, np.maximum(self.test, self.train), strict=True):

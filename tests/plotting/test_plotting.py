@@ -253,6 +253,9 @@ def test_errors_along_a_path():
         predicted = knn_predict(solution.components, X[train], y[train], X[test], 3)
         assert error == np.mean(predicted != y[test])
     assert display.best == display.values[np.argmin(display.test)]
+    for shares, named in ((np.array([0.1, 0.2, 0.1]), "0.1, 0.9 (tied)"), (np.array([0.1, 0.2, 0.3]), "0.1")):
+        legend = replace(display, test=shares).plot().ax_.get_legend()
+        assert f"fewest test errors: {named}" in texts(legend.get_texts())
     low, high = binomtest(round(89 * (1 - display.test[0])), 89).proportion_ci(method="exact")
     errors = display.ax_.collections[0].get_segments()[0][:, 1]
     np.testing.assert_allclose(errors, [100 * (1 - high), 100 * (1 - low)])
