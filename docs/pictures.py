@@ -148,14 +148,16 @@ def bars(mode: str) -> None:
     ):
         figure, axis = plt.subplots(figsize=(7.5, 2.2), layout="constrained")
         places = np.arange(len(found))[::-1]
-        axis.barh(places, list(found.values()), color=[PULL, *["0.6"] * (len(found) - 1)])
+        axis.scatter(
+            list(found.values()), places, s=60, color=[PULL, *["0.6"] * (len(found) - 1)]
+        )
         for place, value in zip(places, found.values(), strict=True):
             text = (
                 "stopped after 150 s"
                 if unit == "s" and value == STOPPED
                 else f"{value:.3g} {unit}"
             )
-            axis.text(value * 1.1, place, text, va="center")
+            axis.text(value * 1.3, place, text, va="center")
         axis.set(xscale="log", title=title, yticks=places, yticklabels=list(found), xticks=[])
         axis.set_xlim(min(found.values()) / 3, max(found.values()) * 9)
         axis.xaxis.set_tick_params(which="both", bottom=False, labelbottom=False)
@@ -353,10 +355,10 @@ def adapters(mode: str) -> None:
     figure, axis = plt.subplots(figsize=(7.2, 2.9), layout="constrained")
     for k, (way, column) in enumerate(ways.items()):
         heights = [float(row[column]) for row in rows[2:]]
-        axis.bar(
+        axis.scatter(
             np.arange(len(names)) + 0.2 * k,
             heights,
-            0.18,
+            s=36,
             label=way,
             color=COLORS[(5, 2, 0, 1)[k]],
         )
