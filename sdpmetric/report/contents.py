@@ -336,7 +336,7 @@ def _tiles(
     if scores is not None:
         (before, after), (low, high) = scores.correct, scores.intervals[1]
         sample = "held-out accuracy" if scores.held_out else "accuracy on training examples"
-        exact = f"exact 95 % interval {low:.1%} to {high:.1%}" if scores.held_out else "says little about others"
+        exact = f"exact 95\u00a0% interval {low:.1%} to {high:.1%}" if scores.held_out else "says little about others"
         exact += f"; {scores.n_seen:,} of them equal a training example" if scores.n_seen else ""
         tile(sample, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}")
     if invading is not None:

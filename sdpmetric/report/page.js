@@ -84,6 +84,7 @@
     const wrong = scores.n - scores.correct[1];
     byId("confused-note").textContent = `${wrong.toLocaleString("en")} of ${scores.n.toLocaleString("en")} ${whose} are classified wrongly with the metric.` + (scores.table.length ? " Rows are labels, columns predictions." : wrong ? " The most frequent confusions:" : "");
     if (!scores.table.length) { if (wrong) table(byId("confused"), ["label", "predicted", "times"], scores.confused); return; }
+    byId("confused").className = "matrix" + (scores.classes.some((label) => label.length > 3) ? " long" : "");
     table(byId("confused"), ["label", ...scores.classes], scores.table.map((row, a) => [scores.classes[a], ...row]));
     byId("confused").querySelectorAll("tbody tr").forEach((row, a) => row.querySelectorAll("td").forEach((cell, b) => { if (b && cell.textContent !== "0") cell.className = b === a + 1 ? "right" : "wrong"; }));
   }
@@ -107,8 +108,9 @@
     });
   }
 
-  const config = () => ({ background: null, axis: { labelColor: css("--ink"), titleColor: css("--ink"), domainColor: css("--faint"), tickColor: css("--faint"), gridColor: css("--line"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" }, legend: { labelColor: css("--ink"), labelFontSize: 12 } });
-  const widthOf = (id) => Math.max(byId(id).clientWidth, 240);
+  const config = () => ({ background: null, axis: { labelColor: css("--ink"), titleColor: css("--ink"), domainColor: css("--faint"), tickColor: css("--faint"), gridColor: css("--line"), labelFontSize: 14, titleFontSize: 14, titleFontWeight: "normal" }, legend: { labelColor: css("--ink"), labelFontSize: 14 } });
+  let paper = false; // charts drawn as wide as they are printed keep their letters
+  const widthOf = (id) => (paper ? (id === "embedding" ? 440 : 310) : Math.max(byId(id).clientWidth, 240));
   function show(id, spec) {
     if (views[id]) views[id].finalize();
     byId(id).replaceChildren();
@@ -279,8 +281,8 @@
   byId("clear").addEventListener("click", () => { byId("example").value = ""; choose(null, false); });
   byId("theme").addEventListener("click", () => { setTheme(theme() === "dark" ? "light" : "dark"); draw(); });
   dark.addEventListener("change", (event) => { setTheme(event.matches ? "dark" : "light"); draw(); });
-  addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details:not(.numbers)")) part.open = true; setTheme("light"); draw(); });
-  addEventListener("afterprint", () => { setTheme(dark.matches ? "dark" : "light"); draw(); });
+  addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details:not(.numbers)")) part.open = true; setTheme("light"); paper = true; draw(); });
+  addEventListener("afterprint", () => { paper = false; setTheme(dark.matches ? "dark" : "light"); draw(); });
   let playing = 0;
   const play = () => {
     clearInterval(playing);
