@@ -384,8 +384,8 @@ class PathDisplay:
             axes.set_xscale("log")
         for value, rank, height in zip(self.values, self.ranks, np.maximum(self.test, self.train), strict=True):
             axes.annotate(
-                f"{rank}", (value, 100 * height), (0, 6), textcoords="offset points", ha="center", fontsize="x-small",
-                color="0.5",
+                f"{rank}", (value, 100 * height), (0, 6), textcoords="offset points", ha="center", fontsize="small",
+                color="0.4",
             )  # fmt: skip
         axes.set(xlabel=self.weight.replace("_", " "), ylabel="errors of nearest neighbors, %")
         axes.plot([], [], " ", label="small numbers: rank of the metric")

@@ -171,13 +171,13 @@ class EmbeddingDisplay:
         is_row = validation.is_integer(example)
         if example is not None and not (is_row and 0 <= example < len(self.y)):
             raise ValueError(f"example must be a row from 0 to {len(self.y) - 1}, got {example!r}.")
-        self.ax_ = axes_of(ax, 2, (11.0, 5.2), "none")
+        self.ax_ = axes_of(ax, 2, (9.0, 4.4), "none")
         from matplotlib.collections import PathCollection
 
         self.figure_ = figure_of(self.ax_[0])
         for axes, view, stage in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             self._draw(axes, view)
-            gap = f", relative gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
+            gap = f"\nrelative gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
             axes.set_title(
                 f"{stage}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
                 f"{view.accuracy:.1%} training accuracy of nearest neighbors{gap}",

@@ -32,6 +32,8 @@ PANELS: tuple[Panel, ...] = ("weights", "matrix", "spectrum")
 
 # Weights are drawn, and names in the heat map, up to this number of features.
 NAMED = 16
+# Inches of a panel's width: three across a page keep their letters legible.
+PANEL = 3.8
 # Eigenvalues below this share of the largest one are not drawn.
 TINY = 1e-8
 
@@ -159,7 +161,7 @@ class FeaturesDisplay:
         if not panels or set(panels) - set(PANELS):
             raise ValueError(f"panels must be some of {', '.join(PANELS)}, got {panels!r}.")
         height = 3.6 + 0.16 * min(max(len(self.names), 4), NAMED)
-        self.ax_ = axes_of(ax, len(panels), (1.1 * height * len(panels), height), "none")
+        self.ax_ = axes_of(ax, len(panels), (PANEL * len(panels), height), "none")
         self.figure_ = figure_of(self.ax_[0])
         draw = {"weights": self._weights, "matrix": self._matrix, "spectrum": self._spectrum}
         for axes, panel in zip(self.ax_, panels, strict=True):

@@ -91,7 +91,7 @@ def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
         rings = len({l for _, l in expected})
         drawn = scatters(ax)
         assert [len(drawn[name].get_offsets()) for name in ("0", "1", "impostor")] == [36, 24, rings]
-        title, scores = ax.get_title().split("\n")
+        title, scores = ax.get_title().split("\n", 1)
         assert title == f"{stage}: {rings} of 60 examples are impostors"
         accuracy = np.mean(knn_predict(np.eye(P.shape[1]), P, y, n_neighbors=2) == y)
         assert scores.startswith(f"{accuracy:.1%} training accuracy of nearest neighbors")
@@ -197,6 +197,8 @@ def test_weights_matrix_and_spectrum_are_those_of_the_metric(lmnn):
     drawn = spectrum.lines[0].get_ydata()
     np.testing.assert_allclose(drawn, values[: len(drawn)])
     assert spectrum.get_title() == f"spectrum: rank {len(drawn)} of 13"
+    letters = [label.get_fontsize() for label in (*weights.get_yticklabels(), *matrix.get_xticklabels())]
+    assert min(letters) * 7 / display.figure_.get_figwidth() > 5  # points across a page of 7 inches
     display.figure_.canvas.draw()
 
 
