@@ -679,7 +679,7 @@ class LMNNProblem(LargeMarginProblem):
         return replace(self, push_weight=mu, ridge=ridge, frobenius=frobenius)
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `push_weight`, `ridge` or, where there is one, `frobenius`; see `Problem.with_weights`."""
+        """State LMNN with another `push_weight`, `ridge`, or positive `frobenius`; see `Problem.with_weights`."""
         return super().with_weights(**values)._checked()
 
     # -- the statement ------------------------------------------------------------------------------------------
