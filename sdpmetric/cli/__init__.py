@@ -80,6 +80,7 @@ def solve(
 
     out = results.Output(as_json)
     stated, solution = results.solve(data, options, limits, output, out)
+    out.say("Whether it helps is not known: no examples were held out. Score some by 'sdpmetric report' or 'evaluate'.")
     if output is not None:
         with inputs.input_errors(output):
             stated.model(solution).save(output)
@@ -282,7 +283,7 @@ def report(
     stated, solution = results.solve(data, options, limits, page, out, hold_out=not everything, watch=recorder)
     named = stated.table.features if len(stated.table.features) == stated.problem.X.shape[1] else None
     with inputs.input_errors(page):
-        write_report(
+        verdict = write_report(
             solution,
             page,
             stated.table.labels[stated.rows],
@@ -292,7 +293,7 @@ def report(
             example_names=[f"example {row}" for row in stated.rows],
             frames=recorder.frames,
         )
-    out.say(f"Open {page} in a browser.")
+    out.say(verdict, f"Open {page} in a browser.")
     out.finish(solution.status.expected)
 
 

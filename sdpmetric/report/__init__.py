@@ -33,7 +33,7 @@ def write(
     feature_names: Sequence[str] | None = None,
     example_names: Sequence[str] | None = None,
     frames: Sequence[Frame] = (),
-) -> None:
+) -> str:
     """Write a page for a browser: one HTML file that needs no network.
 
     It says whether the metric helps: accuracy of three nearest neighbors with and without it, with the exact
@@ -62,6 +62,11 @@ def write(
 
     frames : sequence of Frame, optional
         Points of the solve, kept by a `Recorder`, to show between the Euclidean metric and the learned one.
+
+    Returns
+    -------
+    verdict : str
+        Whether the metric helps, as the page says it.
 
     Raises
     ------
@@ -92,3 +97,4 @@ def write(
     page = re.sub(f"%({'|'.join(values)})%", lambda place: values[place[1]], page)  # once: values are not searched
     with replacing(Path(path)) as file:
         file.write(page.encode())
+    return str(data["verdict"])

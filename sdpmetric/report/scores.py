@@ -45,6 +45,19 @@ class Scores:
         return float(binomtest(self.n_better, differ).pvalue) if differ else 1.0
 
     @property
+    def visible(self) -> str:
+        """How large a gain could have been seen: the smallest one that the sign test calls significant."""
+        losses, n_wrong = self.n_worse, self.n - self.correct[0]
+        significant = (k - losses for k in range(losses + 1, n_wrong + 1) if binomtest(k, k + losses).pvalue < CHANCE)
+        gain = next(significant, None)
+        if gain is None:
+            return (
+                f"No gain could have been seen: without the metric {n_wrong:,} of {self.n:,} are wrong, too few for "
+                f"the sign test with {losses:,} lost."
+            )
+        return f"The smallest gain that could have been seen is {gain / self.n:.1%}: {gain:,} of {self.n:,} examples."
+
+    @property
     def verdict(self) -> str:
         """Whether the metric helps, in a sentence with its evidence."""
         before, after = self.correct
@@ -54,11 +67,12 @@ class Scores:
         if before == after:
             return (
                 f"No difference: of the held-out examples, neighbors classify {after:,} of {self.n:,} correctly with "
-                "the metric and as many without it."
+                f"the metric and as many without it. {self.visible}"
             )
         test = f"exact sign test, p = {self.p:.2g}"
         if self.p >= CHANCE:
-            return f"Unclear: of the held-out examples, neighbors classify {counts}; chance may explain it ({test})."
+            unclear = f"neighbors classify {counts}; chance may explain it ({test})"
+            return f"Unclear: of the held-out examples, {unclear}. {self.visible}"
         word = "Yes" if self.n_better > self.n_worse else "No, it hurts"
         return f"{word}: of the held-out examples, neighbors classify {counts} ({test})."
 
