@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
-NAMED = ("iris", "wine", "digits", "breast_cancer")
+NAMED = ("iris", "wine", "digits", "breast_cancer", "rings")
 DEFAULT = "lmnn"
 
 

@@ -217,14 +217,14 @@ def sentence(certificate: Certificate, tol: float) -> str:
     return f"Not proven to {tol:.0e}: {between} ({gap}){ending}"
 
 
-def worth(stated: Stated) -> str:
-    """Accuracy on held-out examples, before and after, with the exact interval."""
+def worth(stated: Stated) -> tuple[str, str]:
+    """Accuracy on held-out examples, before and after, with the exact interval; and whether the metric helps."""
     problem, labels = stated.problem, stated.table.labels[stated.rows]
     L = solve_problem(problem).components
     held_scores = score(L, np.asarray(problem.X, dtype=np.float64), np.arange(len(labels)), labels, stated.held_out)
     (before, after), (low, high) = held_scores.correct, held_scores.intervals[1]
     n, interval = held_scores.n, f"(exact 95 % interval {low:.1%} to {high:.1%})"
-    return f"{before / n:6.1%} before, {after / n:6.1%} after {interval}"
+    return f"{before / n:6.1%} before, {after / n:6.1%} after {interval}", held_scores.verdict
 
 
 def proves(comparison: Comparison) -> bool:

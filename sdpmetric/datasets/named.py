@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -18,10 +19,20 @@ from sklearn.model_selection import train_test_split
 from sdpmetric.core import validation
 from sdpmetric.core.files import read_npz
 from sdpmetric.datasets.files import TABLES, Columns, Labels, Table, read_table
+from sdpmetric.datasets.generators import concentric_rings
 from sdpmetric.datasets.preparation import word_counts
 
 
 class Bunch(Protocol):
+    data: NDArray[np.generic]
+    target: Labels
+    feature_names: list[str]
+
+
+@dataclass
+class Rings:
+    """Concentric rings beside noise, after Fig. 2 of [GRHS2005]: data that a metric helps to classify."""
+
     data: NDArray[np.generic]
     target: Labels
     feature_names: list[str]
@@ -32,6 +43,7 @@ NAMED: dict[str, Callable[[], Bunch]] = {
     "wine": sklearn_datasets.load_wine,
     "digits": sklearn_datasets.load_digits,
     "breast_cancer": sklearn_datasets.load_breast_cancer,
+    "rings": lambda: Rings(*concentric_rings(n_points=200, random_state=0), ["x", "y", "noise"]),
 }
 # The environment variable that names a folder of .npz files, to be loaded by their names.
 FOLDER = "SDPMETRIC_DATA"
@@ -93,7 +105,8 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     Parameters
     ----------
     name_or_path : str or Path
-        In this order: the name of a data set that scikit-learn ships ("iris", "wine", "digits", "breast_cancer"); of an
+        In this order: the name of a data set that scikit-learn ships ("iris", "wine", "digits", "breast_cancer");
+        "rings", 1,000 points of `concentric_rings`; of an
         ``.npz`` file in the folder that the environment variable SDPMETRIC_DATA names ("letters" or "letters.npz");
         of one that scikit-learn downloads and keeps ("20newsgroups", "olivetti_faces", "covertype", and
         ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``); or the path of a ``.csv`` or ``.parquet`` file with

@@ -132,6 +132,7 @@ def test_terminal_of_80_columns_breaks_lines_between_words_only(monkeypatch, run
         assert "Proven on iris in " in printed
         assert max(map(len, piped.stdout.splitlines())) <= 80
         assert re.search(r"iris \S+% before, \S+% after \(exact 95 % interval \S+% to \S+%\)", printed)
+        assert "Does the metric help, by the exact sign test? Unclear: iris." in printed
         assert "sdpmetric report mine.csv mine.html --label COLUMN" in printed
 
     def words(text):  # without times
@@ -399,3 +400,9 @@ def test_a_proof_is_written_with_the_command_that_checks_it(run, tmp_path, optio
     checked = run("check", command[0], tmp_path / "proof.npz")
     assert checked.exit_code == 0
     assert "Proven." in checked.output
+
+
+def test_the_demo_has_a_data_set_that_the_metric_helps_on(run):
+    result = run("demo", "--only", "rings", "--only", "iris")
+    assert result.exit_code == 0
+    assert "Does the metric help, by the exact sign test? Yes: rings. Unclear: iris." in result.stdout
