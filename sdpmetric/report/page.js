@@ -57,6 +57,7 @@
     document.title = data.title;
     byId("title").textContent = data.title;
     byId("verdict").textContent = data.verdict;
+    byId("vote").hidden = data.scores === null;
     for (const tile of data.tiles) { const item = add(byId("tiles"), "li"); add(item, "span", tile.label); add(item, "strong", tile.value); add(item, "span", tile.note); }
     byId("statement").textContent = data.statement;
     const pairs = [["status", data.status.replaceAll("_", " ")], ["solver", `${data.solver}, ${data.seconds.toFixed(2)} s`], ["objective", data.objective === null ? "none" : data.ends[1]], ["lower bound", data.lower_bound === null ? "none" : data.ends[0]], ["relative gap", data.relative_gap === null ? "none" : data.gap], ["problem's fingerprint", data.fingerprint]];

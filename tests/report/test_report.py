@@ -138,7 +138,7 @@ def test_verdict_needs_more_than_chance(gained, losses, word):
     assert scores.p == pytest.approx(min(1.0, 2 * binom.cdf(min(gained, losses), gained + losses, 0.5)))
     if word in ("Unclear:", "No difference:"):
         gain = {3: 7, 2: 8}[gained]  # binomtest(8, 9) and binomtest(10, 12) are below 0.05, (7, 8) and (9, 11) are not
-        assert scores.verdict.endswith(f"{gain / 50:.1%}: {gain} of 50 examples.")
+        assert scores.verdict.endswith(f"seen with {losses} lost is {gain / 50:.1%}: {gain} of 50 examples.")
         few = replace(scores, correct=(48, 48 + gained - losses)).verdict
         assert few.endswith(f"without the metric 2 of 50 are wrong, too few for the sign test with {losses} lost.")
     assert replace(scores, held_out=False).verdict.startswith("Not known:")
