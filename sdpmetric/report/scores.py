@@ -49,14 +49,14 @@ class Scores:
         """How large a gain could have been seen: the smallest one that the sign test calls significant."""
         losses, n_wrong = self.n_worse, self.n - self.correct[0]
         significant = (k - losses for k in range(losses + 1, n_wrong + 1) if binomtest(k, k + losses).pvalue < CHANCE)
-        gain, lost = next(significant, None), f" with {losses:,} lost" if losses else ""
+        gain, condition = next(significant, None), f" with {losses:,} lost" if losses else ""
         if gain is None:
             return (
                 f"No gain could have been seen: without the metric {n_wrong:,} of {self.n:,} are wrong, too few for "
-                f"the sign test{lost}."
+                f"the sign test{condition}."
             )
         share = f"{gain / self.n:.1%}: {gain:,} of {self.n:,} examples"
-        return f"The smallest gain that could have been seen{lost} is {share}."
+        return f"The smallest gain that could have been seen{condition} is {share}."
 
     @property
     def verdict(self) -> str:
