@@ -75,19 +75,19 @@ def of_pairs(kind: str, seed: int) -> sm.Problem:
 
 
 def check_sandwich(problem: sm.Problem, promises: dict[str, float]) -> bool:
-    """Whether every solver proves what it promises; where the certificates name a weakness, they need not."""
+    """Whether every solver proves what it promises; only a certificate that names a weakness need not."""
     promises = {entry.name: promises[entry.name] for entry in solvers_of(problem) if entry.name in promises}
     solutions = {name: sm.solve(problem, solver=name, tol=tol) for name, tol in promises.items()}
     best = min(solution.objective for solution in solutions.values())
     # Where classes can be collapsed altogether the infimum is 0 and not attained: no relative gap can be proven.
     floor = 1e-6 * problem.objective(0 * np.eye(problem.X.shape[1])) if isinstance(problem, sm.MCMLProblem) else -np.inf
-    weak = any(solution.certificate.weakness is not None for solution in solutions.values())
+    proven = True
     for name, solution in solutions.items():
-        if best > floor and not weak:
-            assert solution.certificate.proves_optimal(promises[name]), f"{name}: {solution}"
-            assert solution.status is sm.Status.OPTIMAL
+        if best > floor and not solution.certificate.proves_optimal(promises[name]):
+            assert solution.certificate.weakness is not None, f"{name}: {solution}"
+            proven = False
         assert solution.lower_bound <= best + rounding(best), f"{name}: {solution} and {best}"
-    return not weak
+    return proven
 
 
 # Seeds 57 and 318 once ended early: a kept dual candidate shared a matrix that moved with the metric. Of seed 44
@@ -113,7 +113,7 @@ def test_sandwich(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seeds", blocks(6, 306), ids=str)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_sandwich_at_length(name: str, seeds: range) -> None:
-    """300 seeds of each; certificates name a weakness of those in `WEAK` alone, and excuse no other."""
+    """300 seeds of each: only those in `WEAK` are not proven, and their certificates say why."""
     make, promises, _ = STATEMENTS[name]
     weak = {seed for seed in seeds if not check_sandwich(make(seed), promises)}
     assert weak <= WEAK.get(name, set())

@@ -36,9 +36,9 @@ def tree_and_partial(Z: np.ndarray, Q: np.ndarray) -> tuple[float, float, float]
     """CPU seconds of a ball tree and of partial distances for the nearest rows, and the share of coordinates read."""
     tree = BallTree(Z)
     with_tree = seconds(lambda: tree.query(Q, k=K))
-    found, _, spent = partial.nearest(Z, Q, K)
+    found, _, spent = partial.nearest(Z, Q, Z, Q, 0.0, K)
     assert np.allclose(found, tree.query(Q, k=K)[0] ** 2, rtol=1e-6, atol=1e-9 * np.square(Z).sum(axis=1).max())
-    return with_tree, seconds(lambda: partial.nearest(Z, Q, K)), spent / (len(Z) * Q.size)
+    return with_tree, seconds(lambda: partial.nearest(Z, Q, Z, Q, 0.0, K)), spent / (len(Z) * Q.size)
 
 
 def figure10(digits: Digits, ranks: list[int], output: Path) -> str:
