@@ -207,3 +207,18 @@ def test_the_checker_prints_the_digits_of_certificates(size):
         assert digits(low, high) == certificate_digits(low, high)
         first, second = map(float, digits(low, high))
         assert first <= low <= high <= second
+
+
+def test_the_proof_of_a_zero_metric_is_accepted(tmp_path):
+    """A factor without rows is written as one of zeros."""
+    problem = sm.MetricProblem(np.eye(3), sm.terms.Pull([[0, 1], [1, 2]]))
+    solution = sm.Solution(
+        components=np.zeros((0, 3)),
+        certificate=problem.certify(np.zeros((0, 3))),
+        status=sm.Status.OPTIMAL,
+        solver="none",
+        problem=problem,
+    )
+    solution.save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
+    code, text = main([str(tmp_path / "data.npz"), str(tmp_path / "proof.npz")])
+    assert (code, text[:7]) == (0, "Proven.")
