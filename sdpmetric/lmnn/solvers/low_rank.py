@@ -63,7 +63,8 @@ def steps(
         _check_full(problem, full)
     if len(full.components) <= n_components:
         components = np.asarray(full.components, dtype=np.float64)
-        yield Step.of_certificate(components, full.certificate, full.dual)
+        first = Step.of_certificate(components, full.certificate, full.dual)
+        yield from unless_interrupted(full, iter([first]))
         return
     yield from unless_interrupted(full, descend_at_rank(problem, budget, full, n_components))
 
