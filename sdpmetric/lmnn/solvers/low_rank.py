@@ -16,6 +16,7 @@ from sdpmetric.core.run import Run
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.solvers import factored
@@ -71,10 +72,15 @@ def steps(
 
 def unless_interrupted(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
     """Steps that go on from a solution; the first one alone where that was interrupted, as a point of its rank."""
-    for step in steps:
-        yield step
+    try:
+        for step in steps:
+            yield step
+            if full.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+    except BudgetSpent:
         if full.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _check(problem: LMNNProblem, n_components: int) -> None:
