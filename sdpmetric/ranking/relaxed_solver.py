@@ -9,6 +9,7 @@ import numpy as np
 
 from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.run import Run
+from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.program import state
@@ -28,7 +29,8 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     `sdpmetric.lmnn.solvers.low_rank`) is this problem, and the relaxation's lower bound holds for it.
     """
     convex = problem.relaxation
-    full = Run(convex, budget, RELAXATION_TOLERANCE).over(factored.steps(convex, budget, RELAXATION_TOLERANCE))
+    run = Run(convex, budget, RELAXATION_TOLERANCE)
+    full = run.over(factored.steps(convex, budget, RELAXATION_TOLERANCE))
     leading = np.asarray(psd.leading(full.components, problem.n_components), dtype=np.float64)
     first = Step(
         leading,
@@ -38,7 +40,7 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     )
     bounded = len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]
     refined = low_rank.descend_at_rank(convex, budget, full, problem.n_components) if bounded else iter(())
-    yield from low_rank.unless_interrupted(full, chain([first], refined))
+    yield from low_rank.unless_interrupted(run.status is Status.INTERRUPTED, chain([first], refined))
 
 
 @formulation(FRMLProblem, exact=False)

@@ -55,9 +55,11 @@ def steps(
     solved first by "factored", from `init`.
     """
     _check(problem, n_components)
+    interrupted = False
     if full is None:
-        first_steps = factored.steps(problem, budget, tol, init=init, random_state=random_state)
-        full = Run(problem, budget, tol).over(first_steps)
+        run = Run(problem, budget, tol)
+        full = run.over(factored.steps(problem, budget, tol, init=init, random_state=random_state))
+        interrupted = run.status is Status.INTERRUPTED  # also where the point is proven all the same
     elif init is not None:
         raise ValueError("full= is the solution to start from: leave it or init= out.")
     else:
@@ -65,20 +67,20 @@ def steps(
     if len(full.components) <= n_components:
         components = np.asarray(full.components, dtype=np.float64)
         first = Step.of_certificate(components, full.certificate, full.dual)
-        yield from unless_interrupted(full, iter([first]))
+        yield from unless_interrupted(interrupted, iter([first]))
         return
-    yield from unless_interrupted(full, descend_at_rank(problem, budget, full, n_components))
+    yield from unless_interrupted(interrupted, descend_at_rank(problem, budget, full, n_components))
 
 
-def unless_interrupted(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
-    """Steps that go on from a solution; the first one alone where that was interrupted, as a point of its rank."""
+def unless_interrupted(interrupted: bool, steps: Iterator[Step]) -> Iterator[Step]:
+    """Steps that go on from a solve; the first one alone where that was interrupted, as a point of its rank."""
     try:
         for step in steps:
             yield step
-            if full.status is Status.INTERRUPTED:
+            if interrupted:
                 raise KeyboardInterrupt
     except BudgetSpent:
-        if full.status is Status.INTERRUPTED:
+        if interrupted:
             raise KeyboardInterrupt from None
         raise
 
