@@ -30,6 +30,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import in_dtype
+from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.interface import BudgetSpent, deadline
 from sdpmetric.linalg import psd
@@ -118,8 +119,11 @@ def steps(
     try:
         yield from _begin(state, init, validation.generator(random_state))
         yield from refine_until_proven(state, working, tol)
-    except (BudgetSpent, KeyboardInterrupt):
+    except BudgetSpent:
         yield last_step(state, working)
+        raise
+    except KeyboardInterrupt:  # which a run that ends with this step does not see
+        yield replace(last_step(state, working), status=Status.INTERRUPTED)
         raise
 
 
