@@ -285,7 +285,9 @@ for s in (0.5 * limit, 0.99 * limit, 1.01 * limit):
 # Exercise 3: the dual is in the primal solver (2 points)
 # -------------------------------------------------------
 #
-# CVXPY reports multipliers of the constraints of the *primal* program. Do they solve the dual?
+# CVXPY reports multipliers of the constraints of the *primal* program, as ``dual_value`` of a
+# constraint. Do they solve the dual? (Solve the program again first: exercise 1 has used its
+# constraints in another program.)
 #
 # .. raw:: html
 #
@@ -299,8 +301,15 @@ print(
     f"smallest eigenvalue of S {np.linalg.eigvalsh(slack_matrix)[0]:.1e}: "
     "feasible up to the solver's tolerance"
 )
+print(f"multipliers from {multipliers.min():.1e} to {multipliers.max():.6f}")
+assert multipliers.min() > -1e-6
+assert multipliers.max() < 0.5 + 1e-6
 assert np.isclose(multipliers.sum(), dual.value, rtol=1e-4)
 assert np.linalg.eigvalsh(slack_matrix)[0] > -1e-3 * np.linalg.eigvalsh(C)[-1]
+
+# %%
+# They do, up to the solver's tolerance: they are between 0 and 1/2, S is in the cone, and
+# their sum is the dual value.
 
 # %%
 # .. raw:: html
@@ -344,7 +353,8 @@ for epsilon in (1.0, 1e-2, 1e-4):
 #
 # From Boyd's course EE364a. Distances :math:`d_i` of pairs with differences :math:`z_i` were
 # measured. Choose :math:`P \succeq 0` to minimize :math:`\sum_i (d_i - \sqrt{z_i^\top P
-# z_i})^2`. Show that the problem is convex, solve it, and prove how good your solution is.
+# z_i})^2`. Show that the problem is convex, solve it for data that you make (with noise), and
+# prove how good your solution is: ``sm.bound`` bounds the value of a program in CVXPY.
 #
 # .. raw:: html
 #
