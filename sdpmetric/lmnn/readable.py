@@ -83,7 +83,7 @@ def readable_program(
 
 @cache
 def _printed() -> type[cp.Problem]:
-    class ReadableProgram(cp.Problem):  # type: ignore[misc]
+    class ReadableProgram(cp.Problem):
         """A program that prints by the labels of its expressions."""
 
         def __str__(self) -> str:

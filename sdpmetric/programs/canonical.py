@@ -309,7 +309,7 @@ def no_panic() -> Iterator[None]:
     """Raise CVXPY's error for those that a backend defines itself, and where one written in Rust panics."""
     try:
         yield
-    except BaseException as error:
+    except BaseException as error:  # from which the panics of Rust derive; their class cannot be imported
         home, panic = type(error).__module__.partition(".")[0], type(error).__name__ == "PanicException"
         if not panic and (not isinstance(error, Exception) or home in PYTHON):
             raise

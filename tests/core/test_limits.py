@@ -1,6 +1,7 @@
 """Limits that hold: caps on candidates, deadlines of searches, well-separated classes, and a point in any case."""
 
 import time
+import warnings
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -212,3 +213,12 @@ def test_without_time_the_rank_is_no_larger_than_asked(state, options):
     solution = sm.solve(problem, max_time=1e-6, **options)
     assert solution.components.any()
     assert np.linalg.matrix_rank(solution.components) == 1
+
+
+def test_a_limit_that_leaves_the_zero_metric_does_not_blame_the_weights():
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        learner = estimators.LMNN(max_time=1e-6).fit(rng.normal(size=(3000, 12)), np.arange(3000) % 5)
+    assert not learner.components_.any()
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
