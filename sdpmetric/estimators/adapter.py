@@ -239,7 +239,9 @@ class Adapter(SolvedEstimator):
             return self._measure(problem, y[rows], X[held], y[held])
 
         self._chosen(len(y), stated, scored)
-        return super()._fit(X, y, weights)
+        super()._fit(X, y, weights)
+        self._span = None
+        return self
 
     def _fit_tuples(
         self,
@@ -265,7 +267,9 @@ class Adapter(SolvedEstimator):
             return self._measure_tuples(problem, rows[held], None if similar is None else similar[held])
 
         self._chosen(len(rows), stated, scored)
-        return super()._fit_tuples(X, tuples, annotations, state)
+        super()._fit_tuples(X, tuples, annotations, state)
+        self._span = None
+        return self
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
         if self.side == "both":
