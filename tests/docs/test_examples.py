@@ -54,6 +54,7 @@ STOPPED = (
     "drift",
     "relative gap",
     "all rounding included",
+    "mean squared error between",
 )
 
 
