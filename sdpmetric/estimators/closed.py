@@ -151,11 +151,6 @@ class Covariance(ClosedForm):
     --------
     RCA : Whitens within classes or chunklets.
 
-    References
-    ----------
-    [M1936] P. C. Mahalanobis. On the generalised distance in statistics. Proceedings of the National Institute of
-        Sciences of India 2:49-55, 1936.
-
     Examples
     --------
     >>> import numpy as np
@@ -209,6 +204,10 @@ class Covariance(ClosedForm):
 class RCA(ClosedForm):
     """Relevant component analysis (Bar-Hillel et al. 2005) [BHSW2005]: whitening within chunklets, in closed form.
 
+    C is the weighted covariance of the members of all chunklets around the means of their chunklets, plus the ridge on
+    the diagonal. ``metric_`` is ``C^-1``, the unique minimum of ``<C, M> - log det M``. Chunklets of one member have no
+    effect. With a ridge the inverse is that on the directions in which the data vary.
+
     Parameters
     ----------
     ridge : float or "auto", default "auto"
@@ -230,17 +229,6 @@ class RCA(ClosedForm):
     --------
     LFDA : Also uses the scatter between classes.
     ITML : Also learns from dissimilar pairs.
-
-    Notes
-    -----
-    C is the weighted covariance of the members of all chunklets around the means of their chunklets, plus the ridge on
-    the diagonal. ``metric_`` is ``C^-1``, the unique minimum of ``<C, M> - log det M``. Chunklets of one member have no
-    effect. With a ridge the inverse is that on the directions in which the data vary.
-
-    References
-    ----------
-    [BHSW2005] A. Bar-Hillel, T. Hertz, N. Shental and D. Weinshall. Learning a Mahalanobis metric from equivalence
-        constraints. Journal of Machine Learning Research 6:937-965, 2005.
 
     Examples
     --------
@@ -311,6 +299,8 @@ class RCA(ClosedForm):
 class LFDA(ClosedForm):
     """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
 
+    The eigenproblem, and what it maximizes: docs/lfda.md.
+
     Parameters
     ----------
     n_components : int, optional
@@ -332,15 +322,6 @@ class LFDA(ClosedForm):
     See Also
     --------
     RCA : Whitens within classes or chunklets.
-
-    Notes
-    -----
-    The eigenproblem, and what it maximizes: docs/lfda.md.
-
-    References
-    ----------
-    [S2007] M. Sugiyama. Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis.
-        Journal of Machine Learning Research 8:1027-1061, 2007.
 
     Examples
     --------

@@ -30,6 +30,8 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     Learns a metric, or one for each class, and stores the training examples with their target neighbors. Validation
     examples of early stopping are left out.
 
+    The program and its certificate: docs/decisions.md.
+
     Parameters
     ----------
     estimator : LMNN or MultiMetricLMNN, optional
@@ -53,15 +55,6 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     See Also
     --------
     MultiMetricLMNN : Predicts by nearest neighbors.
-
-    Notes
-    -----
-    The program and its certificate: docs/decisions.md.
-
-    References
-    ----------
-    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
-        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------

@@ -143,6 +143,8 @@ def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
 class LMNN(LargeMarginEstimator):
     """Large margin nearest neighbor classification (Weinberger and Saul 2009, Eq. 14) [WS2009], solved to a proof.
 
+    The program and its certificate: docs/statements.md.
+
     Parameters
     ----------
     n_components : int, optional
@@ -206,15 +208,6 @@ class LMNN(LargeMarginEstimator):
     MultiMetricLMNN : One metric for each class or region.
     KernelLMNN : In the feature space of a kernel.
     EnergyClassifier : Predicts labels by the objective of LMNN.
-
-    Notes
-    -----
-    The program and its certificate: docs/statements.md.
-
-    References
-    ----------
-    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
-        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------
@@ -310,6 +303,8 @@ class KernelLMNN(LargeMarginEstimator):
     Time is cubic and memory quadratic in the number of training examples. Target neighbors are nearest in the feature
     space. With a precomputed kernel `fit` cannot stop early, and `fit_triplets` also expects the kernel matrix.
 
+    The program and its certificate: docs/variants.md.
+
     Parameters
     ----------
     n_components : int, optional
@@ -346,15 +341,6 @@ class KernelLMNN(LargeMarginEstimator):
     See Also
     --------
     LMNN : Without a kernel.
-
-    Notes
-    -----
-    The program and its certificate: docs/variants.md.
-
-    References
-    ----------
-    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
-        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------
@@ -422,6 +408,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     these distances, so this estimator has its own `kneighbors` and `predict`; `transform` gives the coordinates under
     each metric side by side.
 
+    The program and its certificate: docs/variants.md.
+
     Parameters
     ----------
     regions : {"class", "kmeans", "spectral"}, default "class"
@@ -463,15 +451,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     --------
     LMNN : One metric, which has an embedding.
     EnergyClassifier : Predicts labels by the objective.
-
-    Notes
-    -----
-    The program and its certificate: docs/variants.md.
-
-    References
-    ----------
-    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
-        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------

@@ -84,6 +84,8 @@ class MLR(RankingEstimator, SolvedEstimator):
     Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Each evaluation ranks all
     items for all queries, so time is quadratic in the number of examples.
 
+    The program and its certificate: docs/rankings.md.
+
     Parameters
     ----------
     loss : {"auc", "map"}, default "auc"
@@ -108,15 +110,6 @@ class MLR(RankingEstimator, SolvedEstimator):
     See Also
     --------
     FRML : Rankings, too, by stochastic steps at a fixed rank.
-
-    Notes
-    -----
-    The program and its certificate: docs/rankings.md.
-
-    References
-    ----------
-    [ML2010] B. McFee and G. Lanckriet. Metric learning to rank. Proceedings of the 27th International Conference on
-        Machine Learning, 2010.
 
     Examples
     --------
@@ -146,6 +139,8 @@ class FRML(RankingEstimator):
     Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Stochastic steps on
     matrices of fixed rank end when the mean average precision of validation queries stops rising. Optimality is not
     proven: the certificate is of kind "stationarity".
+
+    The program and its certificate: docs/rankings.md.
 
     Parameters
     ----------
@@ -180,15 +175,6 @@ class FRML(RankingEstimator):
     See Also
     --------
     MLR : Rankings, too, by a convex program of any rank.
-
-    Notes
-    -----
-    The program and its certificate: docs/rankings.md.
-
-    References
-    ----------
-    [LL2014] D. Lim and G. Lanckriet. Efficient learning of Mahalanobis metrics for ranking. Proceedings of the 31st
-        International Conference on Machine Learning, 2014.
 
     Examples
     --------

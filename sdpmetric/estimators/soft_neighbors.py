@@ -119,6 +119,8 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     float32 data give float32 components, and a fit that did not converge always warns. Parameters from ``objective`` on
     are new. NCA is not convex, and optimality is not proven: the certificate is of kind "stationarity".
 
+    The program and its certificate: docs/nca.md.
+
     Parameters
     ----------
     n_components : int, optional
@@ -159,15 +161,6 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     --------
     MLKR : Predicts numbers.
     MCML : A convex relative.
-
-    Notes
-    -----
-    The program and its certificate: docs/nca.md.
-
-    References
-    ----------
-    [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighbourhood components analysis. Advances
-        in Neural Information Processing Systems 17, 2005.
 
     Examples
     --------
@@ -235,6 +228,8 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     ``KNeighborsRegressor``, which with weights ``exp(-d^2)`` is the paper's kernel regression (``docs/lfda.md``). MLKR
     is not convex, and optimality is not proven: the certificate is of kind "stationarity".
 
+    The program and its certificate: docs/lfda.md.
+
     Parameters
     ----------
     n_components : int, optional
@@ -265,15 +260,6 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     See Also
     --------
     NCA : For classes; ``targets="continuous"`` matches numbers softly.
-
-    Notes
-    -----
-    The program and its certificate: docs/lfda.md.
-
-    References
-    ----------
-    [WT2007] K. Q. Weinberger and G. Tesauro. Metric learning for kernel regression. Proceedings of the 11th
-        International Conference on Artificial Intelligence and Statistics, 2007.
 
     Examples
     --------

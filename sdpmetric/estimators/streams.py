@@ -103,6 +103,8 @@ class POLA(StreamingEstimator):
     online algorithm: they process pairs one after another, continue where the last call ended, and start again after a
     `fit`. Nothing is proven about their metric, and there is no ``solution_``.
 
+    The program and its certificate: docs/pola.md.
+
     Parameters
     ----------
     slack_weight : float, "auto" or None, default "auto"
@@ -134,15 +136,6 @@ class POLA(StreamingEstimator):
     --------
     PairClassifier : Classifies pairs, by the threshold of POLA.
     LEGO : Pairs one after another, with bounds on their distances.
-
-    Notes
-    -----
-    The program and its certificate: docs/pola.md.
-
-    References
-    ----------
-    [SSN2004] S. Shalev-Shwartz, Y. Singer and A. Y. Ng. Online and batch learning of pseudo-metrics. Proceedings of
-        the 21st International Conference on Machine Learning, 2004.
 
     Examples
     --------
@@ -219,6 +212,8 @@ class LEGO(StreamingEstimator):
     `partial_fit_targets` continue where the last call ended, and start again after a fit; their first batch determines
     defaults. Nothing is proven about the last metric: the certificate is of kind "regret".
 
+    The program and its certificate: docs/lego.md.
+
     Parameters
     ----------
     learning_rate : float, optional
@@ -245,15 +240,6 @@ class LEGO(StreamingEstimator):
     --------
     ITML : All pairs at once, solved to a proof.
     POLA : Pairs one after another, with a threshold.
-
-    Notes
-    -----
-    The program and its certificate: docs/lego.md.
-
-    References
-    ----------
-    [JKDG2008] P. Jain, B. Kulis, I. S. Dhillon and K. Grauman. Online metric learning and fast similarity search.
-        Advances in Neural Information Processing Systems 21, 2008.
 
     Examples
     --------

@@ -74,6 +74,8 @@ class LSML(SolvedEstimator):
     Learns from quadruplets, each of which states that one pair is nearer than another; from triplets, quadruplets whose
     pairs share an example; or from labels, from which quadruplets are drawn.
 
+    The program and its certificate: docs/relatives.md.
+
     Parameters
     ----------
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
@@ -98,15 +100,6 @@ class LSML(SolvedEstimator):
     SCML : Also from comparisons; the metric is a combination of given directions.
     QuadrupletClassifier : Predicts by the metric which pair is nearer.
 
-    Notes
-    -----
-    The program and its certificate: docs/relatives.md.
-
-    References
-    ----------
-    [LGZJW2012] E. Y. Liu, Z. Guo, X. Zhang, V. Jojic and W. Wang. Metric learning from relative comparisons by
-        minimizing squared residual. Proceedings of the 12th IEEE International Conference on Data Mining, 2012.
-
     Examples
     --------
     >>> from sdpmetric.estimators import LSML
@@ -129,6 +122,8 @@ class LSML(SolvedEstimator):
 @estimator
 class SDML(SolvedEstimator):
     """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009], solved to a proof.
+
+    The program and its certificate: docs/relatives.md.
 
     Parameters
     ----------
@@ -156,15 +151,6 @@ class SDML(SolvedEstimator):
     ITML : Bounds on the distances of pairs, without sparsity.
     PairClassifier : Classifies pairs by the metric and a threshold.
 
-    Notes
-    -----
-    The program and its certificate: docs/relatives.md.
-
-    References
-    ----------
-    [QTZCZ2009] G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua and H.-J. Zhang. An efficient sparse metric learning in
-        high-dimensional space via l1-penalized log-determinant regularization. ICML, 2009.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -187,6 +173,8 @@ class SCML(SolvedEstimator):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
     The metric is a nonnegative combination of given directions, most of them with weight 0.
+
+    The program and its certificate: docs/relatives.md.
 
     Parameters
     ----------
@@ -212,15 +200,6 @@ class SCML(SolvedEstimator):
     --------
     LSML : Also from comparisons; the metric stays near a prior.
     TripletClassifier : Predicts by the metric which of two examples is nearer.
-
-    Notes
-    -----
-    The program and its certificate: docs/relatives.md.
-
-    References
-    ----------
-    [SBS2014] Y. Shi, A. Bellet and F. Sha. Sparse compositional metric learning. Proceedings of the 28th AAAI
-        Conference on Artificial Intelligence, 2014.
 
     Examples
     --------
@@ -283,6 +262,9 @@ class SCML(SolvedEstimator):
 class MMC(_WithoutDependent):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
+    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
+    0, unless `diagonal`, and the certificate is about the data without them (docs/useless_optima.md).
+
     Parameters
     ----------
     diagonal : bool, default False
@@ -304,16 +286,6 @@ class MMC(_WithoutDependent):
     ITML : Stays near a prior, and its optimum keeps all directions.
     PairClassifier : Classifies pairs by the metric and a threshold.
 
-    Notes
-    -----
-    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
-    0, unless `diagonal`, and the certificate is about the data without them (docs/useless_optima.md).
-
-    References
-    ----------
-    [XNJR2002] E. P. Xing, A. Y. Ng, M. I. Jordan and S. Russell. Distance metric learning, with application to
-        clustering with side-information. Advances in Neural Information Processing Systems 15, 2002.
-
     Examples
     --------
     >>> from sdpmetric.estimators import MMC
@@ -333,6 +305,8 @@ class MMC(_WithoutDependent):
 @estimator
 class ITML(SolvedEstimator):
     """Information-theoretic metric learning (Davis et al. 2007) [DKJSD2007], solved to a proof.
+
+    The program and its certificate: docs/relatives.md.
 
     Parameters
     ----------
@@ -362,15 +336,6 @@ class ITML(SolvedEstimator):
     LEGO : The same divergence, one pair after another.
     PairClassifier : Classifies pairs by the metric and a threshold.
 
-    Notes
-    -----
-    The program and its certificate: docs/relatives.md.
-
-    References
-    ----------
-    [DKJSD2007] J. V. Davis, B. Kulis, P. Jain, S. Sra and I. S. Dhillon. Information-theoretic metric learning.
-        Proceedings of the 24th International Conference on Machine Learning, 2007.
-
     Examples
     --------
     >>> from sdpmetric.estimators import ITML
@@ -395,6 +360,9 @@ class MCML(_WithoutDependent):
 
     Time and memory are quadratic in the number of examples.
 
+    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
+    0, and the certificate is about the data without them (docs/useless_optima.md).
+
     Parameters
     ----------
     solver : {"auto", "factored", "conic"}, default "auto"
@@ -410,16 +378,6 @@ class MCML(_WithoutDependent):
     See Also
     --------
     NCA : The same random neighbors, but one of the own class is enough; not convex.
-
-    Notes
-    -----
-    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
-    0, and the certificate is about the data without them (docs/useless_optima.md).
-
-    References
-    ----------
-    [GR2006] A. Globerson and S. Roweis. Metric learning by collapsing classes. Advances in Neural Information
-        Processing Systems 18, 2006.
 
     Examples
     --------
