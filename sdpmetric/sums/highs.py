@@ -80,8 +80,10 @@ class LinearProgram:
         """
         program = self.program
         free = rows[program.low[rows] < program.high[rows]]
+        if not len(free):  # the dual has one point, and the zero metric is optimal if that is feasible
+            return None if (program.cost[columns] < 0.0).any() else (np.zeros(len(program.basis)), program.fixed.copy())
         T = self.slack.table(free, columns) / self.unit
-        lengths = np.sqrt(np.mean(T * T, axis=0)) if len(free) else np.zeros(len(columns))
+        lengths = np.sqrt(np.mean(T * T, axis=0))
         lengths[lengths == 0.0] = 1.0
         T /= lengths
         hard = program.is_hard[free]

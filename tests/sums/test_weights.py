@@ -83,6 +83,13 @@ def test_triplets_that_some_weights_satisfy_cost_nothing():
     assert sm.solve(with_trace).status.word == "infeasible"
 
 
+def test_sums_whose_multipliers_are_all_fixed_end():
+    rng = np.random.default_rng(1)
+    X, repulsion = rng.normal(size=(12, 3)), terms.Repulsion(rows(rng, 12, 9)[:, :2])
+    solution = sm.solve(sm.MetricProblem(X, repulsion + 1e-100 * terms.Trace(), diagonal=True), solver="highs")
+    assert solution.lower_bound <= solution.objective
+
+
 def test_constraints_that_contradict_each_other_are_named():
     rng = np.random.default_rng(2)
     X, pairs = rng.normal(size=(30, 10)), rows(rng, 30, 15, 2)
