@@ -14,10 +14,6 @@ from scipy.special import entr, expit, logit
 from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 
-# Losses that state no `roundings` may be off by so much relative to value, argument and 1.
-ACCURACY = 2e-15
-# Squares below this may have underflowed.
-UNDERFLOW = 1e-290
 # Slacks, as shares of their bounds, are between these where slopes are asked for.
 SMALLEST_RATIO = 1e-100
 LARGEST_RATIO = 1e300
@@ -108,10 +104,12 @@ class ScalarLoss(ABC):
 
     def _above(self, values: FloatArray, u: FloatArray, costs: NDArray[np.bool_]) -> FloatArray:
         if self.roundings is None:
-            return np.asarray(values + ACCURACY * (np.abs(values) + np.abs(u) + 1.0))
+            # Losses that state no `roundings` may be off by so much relative to value, argument and 1.
+            return np.asarray(values + 2e-15 * (np.abs(values) + np.abs(u) + 1.0))
         if not self.roundings:
             return values
-        return np.where(costs, np.maximum(all_above(values, self.roundings), UNDERFLOW), values)
+        # Squares below this may have underflowed.
+        return np.where(costs, np.maximum(all_above(values, self.roundings), 1e-290), values)
 
     @abstractmethod
     def slopes(self, u: FloatArray, width: float) -> FloatArray:

@@ -19,9 +19,6 @@ from sdpmetric.engine.interface import BudgetSpent, deadline
 if TYPE_CHECKING:
     from distributed import Client
 
-# Seconds that a solve takes at least, in which it certifies a point.
-SHORTEST = 1e-3
-
 
 def solve(
     client: Client,
@@ -91,6 +88,7 @@ def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], deadli
 
     with threads.limited(get_worker().state.nthreads), worker_client() as client:
         problem = state(*data)
-        limit = None if deadline == math.inf else max(deadline - time.time(), SHORTEST)
+        # Seconds that a solve takes at least, in which it certifies a point.
+        limit = None if deadline == math.inf else max(deadline - time.time(), 1e-3)
         solution = solve(problem, engine=Dask(client), max_time=limit)
     return replace(solution, problem=None)

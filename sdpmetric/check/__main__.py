@@ -14,10 +14,6 @@ from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import bounds
 from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, printable, read
 
-# Share by which what a file claims may be better than what is proven here: both are rounded outward.
-AGREEMENT = 1e-9
-# The same as a number, for claims of about 0.
-FAINT = 1e-300
 # Characters of a sentence about a file that is not accepted.
 MAX_CHARACTERS = 2000
 
@@ -48,7 +44,8 @@ def check(data_path: Path, proof_path: Path) -> str:
 def agree(name: str, claim: object, proven: float, better: float) -> None:
     """Refuse a claim that is better than what is proven."""
     claimed = number(name, claim)
-    if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)) + FAINT:
+    # What a file claims may be better by this share, or for claims of about 0 by this number: both are rounded outward.
+    if not better * (claimed - proven) <= 1e-9 * max(abs(claimed), abs(proven)) + 1e-300:
         raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
 
 

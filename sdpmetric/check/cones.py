@@ -17,8 +17,6 @@ from sdpmetric.check.arithmetic import is_psd, total
 from sdpmetric.check.files import Arrays, BadInput, FloatArray, IndexArray, ProofPart, Refused, Work, printable
 
 Entry = tuple[int, int, arb]
-# Characters of the names of variables that are printed.
-NAMES = 200
 
 
 def prove(data: Arrays, domain: ProofPart, claims: list[object]) -> tuple[arb | None, arb | None, str]:
@@ -68,7 +66,7 @@ def prove(data: Arrays, domain: ProofPart, claims: list[object]) -> tuple[arb | 
     low = -total(p * q for p, q in zip(b, z, strict=True)) - _square(P, y) / 2
     words = f"{zero} equations, {nonneg} inequalities, second-order cones {soc}, semidefinite cones {psd}"
     words += f", {exp} exponential cones, powers {powers}" if exp or powers else ""
-    objective, named = "c'x + x'Px / 2" if len(data["P"]) else "c'x", repr(printable(domain.loss, NAMES))
+    objective, named = "c'x + x'Px / 2" if len(data["P"]) else "c'x", repr(printable(domain.loss))
     objective = (
         f"minimize {objective} + {offset.str(17)}" if sign > 0 else f"maximize -({objective}) - {offset.str(17)}"
     )

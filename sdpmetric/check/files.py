@@ -44,7 +44,6 @@ LIMITS = {
 }
 LIMITED_SIZES = {"n": "rows of X", **dict.fromkeys("dBDQ", "features"), "v": "variables of a cone program"}
 LIMITED_SIZES |= dict.fromkeys("mwskl", "rows of a cone program")
-STEP = 8  # Multiplications of balls within FLINT that take as long as a step of a loop in Python
 # Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
 NAMES = ("y", "tasks", "regions")  # Names of groups, of which only equality matters.
 DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "pairs": "p 2: 0 n", "similar": "p"}
@@ -88,7 +87,8 @@ class Work:
 
     def spend(self, steps: int, products: int = 0) -> None:
         """Steps of loops in Python, and products within FLINT or floats within NumPy."""
-        self.left -= STEP * steps + products
+        # A step of a loop in Python takes as long as 8 multiplications of balls within FLINT.
+        self.left -= 8 * steps + products
         if self.left < 0:
             raise BadInput(f"it takes more than {LIMITS['multiplications']:,} multiplications to check this file.")
 

@@ -15,10 +15,7 @@ from sdpmetric.core import validation
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import U, gamma, norm_above, norms_above
 
-MAX_RIVALS = 16  # queries with more possible neighbors than this, and
-MAX_RIVALS_PER_NEIGHBOR = 4  # this many for each neighbor, are compared by intervals only
 MAX_CANDIDATES = 128  # queries with more possible neighbors are open
-CRUDE_SHARE = 0.02  # of a distance: as much as the ball may add for the first search to bound it crudely
 BLOCK_SIZE = 1 << 22  # distances of queries to examples in memory at once
 FLOOR = 2.0**-400  # more than underflow takes from a product where data and images are at most about 1
 
@@ -125,7 +122,8 @@ class Neighbors:
         q, l, crowded = _candidates(space, np.arange(m) + shift, n, farthest)
         keep = (l != q) & (space.intervals(q, l)[0] <= farthest[q - shift])
         q, l = q[keep] - shift, l[keep]
-        compared = ~crowded & (np.bincount(q, minlength=m) <= MAX_RIVALS + MAX_RIVALS_PER_NEIGHBOR * k)
+        # Queries with more possible neighbors are compared by intervals only.
+        compared = ~crowded & (np.bincount(q, minlength=m) <= 16 + 4 * k)
         i, differs = nearest[q], nearest[q] != l[:, None]
         comparable = np.nonzero(differs & compared[q, None])
         nearer = np.zeros(differs.shape, dtype=bool)
@@ -175,7 +173,7 @@ def _candidates(
     rounding = 32.0 * g * (top[0] ** 2 + radius * top[1] ** 2) + FLOOR
     rounding += 16.0 * (top[0] * top[2] + radius * top[1] * top[3])
     limit, crude = farthest - sizes[queries] + rounding, 4.1 * radius * top[1] ** 2
-    if (crude <= CRUDE_SHARE * farthest).all():  # the product is narrower without the examples themselves
+    if (crude <= 0.02 * farthest).all():  # the product is narrower without the examples themselves
         limit += crude
         query_rows, example_columns = P[queries], np.concatenate([-2.0 * P[:n].T, sizes[None, :n]])
     else:

@@ -13,10 +13,6 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.linalg import partial_loops as partial
 
-# Squared distances of embedded examples further out overflow.
-LARGEST = 1e150
-# Turning d coordinates changes squared distances by less than d^1.5 times this share of the largest squared lengths.
-TURNING = 1e-15
 Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"]
 
 
@@ -92,7 +88,8 @@ def nearest_neighbors(
         train, queries = train - center, queries - center
         reach = max(float(np.abs(train).max()), float(np.abs(queries).max())) * train.shape[1]
         size = reach * float(np.abs(factors).max())
-    if not size < LARGEST:
+    # Squared distances of embedded examples further out overflow.
+    if not size < 1e150:
         raise ValueError("squared distances under the metric overflow; scale the data or the metric down.")
     unit = 2.0 ** math.frexp(size)[1] if size > 0.0 else 1.0
     distances, rows = [], []
@@ -133,7 +130,9 @@ def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) ->
         axes = np.linalg.eigh(np.cov(Z.T, ddof=0).reshape(Z.shape[1], -1))[1][:, ::-1]
         rotated, rotated_queries = np.ascontiguousarray(Z @ axes), np.ascontiguousarray(queries @ axes)
         squares = float(np.square(Z).sum(axis=1).max() + np.square(queries).sum(axis=1).max(initial=0.0))
-        room = TURNING * Z.shape[1] ** 1.5 * squares
+        # Turning d coordinates changes squared distances by less than d^1.5 times this share of the largest squared
+        # lengths.
+        room = 1e-15 * Z.shape[1] ** 1.5 * squares
         squared_distances, rows, _ = partial.nearest(
             np.ascontiguousarray(Z), np.ascontiguousarray(queries), rotated, rotated_queries, room, k
         )

@@ -33,7 +33,6 @@ from sdpmetric.cli.options import (
     with_options,
 )
 
-DEMO_COMPONENTS = 30
 DEMO_SETS = ("rings", "iris", "wine", "digits")  # On the first the metric helps
 
 app = typer.Typer(
@@ -352,7 +351,7 @@ def demo(
     out, began, proven, tolerances = results.Output(), time.perf_counter(), True, {}
     worth, helps = list[str](), dict[str, list[str]]()
     for name in chosen:
-        options = ProblemOptions(pca=DEMO_COMPONENTS if name == "digits" else None)
+        options = ProblemOptions(pca=30 if name == "digits" else None)
         problem = inputs.state(name, options).problem
         out.say(lines(f"{name}: {problem.describe()}").replace(name, f"[bold]{name}[/bold]", 1), markup=True)
         with compilation_bar(f"{name}: first solve, which compiles on a new machine"):

@@ -9,9 +9,6 @@ from numba.core import event
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-# Loops that the first solve of an LMNN problem compiles; the rest of them come with other solvers.
-LOOPS = 9
-
 
 @contextmanager
 def compilation_bar(title: str, console: Console | None = None) -> Iterator[None]:
@@ -26,7 +23,8 @@ def compilation_bar(title: str, console: Console | None = None) -> Iterator[None
         return
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=console, transient=True)
-    task = bar.add_task(title, total=LOOPS)
+    # An LMNN problem's first solve compiles 9 loops; the others come with other solvers.
+    task = bar.add_task(title, total=9)
     with bar, event.install_listener("numba:compile", Compiled(lambda: bar.advance(task))):
         yield
 

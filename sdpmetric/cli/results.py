@@ -44,8 +44,6 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.models import Model
 from sdpmetric.report.scores import score
 
-NOT_PROVEN = 1
-
 
 class Output:
     def __init__(self, as_json: bool = False) -> None:
@@ -71,7 +69,7 @@ class Output:
     def finish(self, proven: bool = True) -> None:
         if self.as_json:
             typer.echo(json.dumps(_finite(self.facts), indent=2))
-        raise typer.Exit(0 if proven else NOT_PROVEN)
+        raise typer.Exit(0 if proven else 1)
 
 
 def _finite(value: object) -> object:
@@ -233,8 +231,6 @@ def proves(comparison: Comparison) -> bool:
 
 
 Labels = NDArray[np.generic]
-# Pairs of each kind that are drawn at most.
-N_PAIRS = 10_000
 
 
 def scores(
@@ -243,7 +239,7 @@ def scores(
     identity = np.eye(Z.shape[1])
     predicted = knn_predict(identity, *((Z, y) if train is None else train), None if train is None else Z, n_neighbors)
     _, index = validation.check_labels(y, len(Z), n_classes=1)
-    pairs, similar = pairs_of_labels(index, N_PAIRS, seed)
+    pairs, similar = pairs_of_labels(index, 10_000, seed)
     squared = distances(np.ascontiguousarray(Z), pairs[:, 0], pairs[:, 1])
     both_kinds = bool(similar.any() and not similar.all())
     return int(np.count_nonzero(predicted == y)), float(roc_auc_score(~similar, squared)) if both_kinds else None

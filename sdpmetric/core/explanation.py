@@ -255,8 +255,6 @@ class Explanation:
 # Multipliers below this share of their bound (without a bound: of the largest) count as 0: what an interior-point
 # method leaves. Those as near to their bound, or as near as the relative gap, count as at it.
 SUPPORT = 1e-6
-# Relative rounding of objective and lower bound, to be taken for a part of the gap.
-ROUNDING = 1e-12
 
 
 def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
@@ -327,9 +325,8 @@ def _support(constraints: Constraints, certificate: Certificate) -> Support:
     unit = np.where(np.isfinite(ceilings), ceilings, a.max(initial=0.0))
     active = np.flatnonzero(a > SUPPORT * unit)
     active = active[np.argsort(-a[active], kind="stable")]
-    lower, upper = constraints.loss.intervals(
-        constraints.excess, certificate.gap + ROUNDING * abs(certificate.objective)
-    )
+    # 1e-12: the relative rounding of objective and lower bound, taken for a part of the gap.
+    lower, upper = constraints.loss.intervals(constraints.excess, certificate.gap + 1e-12 * abs(certificate.objective))
     values = (a[active], ceilings[active], lower[active], upper[active])
     columns = _columns(constraints, active)
     return Support(certificate.constraints, columns, *values, max(SUPPORT, min(certificate.relative_gap, 1.0)))

@@ -28,8 +28,6 @@ Arrays = dict[str, NDArray[np.generic]]
 DAMAGED = (ValueError, OSError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, MemoryError)
 # What code raises that meets a value it does not expect, besides ValueError and TypeError, which are sentences here.
 FOREIGN = (AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError)
-# A byte of a deflated stream makes at most so many.
-EXPANSION = 1040
 CHUNK = 1 << 24
 
 
@@ -188,7 +186,8 @@ def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
     for info in members:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{info.filename} is compressed in a way that NPZ files are not")
-        if info.compress_size > size or info.file_size > EXPANSION * (info.compress_size + 1):
+        # A byte of a deflated stream makes at most 1,040.
+        if info.compress_size > size or info.file_size > 1040 * (info.compress_size + 1):
             raise ValueError(f"{info.filename} says that it has {info.file_size:,} bytes, in a file of {size:,}")
     if (total := sum(info.file_size for info in members)) > _memory():
         raise ValueError(f"its arrays have {total:,} bytes, more than the memory of this machine")

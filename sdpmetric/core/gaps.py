@@ -6,17 +6,15 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-# A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers and
-# in statements whose bounds are not enclosed; a larger excess is a contradiction.
-CONTRADICTION = 1e-12
-
 
 def absolute_gap(objective: float, lower_bound: float) -> float:
     """The gap ``primal - dual``, at least 0; infinity where evidence is missing or contradicts itself."""
     if not (math.isfinite(objective) and math.isfinite(lower_bound)):
         return math.inf
     gap = objective - lower_bound
-    return max(gap, 0.0) if gap >= -CONTRADICTION * max(abs(objective), abs(lower_bound)) else math.inf
+    # A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers
+    # and in statements whose bounds are not enclosed; a larger excess is a contradiction.
+    return max(gap, 0.0) if gap >= -1e-12 * max(abs(objective), abs(lower_bound)) else math.inf
 
 
 def excess(objective: float, lower_bound: float) -> str | None:

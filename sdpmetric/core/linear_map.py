@@ -10,11 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 
-# A transformer whose embedding of examples differs from an affine map by more than this share raises an error.
-AFFINE = 1e-6
-# Examples that are compared.
-COMPARED = 200
-
 
 class FittedEstimator(Protocol):
     """Anything fitted that carries its factor, as metric-learn's estimators do."""
@@ -47,12 +42,12 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
             f"{type(estimator).__name__} is for {wanted} features, and the problem has {d}; state the problem with the "
             "data that the estimator was fitted to."
         )
-    examples = np.asarray(X[:: max(1, len(X) // COMPARED)], dtype=np.float64)
+    examples = np.asarray(X[:: max(1, len(X) // 200)], dtype=np.float64)
     rows = np.concatenate([np.zeros((1, d)), np.eye(d), examples])
     Z = np.asarray(estimator.transform(_with_names(rows, estimator)), dtype=np.float64)
     L: FloatArray = (Z[1 : d + 1] - Z[0]).T
     error = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)
-    if not error <= AFFINE * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
+    if not error <= 1e-6 * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
         raise ValueError(
             f"{type(estimator).__name__} is not an affine map of the features, so no metric has its distances; verify "
             "its linear steps on the data that they receive."

@@ -26,8 +26,6 @@ from sdpmetric.linalg.dependence import described
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
-# Squared distances under a metric may be so large, and their sums larger.
-LARGEST_DISTANCE = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +200,8 @@ class Problem(ABC):
             with np.errstate(over="ignore", invalid="ignore"):
                 far = np.abs(array) @ self._ranges
                 sizes = [np.sum(far**2), np.sum(array**2)] if metric is None else [np.sum(far @ self._ranges)]
-            if np.isfinite(array).all() and not max(sizes) <= LARGEST_DISTANCE:
+            # Squared distances under a metric may be so large, and their sums larger.
+            if np.isfinite(array).all() and not max(sizes) <= 1e300:
                 raise ValueError(f"{name} is too large: squared distances or the trace overflow; scale it down.")
         return self.check_point(components, metric)
 

@@ -26,8 +26,6 @@ from sdpmetric.engine import threads
 from sdpmetric.engine.interface import BudgetSpent, Threads, TooLittleMemory, deadline, hurried, using
 from sdpmetric.linalg.distances import mean_squared_distance
 
-QUICK_PRODUCTS = 1e8  # of two rows' entries, over all pairs: 0.01 s of a search, about 1 s of divergences
-
 
 @dataclass
 class EarlyStopping:
@@ -214,7 +212,8 @@ class Run:
     def _start_or_identity(self) -> Step | None:
         """The start, or the identity by the mean squared distance; None where that is infinite or takes long."""
         (n, d), shape, start = self.problem.X.shape, self.problem.zero.shape, self.problem.start
-        if not start.any() and n * n * d > QUICK_PRODUCTS:
+        # Products of two rows' entries, over all pairs: 0.01 s of a search, about 1 s of divergences.
+        if not start.any() and n * n * d > 1e8:
             return None
         try:
             last = self.budget.last

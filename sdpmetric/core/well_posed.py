@@ -19,8 +19,6 @@ Ridge = float | Literal["auto"]
 # More directions than this, relative to the examples, and a metric without a ridge fits the training examples only:
 # docs/measured/methods.md has the measurements.
 CROWDED = 0.25
-# Largest share of the triplets that may be separated at no cost without a warning.
-FREE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ def caution(
 ) -> str | None:
     """Why the optimum is likely to be of no use for other data than the training data; None where nothing is seen."""
     advice = f"reduce the dimension (PCA), or {remedy}; see docs/useless_optima.md."
-    if separated > FREE:
+    if separated > 0.5:
         return f"directions of the data that cost no pull separate {separated:.0%} of the triplets: {advice}"
     if isinstance(certificate, DualityCertificate) and 0.0 <= certificate.objective <= certificate.resolution:
         return f"the objective is 0, up to its resolution, so the labels hardly constrain the metric: {advice}"

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 # Seconds after which a worker that does not answer is looked for.
 LOOK = 2.0
-# Seconds for which a solve without workers waits for new ones.
-PATIENCE = 30.0
 
 ResultT = TypeVar("ResultT", covariant=True)
 
@@ -122,7 +120,7 @@ class Dask:
     def place(self, make: Callable[[Shared, Share], Held], shared: Shared, size: int) -> Shards[Held]:
         """See `Engine.place`; where all workers are lost, others are waited for."""
         began = time.perf_counter()
-        while not self._listed_workers() and time.perf_counter() < began + PATIENCE:
+        while not self._listed_workers() and time.perf_counter() < began + 30.0:
             check_deadline()
             time.sleep(0.1)
         workers = self.workers_for(size)

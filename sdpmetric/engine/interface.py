@@ -25,10 +25,6 @@ _LAST: ContextVar[float] = ContextVar("last", default=math.inf)
 _HURRIED: ContextVar[bool] = ContextVar("hurried", default=False)
 
 
-# Multiplications that LAPACK does in a second on one thread of a fast machine, about.
-FACTORIZATION_RATE = 2.5e10
-
-
 class BudgetSpent(Exception):
     """Time or iterations ran out during a step."""
 
@@ -51,7 +47,8 @@ def check_deadline() -> None:
 
 def check_time_for(multiplications: float) -> None:
     """Raise `BudgetSpent` where the deadline comes before a factorization of so many multiplications ends."""
-    if multiplications > FACTORIZATION_RATE * remaining():
+    # LAPACK does about 2.5e10 of them in a second on one thread of a fast machine.
+    if multiplications > 2.5e10 * remaining():
         raise BudgetSpent
 
 

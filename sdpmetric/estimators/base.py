@@ -63,10 +63,7 @@ from sdpmetric.sums.domains import Domain
 P = TypeVar("P", bound=Problem)
 # Parameters that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
-# Seconds that are left to a solve where all were spent before.
-LEAST_TIME = 1e-3
 CHECKED_EXAMPLES = 2_000  # of a fit, whose nearest neighbors are compared before and after
-LOST_ACCURACY = 0.02  # of 3 nearest neighbors on training examples, above which a fit warns
 # Attributes of some fits only.
 PASSING = ("solution_", "relative_gap_", "validation_score_", "stream_")
 
@@ -215,7 +212,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         task = Task(self._init_callback_context(max_subtasks=None), self, X, y).begin()
         options, max_time = self._start(problem, labels), getattr(self, "max_time", None)
         if began is not None and max_time is not None:
-            options["max_time"] = max(max_time - (time.perf_counter() - began), LEAST_TIME)
+            # Seconds that are left to a solve where all were spent before.
+            options["max_time"] = max(max_time - (time.perf_counter() - began), 1e-3)
         self._keep(problem, *self._solve(problem, task, measure, **options))
         task.finish({})
         return self
@@ -255,7 +253,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         rows, X = np.random.default_rng(0).permutation(len(y))[:CHECKED_EXAMPLES], np.asarray(problem.X, np.float64)
         maps = np.eye(X.shape[1]), np.asarray(solution.components, dtype=np.float64)
         before, after = (float(np.mean(knn_predict(L, X[rows], y[rows], None, 3) == y[rows])) for L in maps)
-        if before - after < LOST_ACCURACY:
+        if before - after < 0.02:
             return None
         return (
             f"3 nearest neighbors classify {after:.1%} of the training examples correctly under the metric, and "

@@ -35,8 +35,6 @@ from sdpmetric.estimators.options import Count, Ridge, Seed, estimator
 from sdpmetric.linalg import psd
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
-# Eigenvalues of the scatter within classes up to this share of the largest one count as 0.
-SINGULAR = 1e-12
 # Affinities that are in memory at once, unless one example has more.
 BLOCK = 4_000_000
 
@@ -352,7 +350,8 @@ class LFDA(ClosedForm):
         B, W = (psd.symmetrize(whitened_map.T @ A @ whitened_map) for A in (between_class, within_class))
         W += ridge * (T.T @ T)
         spectrum = scipy.linalg.eigvalsh(W)
-        if missing := int(np.count_nonzero(spectrum <= SINGULAR * spectrum[-1])):
+        # Eigenvalues of the scatter within classes up to this share of the largest one count as 0.
+        if missing := int(np.count_nonzero(spectrum <= 1e-12 * spectrum[-1])):
             raise ValueError(
                 f"the data vary in {missing} directions in which no class does, so the maximum is infinite: "
                 f"{advice_on_ridge(ridge)}"

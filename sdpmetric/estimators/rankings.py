@@ -128,10 +128,6 @@ class MLR(RankingEstimator, SolvedEstimator):
     checks_neighbors = True
 
 
-# The default rank, that of the paper's Table 2, if there are so many features.
-RANK = 30
-
-
 @estimator
 class FRML(RankingEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
@@ -209,7 +205,8 @@ class FRML(RankingEstimator):
         return super()._state(make, *data, n_components=self._rows(self.n_features_in_), **named)
 
     def _rows(self, d: int) -> int:
-        return self.n_components or min(RANK, d)
+        # The default rank, that of the paper's Table 2, if there are so many features.
+        return self.n_components or min(30, d)
 
     def _options(self, problem: Problem) -> dict[str, object]:
         parameters = {name: getattr(self, name) for name in ("step", "decay", "batch_size", "passes")}

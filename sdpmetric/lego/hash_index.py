@@ -339,8 +339,6 @@ class HashIndex:
 
 # Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.
 LARGEST = 1e60
-# No Gaussian number is as large.
-LARGEST_DIRECTION = 100.0
 # What the arrays and the JSON text of an index's file have to be.
 ARRAYS = {
     "about": TEXT,
@@ -370,7 +368,8 @@ def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Cou
     check_values(values, TEXT_VALUES, "about", frozenset(TEXT_VALUES))
     counters = cast(dict[str, int], values["counters"])
     check_values(counters, {f.name: f.type for f in fields(Counters)}, "counters")
-    if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > LARGEST_DIRECTION:
+    # No Gaussian number is as large.
+    if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > 100.0:
         raise ValueError("its directions are not Gaussian vectors.")
     next_id = validation.check_integer("next_id", cast(int, values["next_id"]), 0)
     return cast(Settings, {name: values[name] for name in SETTINGS}), Counters(**counters), next_id

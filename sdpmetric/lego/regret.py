@@ -18,8 +18,6 @@ from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.regret import least_loss, regret_bound
 
-# Relative tolerance to which a rerun of the stream must reproduce the solution's loss.
-REPRODUCED = 1e-6
 # Factors of LEGO's learning rate: comparators of larger rates have smaller losses, which bound the smallest loss.
 RATES = (1.0, 1e2, 1e4, 1e6)
 
@@ -92,7 +90,7 @@ def _of_whole_stream(solution: Solution, n_items: int, loss: float, learner: str
     if (
         not isinstance(certificate, RegretCertificate)
         or solution.n_iter != n_items
-        or abs(loss - solution.objective) > REPRODUCED * max(1.0, loss)
+        or abs(loss - solution.objective) > 1e-6 * max(1.0, loss)
     ):
         raise ValueError(
             f"solution has the cumulative loss {solution.objective:.8g}, but online {learner} has {loss:.8g} on these "

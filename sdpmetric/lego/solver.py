@@ -11,9 +11,6 @@ from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.lego.stream import LEGOStream
 
-# Number of certificates during a run.
-CERTIFICATES = 8
-
 
 @solver(LEGOProblem, "online", tol=1e-6, rank=1, stream=True)
 def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
@@ -28,7 +25,7 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     p, n_taken = len(problem.pairs), 0
     while n_taken < p:
         remaining = budget.max_iter - budget.spent
-        size = int(min(max(1, -(-p // CERTIFICATES)), p - n_taken, max(remaining, 0)))
+        size = int(min(max(1, -(-p // 8)), p - n_taken, max(remaining, 0)))
         if not size or not budget.remaining:
             raise BudgetSpent
         rows = slice(n_taken, n_taken + size)

@@ -16,8 +16,6 @@ from sdpmetric.lego.logdet import LogDetStream, LogDetUpdate, MetricStep, check_
 
 # Default candidates for the learning rate, in units of one over the mean squared target or distance.
 RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))
-# Mean squares below it have no reciprocal that a rate could be.
-SMALLEST = 1e-290
 
 
 class LEGOStream(LogDetStream):
@@ -107,7 +105,8 @@ class LEGOStream(LogDetStream):
             Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ initial._G.T
             with np.errstate(over="ignore"):
                 size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
-            if size < SMALLEST and (Z.any() or checked[1].any()):
+            # Mean squares below it have no reciprocal that a rate could be.
+            if size < 1e-290 and (Z.any() or checked[1].any()):
                 raise ValueError("fourth powers of distances underflow; scale the features, for example to [0, 1].")
             rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
         candidates = [cls(data.shape[1], float(rate), prior) for rate in np.ravel(rates)]

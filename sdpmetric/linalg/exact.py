@@ -13,8 +13,6 @@ IntegerArray = NDArray[np.object_]
 
 # Elimination is modulo this prime, so products fit into 63 bits.
 PRIME = (1 << 31) - 1
-# Of the search for rows that span all: each adds rows that the one before missed.
-ROUNDS = 8
 
 
 def differences(
@@ -69,7 +67,8 @@ def null_space(rows: IntegerArray) -> IntegerArray:
     added to the choice.
     """
     chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2 * rows.shape[1] + 8)).astype(int))]
-    for _ in range(ROUNDS):
+    # Each round adds rows that the one before missed.
+    for _ in range(8):
         basis = _solve(chosen, *_pivots(chosen))
         missed = np.flatnonzero((rows @ basis != 0).any(axis=1))
         if not len(missed):

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 
 RANK_TOLERANCE = 1e-10
-# Negative eigenvalues up to this share of the largest one are rounding.
-BALANCED = 1e-13
 
 
 def symmetrize(A: FloatArray) -> FloatArray:
@@ -44,7 +42,8 @@ def balanced_factor(A: FloatArray) -> FloatArray:
     scale = np.ldexp(1.0, np.frexp(np.sqrt(np.where(np.diag(A) > 0.0, np.diag(A), 1.0)))[1])
     balanced = symmetrize(A / scale / scale[:, None])
     values = np.linalg.eigvalsh(balanced)
-    return factor(A) if values[0] < -BALANCED * values[-1] else np.ascontiguousarray(factor(balanced) * scale)
+    # Negative eigenvalues up to this share of the largest one are rounding.
+    return factor(A) if values[0] < -1e-13 * values[-1] else np.ascontiguousarray(factor(balanced) * scale)
 
 
 def largest_eigenvalue(A: FloatArray) -> float:

@@ -17,8 +17,6 @@ IndexArray = NDArray[np.integer]
 ENTRIES = 400_000
 # Its columns, at most: numbers grow with each.
 DIMENSIONS = 128
-# Points that are tested for affine independence at most.
-POINTS = 1500
 
 
 def null_space(rows: exact.IntegerArray) -> exact.IntegerArray | None:
@@ -67,7 +65,7 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
     """Groups of examples, (n,), every two of which are proven to differ in directions in which no given pair does."""
     points, place = np.unique(X.astype(np.float64) + 0.0, axis=0, return_inverse=True)
     place = place.ravel()
-    if len(points) <= POINTS and independent(points):  # of points that no pairs connect, no difference is spanned
+    if len(points) <= 1500 and independent(points):  # of points that no pairs connect, no difference is spanned
         graph = sp.coo_array((np.ones(len(first)), (place[first], place[second])), shape=(len(points),) * 2)
         return np.asarray(sp.csgraph.connected_components(graph, directed=False)[1], dtype=np.int32)[place]
     varying = differing(X, first, second)

@@ -37,8 +37,6 @@ from sdpmetric.sums.terms.frobenius import Frobenius
 
 # Features up to which a complement is made: a full QR factorization, of about a second.
 MAX_COMPLEMENT = 1500
-# Coordinates in which the cost differs from the identity by more than this are whitened once more.
-WHITE = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +157,8 @@ class DualCone:
         """Features outside `used` are equal within groups: they are in no difference."""
         images = Images.of(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
         cost = self._cost(images)
-        if 0.0 < cost.least < 1.0 - WHITE - cost.error:
+        # Coordinates in which the cost differs from the identity by more than this are whitened once more.
+        if 0.0 < cost.least < 1.0 - 1e-11 - cost.error:
             # The whitening itself was rounded: what it left is whitened again.
             root = np.linalg.cholesky(cost.matrix)
             V = scipy.linalg.solve_triangular(root, images.map.T, lower=True).T

@@ -23,9 +23,6 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, weighted_differences
 from sdpmetric.linalg.rigorous import Images, above, product_above, products_above, sum_above, trace_above
 
-# Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
-NULL_TOLERANCE = 1e-10
-
 
 @dataclass(frozen=True, eq=False)
 class PullCost:
@@ -97,7 +94,9 @@ class PullCost:
         _, component = sp.csgraph.connected_components(graph, directed=False)
         _, representative = np.unique(component, return_index=True)
         # A tree takes differences; expanded squares would tell equal rows apart.
-        search = NearestNeighbors(radius=NULL_TOLERANCE + 4 * noise, algorithm="kd_tree").fit(values[representative])
+        # Examples that are this near in the directions without pull (data have unit variance there) count as equal in
+        # them.
+        search = NearestNeighbors(radius=1e-10 + 4 * noise, algorithm="kd_tree").fit(values[representative])
         neighbors = search.radius_neighbors_graph(values[representative])
         _, group = sp.csgraph.connected_components(neighbors, directed=False)
         null_groups: IndexArray = group[component].astype(np.int32)

@@ -22,8 +22,6 @@ from sdpmetric.lmnn.push import Push
 
 # Programs of at most so many triplets fit on a screen.
 MAX_TRIPLETS = 50
-# Matrices of at most so many features are printed as numbers, larger ones by name.
-MAX_FEATURES = 3
 # Constraints of triplets are labeled push[i,j,l].
 PUSH = "push"
 
@@ -47,7 +45,7 @@ def readable_program(
     xi = cp.Variable(len(triplets), name="xi")
 
     def trace(name: str, matrix: FloatArray, metric: cp.Variable) -> cp.Expression:
-        shown = _numbers(matrix) if len(matrix) <= MAX_FEATURES else name
+        shown = _numbers(matrix) if len(matrix) <= 3 else name
         return cp.trace(matrix @ metric).set_label(f"trace({shown} @ {metric.name()})")
 
     pulls = [

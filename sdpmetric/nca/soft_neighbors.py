@@ -18,11 +18,6 @@ from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached
 from sdpmetric.nca import loops
 
-# Probabilities that stand in memory at once, unless one example has more.
-BLOCK = 4_000_000
-# Off-diagonal entries of a diagonal metric up to this share of its largest entry are rounding.
-OFF_DIAGONAL = 1e-12
-
 
 @dataclass(frozen=True, eq=False)
 class Value:
@@ -208,7 +203,7 @@ class SoftNeighborProblem(Problem):
             return L, residual
         name, point = ("components", L) if metric is None else ("metric", np.asarray(metric, dtype=np.float64))
         weights, d = np.diag(point), self.X.shape[1]
-        rounding = OFF_DIAGONAL * np.abs(point).max(initial=0.0)
+        rounding = 1e-12 * np.abs(point).max(initial=0.0)
         if point.shape != (d, d) or np.abs(point - np.diag(weights)).max(initial=0.0) > rounding:
             raise ValueError(f"{name} must be a diagonal ({d}, {d}) matrix, as the problem has diagonal=True.")
         return (L if metric is None else np.diag(np.sqrt(np.maximum(weights, 0.0)))), residual
@@ -251,7 +246,8 @@ def distribution(Z: FloatArray, examples: NDArray[np.integer]) -> FloatArray:
 def perplexity(Z: FloatArray) -> FloatArray:
     """The exponential of the entropy of each example's probabilities, (n,): its effective number of neighbors."""
     perplexities = np.empty(len(Z))
-    height = max(1, BLOCK // len(Z))
+    # Probabilities that stand in memory at once, unless one example has more.
+    height = max(1, 4_000_000 // len(Z))
     for first in range(0, len(Z), height):
         rows = np.arange(first, min(first + height, len(Z)))
         p = distribution(Z, rows)

@@ -11,10 +11,6 @@ from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 
 # Mean squared norms of the embedding among which a start is scaled.
 SIZES = tuple(0.5 * 4.0**k for k in range(7))
-# Examples that decide between the scales, drawn at random.
-DECIDING = 500
-# The smallest scale is taken that gains at least this share of the largest gain over a factor of zeros.
-SHARE_OF_GAIN = 0.75
 # A start of at most this stationarity cannot be improved by descent: its softmaxes are saturated.
 SATURATED = 1e-5
 
@@ -47,9 +43,10 @@ def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state:
     """
     size = float(np.mean(np.sum((problem.rows @ components.T) ** 2, axis=1)))
     n = len(problem.X)
-    deciding = validation.generator(random_state).permutation(n)[:DECIDING]
+    deciding = validation.generator(random_state).permutation(n)[:500]
     scaled = [np.sqrt(wanted / size) * components for wanted in SIZES]
     values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * components, *scaled]])
-    acceptable = values[0] - SHARE_OF_GAIN * max(values[0] - values.min(), 0.0)
+    # The smallest scale is taken that gains at least this share of the largest gain over a factor of zeros.
+    acceptable = values[0] - 0.75 * max(values[0] - values.min(), 0.0)
     best: FloatArray = scaled[int(np.argmax(values[1:] <= acceptable))]
     return best

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Largest number of classes with a legend.
-LEGEND = 20
 # Points are fainter from this number of examples on.
 DENSE = 1000
 # Label of the second axis of one-dimensional data.
@@ -186,7 +184,7 @@ class EmbeddingDisplay:
             if example is not None:
                 self._join(axes, view, example)
         classes = np.unique(self.y)
-        if len(classes) <= LEGEND:
+        if len(classes) <= 20:
             handles, names = self.ax_[0].get_legend_handles_labels()
             extra, extra_labels = self.ax_[1].get_legend_handles_labels()
             entries = dict(zip(names + extra_labels, handles + extra, strict=True))

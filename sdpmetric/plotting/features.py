@@ -32,10 +32,6 @@ PANELS: tuple[Panel, ...] = ("weights", "matrix", "spectrum")
 
 # Weights are drawn, and names in the heat map, up to this number of features.
 NAMED = 16
-# Inches of a panel's width: three across a page keep their letters legible.
-PANEL = 3.8
-# Eigenvalues below this share of the largest one are not drawn.
-TINY = 1e-8
 
 
 @dataclass(eq=False, repr=False)
@@ -161,7 +157,8 @@ class FeaturesDisplay:
         if not panels or set(panels) - set(PANELS):
             raise ValueError(f"panels must be some of {', '.join(PANELS)}, got {panels!r}.")
         height = 3.6 + 0.16 * min(max(len(self.names), 4), NAMED)
-        self.ax_ = axes_of(ax, len(panels), (PANEL * len(panels), height), "none")
+        # 3.8 inches a panel: three across a page keep their letters legible.
+        self.ax_ = axes_of(ax, len(panels), (3.8 * len(panels), height), "none")
         self.figure_ = figure_of(self.ax_[0])
         draw = {"weights": self._weights, "matrix": self._matrix, "spectrum": self._spectrum}
         for axes, panel in zip(self.ax_, panels, strict=True):
@@ -206,7 +203,7 @@ class FeaturesDisplay:
 
     def _spectrum(self, axes: Axes) -> None:
         values = np.linalg.eigvalsh(self._scaled)[::-1]
-        shown = values[values > TINY * max(float(values[0]), np.finfo(float).tiny)]
+        shown = values[values > 1e-8 * max(float(values[0]), np.finfo(float).tiny)]
         axes.plot(np.arange(1, len(shown) + 1), shown, "o-", color=hues()[0], markersize=4, linewidth=1.2)
         if len(shown) and shown[0] > 50 * shown[-1]:
             axes.set_yscale("log")

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# A semi-axis of an ellipse is at most this many times the extent of the data, also where the metric is 0.
-LONGEST = 1.5
-# Eigenvalues below this share of the trace are rounding errors.
-ZERO = 1e-12
 # The ellipses have the area of a circle whose diameter is this share of the data's extent.
 SHARE = 0.3
 
@@ -171,9 +167,11 @@ class MetricDisplay:
     def axes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Half axes (c, 2), the shorter one first, their directions (c, 2, 2) as columns, and distances (c,)."""
         values, vectors = np.linalg.eigh(self.sections)
-        values[values < ZERO * np.trace(self.metrics, axis1=1, axis2=2)[:, None]] = 0.0
+        # Below this share of the trace they are rounding errors.
+        values[values < 1e-12 * np.trace(self.metrics, axis1=1, axis2=2)[:, None]] = 0.0
         values, vectors = values[:, ::-1], vectors[:, :, ::-1]
-        circle, longest = SHARE * self.extent / 2, LONGEST * self.extent
+        # A semi-axis of an ellipse is at most this many times the extent of the data, also where the metric is 0.
+        circle, longest = SHARE * self.extent / 2, 1.5 * self.extent
         top = np.maximum(values[:, 0], np.finfo(float).tiny)
         ratio = np.clip(values[:, 1] / top, (circle / longest) ** 4, 1.0)  # squared ratio of the half axes
         short = circle * ratio**0.25

@@ -58,8 +58,6 @@ class Tolerances:
 
 
 TOLERANCES = Tolerances()
-# Up to here a threshold less 1 is exact.
-LARGEST_THRESHOLD = 1e15
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -146,7 +144,8 @@ class POLAProblem(Problem):
             raise ValueError("hard margins hold whatever a pair weighs; pass a slack_weight, or no weights.")
         self.X, self.pairs, self.similar = data, rows, flags
         self.slack_weight, self.pair_weights = weight, weights
-        self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0, LARGEST_THRESHOLD)
+        # Up to 1e15 a threshold less 1 is exact.
+        self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0, 1e15)
         if weight is not None:
             with np.errstate(over="ignore"):
                 check_products("slack_weight", self.ceilings, weights)

@@ -36,10 +36,8 @@ from sdpmetric.programs.definite import DENSE, Definite, Equations, OverSizeErro
 
 UNDERFLOW = 1e-280  # More than underflow takes from a sum of products
 ROOT = 1e-150  # More than underflow takes from the root of a sum of squares
-FREEDOM = 64.0  # The root of the weight of multipliers of equations, which have no sign
 REPAIRS = 8  # Times that multipliers are moved into the cone and corrected again
 MARGIN = 1.0 + 1e-9  # More than the rounding of some products of bounds
-E_BELOW = 2.718281828459045  # The largest float below e
 
 
 def image(
@@ -103,7 +101,8 @@ def _exponential(x: FloatArray, y: FloatArray, z: FloatArray, ball: FloatArray, 
         slope = np.nextafter(np.maximum(top / low, top / high), np.inf)
         need = all_above(high * exp_bounds(slope)[1])
         have = np.nextafter(z - ball, -np.inf)
-        have = np.where(have > 0.0, np.nextafter(have * (E_BELOW if dual else 1.0), -np.inf), have)
+        # The largest float below e.
+        have = np.where(have > 0.0, np.nextafter(have * (2.718281828459045 if dual else 1.0), -np.inf), have)
     missing = np.where(inside, np.where(need <= have, 0.0, need - have), ball - y + np.abs(z) * U + UNDERFLOW)
     return np.where(zero, 0.0, np.where(np.isfinite(missing), missing, 1.0))
 
@@ -185,7 +184,8 @@ class Correction:
     @classmethod
     def of(cls, program: ConeProgram, columns: LongArray) -> Correction:
         """Where columns are proven to be combinations of others, it is enough to correct those."""
-        roots = np.where(np.arange(program.cones.size) < program.cones.zero, FREEDOM, 1.0)
+        # 64: the root of the weight of multipliers of equations, which have no sign.
+        roots = np.where(np.arange(program.cones.size) < program.cones.zero, 64.0, 1.0)
         W, radii = (sp.csr_array(sp.diags_array(roots) @ M) for M in (program.A, program.radii.A))
         P, P_radii = program.P, program.radii.P
 

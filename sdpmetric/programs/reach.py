@@ -9,9 +9,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous import gamma
 from sdpmetric.programs.canonical import ConeProgram, Cones
 
-PASSES = 12
 LARGEST = 1e100  # Ends beyond this count as none
-SHARE = 1e-6  # By which coefficients may be off, relatively
 
 
 def reach(program: ConeProgram, upper: float) -> FloatArray:
@@ -31,13 +29,13 @@ def reach(program: ConeProgram, upper: float) -> FloatArray:
     if A_radii.nnz:
         shares = sp.csr_array(A_radii.multiply(abs(A).power(-1)))
         share = float(shares.max()) if shares.nnz == A_radii.nnz else np.inf
-        if share > SHARE:
+        if share > 1e-6:
             return np.full(n, np.inf)
     low, high = np.full(n, -np.inf), np.full(n, np.inf)
     bottom, top = np.full(len(b), -np.inf), np.full(len(b), np.inf)
     bottom[m:] = 0.0
     g = gamma(float(np.diff(A.indptr).max(initial=0)) + 16.0)
-    for _ in range(PASSES):
+    for _ in range(12):
         before = np.concatenate([low, high])
         limits = np.where(a > 0.0, low[columns], high[columns]), np.where(a > 0.0, high[columns], low[columns])
         minima, maxima = (a * np.where(np.isfinite(limit), limit, 0.0) for limit in limits)

@@ -30,7 +30,6 @@ CHOOSING = {
     *("diag_vec", "diag_mat", "upper_tri", "nonneg_wrap", "nonpos_wrap", "psd_wrap", "nsd_wrap", "symmetric_wrap"),
     *("hermitian_wrap", "skew_symmetric_wrap", "real"),
 }
-DROPPED = 1e-9  # Eigenvalues below this share of the largest may be left out by CVXPY
 
 
 def reservation(problem: cp.Problem) -> str | None:
@@ -107,7 +106,7 @@ def _check_eigenvalues(P: FloatArray) -> None:
     """Raise an error if CVXPY drops an eigenvalue of a matrix that is more than rounding."""
     values = np.abs(np.linalg.eigvalsh(P)) if P.ndim == 2 and np.isfinite(P).all() else np.zeros(1)
     largest = float(values.max(initial=0.0))
-    dropped = values[(values > 64.0 * len(values) * U * largest) & (values < DROPPED * largest)]
+    dropped = values[(values > 64.0 * len(values) * U * largest) & (values < 1e-9 * largest)]
     if len(dropped):
         raise ValueError(
             f"CVXPY may leave out the eigenvalue {dropped.max():.1e} of a matrix in quad_form, whose largest is "

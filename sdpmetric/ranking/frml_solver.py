@@ -19,11 +19,6 @@ from sdpmetric.ranking.frml import FRMLProblem
 from sdpmetric.ranking.frml_stream import FRMLStream
 from sdpmetric.ranking.relevance import Relevance
 
-# Mean squared distance between two items at the start, in units of the margin: hinges of near items only are positive.
-START = 20.0
-# Queries that are held out at most: ranking them takes time, and their mean is known well enough.
-HELD_BACK = 500
-
 
 @solver(FRMLProblem, "riemannian", tol=1e-2, rank=1)
 def steps(
@@ -54,6 +49,7 @@ def steps(
     items = training if Q is None else np.arange(len(X))
     related = problem.relevance.subset(training, items, unanswerable="exclude")
     spread = mean_squared_distance(X)
+    # By 20 margins, mean squared, two items differ at the start: hinges of near items only are positive.
     stream = FRMLStream(
         X.shape[1],
         problem.n_components,
@@ -64,7 +60,7 @@ def steps(
         decay=decay * batch_size / max(1, len(related.queries)),
         batch_size=batch_size,
         scale=problem.scale,
-        init=principal(X, problem.n_components, START) if init is None else unit * np.asarray(init),
+        init=principal(X, problem.n_components, 20.0) if init is None else unit * np.asarray(init),
         random_state=random_state,
     )
     ranked = problem.relevance.subset(held_out, items, unanswerable="exclude") if len(held_out) else None
@@ -91,7 +87,8 @@ def steps(
 
 def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows of the queries to learn from and of those held out, both increasing."""
-    count = min(HELD_BACK, int(share * relevance.n_queries))
+    # Queries that are held out at most: ranking them takes time, and their mean is known well enough.
+    count = min(500, int(share * relevance.n_queries))
     order = validation.generator(random_state).permutation(relevance.n_queries)
     return np.sort(order[count:]), np.sort(order[:count])
 

@@ -16,8 +16,6 @@ from sdpmetric.ranking.scores import RankLoss, rank_weights
 
 # The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.
 LARGEST_CHANGE = 1.0
-# Rows of a start have full rank if their singular values are above this share of the largest.
-FULL_RANK = 1e-6
 
 
 class FRMLStream:
@@ -291,7 +289,8 @@ def start_factor(init: ArrayLike | None, n_components: int, n_features: int, sta
         return np.ascontiguousarray(np.linalg.qr(normal)[0].T)
     L = validation.check_matrix("init", init, (n_components, n_features))
     sigma = np.linalg.svd(L, compute_uv=False)
-    if not sigma[-1] > FULL_RANK * sigma[0]:
+    # Rows of a start have full rank if their singular values are above this share of the largest.
+    if not sigma[-1] > 1e-6 * sigma[0]:
         raise ValueError(
             f"init has a smaller rank than its {n_components} rows (singular values {sigma[0]:.3g} to "
             f"{sigma[-1]:.3g}), and steps keep the rank; pass rows that are independent."

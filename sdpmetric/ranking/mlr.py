@@ -41,8 +41,6 @@ MLRLoss = Literal["auc", "map"]
 
 # Distances in memory at once: a block of queries times all items.
 SCORES_AT_ONCE = 1 << 19
-# Cuts whose slopes are cached.
-CACHED_CUTS = 400
 # Mean losses below this are taken as 0, as products of it may underflow.
 SMALLEST = 1e-290
 # Triplets that `MLRProblem.triplets` lists.
@@ -203,7 +201,7 @@ class MLRProblem(Problem):
         """
         key = np.ascontiguousarray(components, dtype=np.float64).tobytes()
         if key not in self._cuts:
-            while len(self._cuts) >= CACHED_CUTS:
+            while len(self._cuts) >= 400:
                 self._cuts.pop(next(iter(self._cuts)))
             self._cuts[key] = self._evaluate(components, with_slope=True)[1]
         return self._cuts[key]

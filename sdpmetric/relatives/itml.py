@@ -32,9 +32,6 @@ FloatArray = NDArray[np.float64]
 
 # Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
 PERCENTILES = (5.0, 95.0)
-AUTO_WEIGHT = 100.0  # what all slacks together weigh at most under gamma="auto"; each weighs at most its pair's weight
-RATIO_ERROR = 1e-15  # of the ratio of a slack to its bound, absolute
-WEAK_SHARE = 1e-7  # of the objective: what that error does to the logarithms of slacks is a weakness above it
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -134,7 +131,8 @@ class ITMLProblem(MetricProblem):
         self.lower = validation.check_number("lower", high if lower is None else lower, 0.0)
         self.pair_weights = check_pair_weights(pair_weights, len(rows))
         if gamma == "auto":
-            gamma = weight_of_slacks(data, rows, flags, self.pair_weights, 1.0, AUTO_WEIGHT)
+            # Under gamma='auto' all slacks together weigh at most 100, and each at most its pair's weight.
+            gamma = weight_of_slacks(data, rows, flags, self.pair_weights, 1.0, 100.0)
         self.gamma = validation.check_positive("gamma", gamma)
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
@@ -223,8 +221,9 @@ class ITMLProblem(MetricProblem):
         L, _ = self.check_point(components, metric)
         ratios = distances(self.centered @ L.T, *self.pairs.T) / self.bounds
         short = ~self.similar & (ratios < 1.0)  # whose slack is the bound minus the shortfall
-        error = RATIO_ERROR * float(np.sum(self.gammas[short] / np.maximum(ratios[short], 1e-300)))
-        if not error > WEAK_SHARE * certificate.objective:
+        # 1e-15: the error of the ratio of a slack to its bound, absolute.
+        error = 1e-15 * float(np.sum(self.gammas[short] / np.maximum(ratios[short], 1e-300)))
+        if not error > 1e-7 * certificate.objective:
             return certificate
         return replace(
             certificate,

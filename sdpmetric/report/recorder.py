@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from sdpmetric.core.steps import Step
 from sdpmetric.core.trace import TraceRow
 
-# Points that are kept at most; the page shows fewer.
-MAX_FRAMES = 16
 # Numbers that all of them hold at most, 16 MB.
 MAX_NUMBERS = 1 << 21
 
@@ -77,7 +75,7 @@ class Recorder:
             return
         self.frames.append(Frame(number, step.components))
         while len(self.frames) > 1 and (
-            len(self.frames) > MAX_FRAMES or sum(frame.components.size for frame in self.frames) > MAX_NUMBERS
+            len(self.frames) > 16 or sum(frame.components.size for frame in self.frames) > MAX_NUMBERS
         ):
             self.stride *= 2
             self.frames = [frame for frame in self.frames if frame.row % self.stride == 0]

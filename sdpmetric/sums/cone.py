@@ -13,8 +13,6 @@ from sdpmetric.sums.terms.minimum import InnerMinimum
 
 # How often a multiple is lowered until its slack matrix is proven to be PSD.
 MAX_TRIES = 8
-# Multiples end this share before the eigenvalue of the slack matrix that reaches 0.
-INSIDE = 1e-12
 
 
 class ConeMinimum(InnerMinimum):
@@ -32,7 +30,8 @@ class ConeMinimum(InnerMinimum):
             self.furthest = 0.0
             return
         slope = float(segment.slack.relative_eigenvalues(anchor.matrix, direction.matrix).min(initial=0.0))
-        self.furthest = (1.0 - INSIDE) / -slope if slope < 0.0 else math.inf
+        # Multiples end this share before the eigenvalue of the slack matrix that reaches 0.
+        self.furthest = (1.0 - 1e-12) / -slope if slope < 0.0 else math.inf
 
     def value(self, t: float) -> float:
         return 0.0

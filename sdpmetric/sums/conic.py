@@ -17,16 +17,15 @@ from sdpmetric.programs.backend import Backend, BackendOptions
 from sdpmetric.programs.exact_program import formulate
 from sdpmetric.sums.problem import MetricProblem
 
-# Of a sum, entries of the metric times multipliers that Clarabel takes seconds for: 5 for 210 entries and 480 triplets.
-LARGEST_PROGRAM = 100_000
-
 
 def turn(problem: Problem) -> int:
     """The last of a small sum of terms; of other statements only by name."""
     if not isinstance(problem, MetricProblem):
         return 0
     d = len(problem.domain.basis)
-    return 9 if d * (d + 1) // 2 * problem.total.n_multipliers <= LARGEST_PROGRAM else 0
+    # Of a sum, entries of the metric times multipliers that Clarabel takes seconds for: 5 for 210 entries and 480
+    # triplets.
+    return 9 if d * (d + 1) // 2 * problem.total.n_multipliers <= 100_000 else 0
 
 
 @solver(has_exact_program, "conic", tol=1e-6, rank=turn)

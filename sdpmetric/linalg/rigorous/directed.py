@@ -22,10 +22,6 @@ TINY = 2.0**-1074
 SMALL = 1e-290
 # The logarithm of 2 in two parts: products of the first with whole numbers below 2^20 are exact.
 LOG2 = (0.6931471803691238, 1.9082149292705877e-10)
-# Entries of a distribution below this share of the largest one count as 0.
-SMALLEST_SHARE = 1e-280
-# More than underflow takes from a sum of entropies.
-UNDERFLOW_OF_SUMS = 1e-290
 
 
 def gamma(n: float) -> float:
@@ -198,7 +194,7 @@ def log_sum_exp(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArr
 def distributions(q: FloatArray) -> FloatArray:
     """Nonnegative rows divided by their sums: an exact distribution lies within two roundings of each."""
     q = q / q.max(axis=1, keepdims=True)
-    q[q < SMALLEST_SHARE] = 0.0
+    q[q < 1e-280] = 0.0
     return np.asarray(q / np.array([[math.fsum(row)] for row in q.tolist()]))
 
 
@@ -210,7 +206,8 @@ def entropies(q: FloatArray, roundings: int = 0) -> tuple[FloatArray, FloatArray
     logs = log_bounds(np.where(q > 0.0, q, 1.0))
     size = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
     error = q * (gamma(roundings + 2) * (size + 2.0) + gamma(q.shape[-1] + 4) * size)
-    slack = error.sum(axis=-1) * (1.0 + gamma(q.shape[-1] + 8)) + UNDERFLOW_OF_SUMS
+    # 1e-290: more than underflow takes from a sum of entropies.
+    slack = error.sum(axis=-1) * (1.0 + gamma(q.shape[-1] + 8)) + 1e-290
     low, high = (-q * logs[1]).sum(axis=-1) - slack, (-q * logs[0]).sum(axis=-1) + slack
     return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
 

@@ -27,8 +27,6 @@ from sdpmetric.linalg.rigorous.forms import Form
 
 # Priors with roots of sizes between 2^-MODERATE and 2^MODERATE are taken as they are.
 MODERATE = 64
-# Diagonals of inverses below this are not looked at.
-SMALLEST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ class LogDetPrior:
         if self._is_identity:
             return np.ones(len(K)), np.ones(len(K))
         squares, g = np.ldexp(np.einsum("ij,ij->i", K, K), -2 * self.power), gamma(len(K) + 8)
-        if not (squares > SMALLEST).all():
+        if not (squares > 1e-300).all():
             return None
         return squares * (1.0 - g) / (1.0 + r), squares * (1.0 + g) / (1.0 - r)
 

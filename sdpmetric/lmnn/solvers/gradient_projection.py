@@ -17,9 +17,6 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, Coordinates
 from sdpmetric.lmnn.solvers.ergodic import ErgodicDual
 
-# The method has converged when a step moves the metric by no more than this share of its norm: by rounding.
-NO_MOVE = 1e-16
-
 
 @dataclass(frozen=True)
 class PaperOptions:
@@ -158,7 +155,8 @@ def gradient_projection(
         gradient, metric = float(np.linalg.norm(G)), float(np.linalg.norm(M))
         step = rule.length(objective, dual.bound, gradient, metric)
         dual.add(step)
-        converged = step * gradient <= NO_MOVE * metric
+        # Converged: a step moves the metric by no more than rounding does.
+        converged = step * gradient <= 1e-16 * metric
         if search:
             average_ends = dual.improve(objective)
             # The point is rounded to the data's precision before it is certified.

@@ -12,9 +12,6 @@ from sdpmetric.core.triplets import Candidates
 from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
-# Searches whose pairs are remembered; each may take a quarter of the memory.
-SEARCHES = 10
-
 
 class PairMemory:
     """Pairs of the latest searches, the newest first, and pairs drawn at random; none where triplets are listed.
@@ -43,7 +40,8 @@ class PairMemory:
         max_pairs = self._capacity // 4 if max_pairs is None else max_pairs
         if len(keys) > max_pairs:
             keys = keys[self._rng.random(len(keys)) < max_pairs / len(keys)]
-        self._searches = [keys, *self._searches][:SEARCHES]
+        # Each search may take a quarter of the memory.
+        self._searches = [keys, *self._searches][:10]
         while sum(len(search) for search in self._searches) > self._capacity:
             self._searches.pop()
 

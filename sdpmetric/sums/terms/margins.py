@@ -23,8 +23,6 @@ from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, 
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
 from sdpmetric.sums.terms.base import Loss, errors_of
 
-# A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
-FEASIBILITY_TOLERANCE = 1e-7
 # Roundings between exact weights of losses and computed ones.
 WEIGHT_ROUNDINGS = 3
 
@@ -190,7 +188,8 @@ class MarginLoss(Loss):
         return lowest, highest
 
     def value(self, u: FloatArray) -> float:
-        if self.violation(u) > FEASIBILITY_TOLERANCE:
+        # A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
+        if self.violation(u) > 1e-7:
             return np.inf
         return float(self.item_weights @ self.scalar.values(u))
 

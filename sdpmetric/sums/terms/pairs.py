@@ -31,8 +31,6 @@ from sdpmetric.losses import (
 from sdpmetric.sums.terms.base import errors_of
 from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs, item_weights
 
-# Share of the mean distance that is added to all of them where the roots are smoothed.
-SMOOTHING_SHARE = 1e-3
 # Multipliers of roots are positive.
 SMALLEST_MULTIPLIER = 1e-150
 
@@ -467,9 +465,10 @@ class Spread(MarginLoss):
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """With a share of the mean added to each squared distance, so slopes are finite."""
+        # Share of the mean distance that is added to all of them where the roots are smoothed.
         D, shares = (
             np.maximum(-u, 0.0),
-            SMOOTHING_SHARE * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum(),
+            1e-3 * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum(),
         )
         roots = np.sqrt(D + float(shares @ D))
         slopes = 0.5 * self.item_weights / np.maximum(roots, SMALLEST_MULTIPLIER)
