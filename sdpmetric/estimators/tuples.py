@@ -52,8 +52,7 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
         tuples = check_array(X, dtype=None, ensure_2d=False, allow_nd=True, ensure_all_finite=False, input_name="X")
         if tuples.ndim == 3 and tuples.shape[1] == self.size:
             # Equal examples stay apart: a tuple may hold two, and equal pairs may have different answers.
-            rows = tuples.reshape(-1, tuples.shape[2])
-            return rows, np.arange(len(rows)).reshape(tuples.shape[:2]), None
+            return tuples.reshape(-1, tuples.shape[2]), np.arange(tuples[..., 0].size).reshape(tuples.shape[:2]), None
         examples = self.examples if examples is None else examples
         if tuples.ndim != 2 or tuples.shape[1] != self.size or examples is None:
             raise ValueError(
@@ -79,7 +78,7 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Fit the learner on the examples of the tuples: from the tuples, from labels, or from neither."""
         learner = clone(self.estimator)
-        last = learner[-1] if isinstance(learner, Pipeline) else learner
+        last = _last(learner)
         if not hasattr(last, "transform") or isinstance(last, MultiMetricLMNN):
             raise TypeError(f"estimator must be a transformer whose embedding has the distances, got {last!r}.")
         annotations = None if labels is None else _labels_of(names, labels)
@@ -87,13 +86,12 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
             head = learner[:-1]
             X = head.fit_transform(X, annotations)
             learner.steps = [*head.steps, learner.steps[-1]]
-        from_tuples = getattr(last, f"fit_{self.name}", None)
         if isinstance(last, FrozenEstimator):
             pass
         elif annotations is not None:
             last.fit(X, annotations)
-        elif from_tuples is not None:
-            from_tuples(X, *tuples)
+        elif hasattr(last, f"fit_{self.name}"):
+            getattr(last, f"fit_{self.name}")(X, *tuples)
         elif self.size > 2 and len(tuples) > 1:
             raise ValueError(f"sample_weight is for {self.name}, but {type(last).__name__} does not learn from them.")
         elif not get_tags(last).target_tags.required:
@@ -162,43 +160,18 @@ class ComparisonEstimator(TupleEstimator):
         return self
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """The second distance of each tuple minus the first, (p,); positive if the first pair is the nearer one.
-
-        Parameters
-        ----------
-        X : (p, k) integers, or (p, k, d) array
-        examples : (n, d) array or frame, or callable, optional
-        """
+        """The second distance of each tuple minus the first, (p,); positive if the first pair is the nearer one."""
         first_distances, second_distances = self._distances(X, examples)
         return second_distances - first_distances
 
     def predict(self, X: ArrayLike, examples: Examples | None = None) -> NDArray[np.int64]:
-        """Predict which pair is nearer, (p,): 1 for the first, -1 for the second or a tie.
-
-        Parameters
-        ----------
-        X : (p, k) integers, or (p, k, d) array
-        examples : (n, d) array or frame, or callable, optional
-        """
+        """Predict which pair is nearer, (p,): 1 for the first, -1 for the second or a tie; arguments as in `fit`."""
         return np.where(self.decision_function(X, examples) > 0.0, 1, -1)
 
     def score(
-        self,
-        X: ArrayLike,
-        y: None = None,
-        sample_weight: ArrayLike | None = None,
-        examples: Examples | None = None,
+        self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, examples: Examples | None = None
     ) -> float:
-        """Accuracy: the share of tuples whose first pair is the nearer one.
-
-        Parameters
-        ----------
-        X : (p, k) integers, or (p, k, d) array
-        y : None
-            Ignored.
-        sample_weight : (p,) array, optional
-        examples : (n, d) array or frame, or callable, optional
-        """
+        """Accuracy: the share of tuples whose first pair is the nearer one; arguments as in `fit`."""
         return float(accuracy_score(np.ones(np.shape(X)[0]), self.predict(X, examples), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
@@ -276,6 +249,11 @@ class QuadrupletClassifier(ComparisonEstimator):
     name = "quadruplets"
 
 
+def _last(learner: TransformerMixin) -> TransformerMixin:
+    """The metric learner of a pipeline, or the learner itself."""
+    return learner[-1] if isinstance(learner, Pipeline) else learner
+
+
 def _labels_of(names: NDArray[np.generic] | None, labels: ArrayLike) -> NDArray[Any]:
     label_array = column_or_1d(labels)
     if names is None or names.dtype.kind not in "iu":
@@ -289,21 +267,30 @@ def _labels_of(names: NDArray[np.generic] | None, labels: ArrayLike) -> NDArray[
 Strategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr"]
 
 
+def check_strategy(strategy: Strategy, similar: BoolArray, min_rate: float | None, beta: float) -> None:
+    """Raise an error where a strategy cannot choose a threshold by these pairs."""
+    validation.check_choice("strategy", strategy, get_args(Strategy))
+    if strategy == "f_beta":
+        validation.check_number("beta", beta, 0.0)
+    if strategy in ("max_tpr", "max_tnr"):
+        validation.check_number("min_rate", np.nan if min_rate is None else min_rate, 0.0, 1.0)
+    if not len(similar):
+        raise ValueError("there are no pairs to choose a threshold by; pass at least one.")
+    if strategy != "accuracy" and (similar.all() or not similar.any()):
+        kind = "dissimilar" if similar.all() else "similar"
+        raise ValueError(f"strategy={strategy!r} needs pairs of both kinds, and none is {kind}; use 'accuracy'.")
+
+
 def best_threshold(
-    distances: FloatArray,
-    similar: NDArray[np.bool_],
-    strategy: Strategy = "accuracy",
-    min_rate: float | None = None,
-    beta: float = 1.0,
+    distances: FloatArray, similar: BoolArray, strategy: Strategy, min_rate: float | None, beta: float
 ) -> float:
     """The best threshold for labeled pairs; pairs at most this far apart are called similar.
 
-    It is halfway between two distances, and the smallest if several are equally good. Errors are those of
-    `PairClassifier.calibrate_threshold`.
+    It is halfway between two distances, and the smallest if several are equally good.
     """
-    positive, negative = _counts(similar, strategy, min_rate, beta)
-    order = np.argsort(distances, kind="stable")
-    ordered = distances[order]
+    check_strategy(strategy, similar, min_rate, beta)
+    order, positive = np.argsort(distances, kind="stable"), np.count_nonzero(similar)
+    negative, ordered = len(similar) - positive, distances[order]
     # cut c calls the first c pairs similar; equal distances are on one side
     cuts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(ordered) > 0), [len(ordered)]])
     tp = np.concatenate([[0], np.cumsum(similar[order])])[cuts]
@@ -319,34 +306,12 @@ def best_threshold(
         target_rates, opposite_rates = rates if strategy == "max_tpr" else rates[::-1]
         # of equally good cuts, the one with the better other rate
         quality = np.where(opposite_rates >= float(min_rate or 0.0), target_rates + 1e-12 * opposite_rates, -1.0)
-    return _between(ordered, int(cuts[int(np.argmax(quality))]))
-
-
-def _counts(similar: BoolArray, strategy: Strategy, min_rate: float | None, beta: float) -> tuple[int, int]:
-    """How many pairs are similar and dissimilar, where a strategy can choose a threshold by them."""
-    if strategy not in get_args(Strategy):
-        strategies = ", ".join(repr(name) for name in get_args(Strategy))
-        raise ValueError(f"strategy must be one of {strategies}, got {strategy!r}.")
-    if strategy == "f_beta":
-        validation.check_number("beta", beta, 0.0)
-    if strategy in ("max_tpr", "max_tnr"):
-        validation.check_number("min_rate", np.nan if min_rate is None else min_rate, 0.0, 1.0)
-    if not len(similar):
-        raise ValueError("there are no pairs to choose a threshold by; pass at least one.")
-    positive, negative = int(similar.sum()), int((~similar).sum())
-    if strategy != "accuracy" and not (positive and negative):
-        kind = "similar" if positive == 0 else "dissimilar"
-        raise ValueError(f"strategy={strategy!r} needs pairs of both kinds, and none is {kind}; use 'accuracy'.")
-    return positive, negative
-
-
-def _between(ordered: FloatArray, cut: int) -> float:
-    """A number that is above exactly the first `cut` of the ordered distances, or equal to the last of them."""
+    cut = int(cuts[np.argmax(quality)])
     if cut == len(ordered):
         return float(ordered[-1])
     below = float(ordered[cut - 1]) if cut else (0.0 if ordered[0] > 0.0 else -1.0)
     half = below + (float(ordered[cut]) - below) / 2.0
-    return half if half < ordered[cut] else below
+    return half if half < ordered[cut] else below  # adjacent floats have nothing between them
 
 
 @estimator
@@ -462,50 +427,38 @@ class PairClassifier(TupleEstimator):
         rows, index, names = self._checked(X, examples)
         classes, similar = _similar(y, len(index))
         if self.guarantee is not None:
-            if names is not None:
-                _warn_of_common_examples(index)
-            return self._fit_guaranteed(X, y, examples, labels, (classes, similar), self.guarantee)
+            _warn_of_common_examples(index, names)
+            learned, held = self._divided(similar, self.guarantee)
+            rows, index, names = self._checked(np.asarray(X)[learned], examples)
+            similar = similar[learned]
         strategy: Strategy = "accuracy" if self.strategy == "auto" else self.strategy
-        _counts(similar, strategy, self.min_rate, self.beta)  # before any work
+        check_strategy(strategy, similar, self.min_rate, self.beta)  # before any work
         self._learn(rows, names, labels, index, similar)
-        self.classes_, self.guarantee_ = classes, None
-        last = self.estimator_[-1] if isinstance(self.estimator_, Pipeline) else self.estimator_
-        if self.strategy == "auto" and hasattr(last, "threshold_"):
-            self.threshold_ = float(np.sqrt(max(last.threshold_, 0.0)))  # of squared distances
+        self.classes_ = classes
+        if self.guarantee is not None:
+            pairs, answers = np.asarray(X)[held], column_or_1d(y)[held]
+            return self._guarantee(pairs, answers, examples, self.guarantee, self.alpha, self.delta)
+        threshold = getattr(_last(self.estimator_), "threshold_", None)
+        if self.strategy == "auto" and threshold is not None:
+            self.threshold_, self.guarantee_ = float(np.sqrt(max(threshold, 0.0))), None  # of squared distances
             return self
         return self.calibrate_threshold(X, y, strategy, min_rate=self.min_rate, beta=self.beta, examples=examples)
 
-    def _fit_guaranteed(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        examples: Examples | None,
-        labels: ArrayLike | None,
-        answers: tuple[NDArray[np.generic], BoolArray],
-        control: Control,
-    ) -> Self:
-        """Learn from a random part of the pairs, and choose the threshold on the others."""
-        (classes, similar), pairs, labeled = answers, np.asarray(X), column_or_1d(y)
+    def _divided(self, similar: BoolArray, control: Control) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Pairs to learn from, and a random part that suffices for the guarantee; nothing of that needs distances."""
         n = len(similar)
         n_held = max(1, round(self.validation_fraction * n))
         order = np.random.default_rng(seed_of(self.random_state)).permutation(n)
-        held, learned = np.sort(order[:n_held]), np.sort(order[n_held:])
+        learned, held = np.sort(order[n_held:]), np.sort(order[:n_held])
         if not len(learned):
             raise ValueError(
                 f"guarantee={control!r} holds all of {n} pairs out; pass more pairs or a smaller validation_fraction."
             )
-        # Before any work: whether there are too few pairs does not depend on their distances.
-        counts = guaranteed_threshold(
-            np.zeros(n_held), similar[held], alpha=self.alpha, delta=self.delta, control=control
-        )
+        zeros = np.zeros(n_held)
+        counts = guaranteed_threshold(zeros, similar[held], alpha=self.alpha, delta=self.delta, control=control)
         if counts.n_missing:
             raise ValueError(f"{counts} These are the {n_held:,} of {n:,} pairs that fit holds out.")
-        unguaranteed = clone(self).set_params(guarantee=None).fit(pairs[learned], labeled[learned], examples, labels)
-        for name, value in vars(unguaranteed).items():
-            if name.endswith("_"):
-                setattr(self, name, value)
-        self.classes_ = classes  # the learned part may hold similar pairs only
-        return self._guarantee(pairs[held], labeled[held], examples, control, self.alpha, self.delta)
+        return learned, held
 
     def calibrate_threshold(
         self,
@@ -546,8 +499,7 @@ class PairClassifier(TupleEstimator):
         """
         if guarantee is not None:
             _, index, names = self._checked(X, examples)
-            if names is not None:
-                _warn_of_common_examples(index)
+            _warn_of_common_examples(index, names)
             return self._guarantee(X, y, examples, guarantee, alpha, delta)
         (distances,) = self._distances(X, examples)
         _, similar = _similar(y, len(distances))
@@ -568,74 +520,37 @@ class PairClassifier(TupleEstimator):
         return self
 
     def set_threshold(self, threshold: float) -> Self:
-        """Set the distance up to which pairs are similar.
-
-        Parameters
-        ----------
-        threshold : float
-        """
+        """Set the distance up to which pairs are similar."""
         check_is_fitted(self)
         self.threshold_, self.guarantee_ = validation.check_number("threshold", threshold, -np.inf), None
         return self
 
     def pair_score(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """Similarity of pairs: minus the learned distance, (p,).
-
-        Parameters
-        ----------
-        X : (p, 2) integers, or (p, 2, d) array
-        examples : (n, d) array or frame, or callable, optional
-        """
-        (squared_distances,) = self._distances(X, examples)
-        return -squared_distances
+        """Similarity of pairs: minus the learned distance, (p,); arguments as in `fit`."""
+        return -self._distances(X, examples)[0]
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """How far pairs are below the threshold, (p,); at least 0 for similar pairs.
-
-        Parameters
-        ----------
-        X : (p, 2) integers, or (p, 2, d) array
-        examples : (n, d) array or frame, or callable, optional
-        """
+        """How far pairs are below the threshold, (p,); at least 0 for similar pairs; arguments as in `fit`."""
         scores = self.pair_score(X, examples)
         return self.threshold_ + scores
 
     def predict(self, X: ArrayLike, examples: Examples | None = None) -> NDArray[np.generic]:
-        """Labels of pairs, (p,), in the coding of `classes_`.
-
-        Parameters
-        ----------
-        X : (p, 2) integers, or (p, 2, d) array
-        examples : (n, d) array or frame, or callable, optional
-        """
+        """Labels of pairs, (p,), in the coding of `classes_`; arguments as in `fit`."""
         check_is_fitted(self)
         return self.classes_[(self.decision_function(X, examples) >= 0.0).astype(np.intp)]
 
     def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        examples: Examples | None = None,
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, examples: Examples | None = None
     ) -> float:
-        """Area under the ROC curve; it does not depend on the threshold.
-
-        Parameters
-        ----------
-        X : (p, 2) integers, or (p, 2, d) array
-        y : (p,) array
-        sample_weight : (p,) array, optional
-        examples : (n, d) array or frame, or callable, optional
-        """
+        """Area under the ROC curve, which does not depend on the threshold; arguments as in `fit`."""
         scores = self.pair_score(X, examples)
-        _, similar = _similar(y, len(scores))
-        return float(roc_auc_score(similar, scores, sample_weight=sample_weight))
+        return float(roc_auc_score(_similar(y, len(scores))[1], scores, sample_weight=sample_weight))
 
 
-def _warn_of_common_examples(index: NDArray[np.intp]) -> None:
-    """Warn that pairs with common examples are independent only if they were drawn so."""
+def _warn_of_common_examples(index: NDArray[np.intp], names: NDArray[np.generic] | None) -> None:
+    """Warn that pairs with common examples, which have names, are independent only if they were drawn so."""
     n_common = int((np.bincount(index.ravel())[index] > 1).any(axis=1).sum())
-    if n_common:
+    if names is not None and n_common:
         warnings.warn(
             f"{n_common:,} of {len(index):,} pairs share an example with another one. The guarantee holds if the pairs "
             "were drawn independently of each other, at random with replacement from all pairs of a collection, for "
