@@ -9,11 +9,17 @@ from functools import partial
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from instances import NINE_LABELS, PAIRS, SIMILAR, nine_rows
+from sklearn.decomposition import PCA, KernelPCA
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets, estimators, ranking, terms
 from sdpmetric.core import validation
+from sdpmetric.core.linear_map import linear_map
 from sdpmetric.report import write
 
 INF, NAN, N = math.inf, math.nan, 9
@@ -30,6 +36,8 @@ PRECOMPUTED = {"y": Y, "n_neighbors": 1, "kernel": "precomputed"}
 NEIGHBORS = {"X_train": X, "y_train": Y, "X": X}
 ENERGIES = NEIGHBORS | {"target_neighbors": np.array([1, 2, 0, 4, 5, 6, 3, 8, 7])[:, None]}
 LMNN = sm.LMNNProblem.from_labels(X, Y, 1)
+HUGE, ITSELF = 10**400, []  # an integer that is no float, and a list that contains itself
+ITSELF.append(ITSELF)
 # Words for arguments whose names are letters, or are not those that errors have.
 WORDS = {"X": "X|feature", "y": "y |class|label|target", "y_train": "label|class|y ", "u": "u |example"}
 WORDS |= {"to": "to |prior|frobenius", "triplet_weights": "weights of triplet"}
@@ -55,6 +63,30 @@ def index(**arguments):
 
 def frml(**options):
     return sm.FRMLStream(3, **{"n_components": 2, **options})
+
+
+def page(**arguments):
+    return write(sm.solve(LMNN), "nowhere.html", **arguments)
+
+
+def pairs(learner=None, pairs=PAIRS, y=SIMILAR, **options):
+    return estimators.PairClassifier(learner or estimators.ITML(), **{"examples": X, **options}).fit(pairs, y)
+
+
+def regret(problem, solution=None, **options):
+    return sm.regret(problem, solution or sm.solve(problem), **options)
+
+
+def unsolved(problem):
+    certificate = problem.certify(np.eye(3))
+    return sm.Solution(np.eye(3), certificate, certificate.status(1.0), "none", problem=problem)
+
+
+class Silent(sm.ITMLProblem):
+    constraints = None
+
+
+LEGO, STREAM = sm.LEGOProblem(X, PAIRS, 1.0 + T), sm.POLAProblem(**PAIRED)
 
 
 def total(*parts, **options):
@@ -110,15 +142,28 @@ BAD = [
     *bad(sm.solve, {"problem": LMNN}, init=PLANE, n_components=7, stepp="paper", random_state="a"),
     *bad(sm.solve, {"problem": LMNN, "solver": "conic"}, backend="OSQP", backend_options={"no_such_option": 1}),
     *bad(sm.solve, {"problem": LMNN, "solver": "subgradient"}, step="newton", check_every=0),
+    *bad(sm.solve, {"problem": LMNN}, max_time=HUGE, max_iter=HUGE, patience=3),
+    *bad(sm.solve, {"problem": LMNN, "score": len}, patience=0),
+    *bad(sm.solve, {"problem": LMNN, "score": len}, patience=True),
+    *bad(sm.LMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, push_weight=ITSELF),
+    *bad(sm.KernelLMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, gamma=HUGE),
+    *bad(sm.ITMLProblem.from_labels, LABELED, prior=HUGE),
+    *bad(sm.SCMLProblem.from_labels, LABELED, n_bases=HUGE),
+    *bad(sm.constraints.pairs, y=[]),
     *bad(sm.path, {"problem": LMNN}, push_weight=[0.1, "half"]),
     *bad(sm.squared_distances, {"X": X, "pairs": [[0, 1]]}, M=cp.Variable((2, 2))),
     *bad(sm.triplet_margins, {"M": cp.Variable((3, 3), symmetric=True), "X": X}, triplets=[[0, 1, 1]]),
     *bad(datasets.concentric_circles, n_circles=0, n_points=1.5, radius=-1.0),
     *bad(datasets.zebra_stripes, n_stripes=True, spacing="a", noise=NAN, random_state=[1, 2]),
-    *bad(datasets.concentric_rings, width=-1, random_state=True),
+    *bad(datasets.concentric_rings, width=-1, random_state=True, n_points=HUGE),
     *bad(datasets.noisy_digits, share=16, amplitude=-1.0, random_state=1.5),
     *bad(datasets.reduce, {"X": X, "n_components": 2}, mean_norm=NAN),
     *bad(datasets.word_counts, {"texts": ["aa"]}, n_words=0),
+    *bad(datasets.standardize, X=HOLED),
+    *bad(datasets.reduce, {"n_components": 1}, X=HOLED),
+    *bad(page, feature_names=["a"], y=[0, 1], held_out=(X[:, 1:], Y)),
+    *bad(pairs, y=np.where(SIMILAR > 0, "same", "other"), examples=X[:5]),
+    *bad(pairs, {"examples": None, "pairs": X[PAIRS]}, y=SIMILAR[1:]),
 ]
 
 
@@ -260,7 +305,115 @@ REASONS = {
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
     "no words": [lambda: datasets.word_counts(["1 2", "a"], 1)],
     "takes a problem": [partial(verb, EYE) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],
+    "takes a solution": [
+        partial(verb, what) for verb in (sm.compare, sm.explain, sm.near_optimal) for what in (None, 3, "solution", X)
+    ],
+    r"learning_rate=1e\+200": [
+        lambda: sm.LEGOStream(3, 1e200).partial_fit_comparisons(
+            X, np.random.default_rng(0).permuted(np.tile(np.arange(N), (200, 1)), axis=1)[:, :4]
+        )
+    ],
+    "X is too large": [lambda: datasets.standardize(np.full((12, 3), 1e200))],
+    "is not an affine map": [
+        partial(linear_map, fitted, X)
+        for fitted in (KernelPCA(3, kernel="rbf", gamma=0.1).fit(X), make_pipeline(Normalizer(), PCA(2)).fit(X))
+    ],
+    "PCA is for 3 features": [lambda: sm.verify(sm.LMNNProblem.from_labels(X[:, :2], Y, 1), estimator=PCA(2).fit(X))],
+    "must be fitted": [lambda: sm.verify(LMNN, estimator="LMNN")],
+    "'ball_tree'": [lambda: classification.nearest_neighbors(EYE, X, algorithm="annoy")],
+    "engine must be|client must be|leave engine= out": [
+        partial(sm.solve, LMNN, engine="abacus"),
+        partial(sm.solve, LMNN, engine=42),
+        partial(sm.solve, LMNN, "subgradient", engine="threads"),
+    ],
+    "these very examples": [lambda: page(held_out=(X, Y))],
+    "not known to be strongly convex|no proven gap|pass threshold=": [
+        lambda: sm.near_optimal(sm.solve(LMNN)),
+        lambda: sm.near_optimal(sm.solve(STREAM, solver="online")),
+        lambda: classification.near_optimal.NearOptimal(EYE, 0.1).matches(X, [[0, 1]]),
+    ],
+    "no method constraints|stream|contradict each other": [
+        *(partial(sm.explain, unsolved(problem)) for problem in (sm.NCAProblem(X, Y), sm.MLKRProblem(X, T), LEGO)),
+        lambda: sm.explain(unsolved(sm.FRMLProblem(X, Y, 2))),
+        lambda: sm.explain(unsolved(Silent(X, PAIRS, SIMILAR))),
+        lambda: sm.explain(sm.solve(STREAM, "online")),
+        lambda: sm.explain(sm.solve(sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False]))),
+    ],
+    "whole stream|takes no options|solution must be|options of that solve|its option is gamma|no regret bound": [
+        lambda: regret(LEGO, sm.solve(LEGO, max_iter=5)),
+        lambda: regret(LEGO, sm.solve(sm.LEGOProblem(X, PAIRS, 2.0 + T))),
+        lambda: regret(LEGO, gamma=1.0),
+        lambda: sm.regret(LEGO, None),
+        lambda: regret(STREAM, sm.solve(STREAM, "online", gamma=0.3)),
+        lambda: regret(STREAM),
+        lambda: regret(STREAM, sm.solve(STREAM, "online"), beta=0.3),
+        lambda: regret(LMNN, sm.solve(STREAM, "online")),
+    ],
+    "pass bases": [
+        lambda: sm.SCMLProblem.from_labels(np.ones((6, 2)), np.arange(6) // 3),
+        lambda: sm.SCMLProblem.from_labels(np.ones((6, 2)) + np.arange(6)[:, None] // 3, np.arange(6) // 3),
+        lambda: estimators.SCML().fit_triplets(X, TRIPLET),
+    ],
+    "exponential cones": [lambda: sm.to_cvxpy(sm.MCMLProblem(np.arange(1000.0).reshape(500, 2), np.arange(500) % 2))],
+    "distance_weight=1000 is too large": [lambda: sm.SDMLProblem(X, PAIRS, -SIMILAR, EYE, 1000.0)],
+    "outside|no weight|twice": [
+        partial(sm.to_cvxpy, LMNN, sm.Triplets.from_array(np.array(rows)))
+        for rows in ([[0, 1, 99]], [[-1, 1, 2]], [[0, 0, 0]], [[0, *LMNN.source.targets[0], 8]] * 2)
+    ],
     # Estimators
+    "warm_start and init out": [
+        partial(estimator.set_params(warm_start=True).fit, X, Y)
+        for estimator in (estimators.MMC(solver="conic"), estimators.ITML(solver="conic"))
+    ],
+    r"^sample_weight .*2\.0\*\*664, which is exact": [
+        partial(estimator.fit, X, Y, sample_weight=np.full(9, 1e-200))
+        for estimator in (estimators.MMC(), estimators.ITML(), estimators.SDML(), estimators.POLA())
+    ],
+    "name the kernel, or leave early_stopping out": [
+        partial(estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit, KERNEL, Y)
+    ],
+    "X is sparse, 9 x 90,000, .*TruncatedSVD": [
+        partial(estimator.fit, sp.csr_array((9, 90_000)), Y)
+        for estimator in (estimators.LMNN(), estimators.POLA(), estimators.EnergyClassifier())
+    ],
+    "LMNN|one metric for each class": [
+        partial(estimators.EnergyClassifier(learner).fit, X, Y)
+        for learner in (
+            StandardScaler(),
+            estimators.KernelLMNN(),
+            estimators.MultiMetricLMNN(regions="kmeans", tol=0.5),
+        )
+    ],
+    "so few examples are all equally far": [
+        partial(kind(prior="covariance").fit, np.eye(11, 13), np.arange(11) % 2)
+        for kind in (estimators.ITML, estimators.LSML, estimators.SDML, estimators.LEGO)
+    ],
+    "init='lda' needs labels": [partial(estimators.ITML(init="lda").fit_pairs, X, PAIRS, SIMILAR)],
+    "the classes have . chunklets of 2 examples|chunk_size": [
+        lambda: estimators.RCA(n_chunks=12, chunk_size=2).fit(X, Y),
+        lambda: sm.constraints.chunks(Y, 2, 1),
+    ],
+    "triplets|row numbers of objects|balance each": [
+        partial(estimators.OrdinalEmbedding(trace=0.5).fit, answers)
+        for answers in ([[0, 1]], [[0.0, 1.0, 2.0]], [[0, 1, 2], [0, 2, 1]])
+    ],
+    "must be a transformer": [partial(pairs, KNeighborsClassifier()), partial(pairs, estimators.MultiMetricLMNN())],
+    "examples=|shape|integers": [
+        lambda: pairs(pairs=PAIRS + 0.5),
+        lambda: pairs(examples=None),
+        lambda: pairs(None, np.zeros((2, 3, 4)), [1, -1], examples=None),
+    ],
+    "scale the features": [
+        *(partial(estimators.POLA().fit, size * X, Y) for size in (1e80, 1e200)),
+        *(partial(estimators.LEGO().fit, size * X, Y) for size in (1e-80, 1e-160, 1e100, 1e160)),
+        *(partial(estimators.LEGO().partial_fit, size * X, Y) for size in (1e100, 1e160)),
+        *(partial(estimators.Adapter().fit, size * X, Y) for size in (1e-170, 1e-100, 1e100)),  # a prior without square
+        *(partial(estimators.Adapter().fit, size * np.eye(9, 20), Y) for size in (1e-170, 1e-100, 1e100)),
+        lambda: estimators.KernelLMNN(kernel="poly").fit(1e120 * X, Y),
+    ],
+    "too large for float32 .* pass float64": [
+        partial(kind().fit, (1e-43 * X).astype(np.float32), Y) for kind in (estimators.LMNN, estimators.RCA)
+    ],
     "chunks": [
         partial(estimators.RCA().fit_chunks, SMALL, c) for c in ([0, 0, 1], [0.0, 0.0, 1.0, 1.0], [0, 0, -2, 1])
     ],

@@ -339,30 +339,3 @@ def test_queries_of_mlr(loss: Literal["auc", "map"], tmp_path: Path) -> None:
     assert (explanation.influence.total == 0.0).all()
     assert {*explanation.support.columns["query"].tolist()} <= {*range(len(X))}
     write(solution, tmp_path / "page.html")
-
-
-def unsolved(problem: sm.Problem) -> sm.Solution:
-    """A solution without a solve."""
-    certificate = problem.certify(np.eye(3))
-    return sm.Solution(np.eye(3), certificate, certificate.status(1.0), "none", problem=problem)
-
-
-class Silent(sm.ITMLProblem):
-    constraints = None
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: unsolved(sm.NCAProblem(X, y)), "no method constraints"),
-        (lambda: unsolved(sm.MLKRProblem(X, X[:, 0])), "no method constraints"),
-        (lambda: unsolved(sm.FRMLProblem.from_labels(X, y, 2)), "no method constraints"),
-        (lambda: unsolved(sm.LEGOProblem(X, PAIRS, TARGETS)), "no method constraints"),
-        (lambda: sm.solve(pola(0.3), "online"), "stream"),
-        (lambda: unsolved(Silent(X, PAIRS, SIMILAR)), "no method constraints"),
-        (lambda: sm.solve(sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False])), "contradict each other"),
-    ],
-)
-def test_the_others_say_why_not_and_what_instead(make: Callable[[], sm.Solution], words: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=words):
-        sm.explain(make())

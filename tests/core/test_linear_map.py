@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
-from sklearn.decomposition import PCA, KernelPCA
+from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric.core.linear_map import linear_map
@@ -47,15 +47,3 @@ def test_pipelines_fitted_to_frames_find_their_columns(recwarn):
     pipeline = make_pipeline(StandardScaler(), LMNN()).fit(X, y)
     np.testing.assert_allclose(linear_map(fitted, X), linear_map(pipeline, X))
     assert not [w for w in recwarn if "feature names" in str(w.message)]
-
-
-@pytest.mark.parametrize("estimator", [KernelPCA(3, kernel="rbf", gamma=1e-4), make_pipeline(Normalizer(), PCA(2))])
-def test_what_is_no_affine_map_is_refused(estimator):
-    with pytest.raises(ValueError, match="is not an affine map of the features"):
-        linear_map(estimator.fit(X), X)
-
-
-def test_another_number_of_features_is_refused():
-    problem = sm.LMNNProblem.from_labels(X[:, :5], y)
-    with pytest.raises(ValueError, match="PCA is for 13 features, and the problem has 5"):
-        sm.verify(problem, estimator=PCA(3).fit(X))

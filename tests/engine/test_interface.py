@@ -103,14 +103,3 @@ def test_several_metrics_and_bounded_ranks_over_shards():
     low = sm.solve(blobs(), tol=1e-3, n_components=2, engine=Pieces())
     assert low.components.shape == (2, 6)
     assert low.lower_bound <= low.objective
-
-
-def test_engines_that_make_no_sense_are_refused():
-    problem = blobs()
-    with pytest.raises(ValueError, match="engine must be 'threads'"):
-        sm.solve(problem, engine="abacus")
-    with pytest.raises(TypeError, match=r"client must be a dask\.distributed\.Client"):
-        sm.solve(problem, engine=42)
-    with pytest.raises(TypeError, match="leave engine= out"):
-        sm.solve(problem, "subgradient", engine="threads")
-    assert sm.solve(problem, engine="threads").status is sm.Status.OPTIMAL

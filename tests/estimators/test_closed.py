@@ -129,6 +129,3 @@ def test_classes_of_two_modes_are_told_apart_where_lda_fails():
     assert abs(direction[0]) > 0.95 * np.linalg.norm(direction)
     assert abs(LinearDiscriminantAnalysis().fit(X, y).scalings_[0, 0]) < 0.9
     assert lfda.score(X, y) > 0.95
-
-
-SMALL = np.array([[0.0, 0.0], [0.0, 2.0], [1.0, 0.0], [1.0, 1.0]])

@@ -123,12 +123,6 @@ def test_a_warm_start_is_the_last_metric(estimator, monkeypatch):
             quiet(fitted, X[:30, :3], Y[:30])
 
 
-@pytest.mark.parametrize("estimator", [MMC(solver="conic"), ITML(solver="conic")], ids=name_of)
-def test_a_solver_that_cannot_start_from_components_says_so(estimator):
-    with pytest.raises(ValueError, match="does not start from components; leave warm_start and init out"):
-        estimator.set_params(warm_start=True).fit(X, Y)
-
-
 @pytest.mark.parametrize("estimator", having("early_stopping"), ids=name_of)
 def test_early_stopping_holds_examples_back(estimator):
     y = X[:, 0] + Y if name_of(estimator) == "MLKR" else Y
@@ -201,17 +195,6 @@ def test_early_stopping_holds_queries_back(separate_queries):
     assert score == pytest.approx(fitted.validation_score_)
 
 
-def test_weights_whose_products_underflow_are_refused_by_the_name_that_was_passed():
-    for estimator in (MMC(), ITML(), estimators.SDML(), estimators.POLA()):
-        with pytest.raises(ValueError, match=r"^sample_weight .*2\.0\*\*664, which is exact"):
-            clone(estimator).fit(X, Y, sample_weight=np.full(48, 1e-200))
-
-
-def test_early_stopping_needs_examples_outside_of_a_precomputed_kernel():
-    with pytest.raises(ValueError, match="name the kernel, or leave early_stopping out"):
-        estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit(X @ X.T, Y)
-
-
 FLOAT32 = pytest.param(sp.csc_matrix, np.float32, marks=pytest.mark.slow)
 
 
@@ -230,13 +213,6 @@ def test_sparse_data_are_learned_from_as_dense_ones_are(estimator, kind, dtype):
     if name_of(estimator) != "MultiMetricLMNN":
         distances = from_sparse.pair_distance(kind(dense), [[0, 5]])
         np.testing.assert_allclose(distances, from_dense.pair_distance(dense, [[0, 5]]), rtol=1e-3)
-
-
-def test_sparse_data_that_are_too_large_are_refused_with_advice():
-    wide = sp.csr_array((48, 12_000))
-    for estimator in (LMNN(), estimators.POLA(), estimators.EnergyClassifier()):
-        with pytest.raises(ValueError, match=r"X is sparse, 48 x 12,000, .*TruncatedSVD"):
-            estimator.fit(wide, Y)
 
 
 @pytest.mark.parametrize("estimator", [e for e in ALL if name_of(e) not in ("MLKR", "Covariance")], ids=name_of)

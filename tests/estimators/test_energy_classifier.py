@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.classification import energy
-from sdpmetric.estimators import LMNN, EnergyClassifier, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import LMNN, EnergyClassifier, MultiMetricLMNN
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +60,3 @@ def test_examples_held_back_are_left_out(wine):
     label_of = {tuple(row): label for row, label in zip(X, y, strict=True)}
     assert [label_of[tuple(row)] for row in classifier.X_fit_] == classifier.y_fit_.tolist()
     assert classifier.score(X_test, y_test) > 0.9
-
-
-def test_a_metric_of_another_kind_or_of_clusters_is_refused(wine):
-    X, _, y, _ = wine
-    for learner in (StandardScaler(), KernelLMNN(), MultiMetricLMNN(regions="kmeans", tol=0.5, random_state=0)):
-        with pytest.raises((TypeError, ValueError), match=r"LMNN|one metric for each class"):
-            EnergyClassifier(learner).fit(X, y)

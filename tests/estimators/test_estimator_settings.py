@@ -14,8 +14,6 @@ RNG = np.random.default_rng(8)
 Y = RNG.choice(3, 40, p=[0.5, 0.3, 0.2])
 X = RNG.normal(size=(40, 3)) + np.outer(Y, [1.5, 0.0, 0.7])
 PRIOR = np.diag([0.5, 1.0, 3.0])
-PAIRS = np.array([[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]])
-SIMILAR = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
 ITML_ = {"gamma": 0.3, "prior": PRIOR, "upper": 0.7, "lower": 4.0}
 POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
 LMNN_SETTINGS = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
@@ -121,9 +119,3 @@ def test_the_metric_with_the_best_score_is_kept_with_its_own_certificate(problem
     assert objective > exact.objective + rounding(objective)  # not the optimum, and it says so
     assert early.lower_bound <= exact.objective + rounding(objective)
     assert early.relative_gap > 1e-12
-
-
-@pytest.mark.parametrize("options", [{"patience": 3}, {"patience": 0, "score": len}, {"patience": True, "score": len}])
-def test_patience_needs_a_score_and_a_positive_number(problem, options):
-    with pytest.raises(ValueError, match="patience must be a positive number of steps, and needs score="):
-        sm.solve(problem, **options)

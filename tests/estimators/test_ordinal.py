@@ -78,15 +78,6 @@ def test_a_kernel_leaves_fewer_directions(planted):
     )
 
 
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [([[0, 1]], "triplets"), ([[0.0, 1.0, 2.0]], "row numbers of objects"), ([[0, 1, 2], [0, 2, 1]], "balance each")],
-)
-def test_what_is_no_comparison_is_refused(X, message):
-    with pytest.raises(ValueError, match=message):
-        OrdinalEmbedding(trace=0.5).fit(X)
-
-
 def feasible(rows: np.ndarray, n: int) -> bool:
     """Whether some embedding satisfies triplets, by a solve of the hard ones."""
     problem = sm.MetricProblem(np.eye(n), terms.TripletHinge(rows, loss="hard") + 0.01 * terms.Trace())

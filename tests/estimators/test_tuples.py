@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, fbeta_score, roc_auc_score
 from sklearn.model_selection import cross_val_score, train_test_split
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -110,28 +109,6 @@ def test_what_learns_from_labels_gets_them_or_says_so():
         lmnn.fit(PAIRS, SIMILAR, labels=LABELS[:9])
     with pytest.raises(ValueError, match="labels= are those of examples"):
         lmnn.fit(X[PAIRS], SIMILAR, labels=LABELS)
-
-
-@pytest.mark.parametrize("estimator", [KNeighborsClassifier(), MultiMetricLMNN()], ids=name_of)
-def test_what_has_no_embedding_is_refused(estimator):
-    with pytest.raises(TypeError, match="must be a transformer"):
-        PairClassifier(estimator, examples=X).fit(PAIRS, SIMILAR)
-
-
-@pytest.mark.parametrize(
-    ("examples", "pairs", "y", "words"),
-    [
-        (None, PAIRS, SIMILAR, "examples="),
-        (None, np.zeros((2, 3, 4)), [1, -1], r"shape \(2, 3, 4\)"),
-        (X[:20], PAIRS, SIMILAR, "row numbers from"),
-        (X, PAIRS + 0.5, SIMILAR, "integers"),
-        (None, X[PAIRS], np.where(SIMILAR == 1, "same", "other"), "y must be 1"),
-        (None, X[PAIRS], SIMILAR[1:], "y has"),
-    ],
-)
-def test_bad_pairs_and_labels_are_refused(examples, pairs, y, words):
-    with pytest.raises(ValueError, match=words):
-        PairClassifier(ITML(), examples=examples).fit(pairs, y)
 
 
 def test_a_guarantee_holds_out_a_random_part_of_the_pairs(monkeypatch):

@@ -151,14 +151,10 @@ def test_batches_go_on_where_the_last_one_ended(wine):
     assert not hasattr(twice.fit_targets(X, pairs, 9.0), "stream_")
 
 
-def test_lego_learns_in_any_units_or_says_why_not(wine):
+def test_lego_learns_in_any_units(wine):
     X, y = wine
     metric, reference = (LEGO(n_pairs=200).fit(size * X, y).metric_ for size in (1e60, 1.0))
     np.testing.assert_allclose(metric, reference, rtol=1e-6, atol=1e-6)
-    for size in (1e100, 1e160):
-        for learn in (LEGO().fit, LEGO().partial_fit):
-            with pytest.raises(ValueError, match=r"too large .* scale the features"):
-                learn(size * X, y)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

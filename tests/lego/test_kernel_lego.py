@@ -41,9 +41,6 @@ def test_rbf_kernel_is_lego_in_its_feature_space(rng):
     assert stream.cumulative_loss == pytest.approx(twin.cumulative_loss, rel=1e-9)
 
 
-PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
-
-
 def test_kernels_that_are_none_are_seen_one_example_at_a_time():
     def lorentz(A, B):
         return A @ np.diag([1.0, -1.0]) @ B.T

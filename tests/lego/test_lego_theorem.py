@@ -37,18 +37,6 @@ def check_theorem(problem):
     return stream.cumulative_loss / max(allowed, 1e-300)
 
 
-def test_regret_is_of_the_whole_stream_of_the_same_problem():
-    problem = make_stream(4, d=3, p=60)
-    with pytest.raises(ValueError, match="whole stream"):
-        sm.regret(problem, sm.solve(problem, max_iter=20))
-    with pytest.raises(ValueError, match="whole stream"):
-        sm.regret(problem, sm.solve(make_stream(5, d=3, p=60)))
-    with pytest.raises(TypeError, match="takes no options"):
-        sm.regret(problem, sm.solve(problem), gamma=1.0)
-    with pytest.raises(TypeError, match=r"solution must be .* got NoneType"):
-        sm.regret(problem, None)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_corrected_theorem_holds(seed):
     assert check_theorem(make_stream(seed)) <= 1.0 + 1e-9

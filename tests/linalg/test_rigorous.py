@@ -51,6 +51,8 @@ def test_sums_are_directed(rng):
         assert rigorous.sum_below(values) <= total <= rigorous.sum_above(values)
         assert rigorous.sum_above(values) - rigorous.sum_below(values) <= 1e-15 * abs(float(total)) + 1e-300
     assert rigorous.sum_above(np.array([1.0, -1.0])) == 0.0
+    assert rigorous.sum_above(np.full(3, 1e308)) == math.inf
+    assert rigorous.sum_below(np.full(3, -1e308)) == -math.inf
 
 
 def test_logarithms_lie_within_their_bounds(rng):

@@ -64,16 +64,6 @@ def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
     assert to_cvxpy(small.problem, small.problem.push.all_triplets()[:5]).is_dcp()
 
 
-@pytest.mark.parametrize(
-    ("rows", "word"), [([[0, 1, 99]], "outside"), ([[-1, 1, 2]], "outside"), ([[0, 0, 0]], "no weight")]
-)
-def test_foreign_triplets_are_refused(small, rows, word):
-    with pytest.raises(ValueError, match=word):
-        to_cvxpy(small.problem, Triplets.from_array(np.array(rows)))
-    with pytest.raises(ValueError, match="twice"):
-        to_cvxpy(small.problem, small.problem.push.all_triplets()[np.array([0, 1, 0])])
-
-
 def reduced(problem, free, at_bound=NONE):
     return ReducedProgram.of(problem.push, problem.points, free, at_bound)
 

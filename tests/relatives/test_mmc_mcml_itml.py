@@ -79,13 +79,6 @@ def test_classes_that_collapse_altogether_are_solved():
     assert solution.lower_bound == 0.0
 
 
-def test_programs_that_no_solver_could_hold_are_refused():
-    rng = np.random.default_rng(0)
-    problem = sm.MCMLProblem(rng.normal(size=(500, 2)), rng.integers(0, 2, 500))
-    with pytest.raises(ValueError, match="exponential cones"):
-        sm.to_cvxpy(problem)
-
-
 @pytest.mark.parametrize("factor", [0.1, 3.0, 50.0])
 def test_any_multiple_of_the_best_multipliers_proves_the_best_bound(factor):
     """Also one that is beyond the domain of the dual: all are made smaller, not only the largest."""

@@ -205,23 +205,6 @@ def test_every_statement_has_a_page(name, tmp_path):
         assert data["classes"] == ["0", "1", "2"] or (labels is None and data["index"].count(0) == len(X))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"feature_names": ["a"]}, "feature_names must have a name for each feature, 13"),
-        ({"y": [0, 1]}, "y must have a label for each of the 178"),
-        ({"held_out": lambda X, y: (X, y)}, "learned from these very examples"),
-        ({"held_out": lambda X, y: (X[:9, 1:], y[:9])}, "13 features with a label each"),
-    ],
-)
-def test_bad_arguments_are_refused(solution, tmp_path, arguments, sentence):
-    held = solution.problem.X, solution.problem.row_labels
-    options = {name: value(*held) if callable(value) else value for name, value in arguments.items()}
-    with pytest.raises(ValueError, match=sentence):
-        write(solution, tmp_path / "page.html", **options)
-    assert not (tmp_path / "page.html").exists()
-
-
 def test_solutions_without_a_problem_or_with_several_metrics_have_no_page(solution, tmp_path):
     solution.save(tmp_path / "solution.npz")
     with pytest.raises(ValueError, match="without its problem"):

@@ -8,8 +8,6 @@ from instances import assert_same, assert_sandwich
 import sdpmetric as sm
 from sdpmetric import terms
 
-DOMAINS = ("diagonal", "bases")
-
 
 def restricted(domain, rng, d):
     return {"diagonal": True, "bases": rng.normal(size=(4 * d, d))}[domain]
