@@ -83,10 +83,10 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     hard = [k for k, loss in enumerate(problem.total.losses) if loss.hard]
     if not hard:
         return ExactProgram(program, read)
-    # Where the constraints contradict each other: the least violation t that some metric attains, all in their units.
+    # Where the constraints contradict each other: the least violation t that some metric attains, as a share of bounds.
     t = cp.Variable(name="violation")
     u = {v.name(): v for v in program.variables()}
-    violations = [u[named[k]] <= t * losses[k].unit for k in hard]
+    violations = [u[named[k]] <= t * np.where(losses[k].offset, np.abs(losses[k].offset), losses[k].unit) for k in hard]
     feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *violations, t >= 0])
 
     def read_contradiction() -> Point:
