@@ -16,11 +16,12 @@ from sdpmetric.core.comparison import Comparison, compare
 from sdpmetric.core.explanation import Explanation, explain
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import formulation, solver, solvers_of
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.core.verbs import certify, path, solve, verify
+from sdpmetric.core.verbs import certify, path, verify
 from sdpmetric.lego.batch import LEGOBatchProblem
 from sdpmetric.lego.hash_index import HashIndex
 from sdpmetric.lego.kernel_stream import KernelLEGOStream

@@ -18,10 +18,11 @@ from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.comparison import compare
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import Solver, solvers_of
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.core.verbs import certify, solve
+from sdpmetric.core.verbs import certify
 
 Make = Callable[[], Problem]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from sdpmetric.core import verbs
+from sdpmetric.core import run
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
@@ -70,7 +70,7 @@ def solve(
         with deadline(time.perf_counter() + 1.2 * limit + 1.0):
             engine = Dask(client)
             engine.workers_for(2 * sum(block_sizes))  # the chunks and what is made of them
-            how = partial(cast(Callable[..., Solution], verbs.solve), **options)
+            how = partial(cast(Callable[..., Solution], run.solve), **options)
             future = client.submit(_solve, state, how, time.time() + limit, *client.compute(list(data)), pure=False)
             return cast(Solution, engine.wait(future))
     except BudgetSpent:

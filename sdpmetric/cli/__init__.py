@@ -343,7 +343,7 @@ def demo(
     from sdpmetric.cli import inputs, results
     from sdpmetric.cli.compilation import compilation_bar
     from sdpmetric.core.registry import solvers_of
-    from sdpmetric.core.verbs import solve as solve_problem
+    from sdpmetric.core.run import solve as solve_problem
 
     chosen = only or list(DEMO_SETS)
     with inputs.input_errors():

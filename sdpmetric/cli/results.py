@@ -34,11 +34,11 @@ from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solvers_to_try
+from sdpmetric.core.run import solve as solve_problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Callback, Watch
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.core.verbs import solve as solve_problem
 from sdpmetric.datasets.files import is_number
 from sdpmetric.linalg.distances import distances
 from sdpmetric.models import Model

@@ -1,10 +1,11 @@
-"""The one loop around every solver: budget, trace, best point, interruption, status, and the problem's certificate."""
+"""`sdpmetric.solve`, and the one loop around every solver: budget, trace, best point, interruption, certificate."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,19 @@ from sdpmetric.core.certificate import (
     RelaxationCertificate,
     relative_gap,
 )
+from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.registry import Solver, solvers_to_try
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Callback, Score, Step, Watch
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.engine import threads
-from sdpmetric.engine.interface import BudgetSpent, Threads, TooLittleMemory, deadline, hurried, using
+from sdpmetric.engine import Engine, resolve, threads
+from sdpmetric.engine.interface import BudgetSpent, TooLittleMemory, deadline, hurried, using
 from sdpmetric.linalg.distances import mean_squared_distance
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 @dataclass
@@ -206,7 +212,7 @@ class Run:
             self.status = Status.USER_LIMIT
         # A certified point needs no search, nor does the start, and workers may be busy with the last search.
         best = start if self.best_certified is None else self.best_certified
-        with threads.one_pool(), using(Threads()), hurried():
+        with threads.one_pool(), using(None), hurried():
             return best, _certified(self.problem, best, best, self.tol)
 
     def _start_or_identity(self) -> Step | None:
@@ -217,7 +223,7 @@ class Run:
             return None
         try:
             last = self.budget.last
-            with threads.one_pool(), using(Threads()), hurried(), deadline(last, last):
+            with threads.one_pool(), using(None), hurried(), deadline(last, last):
                 if not start.any():
                     X = np.asarray(self.problem.X, dtype=np.float64)
                     rank = shape[-1] if self.rank is None else self.rank
@@ -283,3 +289,187 @@ def in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> 
             "features, for example to [0, 1], or pass float64."
         )
     return converted
+
+
+class Attempts:
+    """Steps of the first solver for a run, and of the next one where a solver ends before the gap is closed.
+
+    The run stops once the tolerance is proven. A later solver starts from the best components and multipliers that the
+    run has, where it has options for them (``init``, ``multipliers``).
+
+    Attributes
+    ----------
+    solver : Solver
+        Whose steps these are.
+    """
+
+    def __init__(self, run: Run, solvers: Sequence[Solver], options: Mapping[str, object]) -> None:
+        self.run, self.solvers, self.options = run, solvers, options
+        self.solver = solvers[0]
+
+    def __iter__(self) -> Iterator[Step]:
+        step: Step | None = None
+        for solver in self.solvers:
+            self.solver = solver
+            if step is not None and step.certificate is not None and step.certificate.settles(self.run.tol):
+                return  # what is proven, for example a contradiction, leaves nothing to another solver
+            try:
+                for step in self._steps():
+                    yield step
+            except (ArithmeticError, np.linalg.LinAlgError):
+                if self.solver is self.solvers[-1] and (self.run.best is None or self.run.best.certificate is None):
+                    raise
+
+    def _steps(self) -> Iterator[Step]:
+        """Steps of the present solver; a later one that fails says nothing about the answer of an earlier one."""
+        run, solver = self.run, self.solver
+        options = {name: value for name, value in self.options.items() if name in solver.options}
+        if run.best is not None and run.best.components.any() and "init" in solver.options:
+            options["init"] = run.best.components
+        if run.tightest is not None and run.tightest.multipliers is not None and "multipliers" in solver.options:
+            options["multipliers"] = run.tightest.multipliers()
+        is_later = run.best is not None and solver is not self.solvers[0]
+        for step in solver.steps(run.problem, run.budget, run.tol, **options):
+            yield replace(step, status=None) if is_later and step.status is not None else step
+
+
+def solve(
+    problem: Problem,
+    solver: str = "auto",
+    *,
+    tol: float | None = None,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    callback: Callback | None = None,
+    watch: Watch | None = None,
+    verbose: bool = False,
+    random_state: int | None = None,
+    score: Score | None = None,
+    patience: int | None = None,
+    engine: Engine | Client | str | None = None,
+    **options: object,
+) -> Solution:
+    """Solve a problem and certify the answer.
+
+    Parameters
+    ----------
+    problem : Problem
+        Any statement of this package, or one of your own.
+    solver : str, default "auto"
+        By name; `sdpmetric.solvers_of` lists those of a problem. "auto" begins with the first that takes the options;
+        where one stalls at a gap above `tol`, the next goes on from its point, and `Solution.solver` names the last.
+        For LMNN: "factored", a continuation method in the factor; "subgradient", Algorithm 1 of Weinberger and Saul
+        (2009) [WS2009] with Polyak steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by
+        constraint generation; "low_rank", a metric of bounded rank (LMNN-R, section 5.4), with ``n_components=``.
+    tol : float, optional
+        Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most of the others.
+    max_iter : int, optional
+        Largest number of evaluations of objective and gradient; default: no limit.
+    max_time : float, optional
+        Limit in seconds; default: no limit. The best point so far is returned with its certificate; where that is the
+        zero metric, the start or a multiple of the identity, if its objective is finite.
+    callback : callable, optional
+        Called with each `TraceRow`; returning True stops the solve.
+    watch : callable, optional
+        Called with each point and its row of the trace, for example `sdpmetric.report.Recorder`.
+    verbose : bool, default False
+        Log progress, and how the solve ended, as information of the logger "sdpmetric": on standard error, unless the
+        program has configured logging.
+    random_state : int, optional
+        Seed of the solvers that draw at random; default 0. The others use no randomness.
+    score : callable, optional
+        ``score(components)``, larger is better, for example the accuracy on held-out examples; written into the trace
+        for each step.
+    patience : int, optional
+        Early stopping: return the step with the best `score` (the last if tied), with its own certificate, and stop
+        after this many steps without a better one.
+    engine : Engine, dask.distributed.Client or "threads", optional
+        Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
+        cluster. See ``docs/deploy.md``.
+    **options
+        Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient",
+        ``backend="SCS"`` of "conic", or ``n_components=2`` and ``full=`` (the solution without a bound on the rank) of
+        "low_rank"; see the docstring of the solver.
+
+    Returns
+    -------
+    Solution
+        With `status` ``optimal`` only if the relative gap is proven to be at most `tol`, or the optimum to be 0 or
+        less and the gap to be at most the certificate's `resolution`; ``stalled`` if no solver could do more and the
+        gap is above ten times `tol`.
+
+    Raises
+    ------
+    ValueError
+        If the solver is unknown, or an argument is out of range.
+    TypeError
+        If nothing solves problems of this kind, or the solver does not take an option or another engine.
+    ImportError
+        If the engine needs a package that is not installed.
+
+    See Also
+    --------
+    certify, compare, path, solvers_of, verify
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sklearn.datasets import load_iris
+    >>> problem = sm.LMNNProblem.from_labels(*load_iris(return_X_y=True))
+    >>> sm.solve(problem, tol=1e-3).status.word
+    'optimal'
+    """
+    solvers = solvers_to_try(problem, solver, options)
+    entry = solvers[0]
+    tol = entry.tol if tol is None else tol
+    check_tolerance(tol)
+    check_calls(callback, score, patience)
+    options = _check_options(problem, entry, options, random_state)
+    if engine is not None and not entry.engines:
+        raise TypeError(
+            f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
+        )
+    printer = Printer(stream=entry.stream, tol=tol) if verbose else None
+    watches = [] if watch is None else [watch]
+    watches += [] if printer is None else [lambda step, row: printer(row)]
+    budget = Budget(max_time, max_iter)
+    with deadline(budget.deadline, budget.last):
+        place = None if engine is None else resolve(engine)
+    with using(place):
+        run = Run(
+            problem,
+            budget,
+            tol,
+            watches=watches,
+            callback=callback,
+            score=score,
+            early_stopping=None if patience is None else EarlyStopping(patience),
+            stream=entry.stream,
+            relaxed=entry.relaxed,
+            rank=cast(int | None, options.get("n_components", getattr(problem, "n_components", None))),
+        )
+        attempts = Attempts(run, solvers, options)
+        solution = run.over(attempts)
+    solution = replace(solution, solver=attempts.solver.name)
+    if printer is not None:
+        printer.end(solution)
+    return solution
+
+
+def _check_options(
+    problem: Problem, entry: Solver, options: dict[str, object], random_state: int | None
+) -> dict[str, object]:
+    if foreign := sorted(set(options) - entry.options):
+        raise TypeError(
+            f"solver {entry.name!r} does not take {', '.join(foreign)}{validation.like(foreign[0], entry.options)}; "
+            f"its options are {', '.join(sorted(entry.options)) or 'none'}."
+        )
+    checked = {name: value for name, value in options.items() if value is not None}
+    if random_state is not None:
+        checked["random_state"] = validation.check_integer("random_state", random_state, 0)
+    if "init" in checked:
+        try:
+            checked["init"] = problem.check_point(np.asarray(checked["init"]), None)[0]
+        except ValueError as error:
+            raise ValueError(str(error).replace("components", "init")) from error
+    return checked

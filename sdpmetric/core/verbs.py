@@ -1,4 +1,4 @@
-"""Solve, certify, verify, and solve along a path: the verbs of the package, for every statement."""
+"""Certify, verify, and solve along a path, for every statement; `sdpmetric.core.run` solves."""
 
 from __future__ import annotations
 
@@ -7,174 +7,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric.core import validation
-from sdpmetric.core.attempts import Attempts
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
-from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem, check_problem, unsupported
-from sdpmetric.core.registry import Solver, solvers_of, solvers_to_try
-from sdpmetric.core.run import EarlyStopping, Run, check_calls, check_tolerance
+from sdpmetric.core.registry import solvers_of, solvers_to_try
+from sdpmetric.core.run import check_tolerance, solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Callback, Score, Watch
+from sdpmetric.core.steps import Budget
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.engine import Engine, resolve, threads
-from sdpmetric.engine.interface import BudgetSpent, deadline, hurried, using
-
-if TYPE_CHECKING:
-    from distributed import Client
-
+from sdpmetric.engine import threads
+from sdpmetric.engine.interface import BudgetSpent, deadline, hurried
 
 # Of the time of `verify` that the certificate of the point may take; the rest is for the lower bound.
 SHARE = 0.5
-
-
-def solve(
-    problem: Problem,
-    solver: str = "auto",
-    *,
-    tol: float | None = None,
-    max_iter: int | None = None,
-    max_time: float | None = None,
-    callback: Callback | None = None,
-    watch: Watch | None = None,
-    verbose: bool = False,
-    random_state: int | None = None,
-    score: Score | None = None,
-    patience: int | None = None,
-    engine: Engine | Client | str | None = None,
-    **options: object,
-) -> Solution:
-    """Solve a problem and certify the answer.
-
-    Parameters
-    ----------
-    problem : Problem
-        Any statement of this package, or one of your own.
-    solver : str, default "auto"
-        By name; `sdpmetric.solvers_of` lists those of a problem. "auto" begins with the first that takes the options;
-        where one stalls at a gap above `tol`, the next goes on from its point, and `Solution.solver` names the last.
-        For LMNN: "factored", a continuation method in the factor; "subgradient", Algorithm 1 of Weinberger and Saul
-        (2009) [WS2009] with Polyak steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by
-        constraint generation; "low_rank", a metric of bounded rank (LMNN-R, section 5.4), with ``n_components=``.
-    tol : float, optional
-        Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most of the others.
-    max_iter : int, optional
-        Largest number of evaluations of objective and gradient; default: no limit.
-    max_time : float, optional
-        Limit in seconds; default: no limit. The best point so far is returned with its certificate; where that is the
-        zero metric, the start or a multiple of the identity, if its objective is finite.
-    callback : callable, optional
-        Called with each `TraceRow`; returning True stops the solve.
-    watch : callable, optional
-        Called with each point and its row of the trace, for example `sdpmetric.report.Recorder`.
-    verbose : bool, default False
-        Log progress, and how the solve ended, as information of the logger "sdpmetric": on standard error, unless the
-        program has configured logging.
-    random_state : int, optional
-        Seed of the solvers that draw at random; default 0. The others use no randomness.
-    score : callable, optional
-        ``score(components)``, larger is better, for example the accuracy on held-out examples; written into the trace
-        for each step.
-    patience : int, optional
-        Early stopping: return the step with the best `score` (the last if tied), with its own certificate, and stop
-        after this many steps without a better one.
-    engine : Engine, dask.distributed.Client or "threads", optional
-        Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
-        cluster. See ``docs/deploy.md``.
-    **options
-        Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient",
-        ``backend="SCS"`` of "conic", or ``n_components=2`` and ``full=`` (the solution without a bound on the rank) of
-        "low_rank"; see the docstring of the solver.
-
-    Returns
-    -------
-    Solution
-        With `status` ``optimal`` only if the relative gap is proven to be at most `tol`, or the optimum to be 0 or
-        less and the gap to be at most the certificate's `resolution`; ``stalled`` if no solver could do more and the
-        gap is above ten times `tol`.
-
-    Raises
-    ------
-    ValueError
-        If the solver is unknown, or an argument is out of range.
-    TypeError
-        If nothing solves problems of this kind, or the solver does not take an option or another engine.
-    ImportError
-        If the engine needs a package that is not installed.
-
-    See Also
-    --------
-    certify, compare, path, solvers_of, verify
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> from sklearn.datasets import load_iris
-    >>> problem = sm.LMNNProblem.from_labels(*load_iris(return_X_y=True))
-    >>> sm.solve(problem, tol=1e-3).status.word
-    'optimal'
-    """
-    solvers = solvers_to_try(problem, solver, options)
-    entry = solvers[0]
-    tol = entry.tol if tol is None else tol
-    check_tolerance(tol)
-    check_calls(callback, score, patience)
-    options = _check_options(problem, entry, options, random_state)
-    if engine is not None and not entry.engines:
-        raise TypeError(
-            f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
-        )
-    printer = Printer(stream=entry.stream, tol=tol) if verbose else None
-    watches = [] if watch is None else [watch]
-    watches += [] if printer is None else [lambda step, row: printer(row)]
-    budget = Budget(max_time, max_iter)
-    with deadline(budget.deadline, budget.last):
-        place = resolve(engine)
-    with using(place):
-        run = Run(
-            problem,
-            budget,
-            tol,
-            watches=watches,
-            callback=callback,
-            score=score,
-            early_stopping=None if patience is None else EarlyStopping(patience),
-            stream=entry.stream,
-            relaxed=entry.relaxed,
-            rank=cast(int | None, options.get("n_components", getattr(problem, "n_components", None))),
-        )
-        attempts = Attempts(run, solvers, options)
-        solution = run.over(attempts)
-    solution = replace(solution, solver=attempts.solver.name)
-    if printer is not None:
-        printer.end(solution)
-    return solution
-
-
-def _check_options(
-    problem: Problem, entry: Solver, options: dict[str, object], random_state: int | None
-) -> dict[str, object]:
-    if foreign := sorted(set(options) - entry.options):
-        raise TypeError(
-            f"solver {entry.name!r} does not take {', '.join(foreign)}{validation.like(foreign[0], entry.options)}; "
-            f"its options are {', '.join(sorted(entry.options)) or 'none'}."
-        )
-    checked = {name: value for name, value in options.items() if value is not None}
-    if random_state is not None:
-        checked["random_state"] = validation.check_integer("random_state", random_state, 0)
-    if "init" in checked:
-        try:
-            checked["init"] = problem.check_point(np.asarray(checked["init"]), None)[0]
-        except ValueError as error:
-            raise ValueError(str(error).replace("components", "init")) from error
-    return checked
 
 
 def path(

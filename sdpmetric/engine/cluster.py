@@ -200,7 +200,7 @@ class _Holder(Generic[Held]):
             return method(self._held, *args, **kwargs)
 
 
-def resolve(engine: Engine | Client | str | None) -> Engine:
+def resolve(engine: Engine | Client | str) -> Engine:
     """The engine that is meant by a name, a Dask client or an engine.
 
     Raises
@@ -212,7 +212,7 @@ def resolve(engine: Engine | Client | str | None) -> Engine:
     ImportError
         If the engine needs a package that is not installed.
     """
-    if engine is None or engine == "threads":
+    if engine == "threads":
         return Threads()
     if isinstance(engine, str):
         raise ValueError(f"engine must be 'threads', a Dask client or one of sdpmetric.engines, got {engine!r}.")

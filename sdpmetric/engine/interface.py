@@ -9,14 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    pass
-
 
 ItemT = TypeVar("ItemT")
 
@@ -168,8 +164,8 @@ def current() -> Engine:
 
 
 @contextmanager
-def using(engine: Engine) -> Iterator[None]:
-    """Let loops that the calling thread begins run on an engine."""
+def using(engine: Engine | None) -> Iterator[None]:
+    """Let loops that the calling thread begins run on an engine; None: on the threads of this process."""
     token = _ENGINE.set(engine)
     try:
         yield

@@ -16,8 +16,8 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import solve
 from sdpmetric.core.steps import Score
-from sdpmetric.core.verbs import solve
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_labels, divide, tuple_distances

@@ -39,10 +39,10 @@ from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Labeled, Problem
 from sdpmetric.core.registry import solvers_of, solvers_to_try
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.core.steps import Score
-from sdpmetric.core.verbs import solve
 from sdpmetric.estimators.callbacks import CallbackSupportMixin, Task, Watcher, with_callbacks
 from sdpmetric.estimators.data import (
     Data,

@@ -21,9 +21,9 @@ from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core import neighbors, validation
 from sdpmetric.core.named import Init
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Score
-from sdpmetric.core.verbs import solve
 from sdpmetric.core.well_posed import CROWDED
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator

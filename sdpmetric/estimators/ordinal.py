@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import gaps
 from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
-from sdpmetric.core.verbs import solve
 from sdpmetric.estimators.data import Data, divide, tuple_distances, tuple_score
 from sdpmetric.estimators.options import Count, Matrix, Positive, Share, estimator
 from sdpmetric.linalg.distances import adjoint

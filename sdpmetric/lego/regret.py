@@ -9,9 +9,9 @@ import numpy as np
 
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
-from sdpmetric.core.verbs import solve
 from sdpmetric.lego.batch import LEGOBatchProblem
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.lego.stream import LEGOStream

@@ -481,6 +481,10 @@ class LargeMarginProblem(Problem):
         )
 
 
+def without_frobenius(problem: LargeMarginProblem) -> bool:
+    return not problem.frobenius
+
+
 @dataclass(frozen=True, eq=False)
 class PushShard:
     """A share of the triplets of a statement; see `sdpmetric.lmnn.triplets.impostors.searching`."""

@@ -11,10 +11,10 @@ import math
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget
-from sdpmetric.core.verbs import solve
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.losses import SquaredHinge

@@ -5,9 +5,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpmetric as sm
-from sdpmetric.core.attempts import Attempts
 from sdpmetric.core.registry import Solver
-from sdpmetric.core.run import Run
+from sdpmetric.core.run import Attempts, Run
 from sdpmetric.core.steps import Budget, Step
 
 X, Y = load_iris(return_X_y=True)

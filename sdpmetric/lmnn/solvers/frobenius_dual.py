@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Self
 
 import numpy as np
@@ -111,7 +112,7 @@ class ActiveSet:
         return ActiveSet(self.problem, Triplets.join(old, new), a, *proximal)
 
 
-@solver(LMNNProblem, "dual", tol=1e-6, rank=1, takes=lambda problem: problem.frobenius > 0.0)
+@solver(LMNNProblem, "dual", tol=1e-6, rank=1, takes=attrgetter("frobenius"))
 def steps(problem: LMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     L = _scaled_identity(problem) if init is None else init
     first = Step.certified(problem, L)

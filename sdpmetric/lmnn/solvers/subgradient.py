@@ -21,7 +21,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
+from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, without_frobenius
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.gradient_projection import PaperStep, PolyakStep, gradient_projection
@@ -42,7 +42,7 @@ class StartOptions:
 OPTIONS = StartOptions()
 
 
-@solver(LargeMarginProblem, "subgradient", tol=1e-3, takes=lambda problem: not problem.frobenius)
+@solver(LargeMarginProblem, "subgradient", tol=1e-3, takes=without_frobenius)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,
