@@ -111,12 +111,16 @@ def test_a_loaded_solution_needs_its_problem(small: Instance, tmp_path: Path) ->
     assert_same(sm.explain(loaded, small.problem).sensitivity.margin, sm.explain(solution).sensitivity.margin)
 
 
-def test_nothing_to_explain_is_no_error(small: Instance) -> None:
-    for problem in (
-        small.problem.with_weights(push_weight=0.0),
-        sm.LMNNProblem.from_triplets(small.problem.X, np.zeros((0, 3), int), push_weight=0.3),
+def test_nothing_to_push_costs_nothing_and_has_nothing_to_explain(small: Instance) -> None:
+    nothing = sm.LMNNProblem.from_triplets(small.problem.X, np.zeros((0, 3), int), push_weight=0.3)
+    curved = replace(nothing, frobenius=1.0)
+    for problem, solver in (
+        (small.problem.with_weights(push_weight=0.0), "conic"),
+        *((nothing, solver) for solver in ("conic", "factored")),
+        *((curved, solver) for solver in ("conic", "dual")),
+        *((curved.with_weights(push_weight=0.0), solver) for solver in ("conic", "dual")),
     ):
-        explanation = sm.explain(sm.solve(problem, solver="conic"))
+        explanation = sm.explain(sm.solve(problem, solver=solver))
         assert explanation.certificate.objective == explanation.sensitivity.margin == 0.0
         assert len(explanation.support) == 0
         assert str(explanation)
