@@ -397,6 +397,18 @@ REASONS = {
         partial(estimators.OrdinalEmbedding(trace=0.5).fit, answers)
         for answers in ([[0, 1]], [[0.0, 1.0, 2.0]], [[0, 1, 2], [0, 2, 1]])
     ],
+    "pass labels=|labels has 5 entries|labels= are those of examples": [
+        partial(pairs, estimators.LMNN()),
+        lambda: estimators.PairClassifier(estimators.LMNN(), examples=X).fit(PAIRS, SIMILAR, labels=Y[:5]),
+        lambda: estimators.PairClassifier(estimators.LMNN()).fit(X[PAIRS], SIMILAR, labels=Y),
+    ],
+    "strategy|min_rate|beta|none is dissimilar": [
+        *(partial(pairs, strategy=name, min_rate=0.5, beta=-1.0) for name in ("weird", "f_beta")),
+        *(partial(pairs, strategy=s, min_rate=rate) for s in ("max_tpr", "max_tnr") for rate in (None, "a", -0.2, 1.2)),
+        *(partial(pairs, strategy="f_beta", beta=beta) for beta in (None, "weird")),
+        lambda: pairs().calibrate_threshold(PAIRS[SIMILAR > 0], SIMILAR[SIMILAR > 0], "f_beta"),
+    ],
+    "threshold": [lambda: pairs().set_threshold("a")],
     "must be a transformer": [partial(pairs, KNeighborsClassifier()), partial(pairs, estimators.MultiMetricLMNN())],
     "examples=|shape|integers": [
         lambda: pairs(pairs=PAIRS + 0.5),

@@ -7,7 +7,7 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric.classification.nearest import knn_predict
-from sdpmetric.estimators import FRML, ITML, LMNN, MMC, NCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import FRML, ITML, LMNN, MMC, NCA, POLA, KernelLMNN, MultiMetricLMNN
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(8)
@@ -57,6 +57,34 @@ def test_settings_are_those_of_the_statement(estimator, state):
     assert fitted.solution_.problem.fingerprint() == state().fingerprint()
     default = type(estimator)().set_params(**({"tol": 0.5} if "tol" in estimator.get_params() else {})).fit(X, Y)
     assert default.solution_.problem.fingerprint() != state().fingerprint()
+
+
+PAIRS = np.array([[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]])
+GIVEN = (X, PAIRS, Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]])
+LISTED = (X, [[0, 1, 2], [3, 4, 5], [6, 7, 8]], [1.0, 2.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("fitted", "state"),
+    [
+        (lambda: MMC(tol=0.5).fit_pairs(*GIVEN), lambda: sm.MMCProblem(*GIVEN)),
+        (lambda: ITML(tol=0.5, **ITML_).fit_pairs(*GIVEN), lambda: sm.ITMLProblem(*GIVEN, **ITML_)),
+        (
+            lambda: POLA(slack_weight=0.3, initial_threshold=2.5).fit_pairs(*GIVEN),
+            lambda: sm.POLAProblem(*GIVEN, 0.3, 2.5),
+        ),
+        (
+            lambda: LMNN(push_weight=0.3, tol=0.5, ridge=0.1).fit_triplets(*LISTED),
+            lambda: sm.LMNNProblem.from_triplets(*LISTED, 0.3, ridge=0.1),
+        ),
+        (
+            lambda: KernelLMNN(push_weight=0.3, tol=0.5, **POLY).fit_triplets(*LISTED),
+            lambda: sm.KernelLMNNProblem.from_triplets(*LISTED, 0.3, **POLY),
+        ),
+    ],
+)
+def test_pairs_and_triplets_state_the_problem_that_they_are_for(fitted, state):
+    assert fitted().solution_.problem.fingerprint() == state().fingerprint()
 
 
 def test_frml_s_start_and_patience_arrive():
