@@ -204,14 +204,6 @@ class LargeMarginProblem(Problem):
         """All examples under each metric, centered, (c n, r), float64."""
         return concatenated([self.centered @ L.T for L in self.stack(components)])
 
-    def cost(self, components: FloatArray, Z: FloatArray, among: IndexArray | None = None) -> float:
-        """The linear part of the objective, pull and traces; of some anchors their share."""
-        (first, second), scales, share = self.push.point_pairs(*self.target_pairs), self._pull_scales, 1.0
-        if among is not None:
-            member, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
-            first, second, scales = first[member], second[member], scales[member]
-        return float(distances(Z, first, second) @ scales) + share * self.ridge * float(np.sum(components**2))
-
     def squared_norm(self, components: FloatArray) -> float:
         """``1/2 ||L^T L||_F^2``, which `frobenius` multiplies."""
         return 0.5 * float(np.sum((components @ components.T) ** 2)) if self.frobenius else 0.0
@@ -219,19 +211,22 @@ class LargeMarginProblem(Problem):
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eqs. 14, 16); see `Problem.objective`."""
         L, _ = self.check_point(components, metric)
-        Z = self.embed(L)
-        return self.cost(L, Z) + self.push_weight * self.push.loss(Z) + self.frobenius * self.squared_norm(L)
+        return self._objective(L, self.embed(L))
 
-    def partial_objective(self, Z: FloatArray, components: FloatArray, among: IndexArray) -> float:
-        """The part of the objective that belongs to the given anchors, at embedded points Z."""
-        without_norm = self.cost(components, Z, among) + self.push_weight * self.push.loss(Z, among)
-        return without_norm + self.frobenius * self.squared_norm(components) * len(among) / len(self.X)
+    def _objective(self, L: FloatArray, Z: FloatArray, among: IndexArray | None = None) -> float:
+        """The objective at a point, Z being the embedded data; of some anchors their share."""
+        (first, second), scales, share = self.push.point_pairs(*self.target_pairs), self._pull_scales, 1.0
+        if among is not None:
+            member, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
+            first, second, scales = first[member], second[member], scales[member]
+        norms = self.ridge * float(np.sum(L**2)) + self.frobenius * self.squared_norm(L)
+        return float(distances(Z, first, second) @ scales) + share * norms + self.push_weight * self.push.loss(Z, among)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
         """The objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
         Z, n = self.embed(components), len(self.X)
         among = np.unique(np.linspace(0, n - 1, min(1000, n)).astype(np.int32))
-        return lambda scale: self.partial_objective(scale * Z, scale * components, among)
+        return lambda scale: self._objective(scale * components, scale * Z, among)
 
     # -- coordinates for solvers: there the cost is the trace ---------------------------------------------------------
 

@@ -155,14 +155,13 @@ class Push:
         anchors = source.anchors(among)
         targets = self.target_points(source.targets[anchors])
         target_D = target_distances(Z, targets // np.int32(n) * np.int32(n) + anchors[:, None], targets)
-        limits = (1.0 + target_D.max(axis=1, initial=0.0)) * (1.0 + widen)
+        limits = 1.0 + target_D.max(axis=1, initial=0.0)
         for region in range(self.n_regions):
             columns = np.flatnonzero(self.regions == region).astype(np.int32)
             rows = slice(region * n, (region + 1) * n)
-            search = source.candidates_within(
-                Z[rows], groups[rows], anchors, limits, columns=columns, method=self.method
-            )
-            for block in search:
+            for block in source.candidate_blocks(
+                Z[rows], groups[rows], widen=widen, among=anchors, method=self.method, limits=limits, columns=columns
+            ):
                 yield region, block
 
     def candidates(

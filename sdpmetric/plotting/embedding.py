@@ -269,6 +269,6 @@ def _impostors(P: FloatArray, source: LabeledTriplets) -> IndexArray:
     limits = furthest_target(P, anchors, source.targets[anchors])
     pairs = [
         np.stack([candidates.anchors[candidates.rows], candidates.impostors], axis=1)
-        for candidates in source.candidates_within(P, together, anchors, limits)
+        for candidates in source.candidate_blocks(P, together, among=anchors, limits=limits)
     ]
     return np.concatenate([np.zeros((0, 2), dtype=np.int32), *pairs])

@@ -26,7 +26,7 @@ def refuse(*_, **__):
 
 def same(problem, point, monkeypatch):
     with monkeypatch.context() as context:
-        context.setattr(LabeledTriplets, "candidates_within", refuse)
+        context.setattr(LabeledTriplets, "candidate_blocks", refuse)
         context.setattr(ListedTriplets, "candidate_blocks", refuse)
         certificate = problem.certify(point)
     monkeypatch.setattr(lmnn, "are_unit_hinges", lambda *_: False)

@@ -93,8 +93,8 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
     lines = [
         f"One exhaustive search for margin violations under Euclidean distances of leading principal components, "
         f"{len(digits.y):,} training rows of {digits.name}, {K} target neighbors: a ball tree for each class "
-        "(`sdpmetric.lmnn.triplets.impostors.search_trees`, trees rebuilt in each search, as training must) "
-        "beside tiles of the distance matrix (`search_tiles`, single precision with an allowance "
+        "(`sdpmetric.lmnn.triplets.impostors.Search.by_trees`, trees rebuilt in each search, as training must) "
+        "beside tiles of the distance matrix (`by_tiles`, single precision with an allowance "
         "for rounding, each pair once). "
         f"Brute force in all {digits.n_components} components takes {whole:.3f} s, which speed-ups refer to. The paper "
         "prints no values.",

@@ -19,7 +19,6 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import ClassVar, cast
 
 import numpy as np
@@ -223,9 +222,7 @@ def _leave_single(state: State) -> None:
     search(state, working, 0.3)
     descend(state, working, OPTIONS.leaving_width, SlowDecrease(1e-3))
     mixed = [math.sqrt(1.0 - OPTIONS.tied_share) * state.L, math.sqrt(OPTIONS.tied_share) * single]
-    L, lengths = orthogonal_rows(np.concatenate(mixed, axis=1))
-    used = lengths > OPTIONS.negligible[working.dtype] * lengths.max(axis=1, keepdims=True)
-    state.L = np.ascontiguousarray(L[:, : max(1, int(used.sum(axis=1).max()))])
+    state.L = _without_short_rows(*orthogonal_rows(np.concatenate(mixed, axis=1)), working)
 
 
 # -- levels over all anchors ------------------------------------------------------------------------------------------
@@ -281,16 +278,6 @@ def _gap(objective: float, bound: float) -> float:
     return relative_gap(objective, min(bound, objective))
 
 
-class Stop(Enum):
-    """Why a round ends."""
-
-    COLLAPSED = "the factor has fallen to zero"
-    TOLERANCE = "the gap is within the tolerance"
-    NEXT_WIDTH = "the gap is close to that of the smoothing"
-    SMOOTHING = "most of the gap is the smoothing's"
-    STALLED = "the descent is slow beside its gap"
-
-
 @dataclass
 class StopRule:
     """When a round ends; a proof costs as much as many steps, so the next one waits until it may change the answer."""
@@ -305,14 +292,18 @@ class StopRule:
     gap_of_descent: float = 0.0  # at the last proof
     proof_decrease: float = math.inf  # the next proof is made when the objective falls by no more than this
 
-    def __call__(self, L: FloatArray, value: float) -> Stop | None:
-        if value <= 0:  # no loss is below 0
-            return Stop.COLLAPSED
+    def __call__(self, L: FloatArray, value: float) -> bool:
+        if value <= 0:  # no loss is below 0: the factor has fallen to zero
+            return True
         decrease, self.value = (self.value - value) / value, value
         if decrease > 1e-2:  # the gap is far from the tolerance
-            return None
-        if decrease > self.proof_decrease:
-            return Stop.STALLED if decrease < self.stall * self.gap_of_descent else None
+            return False
+        if decrease <= self.proof_decrease and self._gap_is_closed(L, decrease):
+            return True
+        return decrease < self.stall * self.gap_of_descent  # the descent is slow beside its gap
+
+    def _gap_is_closed(self, L: FloatArray, decrease: float) -> bool:
+        """Whether the gap is within the tolerance, near that of the smoothing, or mostly the smoothing's."""
         bound = prove(self.working, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
             self.best = bound
@@ -323,13 +314,8 @@ class StopRule:
         shrinks, close_ratio = gap_of_smoothing > 0.5 * self.tol, OPTIONS.close_ratio(self.tol)
         aim = max(0.9 * self.tol - gap_of_smoothing, (close_ratio - 1.0) * gap_of_smoothing if shrinks else 0.0)
         self.proof_decrease = decrease * max(OPTIONS.next_proof, aim / max(self.gap_of_descent, 1e-300))
-        if _gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol:
-            return Stop.TOLERANCE
-        if shrinks and gap < close_ratio * gap_of_smoothing:
-            return Stop.NEXT_WIDTH
-        if gap_of_smoothing > 0.7 * gap:
-            return Stop.SMOOTHING
-        return Stop.STALLED if decrease < self.stall * self.gap_of_descent else None
+        within_tolerance = _gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
+        return within_tolerance or (shrinks and gap < close_ratio * gap_of_smoothing) or gap_of_smoothing > 0.7 * gap
 
 
 @dataclass
@@ -339,12 +325,12 @@ class SlowDecrease:
     share: float
     value: float = math.inf
 
-    def __call__(self, L: FloatArray, value: float) -> Stop | None:
+    def __call__(self, L: FloatArray, value: float) -> bool:
         decrease, self.value = self.value - value, value
-        return Stop.STALLED if decrease < self.share * value else None
+        return decrease < self.share * value
 
 
-def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[FloatArray, float], Stop | None]) -> None:
+def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[FloatArray, float], bool]) -> None:
     """One round of L-BFGS on the smoothed objective; the rule looks at the factor and the value now and then."""
     start, shape, iterations = state.L, state.L.shape, 0
     state.gamma = gamma
@@ -358,20 +344,23 @@ def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[Flo
         nonlocal iterations
         iterations += 1
         state.L = intermediate_result.x.reshape(shape).copy()
-        if iterations % OPTIONS.look_every == 0 and rule(state.L, float(intermediate_result.fun)) is not None:
+        if iterations % OPTIONS.look_every == 0 and rule(state.L, float(intermediate_result.fun)):
             raise StopIteration
 
     counts = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxcor": OPTIONS.memory, "maxls": 60}
     options = {**counts, "gtol": 0.0, "ftol": OPTIONS.rounding[working.dtype]}
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     L, lengths = orthogonal_rows(state.L)
-    longest = lengths.max(axis=1, keepdims=True)
-    if not (longest > OPTIONS.collapsed * np.abs(start).max()).any():  # none is active: a search will find others
+    if lengths.max() > OPTIONS.collapsed * np.abs(start).max():
+        state.L = _without_short_rows(L, lengths, working)
+    else:  # no candidate is active: a search will find others
         state.L = math.sqrt(0.5) * start
-        return
-    used = lengths > OPTIONS.negligible[working.dtype] * longest
-    rank = max(1, int(used.sum(axis=1).max()))
-    state.L = np.ascontiguousarray(np.where(used[:, :, None], L, 0.0)[:, :rank])
+
+
+def _without_short_rows(L: FloatArray, lengths: FloatArray, working: WorkingSet) -> FloatArray:
+    """Orthogonal rows, the longest first, without those that are negligible beside it."""
+    used = lengths > OPTIONS.negligible[working.dtype] * lengths.max(axis=1, keepdims=True)
+    return np.ascontiguousarray(np.where(used[:, :, None], L, 0.0)[:, : max(1, int(used.sum(axis=1).max()))])
 
 
 def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
@@ -444,15 +433,8 @@ def _certified(state: State, gamma: float) -> Step:
     components = cast(FloatArray, in_dtype(state.components, problem.X.dtype))
     with deadline(budget.last - OPTIONS.late * budget.reserve):
         certificate = problem.certify(components, dual=None if state.dual is None else state.dual())
-    return Step(
-        components,
-        objective=certificate.objective,
-        lower_bound=state.lower_bound,
-        multipliers=state.dual,
-        certificate=certificate,
-        step_size=gamma,
-        n_active=certificate.n_active,
-    )
+    step = Step.of_certificate(components, certificate, step_size=gamma)
+    return replace(step, lower_bound=state.lower_bound, multipliers=state.dual)
 
 
 def _step(state: State, working: WorkingSet, bound: Bound, gamma: float, widen: float | None) -> Step:
@@ -460,18 +442,12 @@ def _step(state: State, working: WorkingSet, bound: Bound, gamma: float, widen: 
     if bound.multipliers.generation != working.generation:  # gone with their shards
         bound = prove(working, state.L, gamma)
     dual = working.dual(bound.multipliers)
-    objective, n_active = math.inf, 0
     if widen is not None:
         search(state, working, widen)
+    step = Step(state.components, step_size=gamma)
+    if not working.has_all_anchors:  # objective and bound are estimates
+        return step
+    if widen is not None:
         value = working.value(state.L, gamma)
-        objective, n_active = value.objective, value.n_active
-    if not working.has_all_anchors:  # both are estimates
-        return Step(state.components, step_size=gamma)
-    return Step(
-        state.components,
-        objective=objective,
-        lower_bound=bound.value,
-        multipliers=dual,
-        step_size=gamma,
-        n_active=n_active,
-    )
+        step = replace(step, objective=value.objective, n_active=value.n_active)
+    return replace(step, lower_bound=bound.value, multipliers=dual)

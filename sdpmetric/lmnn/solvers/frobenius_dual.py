@@ -18,7 +18,6 @@ from operator import attrgetter
 from typing import Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
@@ -42,7 +41,6 @@ class DualOptions:
 
     band: float = 0.3  # triplets whose margin is up to this beyond 1 join the active set,
     dropped_slack: float = 1.0  # inactive ones leave it when it is further beyond 1 than this
-    anchors: int = 300  # on which the scale of the first metric is found
     rounds: int = 100  # of search at most,
     patience: int = 8  # and so many without a better gap
     quadratic_share: float = 0.03  # of the objective, to which quadratic terms are brought by a proximal term
@@ -114,7 +112,10 @@ class ActiveSet:
 
 @solver(LMNNProblem, "dual", tol=1e-6, rank=1, takes=attrgetter("frobenius"))
 def steps(problem: LMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    L = _scaled_identity(problem) if init is None else init
+    L = init
+    if L is None:
+        L = np.eye(problem.X.shape[1]) / (float(np.sqrt(np.mean(problem.centered**2))) or 1.0)
+        L *= problem.best_scale(L)
     first = Step.certified(problem, L)
     yield first
     capacity = problem.source.capacity(np.arange(len(problem.X), dtype=np.int32))
@@ -154,22 +155,6 @@ def _proximal(problem: LMNNProblem, L: FloatArray, size: float) -> tuple[float, 
     spread = 2.0 * float(np.sum(np.var(problem.centered, axis=0)))
     squared_norm = max(float(np.sum(M**2)), 1.0 / spread / spread) if spread > 0.0 else math.inf
     return (max(0.0, 2.0 * size / squared_norm - problem.frobenius) if squared_norm > 0.0 else 0.0), M
-
-
-def _scaled_identity(problem: LMNNProblem) -> FloatArray:
-    """The multiple of the identity with about the smallest objective, on some anchors."""
-    n = len(problem.X)
-    among = np.unique(np.linspace(0, n - 1, min(n, OPTIONS.anchors)).astype(np.int32))
-    identity = np.eye(problem.X.shape[1])
-    units = float(np.sqrt(np.mean(problem.centered**2))) or 1.0
-
-    def objective(log_scale: float) -> float:
-        L = math.exp(log_scale) / units * identity
-        return problem.partial_objective(problem.embed(L), L, among)
-
-    best = minimize_scalar(objective, bounds=(-5.0, 3.0), method="bounded", options={"xatol": 0.05})
-    scaled: FloatArray = math.exp(best.x) / units * identity
-    return scaled
 
 
 def _violated(problem: LMNNProblem, L: FloatArray, max_triplets: int, excluded: Triplets) -> Triplets:

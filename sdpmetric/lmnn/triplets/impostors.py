@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -36,6 +36,11 @@ from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, scan_tiles
 SearchMethod = Literal["auto", "brute", "ball_tree"]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 SearchRows = tuple[IndexArray, LongArray, IndexArray]
+Rows = NDArray[np.floating]
+# What `scan_tiles` takes of the distance matrix ``row_factors @ tiles``, anchors by points, both sorted by class: row
+# factors (m, r + 2), tiles (number, r + 2, width), limits of rows and of columns, the columns of each row's own class
+# (m, 2), and whether each pair is measured once for both.
+Tiling = tuple[Rows, Rows, Rows, Rows, LongArray, bool]
 
 
 @dataclass(frozen=True)
@@ -98,159 +103,129 @@ def collect(blocks: Iterable[Candidates], max_pairs: float = math.inf) -> list[C
     return collected
 
 
-def search(
-    Z: NDArray[np.floating],
-    labels: IndexArray,
-    groups: IndexArray,
-    anchors: IndexArray,
-    limits: FloatArray,
-    columns: IndexArray,
-    method: SearchMethod,
-) -> Iterator[SearchRows]:
-    """Yield, by blocks, the points of `columns` within the limit of each anchor, of its group and of another label."""
-    if method == "auto":
-        few_dimensions = 0 < Z.shape[1] <= OPTIONS.tree_dimension and len(Z) >= OPTIONS.tree_rows
-        method = "ball_tree" if few_dimensions else "brute"
-    # The zero metric embeds into no dimension at all, which trees refuse.
-    by_trees = method == "ball_tree" and Z.shape[1] > 0
-    share = searched_share()
-    if share != FULL_SHARE and (by_trees or not _measures_once(Z, anchors, columns)):
-        mine = in_share(len(anchors), share)
-        anchors, limits = anchors[mine], limits[mine]
-    by_method = search_trees if by_trees else search_tiles
-    yield from by_method(Z, labels, groups, anchors, limits, columns)
-
-
 @dataclass(frozen=True, eq=False)
-class Tiling:
-    """Lower bounds of squared distances, ``row_factors @ tiles``: anchors by points, both sorted by class.
+class Search:
+    """The pairs of an anchor and a point of its group and of another label within the anchor's limit, by blocks."""
 
-    Single precision serves if the allowance for its rounding is small beside the limits.
-    """
+    Z: NDArray[np.floating]  # (n, r)
+    labels: IndexArray  # (n,), as groups
+    groups: IndexArray
+    anchors: IndexArray
+    limits: FloatArray  # of each anchor
+    columns: IndexArray  # the points that are searched
 
-    anchor_order: IndexArray  # positions among the anchors
-    columns: IndexArray  # points
-    row_factors: NDArray[np.floating]  # (m, r + 2)
-    tiles: NDArray[np.floating]  # (number of tiles, r + 2, width)
-    row_limits: NDArray[np.floating]
-    column_limits: NDArray[np.floating]
-    class_bounds: LongArray  # (m, 2): the columns of each row's own class
-    symmetric: bool  # every point is an anchor: each pair is measured once for both
+    def blocks(self, method: SearchMethod) -> Iterator[SearchRows]:
+        if method == "auto":
+            few_dimensions = 0 < self.Z.shape[1] <= OPTIONS.tree_dimension and len(self.Z) >= OPTIONS.tree_rows
+            method = "ball_tree" if few_dimensions else "brute"
+        # The zero metric embeds into no dimension at all, which trees refuse.
+        by_trees = method == "ball_tree" and self.Z.shape[1] > 0
+        chosen, share = self, searched_share()
+        if share != FULL_SHARE and (by_trees or not self.measures_once):
+            mine = in_share(len(self.anchors), share)
+            chosen = replace(self, anchors=self.anchors[mine], limits=self.limits[mine])
+        return chosen.by_trees() if by_trees else chosen.by_tiles()
 
-    @classmethod
-    def of(
-        cls, Z: NDArray[np.floating], labels: IndexArray, anchors: IndexArray, limits: FloatArray, columns: IndexArray
-    ) -> Tiling:
-        Z = Z - Z.mean(axis=0)
+    @property
+    def measures_once(self) -> bool:
+        """Whether every point is an anchor: each pair is measured once for both."""
+        return len(self.anchors) == len(self.columns) == len(self.Z)
+
+    def by_tiles(self) -> Iterator[SearchRows]:
+        """Search by tiles of the distance matrix, each made and scanned while it is in a core's cache."""
+        matrix, anchor_order, columns = self._tiling()
+        _, tiles, _, _, class_bounds, symmetric = matrix
+        n_columns, tops = len(columns), np.arange(0, len(self.anchors), TILE_ROWS)
+        tops = tops[in_share(len(tops), searched_share() if symmetric else FULL_SHARE)]
+        if not len(tops):
+            return
+        # Slices of about equal work, `n_threads` at a time.
+        n_threads = min(threads.part_count(len(self.anchors) * n_columns), len(tops))
+        work = np.concatenate([[0], np.cumsum(n_columns - (class_bounds[tops, 1] if symmetric else 0 * tops))])
+        n_products = int(work[-1] * TILE_ROWS * tiles.shape[1])
+        n_slices = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_slices) or 1
+        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_slices * n_threads + 1))
+        cuts[[0, -1]] = 0, len(tops)
+        pairs_of_a_tile = 2 * TILE_ROWS * tiles.shape[2]
+        all_pairs = pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles)
+        size = min(all_pairs, pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads)
+        pairs = np.empty((n_threads, size, 2), dtype=np.int32)
+        for first in range(0, len(cuts) - 1, n_threads):
+            bounds, states = cuts[first : first + n_threads + 1], np.zeros((n_threads, 2), dtype=np.int64)
+
+            def scan(t: int, bounds: LongArray = bounds, states: LongArray = states) -> None:
+                scan_tiles(*matrix, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
+
+            n_tasks = np.diff(bounds) * len(tiles)
+            while (states[:, 0] < n_tasks).any():
+                with threads.one_pool():
+                    threads.run(scan, n_threads)
+                row, column = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])]).T
+                yield self._in_rows(self.anchors, anchor_order[row], columns[column])
+
+    def _tiling(self) -> tuple[Tiling, IndexArray, IndexArray]:
+        """Lower bounds of squared distances, and the positions of anchors and the points in the order of the tiles.
+
+        Single precision serves if the allowance for its rounding is small beside the limits.
+        """
+        Z, labels, anchors = self.Z - self.Z.mean(axis=0), self.labels, self.anchors
         norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
         allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
-        single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
+        single = allowance * float(norms.max()) < 0.25 * float(np.median(self.limits)) and float(norms.max()) < 1e30
         if not single:
             allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
         dtype: type[np.floating] = np.float32 if single else np.float64
         low = (1 - allowance) * norms
-        symmetric = _measures_once(Z, anchors, columns)
         anchor_order = np.argsort(labels[anchors], kind="stable").astype(np.int32)
-        columns, rows = columns[np.argsort(labels[columns], kind="stable")], anchors[anchor_order]
+        columns = self.columns[np.argsort(labels[self.columns], kind="stable")]
+        rows, n_columns = anchors[anchor_order], len(columns)
         # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
         column_factors = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[columns].astype(dtype)
         row_factors = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
-        row_limits = (limits[anchor_order] * (1 + 1e-12)).astype(dtype)
+        row_limits = (self.limits[anchor_order] * (1 + 1e-12)).astype(dtype)
         np.nextafter(row_limits, dtype(np.inf), out=row_limits)
-        column_limits = row_limits if symmetric else np.full(len(columns), -np.inf, dtype=dtype)
-        width = -(-len(columns) // -(-len(columns) // TILE_COLUMNS))  # equal tiles
-        tiles = np.zeros((-(-len(columns) // width), column_factors.shape[1], width), dtype=dtype)
+        column_limits = row_limits if self.measures_once else np.full(n_columns, -np.inf, dtype=dtype)
+        width = -(-n_columns // -(-n_columns // TILE_COLUMNS))  # equal tiles
+        tiles = np.zeros((-(-n_columns // width), column_factors.shape[1], width), dtype=dtype)
         for t, tile in enumerate(tiles):
             block = column_factors[t * width : (t + 1) * width]
             tile[:, : len(block)] = block.T
         bounds = [np.searchsorted(labels[columns], labels[rows], side) for side in ("left", "right")]
         class_bounds = np.stack(bounds, axis=1)
-        return cls(anchor_order, columns, row_factors, tiles, row_limits, column_limits, class_bounds, symmetric)
+        tiling = row_factors, tiles, row_limits, column_limits, class_bounds, self.measures_once
+        return tiling, anchor_order, columns
 
+    def by_trees(self) -> Iterator[SearchRows]:
+        """Search by one ball tree per class, asked by the anchors of every other class."""
+        Z, labels, columns = self.Z, self.labels, self.columns
+        classes = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
+        trees = [(label, members, BallTree(Z[members])) for label, members in classes]
+        eps = float(np.finfo(np.float64).eps)
+        allowance = 4.0 * (Z.shape[1] + 4) * eps * float(np.sqrt(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
+        first, size = 0, OPTIONS.fewest_anchors
+        while first < len(self.anchors):
+            block = slice(first, first + size)
+            anchors, radii = self.anchors[block], np.sqrt(self.limits[block]) * (1 + 1e-12) + allowance
+            rows, impostors = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
+            for label, members, tree in trees:
+                queries = np.flatnonzero(labels[anchors] != label).astype(np.int32)
+                if len(queries):
+                    hits = tree.query_radius(Z[anchors[queries]], r=radii[queries])
+                    rows.append(np.repeat(queries, [len(hit) for hit in hits]))
+                    impostors.append(members[np.concatenate(hits)])
+            row = np.concatenate(rows)
+            # Next, as many as give a bounded number of pairs, by these.
+            first += size
+            size = size * OPTIONS.pairs_at_once // max(len(row), 1) // 2
+            size = min(max(size, OPTIONS.fewest_anchors), OPTIONS.anchors_at_once)
+            yield self._in_rows(anchors, row, np.concatenate(impostors))
 
-def search_tiles(
-    Z: NDArray[np.floating],
-    labels: IndexArray,
-    groups: IndexArray,
-    anchors: IndexArray,
-    limits: FloatArray,
-    columns: IndexArray,
-) -> Iterator[SearchRows]:
-    """Search by tiles of the distance matrix, each made and scanned while it is in a core's cache."""
-    tiling = Tiling.of(Z, labels, anchors, limits, columns)
-    tiles, n_columns, symmetric = tiling.tiles, len(tiling.columns), tiling.symmetric
-    tops = np.arange(0, len(anchors), TILE_ROWS)
-    tops = tops[in_share(len(tops), searched_share() if symmetric else FULL_SHARE)]
-    if not len(tops):
-        return
-    # Slices of about equal work, `n_threads` at a time.
-    n_threads = min(threads.part_count(len(anchors) * n_columns), len(tops))
-    work = np.concatenate([[0], np.cumsum(n_columns - (tiling.class_bounds[tops, 1] if symmetric else 0 * tops))])
-    n_products = int(work[-1] * TILE_ROWS * tiles.shape[1])
-    n_slices = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_slices) or 1
-    cuts = np.searchsorted(work, np.linspace(0, work[-1], n_slices * n_threads + 1))
-    cuts[[0, -1]] = 0, len(tops)
-    pairs_of_a_tile = 2 * TILE_ROWS * tiles.shape[2]
-    all_pairs = pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles)
-    size = min(all_pairs, pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads)
-    pairs = np.empty((n_threads, size, 2), dtype=np.int32)
-    matrix = tiling.row_factors, tiles, tiling.row_limits, tiling.column_limits, tiling.class_bounds, symmetric
-    for first in range(0, len(cuts) - 1, n_threads):
-        bounds, states = cuts[first : first + n_threads + 1], np.zeros((n_threads, 2), dtype=np.int64)
-
-        def scan(t: int, bounds: LongArray = bounds, states: LongArray = states) -> None:
-            scan_tiles(*matrix, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
-
-        n_tasks = np.diff(bounds) * len(tiles)
-        while (states[:, 0] < n_tasks).any():
-            with threads.one_pool():
-                threads.run(scan, n_threads)
-            row, column = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])]).T
-            yield _in_rows(anchors, tiling.anchor_order[row], tiling.columns[column], groups)
-
-
-def _measures_once(Z: NDArray[np.floating], anchors: IndexArray, columns: IndexArray) -> bool:
-    return len(anchors) == len(columns) == len(Z)
-
-
-def _in_rows(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, groups: IndexArray) -> SearchRows:
-    """Pairs of an anchor's position and an impostor in compressed rows, without those of different groups."""
-    if groups.max(initial=0) > 0:
-        same_group = groups[anchors[rows]] == groups[impostors]
-        rows, impostors = rows[same_group], impostors[same_group]
-    # From columns to rows: impostors come in increasing order.
-    entries = np.ones(len(rows), np.int8), (rows, impostors)
-    matrix = sp.csc_array(entries, shape=(len(anchors), len(groups))).tocsr()
-    return anchors, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
-
-
-def search_trees(
-    Z: NDArray[np.floating],
-    labels: IndexArray,
-    groups: IndexArray,
-    anchors: IndexArray,
-    limits: FloatArray,
-    columns: IndexArray,
-) -> Iterator[SearchRows]:
-    """Search by one ball tree per class, asked by the anchors of every other class."""
-    classes = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
-    trees = [(label, members, BallTree(Z[members])) for label, members in classes]
-    eps = float(np.finfo(np.float64).eps)
-    allowance = 4.0 * (Z.shape[1] + 4) * eps * float(np.sqrt(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
-    first, size = 0, OPTIONS.fewest_anchors
-    while first < len(anchors):
-        block = slice(first, first + size)
-        block_anchors, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12) + allowance
-        rows, impostors = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
-        for label, members, tree in trees:
-            queries = np.flatnonzero(labels[block_anchors] != label).astype(np.int32)
-            if len(queries):
-                hits = tree.query_radius(Z[block_anchors[queries]], r=radii[queries])
-                rows.append(np.repeat(queries, [len(hit) for hit in hits]))
-                impostors.append(members[np.concatenate(hits)])
-        row = np.concatenate(rows)
-        # Next, as many as give a bounded number of pairs, by these.
-        first += size
-        size = size * OPTIONS.pairs_at_once // max(len(row), 1) // 2
-        size = min(max(size, OPTIONS.fewest_anchors), OPTIONS.anchors_at_once)
-        yield _in_rows(block_anchors, row, np.concatenate(impostors), groups)
+    def _in_rows(self, anchors: IndexArray, rows: IndexArray, impostors: IndexArray) -> SearchRows:
+        """Pairs of an anchor's position and an impostor in compressed rows, without those of different groups."""
+        if self.groups.max(initial=0) > 0:
+            same_group = self.groups[anchors[rows]] == self.groups[impostors]
+            rows, impostors = rows[same_group], impostors[same_group]
+        # From columns to rows: impostors come in increasing order.
+        entries = np.ones(len(rows), np.int8), (rows, impostors)
+        matrix = sp.csc_array(entries, shape=(len(anchors), len(self.groups))).tocsr()
+        return anchors, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)

@@ -13,7 +13,7 @@ from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.lmnn.triplets.impostors import SearchMethod, capacity, search
+from sdpmetric.lmnn.triplets.impostors import Search, SearchMethod, capacity
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import furthest_target
 from sdpmetric.lmnn.triplets.unit_hinges import impostor_counts, impostor_weights, scatter_form
@@ -158,39 +158,32 @@ class LabeledTriplets:
         widen: float = 0.0,
         among: IndexArray | None = None,
         method: SearchMethod = "auto",
-    ) -> Iterator[Candidates]:
-        """Yield, block by block, all candidates that can violate their margin, or one that is wider by a share."""
-        anchors = self.anchors(among)
-        limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
-        yield from self.candidates_within(Z, groups, anchors, limits, method=method)
-
-    def anchors(self, among: IndexArray | None = None) -> IndexArray:
-        """The examples that have target neighbors, in order; those of `among` where it is given."""
-        anchors = np.arange(len(self.labels), dtype=np.int32) if among is None else among
-        return anchors[(self.targets[anchors] >= 0).any(axis=1)]
-
-    def candidates_within(
-        self,
-        Z: NDArray[np.floating],
-        groups: IndexArray,
-        anchors: IndexArray,
-        limits: FloatArray,
-        *,
+        limits: FloatArray | None = None,
         columns: IndexArray | None = None,
-        method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
-        """Yield the possible impostors, those of `columns`, within the limits of anchors."""
+        """Yield, block by block, all candidates that can violate their margin, or one that is wider by a share.
+
+        Impostors are those of `columns`; instead of those of margins there may be other limits for the `anchors`.
+        """
+        anchors = self.anchors(among)
         columns = np.arange(len(Z), dtype=np.int32) if columns is None else columns
         if not len(anchors) or not len(columns):
             return
+        limits = 1.0 + furthest_target(Z, anchors, self.targets[anchors]) if limits is None else limits
+        search = Search(Z, self.labels, groups, anchors, limits * (1.0 + widen), columns)
         previous, targets = None, self.targets
-        for block_anchors, indptr, impostors in search(Z, self.labels, groups, anchors, limits, columns, method):
+        for block_anchors, indptr, impostors in search.blocks(method):
             check_deadline()
             if block_anchors is not previous:
                 previous, targets = block_anchors, self.targets[block_anchors]
             block = Candidates(block_anchors, targets, indptr, impostors)
             weights = self.pair_weights(block_anchors[block.rows], impostors)
             yield block if weights is None else replace(block, weights=weights).select(weights > 0.0)
+
+    def anchors(self, among: IndexArray | None = None) -> IndexArray:
+        """The examples that have target neighbors, in order; those of `among` where it is given."""
+        anchors = np.arange(len(self.labels), dtype=np.int32) if among is None else among
+        return anchors[(self.targets[anchors] >= 0).any(axis=1)]
 
 
 TripletSource = LabeledTriplets | ListedTriplets
