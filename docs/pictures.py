@@ -16,7 +16,7 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.core import gaps
+from sdpmetric.core import rounding
 from sdpmetric.estimators import OrdinalEmbedding
 from sdpmetric.plotting import COLORS, ConvergenceDisplay, EmbeddingDisplay
 
@@ -308,7 +308,7 @@ def decisions(mode: str) -> None:
             )
     n_open = int((~label.settled).sum())
     axes[1].set(
-        title=f"proven gap {gaps.scientific(solution.relative_gap, 1)}: {n_open} of {len(X)} labels are open",
+        title=f"proven gap {rounding.scientific(solution.relative_gap, 1)}: {n_open} of {len(X)} labels are open",
         xticks=[],
         yticks=[],
     )

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from sklearn.utils import column_or_1d
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.core import gaps, validation
+from sdpmetric.core import rounding, validation
 
 Control = Literal["false_matches", "false_non_matches", "precision"]
 # Thresholds among which that for a precision is chosen; the union bound over them costs a factor of this in delta.
@@ -85,7 +85,7 @@ class GuaranteedThreshold:
         error_rate, among = WORDS[self.control]
         promise = f"at most {self.alpha:.4g} of {error_rate} with confidence {1.0 - self.delta:.4g}"
         if self.threshold is not None:
-            low, high = gaps.rounded(self.interval[0], up=False), gaps.rounded(self.interval[1])
+            low, high = rounding.rounded(self.interval[0], up=False), rounding.rounded(self.interval[1])
             return (
                 f"Threshold {self.threshold:.6g}: {promise}, if labeled and new pairs are drawn independently from one "
                 f"distribution. {self.n_errors:,} of {self.n_of:,} {among} are errors, a share between {low} and "

@@ -25,8 +25,8 @@ from sdpmetric.classification import knn_predict
 from sdpmetric.cli.compilation import Compiled
 from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, state
 from sdpmetric.cli.options import LimitOptions, Lines, ProblemOptions, SolverOptions, note
-from sdpmetric.core import gaps, validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, digits, relative_gap
+from sdpmetric.core import rounding, validation
+from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
 from sdpmetric.core.files import replacing, write_npz
@@ -192,7 +192,7 @@ def progress(title: str, tol: float) -> Iterator[Callback]:
                 return
             first = gap if math.isnan(first) else first
             share = math.log(first / max(gap, tol)) / math.log(first / tol) if first > tol else 1.0
-            bar.update(task, total=1.0, completed=share, now=f"{now}, gap {gaps.scientific(gap, 2)} of {tol:.0e}")
+            bar.update(task, total=1.0, completed=share, now=f"{now}, gap {rounding.scientific(gap, 2)} of {tol:.0e}")
 
         with event.install_listener("numba:compile", Compiled(lambda: bar.update(task, now="compiling, once"))):
             yield live
@@ -207,7 +207,7 @@ def sentence(certificate: Certificate, tol: float) -> str:
     """What is proven, in a sentence."""
     if not isinstance(certificate, DualityCertificate):
         return f"{certificate}."
-    low, high = digits(certificate.lower_bound, certificate.objective)
+    low, high = rounding.digits(certificate.lower_bound, certificate.objective)
     between = f"the optimum lies between {low} and {high}"
     gap, ending = certificate.gap_in_words(2), f"{certificate.reservation}."
     if certificate.proves_optimal(tol):

@@ -6,13 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from fractions import Fraction
 from typing import ClassVar, Self, cast
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import gaps, html, validation
+from sdpmetric.core import html, validation
 from sdpmetric.core.files import check_values
-from sdpmetric.core.gaps import absolute_gap
+from sdpmetric.core.rounding import digits, rounded, scientific
 from sdpmetric.core.status import Status
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous import RIGORS, Rigor
@@ -21,11 +21,46 @@ from sdpmetric.linalg.rigorous import RIGORS, Rigor
 Info = Mapping[str, float | str]
 
 
+def absolute_gap(objective: float, lower_bound: float) -> float:
+    """The gap ``primal - dual``, at least 0; infinity where evidence is missing or contradicts itself."""
+    if not (math.isfinite(objective) and math.isfinite(lower_bound)):
+        return math.inf
+    gap = objective - lower_bound
+    # A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers
+    # and in statements whose bounds are not enclosed; a larger excess is a contradiction.
+    return max(gap, 0.0) if gap >= -1e-12 * max(abs(objective), abs(lower_bound)) else math.inf
+
+
+def excess(objective: float, lower_bound: float) -> str | None:
+    """How far above the smallest possible objective this one is at most; None if nothing is proven.
+
+    It is relative to the lower bound, in percent, where that is positive, and a difference where it is negative. The
+    gap that solvers close is relative to the objective, the larger of the two, and at most 1: at a relative gap of 0.89
+    the objective may be 810 % above the smallest possible one.
+    """
+    if not absolute_gap(objective, lower_bound) < math.inf or lower_bound == 0.0 < objective:
+        return None
+    gap = max(Fraction(objective) - Fraction(lower_bound), Fraction(0))
+    if lower_bound > 0.0:
+        return f"at most {rounded(100 * gap / Fraction(lower_bound))} %"
+    return f"at most {rounded(gap)}"
+
+
+def excess_sentence(objective: float, lower_bound: float) -> str:
+    """The same as a clause with its subject."""
+    amount = excess(objective, lower_bound)
+    if amount is not None:
+        return f"the objective is {amount} above the smallest possible one"
+    if lower_bound == 0.0:
+        return "the lower bound is 0, so nothing is proven about how much better another metric could be"
+    return "nothing is proven about how much better another metric could be"
+
+
 def relative_gap(objective: float, lower_bound: float) -> float:
     """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence.
 
     Where both are positive it is what share of the objective another point can save at most; it never exceeds 1. How
-    far the objective may be above the smallest possible one is in `gaps.excess`, relative to the lower bound.
+    far the objective may be above the smallest possible one is in `excess`, relative to the lower bound.
     A lower bound above the objective by more than rounding is no evidence: one of the two is wrong.
     """
     gap = absolute_gap(objective, lower_bound)
@@ -35,21 +70,6 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 def resolved(objective: float, lower_bound: float, resolution: float) -> bool:
     """Whether a gap is open and at most the resolution, which is positive only for optima proven to be at most 0."""
     return 0.0 < absolute_gap(objective, lower_bound) <= resolution < math.inf
-
-
-def digits(low: float, high: float) -> tuple[str, str]:
-    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
-    for count in range(8, 18):
-        first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
-        if low == high or float(second) - float(first) <= 2.0 * (high - low):
-            break
-    return first, second
-
-
-def _rounded(value: float, count: int, rounding: str) -> str:
-    if count > 15 or not math.isfinite(value):
-        return f"{value!r}"
-    return f"{float(Context(prec=count, rounding=rounding).create_decimal(repr(value))):.{count}g}"
 
 
 def closed(objective: float, lower_bound: float, tol: float, resolution: float = 0.0) -> bool:
@@ -145,7 +165,7 @@ class Certificate(ABC):
 
     def gap_in_words(self, digits: int = 3) -> str:
         """The gap that `proves_optimal` compares with a tolerance, rounded up to some digits."""
-        return f"relative gap {gaps.scientific(self.relative_gap, digits)}"
+        return f"relative gap {scientific(self.relative_gap, digits)}"
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the point is proven to be within a relative gap of `tol` of the optimum.
@@ -277,12 +297,8 @@ class DualityCertificate(Certificate):
         """The relative gap, and what it means where it is wide; or, where it decides, the gap and the resolution."""
         if self.resolved:
             resolution = f"{self.resolution:.{digits - 1}e}"
-            return f"gap {gaps.scientific(self.gap, digits)}, below the resolution {resolution} of this statement"
-        wide = (
-            f": {gaps.excess_sentence(self.objective, self.lower_bound)}"
-            if self.relative_gap > WORDING.wide_gap
-            else ""
-        )
+            return f"gap {scientific(self.gap, digits)}, below the resolution {resolution} of this statement"
+        wide = f": {excess_sentence(self.objective, self.lower_bound)}" if self.relative_gap > WORDING.wide_gap else ""
         return super().gap_in_words(digits) + wide
 
     def with_origin(self, before: Certificate) -> Self:

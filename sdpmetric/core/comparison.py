@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sdpmetric.core import gaps, html
-from sdpmetric.core.certificate import AS_SAVED, digits
-from sdpmetric.core.gaps import absolute_gap
+from sdpmetric.core import html
+from sdpmetric.core.certificate import AS_SAVED, absolute_gap
+from sdpmetric.core.rounding import digits, scientific
 from sdpmetric.core.solution import Solution, check_solution
 from sdpmetric.linalg.rigorous import RIGORS
 
@@ -74,7 +74,7 @@ class Comparison:
                 s.solver,
                 str(s.status) if not s.certificate.as_saved else f"{s.status} (as saved)",
                 *reversed(digits(s.lower_bound, s.objective)),
-                gaps.scientific(s.relative_gap, 2),
+                scientific(s.relative_gap, 2),
                 f"{s.seconds:.2f}",
                 f"{s.certificate.n_active:,}",
             )

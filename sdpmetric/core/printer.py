@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sdpmetric.core import gaps
+from sdpmetric.core import rounding
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.files import printable
 
@@ -76,7 +76,7 @@ class Printer:
             f"{row.seconds:7.2f}",
             number_or_blank(row.objective, "14.8g"),
             number_or_blank(row.lower_bound, "14.8g"),
-            f"{gaps.scientific(gap, 3):>8}" if math.isfinite(gap) else " " * 8,
+            f"{rounding.scientific(gap, 3):>8}" if math.isfinite(gap) else " " * 8,
             number_or_blank(row.step_size, "8.2e"),
             f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
             *([number_or_blank(row.score, "7.4f")] if scored else []),

@@ -6,12 +6,14 @@ A statement may also have *capabilities*: optional methods that functions look u
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
@@ -19,13 +21,14 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html, validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.digest import digest
 from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.dependence import described
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
+# Metadata of a dataclass field that controls the computation and is not part of the statement.
+NOT_STATED = {"stated": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,3 +374,43 @@ def check_problem(verb: str, problem: object) -> None:
 
 def unsupported(verb: str, problem: object, reason: str) -> TypeError:
     return TypeError(f"{verb} does not take {type(problem).__name__}: {reason} (docs/statements.md has what others do)")
+
+
+def digest(*values: object) -> str:
+    """SHA-256 of values and of everything in them, as hexadecimal digits."""
+    state = hashlib.sha256()
+    for value in values:
+        _add(state, value)
+    return state.hexdigest()
+
+
+def _add(state: hashlib._Hash, value: object) -> None:
+    if value is None or isinstance(value, str | bool | int | float | np.generic):
+        state.update(repr(value.item() if isinstance(value, np.generic) else value).encode() + b"\0")
+    elif isinstance(value, np.ndarray):
+        _add_array(state, value)
+    elif sp.issparse(value):
+        matrix = sp.csr_array(value)
+        for item in (matrix.indptr, matrix.indices, matrix.data):
+            _add_array(state, item)
+    elif isinstance(value, Mapping):
+        _add(state, sorted(value.items()))
+    elif isinstance(value, tuple | list):
+        state.update(f"{len(value)} values\0".encode())
+        for item in value:
+            _add(state, item)
+    elif is_dataclass(value):
+        state.update(f"{type(value).__name__}\0".encode())
+        for f in fields(value):
+            if f.metadata.get("stated", True):
+                _add(state, (f.name, getattr(value, f.name)))
+    else:
+        raise TypeError(f"a {type(value).__name__} cannot be hashed; expected arrays, numbers, texts or dataclasses.")
+
+
+def _add_array(state: hashlib._Hash, array: NDArray[np.generic]) -> None:
+    state.update(f"{array.dtype.str} {array.shape}\0".encode())
+    if array.dtype.hasobject:
+        state.update(repr(array.tolist()).encode())
+    elif array.size:
+        state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict
-from sdpmetric.core import gaps, validation
+from sdpmetric.core import rounding, validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
@@ -234,7 +234,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         solution = cast(Callable[..., Solution], solve)(problem, **arguments)
         if not solution.status.expected:
             proven = isinstance(solution.certificate, DualityCertificate)
-            gap = f" at a relative gap of {gaps.scientific(solution.relative_gap, 3)}" if proven else ""
+            gap = f" at a relative gap of {rounding.scientific(solution.relative_gap, 3)}" if proven else ""
             words = f"ended with status {solution.status}{gap}. {self._advice(solution)}"
             warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=5)
         if caution := self._caution(problem, solution, task.y):

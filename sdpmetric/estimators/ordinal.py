@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import gaps
+from sdpmetric.core import rounding
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
@@ -179,7 +179,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         if not self.solution_.status.expected:
             warnings.warn(
                 f"OrdinalEmbedding ended with status {self.solution_.status} at a relative gap of "
-                f"{gaps.scientific(self.relative_gap_, 3)}. {self.solution_.advice}",
+                f"{rounding.scientific(self.relative_gap_, 3)}. {self.solution_.advice}",
                 ConvergenceWarning,
                 stacklevel=2,
             )

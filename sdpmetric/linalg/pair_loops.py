@@ -1,12 +1,18 @@
-"""Compiled loops over a run of pairs of points: distances, quadratic forms and graph Laplacians."""
+"""Compiled loops over a run of pairs of points: distances, quadratic forms, graph Laplacians; bounds with rounding."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.compiled import FAST, loop
+
+SQUARE_ERROR = 1e-15  # more than the relative rounding of squaring, and of adding 1
+SMALLEST_FLOAT = 5e-324
+UNDERFLOWING_SQUARE = 1e-260  # below it a squared distance may miss terms by underflow
 
 
 @loop(fastmath=FAST, inline="always")
@@ -51,3 +57,74 @@ def laplacian_times(
             g = w * (X[i, q] - X[j, q])
             Y[i, q] += g
             Y[j, q] -= g
+
+
+@loop(nogil=True, fastmath=FAST, inline="always")
+def length_bounds(length: float, g: float, error: float) -> tuple[float, float]:
+    """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
+    shortest, longest = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
+    square_below, square_above = shortest * shortest * (1.0 - SQUARE_ERROR), longest * longest * (1.0 + SQUARE_ERROR)
+    if square_above < UNDERFLOWING_SQUARE and longest > 0.0:  # sums with the smallest float take many times as long
+        return max(0.0, square_below - SMALLEST_FLOAT), square_above + SMALLEST_FLOAT
+    return square_below, square_above
+
+
+@loop(nogil=True)
+def small_length(P: FloatArray, i: int, j: int) -> float:
+    """The distance between two rows of P whose squares may underflow."""
+    top = 0.0
+    for q in range(P.shape[1]):
+        top = max(top, abs(P[i, q] - P[j, q]))
+    s = 0.0
+    if top > 0.0:
+        for q in range(P.shape[1]):
+            u = (P[i, q] - P[j, q]) / top
+            s += u * u
+    return top * math.sqrt(s)
+
+
+@loop(nogil=True, fastmath=FAST)
+def distance_bounds(
+    P: FloatArray,
+    errors: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    first_pair: int,
+    stop: int,
+    g: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """Bounds of squared distances of exact points within `errors` of rows of P, for pairs `first_pair` to `stop`."""
+    for p in range(first_pair, stop):
+        d = distance(P, first[p], second[p])
+        length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, first[p], second[p])
+        low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])
+
+
+@loop(nogil=True, fastmath=FAST)
+def form_error(
+    P: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    weights: FloatArray,
+    lengths: FloatArray,
+    errors: FloatArray,
+    first_pair: int,
+    stop: int,
+    sums: FloatArray,
+) -> None:
+    """In `sums` the sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
+
+    Here p is the difference of two rows of P, e the sum of their errors and l the entries of `lengths`. Rounded to
+    nearest.
+    """
+    error = size = 0.0
+    for p in range(first_pair, stop):
+        a, b, w = first[p], second[p], abs(weights[p])
+        d = distance(P, a, b)
+        length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, a, b)
+        pair_error = errors[a] + errors[b]
+        error += w * length * (lengths[a] + lengths[b] + 2.0 * pair_error) + w * pair_error * pair_error
+        size += w * (length + pair_error) * (length + pair_error)
+    sums[0], sums[1] = error, size

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.compiled import FAST, loop
-from sdpmetric.linalg.pair_loops import distance
-from sdpmetric.linalg.rigorous.loops import SQUARE_ERROR, length_bounds
+from sdpmetric.linalg.pair_loops import SQUARE_ERROR, distance, length_bounds
 
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
 # columns that are looked at together.

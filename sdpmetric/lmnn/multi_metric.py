@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
-from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.core.well_posed import Ridge
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd

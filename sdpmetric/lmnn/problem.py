@@ -29,8 +29,7 @@ from sdpmetric.core.certificate import (
     check_triplet_multipliers,
 )
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.problem import Problem, StrongConvexity
+from sdpmetric.core.problem import NOT_STATED, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Candidates, Triplets
@@ -49,9 +48,8 @@ from sdpmetric.lmnn.push import Push, concatenated
 from sdpmetric.lmnn.readable import equation
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searching
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
-from sdpmetric.lmnn.triplets.margins import with_rest
+from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_rest
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
-from sdpmetric.lmnn.triplets.unit_hinges import are_unit_hinges
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums.problem import MetricProblem

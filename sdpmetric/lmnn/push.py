@@ -20,9 +20,8 @@ from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, collect
-from sdpmetric.lmnn.triplets.margins import hinge_slopes, signed_pairs, target_distances
+from sdpmetric.lmnn.triplets.margins import are_unit_hinges, hinge_slopes, signed_pairs, target_distances
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
-from sdpmetric.lmnn.triplets.unit_hinges import are_unit_hinges
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core import gaps, neighbors, validation
+from sdpmetric.core import neighbors, rounding, validation
 from sdpmetric.lmnn.triplets.margins import furthest_target
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 from sdpmetric.plotting.style import (
@@ -175,7 +175,7 @@ class EmbeddingDisplay:
         self.figure_ = figure_of(self.ax_[0])
         for axes, view, stage in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             self._draw(axes, view)
-            gap = f"\nrelative gap {gaps.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
+            gap = f"\nrelative gap {rounding.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""
             axes.set_title(
                 f"{stage}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
                 f"{view.accuracy:.1%} training accuracy of nearest neighbors{gap}",

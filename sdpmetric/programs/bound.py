@@ -11,7 +11,8 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import digits, reservation
+from sdpmetric.core.certificate import reservation
+from sdpmetric.core.rounding import digits
 from sdpmetric.core.steps import Budget
 from sdpmetric.engine.interface import deadline
 from sdpmetric.lazy import cvxpy as cp

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import BoolArray, IndexArray, LongArray
 from sdpmetric.core import validation
-from sdpmetric.core.digest import digest
+from sdpmetric.core.problem import digest
 from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached
 

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_labeled_pairs, weight_of_slacks, weighted_pairs_of_labels
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.problem import NOT_STATED, Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.engine.cached import cached

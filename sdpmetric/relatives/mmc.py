@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
-from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.sample_weight import check_pair_weights

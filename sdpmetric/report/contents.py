@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import gaps, neighbors, validation
+from sdpmetric.core import neighbors, validation
 from sdpmetric.core.certificate import (
     Certificate,
     DualityCertificate,
@@ -20,11 +20,13 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
     RelaxationCertificate,
     StationarityCertificate,
-    digits,
+    excess,
+    excess_sentence,
 )
 from sdpmetric.core.explanation import explain
 from sdpmetric.core.problem import Constrained, Problem, unsupported
 from sdpmetric.core.proof import Provable
+from sdpmetric.core.rounding import digits, rounded, scientific
 from sdpmetric.core.solution import Solution
 from sdpmetric.report.recorder import Frame
 from sdpmetric.report.scores import UNKNOWN, Scores, score
@@ -127,7 +129,7 @@ def page_data(
         "objective": _number(certificate.objective),
         "lower_bound": _number(certificate.lower_bound),
         "relative_gap": _number(certificate.relative_gap),
-        "gap": gaps.scientific(certificate.relative_gap, 3),
+        "gap": scientific(certificate.relative_gap, 3),
         "words": [*sentences(certificate), *([SEVERAL.format(len(metrics))] if metrics else []), LEARNED_FROM],
         "ends": list(digits(certificate.lower_bound, certificate.objective)),
         "checks": [dict(check) for check in checks(solution)],
@@ -344,11 +346,11 @@ def _tiles(
         tile("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
     if isinstance(certificate, DualityCertificate) and np.isfinite(certificate.lower_bound):
         claim = "computed" if certificate.reservation else "proven"
-        amount = gaps.excess(certificate.objective, certificate.lower_bound)
+        amount = excess(certificate.objective, certificate.lower_bound)
         if certificate.resolved:
             tile(claim, "at the optimum", f"the smallest possible objective, up to rounding; {certificate.program}")
         elif amount is None:
-            bound = gaps.rounded(certificate.lower_bound, up=False)
+            bound = rounded(certificate.lower_bound, up=False)
             note = f"nothing about how much better another metric could be; {certificate.program}"
             tile(claim, f"lower bound {bound}", note)
         else:
@@ -468,11 +470,11 @@ def _distance(certificate: DualityCertificate) -> str:
     """How far the objective may be from the best possible one."""
     if certificate.resolved:
         return (
-            f"So the objective is at most {gaps.rounded(certificate.gap)} above the smallest possible one, which is "
+            f"So the objective is at most {rounded(certificate.gap)} above the smallest possible one, which is "
             f"proven to be at most 0; gaps up to {certificate.resolution:.2g}, a tiny share of what one constraint "
             "costs, count as closed then."
         )
-    return f"So {gaps.excess_sentence(certificate.objective, certificate.lower_bound)}."
+    return f"So {excess_sentence(certificate.objective, certificate.lower_bound)}."
 
 
 def checks(solution: Solution) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from scipy.optimize import nnls
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous import gamma
 from sdpmetric.sums.terms.base import errors_of

@@ -16,8 +16,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import LATE, Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
-from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
+from sdpmetric.core.problem import LOG_SCALES, NOT_STATED, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight

@@ -17,7 +17,7 @@ from sdpmetric import terms
 from sdpmetric.check import arithmetic
 from sdpmetric.check.__main__ import main
 from sdpmetric.check.files import digest, digits
-from sdpmetric.core.certificate import digits as certificate_digits
+from sdpmetric.core.rounding import digits as certificate_digits
 from sdpmetric.losses import Hinge
 
 CONTRADICTIONS = ("contradiction", "contradicting pairs")

@@ -10,8 +10,7 @@ from instances import KINDS, assert_same, check_weak_duality, make_instance, rou
 
 import sdpmetric as sm
 from sdpmetric.cli import results
-from sdpmetric.core.certificate import Dual, relative_gap
-from sdpmetric.core.gaps import absolute_gap, excess
+from sdpmetric.core.certificate import Dual, absolute_gap, excess, relative_gap
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem

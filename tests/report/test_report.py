@@ -19,8 +19,8 @@ import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.classification import knn_predict
 from sdpmetric.cli import app
-from sdpmetric.core import gaps
-from sdpmetric.core.certificate import digits
+from sdpmetric.core.certificate import excess
+from sdpmetric.core.rounding import digits
 from sdpmetric.plotting import EmbeddingDisplay
 from sdpmetric.report import Recorder, write
 from sdpmetric.report import contents as report
@@ -125,7 +125,7 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
     pictured = [len(view.invaders) for view in (display.before, display.after)]
     assert invading.sum(axis=1)[[0, -1]].tolist() == pictured
     assert tiles["impostors"]["value"] == f"{pictured[0]} to {pictured[1]}"
-    assert tiles["proven"]["value"] == gaps.excess(solution.objective, solution.lower_bound)
+    assert tiles["proven"]["value"] == excess(solution.objective, solution.lower_bound)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
+from sdpmetric.linalg import pair_loops as pairs
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
-from sdpmetric.linalg.rigorous import loops
 from sdpmetric.linalg.rigorous.directed import (
     TINY,
     U,
@@ -223,7 +223,7 @@ class Images:
         cuts = threads.cuts(len(first), threads.part_count(len(first) * self.points.shape[1]))
         P, errors = self.points, self.errors
         threads.run(
-            lambda t: loops.distance_bounds(P, errors, *rows, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
+            lambda t: pairs.distance_bounds(P, errors, *rows, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
         )
         if self.metric is not None:
             rests = self._rests(*rows)
@@ -302,7 +302,7 @@ class Images:
         cuts = threads.cuts(len(first), threads.part_count(len(first) * r))
         sums = np.empty((len(cuts) - 1, 2))
         threads.run(
-            lambda t: loops.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
+            lambda t: pairs.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
             len(sums),
         )
         error, size = (float(total) for total in sums.sum(axis=0))

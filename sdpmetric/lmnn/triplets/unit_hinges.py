@@ -11,40 +11,14 @@ All terms are PSD, so distant means cost no accuracy.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.linalg.rigorous import Form, Images, above, gamma, norms_above
-
-# Squared distances up to this count as 0 beside the margin, which is 1: the objective of such a metric is rounded up by
-# as much. Groups that are close in the null space are separated by factors up to 1e10, which magnify rounding errors.
-COINCIDENT = 1e-6
-
-
-def are_unit_hinges(Z: FloatArray, groups: IndexArray, furthest_target: float, error: float = 0.0) -> bool:
-    """Whether every hinge within a group is 1 up to rounding, and every hinge across groups is 0.
-
-    It is so where the points of each group coincide and groups are farther apart than every margin. Each point may be
-    `error` away from the exact one, and target neighbors are no further than a squared distance.
-    """
-    if not len(Z) or furthest_target > COINCIDENT or error * error > COINCIDENT:
-        return False
-    _, first = np.unique(groups, return_index=True)
-    centers = Z[first]
-    radius = math.sqrt(float(np.square(Z - centers[groups]).sum(axis=1).max()))
-    if not 4.0 * radius * radius <= COINCIDENT:
-        return False
-    if len(centers) == 1 or not Z.shape[1]:
-        return len(centers) == 1
-    distances, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(centers).kneighbors(centers)
-    clearance = distances[:, 1].min() - 2.0 * radius - 4.0 * error
-    return bool(clearance > (1.0 + 1e-12) * math.sqrt(1.0 + furthest_target))
 
 
 @dataclass(frozen=True, eq=False)

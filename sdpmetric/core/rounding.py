@@ -1,0 +1,38 @@
+"""Numbers as text, rounded up or outward."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+
+def rounded(value: float | Fraction, digits: int = 2, *, up: bool = True) -> str:
+    """A finite number with that many significant digits, rounded up or down."""
+    exact = Fraction(repr(float(value))) if isinstance(value, float) else value  # a float by its digits
+    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    short = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    is_decimal = exact == 0 or 1e-4 <= abs(short) < 1e6
+    return f"{short.normalize():,f}" if is_decimal else f"{short:.{digits - 1}e}"
+
+
+def scientific(value: float, digits: int) -> str:
+    """A number with that many significant digits and an exponent, rounded up."""
+    if not math.isfinite(value):
+        return f"{value}"
+    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value)))):.{digits - 1}e}"
+
+
+def digits(low: float, high: float) -> tuple[str, str]:
+    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
+    for count in range(8, 18):
+        first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
+        if low == high or float(second) - float(first) <= 2.0 * (high - low):
+            break
+    return first, second
+
+
+def _rounded(value: float, count: int, rounding: str) -> str:
+    if count > 15 or not math.isfinite(value):
+        return f"{value!r}"
+    return f"{float(Context(prec=count, rounding=rounding).create_decimal(repr(value))):.{count}g}"
