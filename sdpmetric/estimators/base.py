@@ -14,6 +14,7 @@ Everything else is inherited. Export it in ``__init__.py``, where the tests find
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -43,7 +44,8 @@ from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.core.steps import Score
-from sdpmetric.estimators.callbacks import CallbackSupportMixin, Task, Watcher, with_callbacks
+from sdpmetric.core.trace import TraceRow
+from sdpmetric.estimators.callbacks import CallbackSupportMixin, Task, with_callbacks
 from sdpmetric.estimators.data import (
     Data,
     Labels,
@@ -185,15 +187,14 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         began, state = time.perf_counter(), state or self._problem_of_tuples
         problem, measure = state(X, tuples, annotations), None
         if self.early_stopping:
-            all_rows = np.asarray(tuples)
-            similar = (
-                check_similar(annotations, len(all_rows))
-                if all_rows.shape[1] == 2 and annotations is not None
-                else None
-            )
-            rows, held = self._divided(len(all_rows), similar)
-            problem = state(X, all_rows[rows], None if annotations is None else np.asarray(annotations)[rows])
-            measure = self._measure_tuples(problem, all_rows[held], None if similar is None else similar[held])
+            stated, similar, learned = np.asarray(tuples), None, None
+            if stated.shape[1] == 2 and annotations is not None:
+                similar = check_similar(annotations, len(stated))
+            rows, held = self._divided(len(stated), similar)
+            if annotations is not None:
+                learned = np.asarray(annotations)[rows]
+            problem = state(X, stated[rows], learned)
+            measure = self._measure_tuples(problem, stated[held], None if similar is None else similar[held])
         return self._learn(problem, X, measure=measure, began=began)
 
     def _learn(
@@ -209,7 +210,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
         What was done since `began` counts as time of the solve.
         """
-        task = Task(self._init_callback_context(max_subtasks=None), self, X, y).begin()
+        task = self._task(X, y)
         options, max_time = self._start(problem, labels), getattr(self, "max_time", None)
         if began is not None and max_time is not None:
             # Seconds that are left to a solve where all were spent before.
@@ -217,6 +218,9 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         self._keep(problem, *self._solve(problem, task, measure, **options))
         task.finish({})
         return self
+
+    def _task(self, X: Data, y: Labels | None = None, max_subtasks: int | None = None) -> Task:
+        return Task(self._init_callback_context(max_subtasks=max_subtasks), self, X, y)
 
     def _share_of_time(self, n: int) -> float | None:
         """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
@@ -227,9 +231,20 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         self, problem: Problem, task: Task, measure: Score | None, **options: object
     ) -> tuple[Solution, float | None]:
         """Solve, tell callbacks of the steps, and warn of what the user should know; also return the score."""
-        watcher = Watcher(task, partial(self._fitted, problem), measure)
+        latest = problem.zero
+
+        def score(components: FloatArray) -> float:
+            nonlocal latest
+            latest = components
+            return math.nan if measure is None else measure(components)
+
+        def callback(row: TraceRow) -> bool:
+            if not hasattr(self, "_skl_callbacks"):
+                return False
+            return task.subtask("step").finish(partial(self._fitted, problem, latest.astype(task.X.dtype)))
+
         patience = {} if measure is None else {"patience": self.n_iter_no_change}
-        hooks = {"callback": watcher.callback, "score": watcher.score, "random_state": self._seed()}
+        hooks = {"callback": callback, "score": score, "random_state": self._seed()}
         arguments = self._options(problem) | patience | hooks | options
         solution = cast(Callable[..., Solution], solve)(problem, **arguments)
         if not solution.status.expected:
@@ -274,8 +289,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
         """What ``warm_start`` and ``init`` say to start from, as an option of the solver; else its own start."""
-        named = isinstance(self.init, str)
-        if named and self.init == "auto" and not self.warm_start:
+        is_automatic = isinstance(self.init, str) and self.init == "auto"
+        if is_automatic and not self.warm_start:
             return {}
         entry = solvers_to_try(problem, self.solver, {"init"})[0]
         if "init" not in entry.options:
@@ -287,9 +302,9 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             last = self.solution_.components
             self._check_last(last.shape[-1], problem.X.shape[1])
             return {"init": last} if last.any() else {}
-        if named and self.init == "auto":
+        if is_automatic:
             return {}
-        if named:
+        if isinstance(self.init, str):
             return {"init": self._named(problem, cast(Init, self.init), y)}
         try:
             problem.check_point(np.asarray(self.init), None)
@@ -329,8 +344,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def _padded(self, components: Data) -> Data:
         """Components with rows of zeros if there are fewer than asked for; another fit has as many."""
         missing = max(0, self._rows(components.shape[-1]) - components.shape[-2])
-        if not missing:
-            return components
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
 
     def _rows(self, d: int) -> int:
@@ -338,12 +351,12 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
         self._forget()
-        attributes = self._fitted(problem, solution.components) | {"solution_": solution, "n_iter_": solution.n_iter}
+        self.__dict__.update(self._fitted(problem, solution.components))
+        self.solution_, self.n_iter_ = solution, solution.n_iter
         if isinstance(solution.certificate, DualityCertificate):
-            attributes["relative_gap_"] = solution.relative_gap
+            self.relative_gap_ = solution.relative_gap
         if score is not None:
-            attributes["validation_score_"] = score
-        self.__dict__.update(attributes)
+            self.validation_score_ = score
 
     def _forget(self) -> None:
         for name in PASSING:

@@ -29,7 +29,7 @@ from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
-from sdpmetric.estimators.callbacks import Task, with_callbacks
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, weighed
 from sdpmetric.estimators.options import Count, Ridge, Seed, estimator
 from sdpmetric.linalg import psd
@@ -74,7 +74,7 @@ class ClosedForm(MetricEstimator):
     def _keep_formula(
         self, components: FloatArray, varying: BoolArray, ridge: float, sample_size: SampleSize, X: Data
     ) -> Self:
-        task = Task(self._init_callback_context(max_subtasks=None), self, X).begin()
+        task = self._task(X)
         L = np.zeros((len(components), X.shape[1]))
         L[:, varying] = components
         self.components_ = self._padded(in_dtype(L, X.dtype))

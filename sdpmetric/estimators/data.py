@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -26,20 +24,22 @@ Weights = NDArray[np.float64] | None
 # Numbers that sparse data, and a metric of their features, may have when they are dense: 1 GiB in float64.
 MOST_NUMBERS = 2**27
 
-_validated = partial(validate_data, order="C", accept_sparse="csr")
 
-
-def _dtypes(X: ArrayLike) -> DTypeLike | list[DTypeLike]:
-    """What data may become: float16, as embeddings are stored, becomes float32, and integers float64."""
-    return np.float32 if getattr(X, "dtype", None) == np.float16 else [np.float64, np.float32]
+def _validated(
+    estimator: BaseEstimator, X: ArrayLike, *labels: ArrayLike, **options: object
+) -> tuple[Data | sp.csr_array, Labels]:
+    """As scikit-learn checks them; float16, as embeddings are stored, becomes float32, and integers float64."""
+    dtype = np.float32 if getattr(X, "dtype", None) == np.float16 else [np.float64, np.float32]
+    with columns_in_errors(X):
+        checked = validate_data(
+            estimator, numbers("X", X), *labels, dtype=dtype, order="C", accept_sparse="csr", **options
+        )
+    return checked if labels else (checked, np.zeros(0))
 
 
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:
     """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features."""
-    with columns_in_errors(X):
-        return _dense(
-            estimator, _validated(estimator, numbers("X", X), dtype=_dtypes(X), reset=reset, ensure_min_samples=n_min)
-        )
+    return _dense(estimator, _validated(estimator, X, reset=reset, ensure_min_samples=n_min)[0])
 
 
 def checked_data_and_labels(
@@ -47,10 +47,7 @@ def checked_data_and_labels(
 ) -> tuple[Data, Labels]:
     """Data as of `checked_data`, and a label or target for each row."""
     try:
-        with columns_in_errors(X):
-            data, labels = _validated(
-                estimator, numbers("X", X), unmasked("y", y), dtype=_dtypes(X), reset=reset, ensure_min_samples=n_min
-            )
+        data, labels = _validated(estimator, X, unmasked("y", y), reset=reset, ensure_min_samples=n_min)
     except ValueError as error:
         if "y contains NaN" not in str(error):
             raise
@@ -60,9 +57,7 @@ def checked_data_and_labels(
 
 def rows_to_embed(estimator: BaseEstimator, X: ArrayLike) -> Data | sp.csr_array:
     """Data as of `checked_data`, where sparse ones stay so."""
-    with columns_in_errors(X):
-        data: Data | sp.csr_array = _validated(estimator, numbers("X", X), dtype=_dtypes(X), reset=False)
-    return data
+    return _validated(estimator, X, reset=False)[0]
 
 
 def weighed(sample_weight: ArrayLike | None, n: int) -> tuple[Weights, slice | NDArray[np.bool_]]:

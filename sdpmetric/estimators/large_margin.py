@@ -27,7 +27,7 @@ from sdpmetric.core.steps import Score
 from sdpmetric.core.well_posed import CROWDED
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.callbacks import Task, with_callbacks
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weighed
 from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.lmnn.kernel import FeatureSpace, Kernel, KernelLMNNProblem
@@ -80,7 +80,7 @@ class LargeMarginEstimator(SolvedEstimator):
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
         """Solve, then solve again with the target neighbors that are nearest under the last metric."""
-        task = Task(self._init_callback_context(max_subtasks=int(self.n_passes)), self, X, y).begin()
+        task = self._task(X, y, int(self.n_passes))
         rows, held = self._divided(len(y), y)
         data, labels = X[rows], y[rows]
         weights = None if weights is None else weights[rows]
@@ -284,12 +284,7 @@ class LMNN(LargeMarginEstimator):
                 for k, ridge in enumerate(self.ridges_.tolist()):
                     self.ridge_ = ridge
                     problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows], targets)
-                    L = solve(
-                        problem,
-                        tol=tol,
-                        max_time=max_time,
-                        init=start,
-                    ).components
+                    L = solve(problem, tol=tol, max_time=max_time, init=start).components
                     start = L if L.any() else None
                     self.scores_[k] += np.sum(knn_predict(L, problem.X, y[rows], X[held], 1) == y[held])
             self.scores_ /= n_scored
@@ -472,11 +467,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     @with_callbacks
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        regions: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, regions: ArrayLike | None = None
     ) -> Self:
         """Learn from labels; errors and warnings are those of `LMNN.fit`.
 

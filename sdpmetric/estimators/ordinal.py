@@ -154,24 +154,9 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         elif self.trace is None:
             training_rows, held_rows = divide(len(rows), self.validation_fraction, self.random_state)
             training, held = rows[training_rows], rows[held_rows]
-        path: list[tuple[float, float, int]] = []
+        self.traces_, self.errors_, self.dimensions_ = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
         if self.trace is None:
-            problem, largest = self._stated(points, training)
-            best: Data = np.zeros((0, points.shape[1]))
-            for trace in np.geomspace(1.0, self.least_trace, self.n_traces + 1)[1:].tolist():
-                start = self._solved(problem, trace * largest, start, max(self.tol, OPTIONS.path_gap)).components
-                variances = np.linalg.svd(points @ start.T, compute_uv=False) ** 2
-                dimension = int(np.count_nonzero(variances > OPTIONS.flat_share * variances.max(initial=0.0)))
-                path.append(
-                    (trace, 1.0 - tuple_score(points, held, None, np.asarray(start, dtype=np.float64)), dimension)
-                )
-                errors = [error for _, error, _ in path]
-                best = start if int(np.argmin(errors)) == len(path) - 1 else best
-                if len(path) - 1 - int(np.argmin(errors)) >= OPTIONS.patience:
-                    break
-            start = best
-        self.traces_, self.errors_ = (np.array([step[k] for step in path], dtype=np.float64) for k in (0, 1))
-        self.dimensions_ = np.array([step[2] for step in path], dtype=np.int64)
+            start = self._path(points, training, held)
         self.trace_ = float(self.traces_[np.argmin(self.errors_)]) if self.trace is None else float(self.trace)
         problem, largest = self._stated(points, rows)
         self.solution_ = self._solved(problem, self.trace_ * largest, start, self.tol)
@@ -188,37 +173,40 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         self.embedding_, self.classes_ = np.asarray(U * sizes), np.array([-1, 1])
         return self
 
+    def _path(self, points: FloatArray, training: IndexArray, held: IndexArray) -> Data:
+        """Set the path of traces, from the largest on, and return the components of least error."""
+        problem, largest = self._stated(points, training)
+        traces = np.geomspace(1.0, self.least_trace, self.n_traces + 1)[1:]
+        components, errors, dimensions = list[Data](), list[float](), list[int]()
+        for trace in traces.tolist():
+            start = components[-1] if components else None
+            L = self._solved(problem, trace * largest, start, max(self.tol, OPTIONS.path_gap)).components
+            components.append(L)
+            variances = np.linalg.svd(points @ L.T, compute_uv=False) ** 2
+            dimensions.append(int(np.sum(variances > OPTIONS.flat_share * variances.max(initial=0.0))))
+            errors.append(1.0 - tuple_score(points, held, None, np.asarray(L, dtype=np.float64)))
+            best = int(np.argmin(errors))
+            if len(errors) - 1 - best >= OPTIONS.patience:
+                break
+        self.traces_, self.errors_ = traces[: len(errors)], np.array(errors)
+        self.dimensions_ = np.array(dimensions, dtype=np.int64)
+        return components[best]
+
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """The second squared distance of each comparison minus the first, (t,).
 
-        With the logistic loss these are the log odds of the answer.
-
-        Parameters
-        ----------
-        X : (t, 3) or (t, 4) integer array
+        With the logistic loss these are the log odds of the answer. X as in `fit`.
         """
         check_is_fitted(self)
         first_distances, second_distances = tuple_distances(self.embedding_, self._rows(X, len(self.embedding_)))
         return second_distances - first_distances
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Predict which pair is nearer, (t,): 1 for the first, -1 for the second or a tie.
-
-        Parameters
-        ----------
-        X : (t, 3) or (t, 4) integer array
-        """
+        """Predict which pair is nearer, (t,): 1 for the first, -1 for the second or a tie; X as in `fit`."""
         return np.where(self.decision_function(X) > 0.0, 1, -1)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Accuracy: the share of comparisons whose first pair is the nearer one.
-
-        Parameters
-        ----------
-        X : (t, 3) or (t, 4) integer array
-        y : None
-            Ignored.
-        """
+        """Accuracy: the share of comparisons whose first pair is the nearer one; arguments as in `fit`."""
         return float(np.mean(self.predict(X) == 1))
 
     def ask(self, X: ArrayLike, n: int = 1) -> IndexArray:
@@ -268,11 +256,10 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
             if cycle is None and np.linalg.matrix_rank(points - points.mean(axis=0)) == len(points) - 1:
                 break
             problem = MetricProblem(points, QuadrupletHinge(rows[answers], loss="hard") + Trace())
-            proof = (
-                solve(problem, max_time=self.max_time).certificate
-                if cycle is None
-                else problem.certify(problem.zero, dual=np.ones(len(answers)))
-            )
+            if cycle is None:
+                proof = solve(problem, max_time=self.max_time).certificate
+            else:
+                proof = problem.certify(problem.zero, dual=np.ones(len(answers)))
             if not isinstance(proof, InfeasibilityCertificate):
                 break
             contradictions.append(answers[list(proof.contradiction)])
@@ -343,7 +330,7 @@ def shortest_cycle(rows: IndexArray) -> IndexArray | None:
     if not len(inside):
         return None
     inner = sp.csr_array((np.ones(len(inside)), (first[inside], second[inside])), shape=graph.shape)
-    best, length = (0, 0), np.inf
+    length, closing = np.inf, 0
     reached = np.unique(second[inside])
     for sources in np.split(reached, np.arange(OPTIONS.pairs_at_once, len(reached), OPTIONS.pairs_at_once)):
         # The way back from the far pair of each answer to its near one, which closes a circle.
@@ -351,15 +338,11 @@ def shortest_cycle(rows: IndexArray) -> IndexArray | None:
         edges = inside[np.isin(second[inside], sources)]
         edge_lengths = path_lengths[np.searchsorted(sources, second[edges]), first[edges]]
         if edge_lengths.min() < length:
-            length, best = (
-                float(edge_lengths.min()),
-                (int(edges[np.argmin(edge_lengths)]), int(second[edges[np.argmin(edge_lengths)]])),
-            )
+            length, closing = float(edge_lengths.min()), int(edges[np.argmin(edge_lengths)])
         if length == 1.0:
             break
-    closing, node = best
+    node, current, cycle = int(second[closing]), int(first[closing]), [closing]
     _, before = dijkstra(inner, indices=node, unweighted=True, return_predecessors=True)
-    cycle, current = [closing], int(first[closing])
     while current != node:
         cycle.append(int(inside[np.flatnonzero((first[inside] == before[current]) & (second[inside] == current))[0]]))
         current = int(before[current])

@@ -39,24 +39,26 @@ class SoftNeighborEstimator(MetricEstimator):
     init: Init | FloatArray
     diagonal: bool
 
+    targets: Targets = "continuous"  # of NCA a parameter
+
+    @property
     def _continuous(self) -> bool:
-        raise NotImplementedError
+        return self.targets == "continuous"
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         self._check_start(X.shape[1])
         return self._state(self.statement, X, y, sample_weight=weights)
 
     def _divided(self, n: int, groups: Labels | None) -> tuple[Rows, Rows]:
-        return super()._divided(n, None if self._continuous() else groups)
+        return super()._divided(n, None if self._continuous else groups)
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
-        if not self._continuous():
+        if not self._continuous:
             return super()._measure(problem, y, X_held, y_held)
-
         return lambda L: _regressed(cdist(X_held @ L.T, problem.X @ L.T, "sqeuclidean"), y, y_held)
 
     def _score_embedded(self, Z: FloatArray, y: Labels) -> float:
-        if not self._continuous():
+        if not self._continuous:
             return super()._score_embedded(Z, y)
         squared = cdist(Z, Z, "sqeuclidean")
         np.fill_diagonal(squared, np.inf)
@@ -76,24 +78,21 @@ class SoftNeighborEstimator(MetricEstimator):
             raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
 
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
-        return {"init": self._beginning(problem)}
-
-    def _beginning(self, problem: Problem) -> FloatArray:
         random_state, statement = self.random_state, cast(SoftNeighborProblem, problem)
         self.random_state_ = check_random_state(
             self._seed() if isinstance(random_state, np.random.Generator) else random_state
         )
         if self.warm_start and hasattr(self, "components_"):
-            return np.asarray(self.components_, dtype=np.float64)
+            return {"init": np.asarray(self.components_, dtype=np.float64)}
         if isinstance(self.init, np.ndarray):
-            return np.asarray(self.init, dtype=np.float64)
+            return {"init": np.asarray(self.init, dtype=np.float64)}
         how = "identity" if self.diagonal and self.init == "auto" else self.init
         index = None if statement.row_classes is None else statement.row_classes[np.argsort(statement.order)]
         began = perf_counter()
         start = named_components(how, statement.X, index, statement.n_components, self.random_state_)
         if how in SOUGHT:
             self._tell(f"Finding {SOUGHT[how]} components... done in {perf_counter() - began:5.2f}s")
-        return self._scaled(statement, np.diag(np.diag(start)) if self.diagonal else start)
+        return {"init": self._scaled(statement, np.diag(np.diag(start)) if self.diagonal else start)}
 
     def _tell(self, line: str) -> None:
         """Say how far it has come."""
@@ -181,9 +180,6 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     diagonal: bool = False
     targets: Targets = "classes"
     statement = NCAProblem
-
-    def _continuous(self) -> bool:
-        return self.targets == "continuous"
 
     def _options(self, problem: Problem) -> dict[str, object]:
         options = super()._options(problem) | {"tol": max(self.tol, np.finfo(float).tiny)}
@@ -275,9 +271,6 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     diagonal: bool = False
     max_iter: Count | None = 1000
     statement = MLKRProblem
-
-    def _continuous(self) -> bool:
-        return True
 
     def _scaled(self, problem: SoftNeighborProblem, start: FloatArray) -> FloatArray:
         return rescaled(problem, start)

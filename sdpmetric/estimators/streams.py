@@ -31,6 +31,7 @@ class StreamingEstimator(MetricEstimator):
     """An estimator that learns from pairs in batch or as a stream; ``stream_`` is the online learner."""
 
     n_pairs: int | None
+    stream_: POLAStream | LEGOStream
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Continue with the pairs of a batch of labeled examples, in random order.
@@ -57,41 +58,34 @@ class StreamingEstimator(MetricEstimator):
         return self
 
     def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Continue with pairs, in their order.
-
-        Parameters
-        ----------
-        X, pairs, similar
-            As in `fit_pairs`.
-
-        Raises
-        ------
-        ValueError
-            As `partial_fit`, or if a pair is out of range or repeats a row; then no pair is learned from.
-        """
+        """Continue with pairs, in their order; arguments as in `fit_pairs`. An invalid pair leaves all unlearned."""
         return self._take_pairs(self._checked(X, reset=not self._streaming(), n_min=1), pairs, similar)
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
         raise NotImplementedError
 
+    @property
     def _n_taken(self) -> int:
-        raise NotImplementedError
+        """Pairs of the stream so far."""
+        if not self._streaming():
+            return 0
+        return self.stream_.n_pairs if isinstance(self.stream_, POLAStream) else self.stream_.n_items
 
     def _streaming(self) -> bool:
         return hasattr(self, "stream_")
 
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Pairs of the classes in random order, another one for each batch."""
-        seed, n_taken = self._seed(), self._n_taken() if self._streaming() else 0
+        seed = self._seed()
         pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
-        order = np.random.default_rng([seed, n_taken]).permutation(len(pairs))
+        order = np.random.default_rng([seed, self._n_taken]).permutation(len(pairs))
         return pairs[order], similar[order]
 
     def _online(self, stream: POLAStream | LEGOStream, dtype: DTypeLike) -> Self:
         """Keep the metric of the stream, and drop the attributes of a batch fit."""
         self._forget()
         self.components_, self.stream_ = self._padded(stream.components.astype(dtype)), stream
-        self.n_iter_ = self._n_taken()
+        self.n_iter_ = self._n_taken
         return self
 
 
@@ -182,14 +176,9 @@ class POLA(StreamingEstimator):
 
     # -- online -------------------------------------------------------------------------------------------------------
 
-    def _n_taken(self) -> int:
-        return self.stream_.n_pairs
-
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        if self._streaming():
-            stream = self.stream_
-        else:
-            stream = POLAStream(X.shape[1], self.initial_threshold, self.gamma)
+        start = (X.shape[1], self.initial_threshold, self.gamma)
+        stream = self.stream_ if self._streaming() else POLAStream(*start)
         stream.partial_fit(X, pairs, similar)
         self.threshold_ = stream.threshold
         return self._online(stream, X.dtype)
@@ -300,21 +289,12 @@ class LEGO(StreamingEstimator):
     def partial_fit_targets(
         self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None
     ) -> Self:
-        """Continue with pairs with target distances, in their order.
-
-        Parameters
-        ----------
-        X, pairs, targets, sides
-            As in `fit_targets`.
-        """
+        """Continue with pairs with target distances, in their order; arguments as in `fit_targets`."""
         data = self._checked(X, reset=not self._streaming(), n_min=1)
         return self._take(data, check_targets(data, pairs, targets, sides))
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
         return self._take(X, self._bounded(X, *check_labeled_pairs(pairs, similar, len(X))))
-
-    def _n_taken(self) -> int:
-        return self.stream_.n_items
 
     def _take(self, X: Data, targets: Targets) -> Self:
         if self._streaming():

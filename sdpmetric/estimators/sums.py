@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -43,10 +42,9 @@ class _WithoutDependent(SolvedEstimator):
 
     def _independent(self, X: Data) -> Data:
         """The data with 0 in dependent features; as they are for diagonal metrics, whose bounds need no such care."""
-        independent = independent_features(X) | (np.ptp(X, axis=0) == 0.0)
-        return (
-            X if independent.all() or getattr(self, "diagonal", False) else np.where(independent, X, X.dtype.type(0.0))
-        )
+        if getattr(self, "diagonal", False):
+            return X
+        return np.where(independent_features(X) | (np.ptp(X, axis=0) == 0.0), X, X.dtype.type(0.0))
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, _without_zero_features(problem, components))
@@ -221,30 +219,14 @@ class SCML(SolvedEstimator):
     def fit_triplets(
         self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None, y: ArrayLike | None = None
     ) -> Self:
-        """Learn from triplets; errors and warnings are those of `fit`.
-
-        Parameters
-        ----------
-        X, triplets, weights
-            As in `LMNN.fit_triplets`.
-        y : (n,) array, optional
-            Labels to make local discriminants of, if `bases` are not given.
-        """
+        """Learn from triplets as `LMNN.fit_triplets` does; without `bases`, labels y make local discriminants."""
         return self._fit_with_bases(X, rows_of("triplets", triplets, 3), weights, y)
 
     @with_callbacks
     def fit_quadruplets(
         self, X: ArrayLike, quadruplets: ArrayLike, weights: ArrayLike | None = None, y: ArrayLike | None = None
     ) -> Self:
-        """Learn from quadruplets; errors and warnings are those of `fit`.
-
-        Parameters
-        ----------
-        X, quadruplets, weights
-            As in `LSML.fit_quadruplets`.
-        y : (n,) array, optional
-            As in `fit_triplets`.
-        """
+        """Learn from quadruplets as `LSML.fit_quadruplets` does; y as in `fit_triplets`."""
         return self._fit_with_bases(X, rows_of("quadruplets", quadruplets, 4), weights, y)
 
     def _fit_with_bases(self, X: ArrayLike, tuples: ArrayLike, weights: ArrayLike | None, y: ArrayLike | None) -> Self:
@@ -254,8 +236,11 @@ class SCML(SolvedEstimator):
         if bases is None:
             _, index = validation.check_labels(np.asarray(y), len(data))
             bases = local_discriminants(np.asarray(data, dtype=np.float64), index, self.n_bases, self._seed())
-        state = partial(SCMLProblem, bases=bases, sparsity=self.sparsity)
-        return self._fit_tuples(data, tuples, weights, lambda X, rows, w: state(X, rows, weights=w))
+
+        def state(X: Data, rows: ArrayLike, weights: ArrayLike | None) -> Problem:
+            return SCMLProblem(X, rows, bases=bases, sparsity=self.sparsity, weights=weights)
+
+        return self._fit_tuples(data, tuples, weights, state)
 
 
 @estimator
