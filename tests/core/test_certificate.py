@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import oracles
 import pytest
-from instances import KINDS, assert_same, check_weak_duality, make_instance, rounding
+from instances import KINDS, assert_same, check_weak_duality, make_instance
 
 import sdpmetric as sm
 from sdpmetric.cli import results
@@ -211,16 +211,6 @@ def test_foreign_multipliers_are_dropped_and_repeated_ones_add_up():
     halves = certify_line(0.3, rows + rows, [v / 2 for v in a + a], 1 / 8)
     assert_same(halves.lower_bound, 0.725)
     assert halves.info["dual_residual"] <= 1e-12
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("mu", [0.0, 0.3])
-@pytest.mark.parametrize("size", [1e-300, 1e200])
-def test_extreme_multipliers_never_make_a_number_that_is_none(mu, size, loss):
-    problem = line(mu, 0.1, loss)
-    rows, a = by_margin(size, size, 1.0)
-    c = problem.certify(metric=[[0.2]], dual=Dual(Triplets.from_array(np.array(rows)), np.array(a)))
-    assert 0.0 <= c.lower_bound <= c.objective + rounding(c.objective)
 
 
 def test_a_tiny_negative_eigenvalue_is_repaired_and_reported(small, rng):

@@ -85,3 +85,10 @@ def test_another_base_exception_of_a_backend_passes(data, monkeypatch):
     monkeypatch.setattr(cp.Problem, "solve", leave)
     with pytest.raises(SystemExit):
         sm.solve(sm.MMCProblem.from_labels(X, y), "conic")
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_hinges_whose_distances_overflow_are_infinite_and_not_0(loss):
+    X = 1e80 * np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 2.0], [1.0, 3.5], [3.0, 1.0], [2.0, 2.0]])
+    problem = sm.LMNNProblem.from_labels(X, [0, 0, 1, 1, 0, 1], 1, push_weight=1.0, ridge=1e-200, loss=loss)
+    assert problem.certify(1e80 * np.eye(2)).objective == np.inf

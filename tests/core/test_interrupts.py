@@ -20,7 +20,6 @@ from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.engine import interface
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.
 SHARES = (0.03, 0.5, 0.97)
@@ -216,19 +215,3 @@ def test_lines_go_to_logging_where_it_is_configured_else_to_standard_error(caplo
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     say("one line")
     assert capsys.readouterr() == ("", "one line\n")
-
-
-def test_a_late_certificate_of_the_zero_metric_needs_no_coordinates():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(20, 4)), np.repeat([0, 1], 10)
-    for make_one in (sm.LMNNProblem.from_labels, sm.KernelLMNNProblem.from_labels):
-        for loss in ("hinge", "squared_hinge"):
-            problem = make_one(X, y, 2, 0.3, ridge=0.1, loss=loss)
-            with interface.hurried():
-                late = problem.certify(problem.zero)
-            assert "pull_cost" not in vars(problem) or "coordinates" not in vars(problem.pull_cost)
-            exact = problem.push_weight * problem.source.size
-            assert late.objective >= exact
-            assert late.objective == pytest.approx(exact, rel=1e-12)
-            assert late.lower_bound == 0.0 < problem.certify(problem.zero).lower_bound
-            assert late.program == problem.certify(problem.zero).program

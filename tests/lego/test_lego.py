@@ -152,12 +152,3 @@ def test_a_comparison_that_overflows_changes_nothing(rate):
         stream.update_comparison([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], margin=1e200)
     assert state(stream) == before
     assert np.isfinite(state(stream)).all()
-
-
-X3 = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-
-
-def test_equal_examples_that_are_to_be_near_are_harmless():
-    stream = sm.LEGOStream(2, 0.3).partial_fit(X3, [[1, 2], [1, 2]], [0.0, 1.0], [0, 1])
-    assert stream.cumulative_loss == 0.0
-    assert sm.KernelLEGOStream(0.3).partial_fit(X3, [[1, 2]], 1.0, 1).n_updates == 0

@@ -14,7 +14,6 @@ from sdpmetric.lmnn.program import MARGINS
 from sdpmetric.lmnn.solvers import conic, reduced_program
 from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
 from sdpmetric.programs import named, to_cvxpy
-from sdpmetric.programs.backend import Backend
 
 PROVEN = 1e-6
 
@@ -56,16 +55,6 @@ def test_a_cost_of_rank_zero_is_proven():
 
 def test_options_reach_the_backend(small):
     assert solve(small.problem, backend_options={"max_iter": 1}).status is not Status.OPTIMAL
-
-
-def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch):
-    def interrupted(self, program, budget, options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Backend, "run", interrupted)
-    solution = solve(small.problem)
-    assert solution.status is Status.INTERRUPTED
-    assert solution.objective <= small.problem.objective(np.eye(small.d))
 
 
 @pytest.mark.parametrize(("kind", "backend"), [("graph", "CLARABEL"), ("listed", "SCS")])

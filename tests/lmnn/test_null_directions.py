@@ -58,15 +58,6 @@ def test_many_null_directions_keep_equal_rows_in_one_group(rng):
     assert problem.null_groups.max() + 1 == 20
 
 
-def test_multipliers_across_null_groups_are_dropped(half_separable):
-    problem = half_separable
-    every = np.array(oracles.all_triplets(problem.source.targets, problem.source.labels))
-    across = problem.null_groups[every[:, 0]] != problem.null_groups[every[:, 2]]
-    c = problem.certify(np.eye(3), dual=Dual(Triplets.from_array(every[across]), np.full(across.sum(), 0.1)))
-    assert c.lower_bound == 0.0
-    assert c.info["dual_residual"] == pytest.approx(1 / 3)
-
-
 def test_examples_far_apart_do_not_blur_what_is_near(rng):
     """Pairs and multipliers stay within two groups: how far apart the groups are must not enter the bound."""
     y, group = np.arange(24) % 2, np.arange(24) // 12

@@ -60,13 +60,6 @@ def test_six_points_are_equation_14_term_by_term():
     assert program.solve(solver="CLARABEL") == pytest.approx(4 / 3)
 
 
-def test_setting_mu_moves_both_weights():
-    program = SMALL["plane"]().program()
-    program.param_dict["mu"].value = 0.9
-    other = sm.LMNNProblem.from_labels(PLANE, LABELS, 1, 0.9, ridge=0.1)
-    assert program.solve(solver="CLARABEL") == pytest.approx(sm.solve(other, solver="conic").objective, rel=1e-6)
-
-
 def test_terms_of_weight_zero_are_left_out():
     assert "Trace" not in str(SMALL["line"]().program()) + str(sm.to_cvxpy(SMALL["squared"]()))
     assert "0.1 * trace(M)" in str(SMALL["plane"]().program())

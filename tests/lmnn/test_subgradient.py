@@ -32,19 +32,6 @@ def test_the_step_of_the_paper_stalls_above_the_optimum() -> None:
     assert solution.status is not sm.Status.OPTIMAL
 
 
-def test_the_paper_starts_at_the_identity_and_searches_every_tenth_iteration() -> None:
-    """Algorithm 1, lines 1 and 6; its steps change by 1.01 or 0.5 from one iteration to the next."""
-    problem = standardized("wine", 0.5)
-    trace = sm.solve(problem, solver="subgradient", step="paper", max_iter=60).trace
-    assert trace["iteration"][1:].tolist() == [1, 11, 21, 31, 41, 51]
-    assert trace["objective"][1] == pytest.approx(problem.objective(np.eye(13)), rel=1e-12)
-    every = sm.solve(problem, solver="subgradient", step="paper", check_every=1, tol=1e-9, max_iter=150).trace
-    changes = every["step_size"][2:] / every["step_size"][1:-1]
-    fell = np.diff(every["objective"][1:]) < 0
-    assert 0 < fell.sum() < len(fell)
-    assert changes == pytest.approx(np.where(fell, 1.01, 0.5), rel=1e-9)
-
-
 def test_a_start_is_only_rescaled() -> None:
     """One iteration evaluates the start: a good metric costs what it costs, and a tenth of it is scaled back."""
     problem = standardized("iris", 0.3)

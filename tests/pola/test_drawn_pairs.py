@@ -43,10 +43,3 @@ def test_many_examples_need_no_list_of_all_pairs():
     pairs, similar = pairs_of_labels(index, 1000, None)
     assert similar.sum() == (~similar).sum() == 1000
     assert len(pairs) == 2000
-
-
-def test_one_class_has_similar_pairs_only(monkeypatch):
-    monkeypatch.setattr(module, "MAX_LISTED", 0)
-    pairs, similar = pairs_of_labels(np.zeros(5, dtype=np.int32), 4, None)
-    assert similar.all()
-    assert len(pairs) == 4

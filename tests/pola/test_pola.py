@@ -90,39 +90,6 @@ def test_one_pair_of_each_kind_by_hand(start, weight, A, b, dual, value, solver)
     assert problem.certify(metric=[[A]], threshold=b, dual=perturbed).lower_bound < value - 1e-4
 
 
-def test_repair_finds_the_best_feasible_multiple(rng) -> None:
-    problem = separable(2)
-    optimum = sm.solve(problem).components
-    for start in (1.0, 1.5, 40.0):
-        problem = sm.POLAProblem(problem.X, problem.pairs, problem.similar, None, start)
-        L, b = problem.repair(0.9 * optimum)
-        value = problem.objective(L, threshold=b)
-        grid = [problem.objective(np.sqrt(c) * L) for c in np.linspace(0.2, 3, 200)]
-        assert value <= min(grid) + rounding(value)
-        assert min(grid) <= 1.05 * value
-        assert problem.repair(L, b)[1] == pytest.approx(b)
-    nearly = problem.certify((1 - 1e-7) * L, threshold=b)
-    assert np.isfinite(nearly.objective)
-    assert nearly.primal_residual > 0
-    assert problem.certify(0.8 * L, threshold=b).objective == np.inf  # far from feasible is not repaired
-    assert problem.repair(np.zeros((1, 3)))[0].shape == (1, 3)  # nothing to repair with
-
-
-def test_the_best_threshold_is_the_best_of_a_grid(rng) -> None:
-    for _ in range(30):
-        q, similar, w = rng.exponential(3, 9), rng.random(9) < 0.4, 10 ** rng.uniform(-2, 1, size=9)
-        start = 1 + rng.exponential()
-        problem = sm.POLAProblem(np.zeros((2, 1)), [[0, 1]] * 9, similar, 0.7, start, w)
-
-        def value(b, q=q, problem=problem, start=start, w=w):
-            return 0.5 * (b - start) ** 2 + 0.7 * w @ np.maximum(0, 1 - problem.signs * (b - q))
-
-        best = value(problem.best_threshold(q))
-        grid = [value(b) for b in np.linspace(1, 30, 3000)]
-        assert best <= min(grid) + 1e-12
-        assert min(grid) <= best + 1e-3 * max(1, best) * (1 + w.sum())
-
-
 def test_a_contradiction_is_saved_and_loaded(tmp_path) -> None:
     problem = sm.POLAProblem(LINE, [[0, 1], [1, 0]], [True, False])
     solution = sm.solve(problem)

@@ -246,14 +246,6 @@ def test_ten_million_updates(gamma: float | None) -> None:
     check_drift(3, 10_000_000, gamma)
 
 
-def test_equal_examples_move_the_threshold_alone() -> None:
-    for stream in (sm.POLAStream(2, 3.0), sm.KernelPOLAStream(2, "rbf", 3.0)):
-        assert stream.update([1.0, 2.0], [1.0, 2.0], True) == 0.0
-        assert stream.update([1.0, 2.0], [1.0, 2.0], False) == 4.0
-        assert (stream.threshold, stream.mistakes) == (1.0, 1)
-        assert not stream.metric.any()
-
-
 @pytest.mark.parametrize("make", [sm.POLAStream, sm.KernelPOLAStream])
 def test_bad_input_names_the_argument_and_changes_nothing(make, rng) -> None:
     X = rng.normal(size=(4, 2))

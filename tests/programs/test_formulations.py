@@ -103,3 +103,25 @@ def test_every_variable_and_constraint_of_a_sum_has_a_name():
         assert all(constraint.label for constraint in program.constraints), problem.describe()
         assert not [name for name in names if name.startswith("var")]
         assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])
+def test_the_parametric_program_is_the_plain_one_at_every_weight(loss, several):
+    problem = make_instance("plain", 1, loss=loss).problem
+    if several:
+        problem = sm.MultiMetricLMNNProblem(problem, (np.arange(len(problem.X)) % 2).astype(np.int32), np.arange(2))
+    program = sm.to_cvxpy(problem, parametric=True)
+    assert program.is_dcp(dpp=True)
+    assert {name: p.value for name, p in program.param_dict.items()} == {"push_weight": 0.3, "ridge": 0.0}
+    for mu, ridge in ((0.35, 0.4), (0.1, 0.02)):
+        program.param_dict["push_weight"].value, program.param_dict["ridge"].value = mu, ridge
+        weighted = problem.with_weights(push_weight=mu, ridge=ridge)
+        fixed_program = sm.to_cvxpy(weighted)
+        for stated in (program, fixed_program):
+            for k, name in enumerate(["M0", "M1"] if several else ["M"]):
+                named(stated)[name].value = np.eye(3) + 0.2 + k
+            named(stated)["xi"].value = np.linspace(0, 2, named(fixed_program)["xi"].size)
+        assert program.objective.value == pytest.approx(fixed_program.objective.value, rel=1e-12)
+        assert program.solve(solver="CLARABEL") == pytest.approx(fixed_program.solve(solver="CLARABEL"), rel=1e-6)
+        proven = sm.solve(weighted, solver="conic")
+        assert proven.lower_bound - 1e-5 <= program.value <= proven.objective + 1e-5

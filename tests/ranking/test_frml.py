@@ -169,20 +169,6 @@ def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
     drift(10_000_000)
 
 
-def test_draws_are_uniform_and_leave_the_query_out():
-    relevance = sm.Relevance.from_lists([[1, 4, 5], [2], [1], [0], [0], [5, 3], [2]], 7, leave_one_out=True)
-    state = np.array([3], dtype=np.uint64)
-    members = relevance.indices[: relevance.indptr[1]]
-    counts = np.bincount(
-        [loops.draw_relevant(state, members, relevance.self_position[0]) for _ in range(6000)], minlength=7
-    )
-    far = np.bincount([loops.draw_irrelevant(state, members, 7) for _ in range(6000)], minlength=7)
-    assert np.flatnonzero(counts).tolist() == [1, 4, 5]
-    assert np.flatnonzero(far).tolist() == [2, 3, 6]
-    assert np.abs(counts[[1, 4, 5]] - 2000).max() < 200
-    assert np.abs(far[[2, 3, 6]] - 2000).max() < 200
-
-
 def test_expected_weights_are_the_means_of_the_compiled_sampling():
     """One query, one relevant item, v of n irrelevant items violate: the mean loss is ``E(v)`` times the mean hinge."""
     n, v = 40, 6

@@ -96,17 +96,6 @@ def test_a_solve_ends_by_itself_whatever_the_slack_weight(C, separated):
     assert proven or separated == 1e8
 
 
-def test_average_precision_is_proven_and_rankings_get_better():
-    rng = np.random.default_rng(1)
-    y = np.repeat([0, 1], [25, 35])
-    X = rng.normal(size=(60, 4)) * [1.0, 4.0, 1.0, 4.0] + np.outer(y, [2.0, 0.0, 1.0, 0.0])
-    problem = sm.MLRProblem.from_labels(X, y, "map", 50.0)
-    solution = sm.solve(problem, tol=1e-3)
-    assert solution.status is sm.Status.OPTIMAL
-    before, after = sm.ranking.evaluate(X, y), sm.ranking.evaluate(X, y, components=solution.components)
-    assert after.map > before.map
-
-
 def test_classes_that_are_told_apart_already_get_a_short_metric_with_a_proof():
     X = np.random.default_rng(0).normal(size=(30, 2)) * 0.1 + np.repeat([[-1.0], [1.0]], 15, axis=0)
     assert sm.solve(sm.MLRProblem.from_labels(X, np.repeat([0, 1], 15), slack_weight=10.0)).relative_gap <= 1e-2

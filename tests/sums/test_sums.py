@@ -65,23 +65,6 @@ def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain)
     assert_sandwich(by_dual, by_factors)
 
 
-@pytest.mark.parametrize("domain", [{"diagonal": True}, {"tasks": np.arange(40) % 2}])
-def test_smooth_sums_near_a_metric_are_solved_from_that_metric(domain):
-    rng = np.random.default_rng(3)
-    X, k = rng.normal(size=(40, 12)), 36 if "tasks" in domain else 12
-    pairs = different(rng, 50, 2, 20) * 2  # within tasks
-    softmax = terms.Collapse(np.arange(40) // 2 % 3, (np.arange(40)[:, None] + [2, 4, 6, 8]) % 40, weight=0.2)
-    total = (
-        softmax + terms.DistanceTargets(pairs, rng.exponential(size=50), weight=0.01) + terms.Pull(pairs, weight=0.01)
-    )
-    total += 2.0 * terms.Frobenius(to=np.eye(k)) + terms.Trace(weight=0.1)
-    problem = sm.MetricProblem(X, total, **domain)
-    solution = sm.solve(problem, "factored", tol=1e-7)
-    assert solution.certificate.proves_optimal(1e-7)
-    restarted = sm.solve(problem, tol=1e-7, init=solution.components)
-    assert restarted.certificate.proves_optimal(1e-7)
-
-
 @pytest.mark.parametrize("loss", ["hinge", "smooth_hinge"])
 def test_newtons_steps_take_the_gap_to_rounding(loss):
     rng = np.random.default_rng(8)

@@ -1,4 +1,4 @@
-"""Terms: arithmetic, weights of examples, bad arguments."""
+"""Terms: arithmetic, weights of examples, comparisons of several kinds and those that contradict each other."""
 
 import math
 
@@ -74,3 +74,31 @@ def test_hard_constraints_have_no_weight(name):
     proof = small.proof(L, np.zeros(1))
     assert len(proof.terms[0].arrays["offsets"]) == 1
     assert proof.terms[0].about["weight"] == proof.terms[0].arrays["weights"] == 1.0
+
+
+def test_an_odd_one_out_is_two_triplets_and_a_ranking_is_a_chain():
+    assert terms.odd_one_out([[3, 1, 2], [0, 4, 1]]).tolist() == [[3, 1, 2], [1, 3, 2], [0, 4, 1], [4, 0, 1]]
+    assert terms.ranked([[5, 0, 1, 2], [6, 2, 0, 1]]).tolist() == [[5, 0, 1], [5, 1, 2], [6, 2, 0], [6, 0, 1]]
+    every = terms.ranked([[5, 0, 1, 2]], all_pairs=True)
+    assert every.tolist() == [[5, 0, 1], [5, 0, 2], [5, 1, 2]]
+
+
+def test_comparisons_of_one_pair_many_times_and_with_itself_count_as_often(rng):
+    X, L = rng.normal(size=(6, 3)), rng.normal(size=(2, 3))
+    rows = np.array([[0, 1, 1, 0], [0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [4, 5, 0, 1], [4, 5, 4, 5]])
+    D = np.sum(((X[:, None] - X[None]) @ L.T) ** 2, axis=2)
+    weights = np.arange(1.0, 7.0)
+    expected = weights @ np.maximum(0.0, 0.5 + D[rows[:, 0], rows[:, 1]] - D[rows[:, 2], rows[:, 3]])
+    problem = sm.MetricProblem(X, terms.QuadrupletHinge(rows, margin=0.5, weights=weights))
+    assert problem.objective(L) == pytest.approx(expected, rel=1e-12)
+    assert len(problem.total.pairs) == 3 + 2  # two far pairs are their own near ones
+
+
+def test_multipliers_of_a_circle_are_a_proof_and_those_of_a_part_are_none():
+    problem = sm.MetricProblem(
+        np.eye(4), terms.TripletHinge([[0, 1, 2], [2, 0, 1], [1, 2, 0]], loss="hard") + terms.Trace()
+    )
+    nothing = np.zeros((0, 4))
+    assert problem.certify(nothing, dual=np.ones(3)).contradiction == (0, 1, 2)
+    open_chain = sm.MetricProblem(np.eye(4), terms.TripletHinge([[0, 1, 2], [2, 0, 1]], loss="hard") + terms.Trace())
+    assert open_chain.certify(nothing, dual=np.ones(2)).kind == "duality"

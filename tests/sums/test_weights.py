@@ -90,19 +90,6 @@ def test_sums_whose_multipliers_are_all_fixed_end():
     assert solution.lower_bound <= solution.objective
 
 
-def test_constraints_that_contradict_each_other_are_named():
-    rng = np.random.default_rng(2)
-    X, pairs = rng.normal(size=(30, 10)), rows(rng, 30, 15, 2)
-    D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
-    bounds = terms.DistanceBounds(pairs, at_most=np.append(0.5 * D[:-1], np.inf), at_least=np.append(0.0 * D[:-1], 1.0))
-    lower_bounds = terms.DistanceBounds(pairs, at_least=0.9 * D)
-    for cost in ("trace", "frobenius", "log_det"):
-        problem = sm.MetricProblem(X, bounds + lower_bounds + regularizer(cost, 10), diagonal=True)
-        certificate = sm.solve(problem).certificate
-        assert isinstance(certificate, sm.InfeasibilityCertificate)
-        assert 2 <= len(certificate.contradiction) <= 11  # weights and one more
-
-
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("domain", ["diagonal", "bases"])
 def test_losses_and_weights_that_matter_are_enough(loss, domain, monkeypatch):
