@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logit
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.linalg.rigorous import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
+from sdpmetric.linalg.rigorous.directed import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 
 # Slacks, as shares of their bounds, are between these where slopes are asked for.
 SMALLEST_RATIO = 1e-100

@@ -7,7 +7,7 @@ from exact import FAMILIES, Distances, fraction, hostile, lmnn_objective, metric
 
 import sdpmetric as sm
 from sdpmetric import LMNNProblem
-from sdpmetric.linalg.rigorous import Images
+from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn import cone
 from sdpmetric.lmnn.triplets.margins import inactive_beyond
 

@@ -13,7 +13,7 @@ from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.classification.nearest import majority, nearest_neighbors
 from sdpmetric.core import validation
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import U, gamma, norm_above, norms_above
+from sdpmetric.linalg.rigorous.directed import U, gamma, norm_above, norms_above
 
 MAX_CANDIDATES = 128  # queries with more possible neighbors are open
 BLOCK_SIZE = 1 << 22  # distances of queries to examples in memory at once

@@ -14,7 +14,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.solution import Solution, check_solution
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import Rigor, above
+from sdpmetric.linalg.rigorous.directed import Rigor, above
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from sdpmetric.core.files import check_values
 from sdpmetric.core.rounding import digits, rounded, scientific
 from sdpmetric.core.status import Status
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.linalg.rigorous import RIGORS, Rigor
+from sdpmetric.linalg.rigorous.directed import RIGORS, Rigor
 
 # Diagnostics by name, which prove nothing.
 Info = Mapping[str, float | str]

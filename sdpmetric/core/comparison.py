@@ -9,7 +9,7 @@ from sdpmetric.core import html
 from sdpmetric.core.certificate import AS_SAVED, absolute_gap
 from sdpmetric.core.rounding import digits, scientific
 from sdpmetric.core.solution import Solution, check_solution
-from sdpmetric.linalg.rigorous import RIGORS
+from sdpmetric.linalg.rigorous.directed import RIGORS
 
 if TYPE_CHECKING:
     from rich.console import Group

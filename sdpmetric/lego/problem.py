@@ -17,7 +17,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import above
+from sdpmetric.linalg.rigorous.directed import above
 from sdpmetric.sums.fenchel import NULL_TOLERANCE
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.log_det import LogDet

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray
 from sdpmetric.linalg.psd import triangle
-from sdpmetric.linalg.rigorous import U
+from sdpmetric.linalg.rigorous.directed import U
 
 
 @dataclass(frozen=True)

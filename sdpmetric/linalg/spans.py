@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.linalg import exact
-from sdpmetric.linalg.rigorous import ROWS_AT_ONCE, Images, above, norm_above
+from sdpmetric.linalg.rigorous.directed import above, norm_above
+from sdpmetric.linalg.rigorous.forms import ROWS_AT_ONCE, Images
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.integer]

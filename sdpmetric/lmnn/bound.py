@@ -27,7 +27,8 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import TINY, Form, Images, above, below, product_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import TINY, above, below, product_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.push import ClippedMultipliers, Push, concatenated
 from sdpmetric.lmnn.triplets.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_rest

@@ -30,7 +30,8 @@ from scipy.optimize import brentq
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import exact, psd
-from sdpmetric.linalg.rigorous import Form, Images, above, below, gamma, metric_norm_above, product_above, squares_above
+from sdpmetric.linalg.rigorous.directed import above, below, gamma, metric_norm_above, product_above, squares_above
+from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.linalg.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.sums.terms.frobenius import Frobenius

@@ -39,7 +39,8 @@ from sdpmetric.engine.interface import ShardLost, Share, current, deadline, is_l
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
+from sdpmetric.linalg.rigorous.directed import above, product_above, sum_above
+from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn import proof
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone, QuadraticCone

@@ -17,7 +17,7 @@ from sdpmetric.core.certificate import Dual, Multipliers, check_triplet_multipli
 from sdpmetric.core.proof import Proof, ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.linalg.rigorous import above, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets

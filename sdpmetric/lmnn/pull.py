@@ -21,7 +21,8 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline, check_time_for
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, weighted_differences
-from sdpmetric.linalg.rigorous import Images, above, product_above, products_above, sum_above, trace_above
+from sdpmetric.linalg.rigorous.directed import above, product_above, products_above, sum_above, trace_above
+from sdpmetric.linalg.rigorous.forms import Images
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,7 @@ from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.engine.cached import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import exact
-from sdpmetric.linalg.rigorous import (
-    Images,
+from sdpmetric.linalg.rigorous.directed import (
     U,
     above,
     metric_norm_above,
@@ -38,6 +37,7 @@ from sdpmetric.linalg.rigorous import (
     square,
     sum_above,
 )
+from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.losses import Hard, Hinge
 from sdpmetric.pola.threshold_margins import margins_to_threshold
 from sdpmetric.programs.exact_program import to_cvxpy

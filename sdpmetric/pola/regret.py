@@ -16,7 +16,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import above
+from sdpmetric.linalg.rigorous.directed import above
 from sdpmetric.losses import SquaredHinge
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.program import contradiction_program

@@ -16,7 +16,7 @@ from sdpmetric.core.rounding import digits
 from sdpmetric.core.steps import Budget
 from sdpmetric.engine.interface import deadline
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.rigorous import Rigor
+from sdpmetric.linalg.rigorous.directed import Rigor
 from sdpmetric.programs.canonical import Solver
 from sdpmetric.programs.compilation import Canonical, check, with_values
 from sdpmetric.programs.definite import OverSizeError

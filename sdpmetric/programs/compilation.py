@@ -18,8 +18,8 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.linalg.rigorous.coefficients import Coefficients, UnknownError
+from sdpmetric.linalg.rigorous.directed import sum_above, sum_below
 from sdpmetric.programs.canonical import ConeProgram, Cones, Data
 from sdpmetric.programs.written import Reading, reservation
 

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import splu
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine.interface import remaining
-from sdpmetric.linalg.rigorous import U, above, gamma, norm_above
+from sdpmetric.linalg.rigorous.directed import U, above, gamma, norm_above
 from sdpmetric.programs.canonical import ConeProgram
 
 SPARSE = 150  # Columns from which on sparse matrices are factorized as such

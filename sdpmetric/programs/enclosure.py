@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
-from sdpmetric.linalg.rigorous import (
+from sdpmetric.linalg.rigorous.directed import (
     U,
     above,
     all_above,

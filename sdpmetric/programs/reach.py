@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.linalg.rigorous import gamma
+from sdpmetric.linalg.rigorous.directed import gamma
 from sdpmetric.programs.canonical import ConeProgram, Cones
 
 LARGEST = 1e100  # Ends beyond this count as none

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.rigorous import U
 from sdpmetric.linalg.rigorous.coefficients import DIGITS, MAX_PRODUCTS, Coefficients, UnknownError, times
+from sdpmetric.linalg.rigorous.directed import U
 
 if TYPE_CHECKING:
     from cvxpy.atoms.quad_form import SymbolicQuadForm

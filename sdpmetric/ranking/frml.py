@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCerti
 from sdpmetric.core.problem import Problem
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import above, below
+from sdpmetric.linalg.rigorous.directed import above, below
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.ranking import loops

@@ -19,18 +19,8 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_last, is_late
-from sdpmetric.linalg.rigorous import (
-    Form,
-    Images,
-    above,
-    below,
-    gamma,
-    norms_above,
-    product_above,
-    sum_above,
-    trace_above,
-)
-from sdpmetric.linalg.rigorous.forms import UNDERFLOW
+from sdpmetric.linalg.rigorous.directed import above, below, gamma, norms_above, product_above, sum_above, trace_above
+from sdpmetric.linalg.rigorous.forms import UNDERFLOW, Form, Images
 from sdpmetric.losses import Hinge, Weighted
 from sdpmetric.ranking import mlr_loops as loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings

@@ -26,7 +26,7 @@ from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
+from sdpmetric.linalg.rigorous.directed import above, below, products_above, sum_above
 from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums import descent, feasibility
 from sdpmetric.sums.bound_terms import BoundTerms

@@ -17,7 +17,16 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import formulation
 from sdpmetric.engine.cached import cached
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.rigorous import TINY, above, all_above, gamma, product_above, squares_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import (
+    TINY,
+    above,
+    all_above,
+    gamma,
+    product_above,
+    squares_above,
+    sum_above,
+    sum_below,
+)
 from sdpmetric.losses import Weighted
 from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums.bound_terms import BoundTerms

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import adjoint, distances, times
-from sdpmetric.linalg.rigorous import RIGORS, TINY, Images, Rigor, above, gamma, product_above, sum_above, trace_above
+from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
+from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
 # Room that solvers leave to hard constraints, in their units, where data are float64.

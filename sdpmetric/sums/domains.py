@@ -18,7 +18,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.engine.cached import cached
-from sdpmetric.linalg.rigorous import gamma
+from sdpmetric.linalg.rigorous.directed import gamma
 from sdpmetric.sums.terms.base import errors_of
 
 # How far a metric may be from the cone, relative to its size, and count as in it.

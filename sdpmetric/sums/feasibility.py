@@ -21,7 +21,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.linalg.rigorous.directed import sum_below
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.fenchel import NULL_TOLERANCE, FenchelDual, Proven
 from sdpmetric.sums.slack import ByLoss

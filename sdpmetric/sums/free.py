@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Form, U, above, norm_above
+from sdpmetric.linalg.rigorous.directed import U, above, norm_above
+from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.linalg.spans import separated
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain

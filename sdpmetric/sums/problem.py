@@ -24,7 +24,7 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.linalg.rigorous.directed import sum_below
 from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs

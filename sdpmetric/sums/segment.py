@@ -15,7 +15,8 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.interface import check_deadline
-from sdpmetric.linalg.rigorous import Form, Images, sum_below
+from sdpmetric.linalg.rigorous.directed import sum_below
+from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.sums.slack import ByLoss, Slack
 from sdpmetric.sums.terms.base import Regularizer
 

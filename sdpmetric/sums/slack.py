@@ -23,7 +23,8 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
-from sdpmetric.linalg.rigorous import TINY, Form, Images, gamma
+from sdpmetric.linalg.rigorous.directed import TINY, gamma
+from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.linalg.spans import dimension
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain

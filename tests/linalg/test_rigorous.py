@@ -10,8 +10,11 @@ from flint import arb, ctx, fmpq, fmpz
 
 import sdpmetric as sm
 from sdpmetric.engine import threads
-from sdpmetric.linalg import exact, rigorous
-from sdpmetric.linalg.rigorous import Form, Images, LogDetPrior, forms
+from sdpmetric.linalg import exact
+from sdpmetric.linalg.rigorous import directed as rigorous
+from sdpmetric.linalg.rigorous import forms
+from sdpmetric.linalg.rigorous.divergence import LogDetPrior
+from sdpmetric.linalg.rigorous.forms import Form, Images
 
 
 def exact_form(X, T, first, second, weights):

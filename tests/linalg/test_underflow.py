@@ -8,7 +8,7 @@ from exact import lmnn_objective, metric, number
 from flint import fmpq
 
 import sdpmetric as sm
-from sdpmetric.linalg import rigorous
+from sdpmetric.linalg.rigorous import directed as rigorous
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 SCALES = [10.0**power for power in range(-170, 171, 20)] + [1e-162, 1e-81]

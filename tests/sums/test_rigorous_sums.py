@@ -11,7 +11,7 @@ from flint import arb, ctx
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.linalg.rigorous import log1p_bounds
+from sdpmetric.linalg.rigorous.directed import log1p_bounds
 from sdpmetric.losses import LOSSES, LogRatio
 from sdpmetric.sums.bound_terms import BoundTerms
 

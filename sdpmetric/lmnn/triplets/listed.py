@@ -12,7 +12,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.interface import in_share
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searched_share
 from sdpmetric.lmnn.triplets.margins import furthest_target, slope_pairs
 

@@ -24,7 +24,8 @@ from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import fixed
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import Images, above, gamma, square, sum_above
+from sdpmetric.linalg.rigorous.directed import above, gamma, square, sum_above
+from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn import loops
 
 

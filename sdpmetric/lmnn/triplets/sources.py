@@ -12,7 +12,7 @@ from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
-from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.triplets.impostors import Search, SearchMethod, capacity
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import furthest_target

@@ -18,7 +18,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
-from sdpmetric.linalg.rigorous import Form, Images, above, gamma, norms_above
+from sdpmetric.linalg.rigorous.directed import above, gamma, norms_above
+from sdpmetric.linalg.rigorous.forms import Form, Images
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_term_weight
-from sdpmetric.linalg.rigorous import Rigor, sum_below
+from sdpmetric.linalg.rigorous.directed import Rigor, sum_below
 from sdpmetric.losses import Expression
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 

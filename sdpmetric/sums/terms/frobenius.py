@@ -24,7 +24,8 @@ from sdpmetric.core import validation
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import TINY, Form, above, below, gamma, product_above, squares_above, sum_below
+from sdpmetric.linalg.rigorous.directed import TINY, above, below, gamma, product_above, squares_above, sum_below
+from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.losses import Expression
 from sdpmetric.sums.terms.base import PROOF_MARGIN, Regularizer
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment

@@ -30,8 +30,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import (
-    Form,
+from sdpmetric.linalg.rigorous.directed import (
     U,
     above,
     gamma,
@@ -42,6 +41,7 @@ from sdpmetric.linalg.rigorous import (
     sum_below,
 )
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
+from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.losses import Expression
 from sdpmetric.sums.terms.base import PROOF_MARGIN, Regularizer
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment

@@ -19,7 +19,7 @@ from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_products, check_weights
 from sdpmetric.engine.cached import cached
-from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
 from sdpmetric.sums.terms.base import Loss, errors_of
 

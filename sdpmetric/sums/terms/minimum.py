@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.linalg.rigorous.forms import Form, Images
 
 
 class SlackSegment(Protocol):

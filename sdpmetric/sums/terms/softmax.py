@@ -23,7 +23,7 @@ from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.cached import cached
-from sdpmetric.linalg.rigorous import (
+from sdpmetric.linalg.rigorous.directed import (
     above,
     all_above,
     distributions,
