@@ -176,50 +176,41 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
 
 
 def _read_csv(path: Path, columns: Columns) -> Table:
-    rows = _csv_rows(path, _delimiter(path, columns.delimiter))
-    _, header = next(rows, (0, []))
+    (_, header), *rows = [*_csv_rows(path, _delimiter(path, columns.delimiter))] or [(0, [])]
     if not header:
         raise ValueError(f"{path} is empty; expected a header line with the names of the columns.")
     features, label = columns.chosen(header, path)
-    indices = [header.index(name) for name in features]
-    label_column = None if label is None else header.index(label)
+    needed = [header.index(name) for name in (features if label is None else [*features, label])]
     X: list[FloatArray] = []
     y: list[str] = []
-    needed = indices if label_column is None else [*indices, label_column]
-    n_skipped = 0
-    for line, cells in rows:
-        location = f"row {len(X) + n_skipped + 1} of {path} (line {line})"
+    for number, (line, cells) in enumerate(rows, 1):
+        location = f"row {number} of {path} (line {line})"
         if len(cells) != len(header):
             raise ValueError(f"{location} has {len(cells)} cells; the header has {len(header)} columns.")
-        if not all(cells[index] for index in needed):
-            if columns.skip_missing:
-                n_skipped += 1
-                continue
-            column = header[next(index for index in needed if not cells[index])]
-            n_missing = 1 + sum("" in [row[index] for index in needed if index < len(row)] for _, row in rows)
+        row = [cells[index] for index in needed]
+        if "" in row and columns.skip_missing:
+            continue
+        if "" in row:
+            n_missing = sum("" in [others[index] for index in needed if index < len(others)] for _, others in rows)
             raise ValueError(
-                f"{location}, column {column!r}, is empty; {n_missing} such rows: fill them, or leave them out "
-                "(skip_missing=True, or --skip-missing on the command line)."
+                f"{location}, column {header[needed[row.index('')]]!r}, is empty; {n_missing} such rows: fill them, or "
+                "leave them out (skip_missing=True, or --skip-missing on the command line)."
             )
-        if label_column is not None:
-            y.append(cells[label_column])
-        numbers = [cells[index] for index in indices]
+        y += row[len(features) :]
+        numbers = row[: len(features)]
         if columns.decimal == ",":
             numbers = [cell.replace(",", ".") for cell in numbers]
         X.append(_numbers(numbers, features, location))
     if not X:
         raise ValueError(f"{path} has a header line but no rows.")
-    return Table(np.array(X), None if label_column is None else np.array(y), tuple(features), label, n_skipped)
+    return Table(np.array(X), None if label is None else np.array(y), tuple(features), label, len(rows) - len(X))
 
 
 def _delimiter(path: Path, delimiter: str | None) -> str:
     if delimiter is not None:
         return WORDS.get(delimiter, delimiter)
-    widths = {}
-    for candidate in DELIMITERS:
-        _, header = next(_csv_rows(path, candidate), (0, []))
-        widths[candidate] = len(header)
-    return max(widths, key=lambda candidate: widths[candidate])
+    widths = {candidate: len(next(_csv_rows(path, candidate), (0, []))[1]) for candidate in DELIMITERS}
+    return max(DELIMITERS, key=widths.__getitem__)
 
 
 def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -247,7 +238,7 @@ def is_number(cell: str) -> bool:
 
 def _is_text(cell: str) -> bool:
     try:
-        float(cell.replace(",", ".", 1) or 0)
+        float(cell.replace(",", ".", 1))
     except ValueError:
         return True
     return False
@@ -255,24 +246,15 @@ def _is_text(cell: str) -> bool:
 
 def _numbers(cells: list[str], columns: list[str], location: str) -> FloatArray:
     """The cells as finite numbers, or an error that names the first cell that is none."""
-    try:
-        values = np.array(cells, dtype=np.float64)
-        if np.isfinite(values).all():
-            return values
-    except ValueError:
-        pass
+    if all(map(is_number, cells)):
+        return np.array([float(cell) for cell in cells])
     text = [column for cell, column in zip(cells, columns, strict=True) if _is_text(cell)]
     if len(text) > 1:
-        text_columns, some = ", ".join(map(repr, text)), cells[columns.index(text[0])]
-        raise ValueError(
-            f"{location}, columns {text_columns}, hold text such as {some!r}; drop (--drop) or encode these columns."
-        )
-    for cell, column in zip(cells, columns, strict=True):
-        if not is_number(cell):
-            content = f"holds {cell!r}" if cell else "is empty"
-            if is_number(cell.replace(",", ".", 1)):
-                remedy = "pass --decimal , (decimal=',') for decimal commas"
-            else:
-                remedy = "expected a finite number: fill the cell, or drop (--drop) or encode the column"
-            raise ValueError(f"{location}, column {column!r}, {content}; {remedy}.")
-    raise ValueError(f"{location} does not hold numbers only.")
+        names, some = ", ".join(map(repr, text)), cells[columns.index(text[0])]
+        raise ValueError(f"{location}, columns {names}, hold text such as {some!r}; drop (--drop) or encode these.")
+    cell, column = next(pair for pair in zip(cells, columns, strict=True) if not is_number(pair[0]))
+    if is_number(cell.replace(",", ".", 1)):
+        remedy = "pass --decimal , (decimal=',') for decimal commas"
+    else:
+        remedy = "expected a finite number: fill the cell, or drop (--drop) or encode the column"
+    raise ValueError(f"{location}, column {column!r}, holds {cell!r}; {remedy}.")

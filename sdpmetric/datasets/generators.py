@@ -36,12 +36,6 @@ def concentric_circles(
     thirds : (n,) integer array
         0, 1 or 2: the third of the directions that an example lies in, opposite directions being one.
 
-    Raises
-    ------
-    ValueError
-        If a number of circles or points is no positive integer, or the radius is negative; the other generators reject
-        such numbers, too.
-
     See Also
     --------
     concentric_rings, zebra_stripes
@@ -136,11 +130,6 @@ def noisy_digits(
     noisy : (64,) array of bool
         Which pixels.
 
-    Raises
-    ------
-    ValueError
-        If the share is not between 0 and 1.
-
     See Also
     --------
     concentric_rings, zebra_stripes
@@ -163,12 +152,7 @@ def noisy_digits(
 
 
 def concentric_rings(
-    n_rings: int = 5,
-    n_points: int = 100,
-    *,
-    width: float = 0.1,
-    noise: float = 8.0,
-    random_state: int | None = None,
+    n_rings: int = 5, n_points: int = 100, *, width: float = 0.1, noise: float = 8.0, random_state: int | None = None
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Concentric rings in two features, a class each, and a third feature of noise.
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
 from sklearn.model_selection import train_test_split
+from sklearn.utils import Bunch
 
 from sdpmetric.core import validation
 from sdpmetric.core.files import read_npz
@@ -23,19 +23,10 @@ from sdpmetric.datasets.generators import concentric_rings
 from sdpmetric.datasets.preparation import word_counts
 
 
-class Bunch(Protocol):
-    data: NDArray[np.generic]
-    target: Labels
-    feature_names: list[str]
-
-
-@dataclass
-class Rings:
+def rings() -> Bunch:
     """Concentric rings beside noise, after Fig. 2 of [GRHS2005]: data that a metric helps to classify."""
-
-    data: NDArray[np.generic]
-    target: Labels
-    feature_names: list[str]
+    X, y = concentric_rings(n_points=200, random_state=0)
+    return Bunch(data=X, target=y, feature_names=["x", "y", "noise"])
 
 
 NAMED: dict[str, Callable[[], Bunch]] = {
@@ -43,7 +34,7 @@ NAMED: dict[str, Callable[[], Bunch]] = {
     "wine": sklearn_datasets.load_wine,
     "digits": sklearn_datasets.load_digits,
     "breast_cancer": sklearn_datasets.load_breast_cancer,
-    "rings": lambda: Rings(*concentric_rings(n_points=200, random_state=0), ["x", "y", "noise"]),
+    "rings": rings,
 }
 # The environment variable that names a folder of .npz files, to be loaded by their names.
 FOLDER = "SDPMETRIC_DATA"
@@ -106,11 +97,10 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     ----------
     name_or_path : str or Path
         In this order: the name of a data set that scikit-learn ships ("iris", "wine", "digits", "breast_cancer");
-        "rings", 1,000 points of `concentric_rings`; of an
-        ``.npz`` file in the folder that the environment variable SDPMETRIC_DATA names ("letters" or "letters.npz");
-        of one that scikit-learn downloads and keeps ("20newsgroups", "olivetti_faces", "covertype", and
-        ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``); or the path of a ``.csv`` or ``.parquet`` file with
-        named columns, or of an ``.npz`` file with the arrays ``X`` and ``y``.
+        "rings", 1,000 points of `concentric_rings`; an ``.npz`` file in the folder that the environment variable
+        SDPMETRIC_DATA names ("letters" or "letters.npz"); one that scikit-learn downloads and keeps ("20newsgroups",
+        "olivetti_faces", "covertype", ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``); or the path of a
+        ``.csv`` or ``.parquet`` file with named columns, or of an ``.npz`` file with arrays ``X`` and ``y``.
     label : str, optional
         The column of a table, or of a data set of OpenML, that holds the labels; every other column is a numeric
         feature.
@@ -161,10 +151,8 @@ def load_table(name_or_path: str | Path, columns: Columns | None = None) -> Tabl
 
     Raises
     ------
-    ValueError
-        As in `load`, or if columns are chosen of data that have no names.
-    ConnectionError
-        As in `load`.
+    ValueError, ConnectionError
+        As in `load`; also if columns are chosen of data that have no names.
 
     See Also
     --------
@@ -172,10 +160,8 @@ def load_table(name_or_path: str | Path, columns: Columns | None = None) -> Tabl
 
     Examples
     --------
-    >>> import sdpmetric as sm
     >>> from sdpmetric import datasets
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
+    >>> X, y = datasets.load("iris")
     >>> table = datasets.load_table("iris")
     >>> table.X.shape, table.features[0]
     ((150, 4), 'sepal length (cm)')
@@ -239,14 +225,14 @@ def load_split(
 
 def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None]:
     """The data, and the number of leading rows for training where that is known."""
-    name, path, folder = str(name_or_path), Path(name_or_path), _folder()
-    local = in_folder(name)
-    if local is not None and name not in NAMED and local.is_file() and not (path.suffix and path.is_file()):
-        path = local
-    elif not path.is_file() and Path(f"{name}.npz").is_file():
-        path = Path(f"{name}.npz")
-    if path is not local and name not in NAMED and path.suffix.lower() in TABLES and path.is_file():
-        return read_table(path, columns), None
+    name, path, stored = str(name_or_path), Path(name_or_path), in_folder(name_or_path)
+    if name not in NAMED:
+        if stored is not None and stored.is_file() and not (path.suffix and path.is_file()):
+            path = stored
+        elif not path.is_file() and Path(f"{name}.npz").is_file():
+            path = Path(f"{name}.npz")
+        elif path.suffix.lower() in TABLES and path.is_file():
+            return read_table(path, columns), None
     if columns.features or columns.drop or columns.delimiter:
         raise ValueError(f"{name} is no CSV or Parquet file; columns can be chosen for such files only.")
     label = columns.label if columns.labeled else None
@@ -255,11 +241,10 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
     if name in NAMED:
         bunch = NAMED[name]()
         return Table(bunch.data, bunch.target, tuple(map(str, bunch.feature_names))), None
-    if path is not local and (fetched := fetch(name, label)) is not None:
-        X, y, n_train = fetched
-        return Table(X, y), n_train
+    if path is not stored and (fetched := fetch(name, label)) is not None:
+        return Table(*fetched[:2]), fetched[2]
     if not path.is_file():
-        hint = "" if folder else f", nor in the folder {FOLDER} of .npz files, which is not set,"
+        hint = "" if _folder() else f", nor in the folder {FOLDER} of .npz files, which is not set,"
         raise ValueError(
             f"{name} is neither a data set ({', '.join(names())}, openml:NAME){hint} nor the path of a "
             f"file{validation.like(name, names())}."
@@ -341,24 +326,16 @@ def _openml(name: str, version: str | None, label: str | None) -> Fetched:
     return np.asarray(X, dtype=np.float64), np.asarray(bunch.target), CUSTOMARY.get(name.lower())
 
 
-def _newsgroups(n_words: int = 20000) -> Fetched:
+def _newsgroups() -> Fetched:
     """Counts of the commonest words of all documents, those of the training part by date first."""
     train, test = (sklearn_datasets.fetch_20newsgroups(subset=subset) for subset in ("train", "test"))
-    counts = word_counts([*train.data, *test.data], n_words)
+    counts = word_counts([*train.data, *test.data])
     names = np.array(train.target_names)
     return counts, names[np.concatenate([train.target, test.target])], len(train.target)
 
 
-def _olivetti() -> Fetched:
-    return *sklearn_datasets.fetch_olivetti_faces(return_X_y=True), None
-
-
-def _covertype() -> Fetched:
-    return *sklearn_datasets.fetch_covtype(return_X_y=True), None
-
-
 FETCHED: dict[str, Callable[[], Fetched]] = {
     "20newsgroups": _newsgroups,
-    "olivetti_faces": _olivetti,
-    "covertype": _covertype,
+    "olivetti_faces": lambda: (*sklearn_datasets.fetch_olivetti_faces(return_X_y=True), None),
+    "covertype": lambda: (*sklearn_datasets.fetch_covtype(return_X_y=True), None),
 }
