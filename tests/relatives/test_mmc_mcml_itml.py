@@ -1,11 +1,15 @@
-"""MMC, MCML and ITML: constraints, closed forms, free directions, classes that collapse, priors, multipliers."""
+"""MMC, MCML, ITML, LSML, SDML and SCML: closed forms, free directions, priors, multipliers, what each is for."""
 
 import numpy as np
 import pytest
 from instances import NINE_LABELS as Y
-from instances import PAIRS, SIMILAR, assert_same, nine_rows
+from instances import PAIRS, SIMILAR, assert_same, nine_rows, rounding
+from sklearn.covariance import graphical_lasso
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
+from sdpmetric.estimators import SCML
 
 PRIOR = np.array([[1.0, 0.2, 0.0], [0.2, 0.05, 0.0], [0.0, 0.0, 3.0]])
 
@@ -132,3 +136,55 @@ def test_similar_duplicates_keep_every_bound():
     problem = sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3)
     for solver in ("factored", "conic"):
         assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL
+
+
+FLOWERS, KINDS = load_iris(return_X_y=True)
+FLOWERS, KINDS = StandardScaler().fit_transform(FLOWERS)[::5], KINDS[::5]
+RNG = np.random.default_rng(0)
+A = RNG.normal(size=(4, 4))
+M0 = A @ A.T + np.eye(4)
+
+
+DRAWN, DRAWN_SIMILAR = sm.core.pairs.pairs_of_labels(np.searchsorted([0, 1, 2], KINDS).astype(np.int32), 60, 1)
+
+
+def test_sdml_is_a_graphical_lasso():
+    problem = sm.SDMLProblem(FLOWERS, DRAWN, DRAWN_SIMILAR, M0, 0.01, 0.02)
+    V = FLOWERS[DRAWN[:, 0]] - FLOWERS[DRAWN[:, 1]]
+    S = np.linalg.inv(M0) + 0.01 / len(V) * (V.T * np.where(DRAWN_SIMILAR, 1.0, -1.0)) @ V
+    _, precision = graphical_lasso(S, 0.02, tol=1e-5, max_iter=2000)
+    solution = sm.solve(problem, tol=1e-7)
+    assert problem.objective(metric=precision) >= solution.lower_bound - rounding(1.0)
+    assert problem.objective(metric=precision) == pytest.approx(solution.objective, rel=1e-4)
+
+
+def test_scml_keeps_few_directions_and_tells_the_feature_that_matters():
+    rng = np.random.default_rng(3)
+    y = np.repeat([0, 1, 2], 30)
+    data = rng.normal(size=(90, 5))
+    data[:, 0] += 6.0 * y
+    problem = sm.SCMLProblem.from_labels(data, y, 40, sparsity=0.05)
+    solution = sm.solve(problem, tol=1e-3)
+    weights = problem.domain.combination(solution.metric)
+    assert np.count_nonzero(weights > 1e-3 * weights.max()) < 0.5 * len(weights)
+    assert solution.metric[0, 0] == np.diag(solution.metric).max()
+
+
+def test_bases_of_triplets_need_labels_and_give_metrics_of_any_rank():
+    triplets = sm.SCMLProblem.from_labels(FLOWERS, KINDS, 12).terms[0].triplets
+    wide = SCML(n_bases=24).fit_triplets(FLOWERS, triplets, y=KINDS)
+    assert wide.components_.shape[0] == wide.transform(FLOWERS).shape[1] <= 4
+    np.testing.assert_allclose(wide.metric_, wide.solution_.metric, rtol=1e-8, atol=1e-8 * abs(wide.metric_).max())
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e4])
+def test_the_identity_is_a_prior_in_the_units_of_the_data(scale):
+    def metrics(FLOWERS):
+        problems = (
+            sm.LSMLProblem.from_labels(FLOWERS, KINDS, 100),
+            sm.SDMLProblem(FLOWERS, DRAWN, DRAWN_SIMILAR, sparsity=0.0),
+        )
+        return [sm.solve(problem, tol=1e-8).metric for problem in problems]
+
+    for metric, expected in zip(metrics(scale * FLOWERS), metrics(FLOWERS), strict=True):
+        np.testing.assert_allclose(scale**2 * metric, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())

@@ -1,11 +1,11 @@
-"""Sums of terms against exact arithmetic: scalar losses, hard constraints, directions without cost."""
+"""Sums of terms against exact arithmetic: scalar losses, hard constraints, directions without cost, minima."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import data, one_of_each
+from cases import data, different, one_of_each
 from exact import Distances, divergence, metric, number
 from flint import arb, ctx
 
@@ -14,6 +14,7 @@ from sdpmetric import terms
 from sdpmetric.linalg.rigorous.directed import log1p_bounds
 from sdpmetric.losses import LOSSES, LogRatio
 from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.segment import Segment, best_multiple
 
 rng = np.random.default_rng(0)
 ctx.prec = 256
@@ -183,3 +184,33 @@ def test_differences_that_vanish_beside_others_are_not_zero(domain, loss):
     problem = sm.MetricProblem(X, terms.PairHinge([[0, 1]], [False], 1.0, loss=loss), **domain)
     for dual in (1.0, 0.5, 1e-9):
         assert problem.certify(problem.zero, dual=np.full(1, dual)).lower_bound <= 0.0
+
+
+@pytest.mark.parametrize("name", ["frobenius", "frobenius to", "log_det", "log_det to"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_regularizer_attains_its_minimum_at_its_minimizer(name, seed):
+    rng = np.random.default_rng([seed, 21])
+    X = data(rng)
+    triplets = terms.TripletHinge(different(rng, 60, 3))
+    slack = sm.MetricProblem(X, triplets + 0.7 * one_of_each(rng)[name]).dual.slack
+    (regularizer,) = slack.total.regularizers
+    segment = Segment(slack, [np.zeros(60)], [rng.random(60) / 60])
+    t, bound = regularizer.minimum(segment).proven(0.8)
+    assert t == 0.8
+    S = segment.matrix(t)
+
+    def value(L):
+        return float(np.sum(S * (L.T @ L))) + regularizer.value(L)
+
+    attained = value(regularizer.minimizer(S, lambda A: A))
+    assert bound <= attained <= bound + 1e-9 * max(1.0, abs(bound))
+    assert all(value(rng.normal(size=S.shape)) >= bound for _ in range(50))
+
+
+@pytest.mark.parametrize("best", [1e-3, 0.9, 1.0, 1.00001, 40.0])
+@pytest.mark.parametrize("furthest", [0.5, 3.0, np.inf])
+def test_the_best_multiple_of_a_concave_value(best, furthest):
+    def value(t):
+        return 2.0 - abs(t - best) - (t - best) ** 2
+
+    assert best_multiple(value, furthest) == pytest.approx(min(best, furthest), rel=1e-6)
