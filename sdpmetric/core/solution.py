@@ -161,10 +161,13 @@ class Solution:
 
     @property
     def advice(self) -> str:
-        """What to do next: that of the status and, where the gap stayed open, which similar statement is easier."""
-        stuck = self.status in (Status.OPTIMAL_INACCURATE, Status.STALLED, Status.USER_LIMIT)
-        easier = self.problem.easier() if stuck and self.problem is not None else ""
-        return f"{self.status.advice} {easier}".rstrip()
+        """What to do next: that of the status and, where the gap stayed open, why, and which statement is easier."""
+        if self.status not in (Status.OPTIMAL_INACCURATE, Status.STALLED, Status.USER_LIMIT):
+            return self.status.advice
+        weakness = self.certificate.weakness if isinstance(self.certificate, DualityCertificate) else None
+        reason = f"The certificate says why: {weakness}." if weakness else ""
+        easier = self.problem.easier() if self.problem is not None else ""
+        return " ".join(filter(None, (self.status.advice, reason, easier)))
 
     def __str__(self) -> str:
         return f"{self.solver}: {self._status_in_words()} after {self.seconds:.2f} s. {self.certificate}"

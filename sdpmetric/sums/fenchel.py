@@ -254,6 +254,8 @@ class FenchelDual:
             weak = max(weak, Proven(segment.bound(start, 0.0, 0.0), start, 1.0), key=lambda bound: bound.value)
         weakness = (
             "directions of no cost up to rounding could not be proven to have none, and count as ones of very little"
+            if whitened.shape[1]
+            else "no multipliers are known at which every direction costs something, and from which these can be mended"
         )
         return replace(weak, null_dimension=null.shape[1], weakness=weakness)
 

@@ -351,7 +351,10 @@ class MetricProblem(Problem):
         if not (len(first) and 0.0 < objective < LARGEST_SCALE):
             return None
         H = adjoint(self.dual.slack.points @ T, first, second, np.full(len(first), 1.0 / len(first)))
-        H = H + np.eye(len(H)) / objective
+        is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
+        weight = 0.0 if is_whitened else sum(term.strong_convexity for term in self.terms)
+        cost = min(weight, 1.0) or 1.0  # of a metric of unit size: f is in its units
+        H = H + np.eye(len(H)) / (objective / cost)
         size = np.sqrt(np.diag(H))
         try:
             root = np.linalg.cholesky(H / np.outer(size, size)) * size[:, None]

@@ -112,6 +112,16 @@ def test_sums_with_hard_bounds_are_proven_many(seeds):
         proven(seed)
 
 
+@pytest.mark.parametrize("regularizer", [terms.Frobenius(), terms.Frobenius(to=np.eye(4)), terms.LogDet()], ids=str)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_a_sum_of_tiny_weights_has_the_optimum_of_the_sum(regularizer, loss):
+    rng = np.random.default_rng(0)
+    X, total = rng.normal(size=(30, 4)), terms.TripletHinge(different(rng, 60, 3), loss=loss) + regularizer
+    tiny, moderate = (sm.solve(sm.MetricProblem(X, scale * total), tol=1e-4) for scale in (1e-150, 1.0))
+    assert tiny.status is moderate.status is sm.Status.OPTIMAL
+    assert 1e150 * tiny.objective == pytest.approx(moderate.objective, rel=1e-4)
+
+
 def test_an_open_gap_says_which_sum_is_easier():
     rng = np.random.default_rng(5)
     X, triplets = rng.normal(size=(40, 6)), different(rng, 200, 3, 40)

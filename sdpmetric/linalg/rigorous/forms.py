@@ -25,12 +25,15 @@ from sdpmetric.linalg.rigorous.directed import (
     log_det,
     norm_above,
     norms_above,
+    scaled_above,
 )
 
 # Products of numbers can underflow if they may be smaller than this.
 SMALL_PRODUCT = 2.0**-294
 # By which errors of matrices grow, for underflow.
 UNDERFLOW = 2.0**-400
+# Numbers below it are multiplied by a power of 2 first, beside which that is nothing.
+SMALL_NUMBERS = 2.0**-200
 # By which lengths of images grow where products underflow: they lose at most 2^-520, and its square is a normal number.
 UNDERFLOW_OF_IMAGES = 2.0**-509
 # Absolute error of a form up to which it is made from points.
@@ -71,6 +74,10 @@ class Form:
     @classmethod
     def congruent(cls, A: FloatArray, V: FloatArray) -> Form:
         """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most."""
+        if not A.any():
+            return cls.zero(V.shape[1])
+        if power := _small_power(A):
+            return cls.congruent(np.ldexp(A, -power), V)._shifted(power)
         product, sizes = V.T @ A @ V, np.abs(V)
         size = above(norm_above(sizes.T @ np.abs(A) @ sizes), 2 * len(V) + 8)
         error = above(gamma(2 * len(V) + 10) * size, 2)
@@ -82,6 +89,10 @@ class Form:
 
     def __sub__(self, other: Form) -> Form:
         return self + Form(-other.matrix, other.error, other.size)
+
+    def _shifted(self, power: int) -> Form:
+        error = scaled_above(self.error, power) + len(self.matrix) * TINY
+        return Form(np.ldexp(self.matrix, power), error, scaled_above(self.size, power))
 
     def times(self, weight: float) -> Form:
         size = above(weight * self.size)
@@ -293,6 +304,11 @@ class Images:
         n, r = self.points.shape
         if r == 0 or not weights.any():
             return Form.zero(r)
+        if power := _small_power(weights):
+            accuracy = scaled_above(accuracy, -power)
+            return self.form(first, second, np.ldexp(weights, -power), roundings=roundings, accuracy=accuracy)._shifted(
+                power
+            )
         block = max(ROWS_AT_ONCE, -(-n // 32))
         degrees = np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
         # One rounding each of difference, weighting and symmetrizing; then the sums of a row, of a block, of all.
@@ -345,3 +361,9 @@ class Images:
         total, (error, size) = totals.sum(axis=0), (float(total) for total in sums.sum(axis=0))
         error = above(error, len(first) + 2 * d + 16) + UNDERFLOW
         return Form(0.5 * (total + total.T), error, above(size, len(first) + 16) + UNDERFLOW)
+
+
+def _small_power(A: FloatArray) -> int:
+    """The power of 2 next to the largest entry of an array of tiny numbers; 0 for other arrays."""
+    largest = float(np.abs(A).max(initial=0.0))
+    return math.frexp(largest)[1] if 0.0 < largest < SMALL_NUMBERS else 0
