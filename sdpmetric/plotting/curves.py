@@ -16,11 +16,10 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.plotting.style import axes_of, figure_of, hues, look, one_metric, solution_of, tidy
+from sdpmetric.plotting.style import Display, hues, look, one_metric, solution_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Against = Literal["seconds", "iteration"]
 
@@ -57,26 +56,8 @@ def legend_above(axes: Axes) -> None:
     axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
 
 
-def ended(solution: Solution) -> Trace:
-    """The trace with the certificate as its last row."""
-    certificate = solution.certificate
-    last = TraceRow(
-        solution.n_iter, solution.seconds, certificate.objective, certificate.lower_bound, n_active=certificate.n_active
-    )
-    return Trace([*solution.trace, last])
-
-
-def column(trace: Trace, against: Against) -> FloatArray:
-    validation.check_choice("against", against, get_args(Against))
-    if not len(trace):
-        raise ValueError(
-            "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
-        )
-    return trace[against]
-
-
 @dataclass(eq=False, repr=False)
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """Objective and lower bound above, the gap between them below.
 
     Make one with `from_estimator`, `from_solution` or `from_trace`. To compare solves, draw the second one on the axes
@@ -106,9 +87,7 @@ class ConvergenceDisplay:
     >>> import sdpmetric as sm
     >>> from sdpmetric.plotting import ConvergenceDisplay
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
+    >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
     >>> bool(ConvergenceDisplay.from_solution(solution).gap[-1] <= 1e-3)
     True
     """
@@ -151,8 +130,12 @@ class ConvergenceDisplay:
             If the estimator has no solution, or its trace is empty.
         """
         solution = solution_of(learned)
-        display = cls._of(ended(solution), against, solution.certificate.kind, solution)
-        return display.plot(ax, name=solution.solver if name is None else name, color=color)
+        certificate, n_iter = solution.certificate, solution.n_iter
+        values = certificate.objective, certificate.lower_bound
+        last = TraceRow(n_iter, solution.seconds, *values, n_active=certificate.n_active)
+        name = solution.solver if name is None else name
+        rows = Trace([*solution.trace, last])
+        return cls.from_trace(rows, kind=certificate.kind, against=against, ax=ax, name=name, color=color)
 
     from_solution = from_estimator
 
@@ -177,14 +160,16 @@ class ConvergenceDisplay:
         against, ax, name, color
             As in `from_estimator`.
         """
-        return cls._of(trace, against, kind, None).plot(ax, name=name, color=color)
-
-    @classmethod
-    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
-        positions, objective, bound = column(trace, against), trace["objective"], trace["lower_bound"]
+        validation.check_choice("against", against, get_args(Against))
+        if not len(trace):
+            raise ValueError(
+                "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
+            )
+        objective, bound = trace["objective"], trace["lower_bound"]
         if kind != "regret":
             objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
-        return cls(positions, objective, bound, against=against, kind=kind)
+        display = cls(trace[against], objective, bound, against=against, kind=kind)
+        return display.plot(ax, name=name, color=color)
 
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
@@ -204,8 +189,7 @@ class ConvergenceDisplay:
         -------
         self
         """
-        values, gaps = self.ax_ = axes_of(ax, 2, (6.4, 5.6), "x")
-        self.figure_ = figure_of(values)
+        values, gaps = self.ax_ = self._axes(ax, 2, (6.4, 5.6), stacked=True)
         named = f"{name}: " if name else ""
         drawn = sum(line.get_linestyle() == "-" for line in values.lines)
         color = look(drawn)[0] if color is None else color
@@ -214,33 +198,16 @@ class ConvergenceDisplay:
         quantity = "cumulative loss" if self.kind == "regret" else "objective"
 
         def steps(axes: Axes, mask: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
-            axes.step(
-                self.positions[mask],
-                heights[mask],
-                style,
-                where="post",
-                color=color,
-                linewidth=1.6,
-                markersize=3,
-                label=label,
-            )
+            curve = self.positions[mask], heights[mask], style
+            axes.step(*curve, where="post", color=color, linewidth=1.6, markersize=3, label=label)
 
         steps(values, finite, self.objective, f"{named}{quantity}", "o-")
         if proven.any():
             steps(values, proven, self.lower_bound, f"{named}lower bound", "o--")
-            values.fill_between(
-                self.positions[proven], self.lower_bound[proven], self.objective[proven], step="post", color=color,
-                alpha=0.15, linewidth=0,
-            )  # fmt: skip
+            area = self.positions[proven], self.lower_bound[proven], self.objective[proven]
+            values.fill_between(*area, step="post", color=color, alpha=0.15, linewidth=0)
             if proven.sum() == 1:  # a single bound has no area
-                values.vlines(
-                    self.positions[proven],
-                    self.lower_bound[proven],
-                    self.objective[proven],
-                    color=color,
-                    alpha=0.3,
-                    linewidth=6,
-                )
+                values.vlines(*area, color=color, alpha=0.3, linewidth=6)
             if (shown := proven & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
                 steps(gaps, shown, self.gap, name, "o-")
                 gaps.set_yscale("log")
@@ -248,10 +215,8 @@ class ConvergenceDisplay:
         for note in list(gaps.texts):  # of an earlier solve on these axes
             note.remove()
         if not gaps.lines:
-            gaps.text(
-                0.5, 0.5, "the gap is 0" if proven.any() else "no lower bound", transform=gaps.transAxes, ha="center",
-                va="center", color="0.5",
-            )  # fmt: skip
+            reason = "the gap is 0" if proven.any() else "no lower bound"
+            gaps.text(0.5, 0.5, reason, transform=gaps.transAxes, ha="center", va="center", color="0.5")
         heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in values.lines])
         if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
             values.set_yscale("log")
@@ -267,7 +232,7 @@ class ConvergenceDisplay:
 
 
 @dataclass(eq=False, repr=False)
-class PathDisplay:
+class PathDisplay(Display):
     """Errors on training and test examples against a weight of the statement, as `sdpmetric.path` varies it.
 
     Parameters
@@ -296,9 +261,7 @@ class PathDisplay:
     >>> import sdpmetric as sm
     >>> from sdpmetric.plotting import PathDisplay
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solutions = sm.path(problem, push_weight=[0.3, 0.7], tol=1e-2)
+    >>> solutions = sm.path(sm.LMNNProblem.from_labels(X, y), push_weight=[0.3, 0.7], tol=1e-2)
     >>> PathDisplay.from_solutions(solutions, y, X, y).test.shape
     (2,)
     """
@@ -310,7 +273,6 @@ class PathDisplay:
     ranks: NDArray[np.int64]
     n_test: int = 0
     ax_: Axes = field(init=False)
-    figure_: Figure = field(init=False)
 
     @property
     def best(self) -> float:
@@ -367,8 +329,8 @@ class PathDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on `ax`, or on new axes; return the display."""
-        (axes,) = axes_of(ax, 1, (6.4, 4.0), "none")
-        self.ax_, self.figure_ = axes, figure_of(axes)
+        (axes,) = self._axes(ax, 1, (6.4, 4.0))
+        self.ax_ = axes
         cases = (("test", self.test, "o-", hues()[1]), ("train", self.train, "o--", hues()[0]))
         for name, errors, style, color in cases:
             axes.plot(self.values, 100 * errors, style, color=color, markersize=4, linewidth=1.6, label=name)

@@ -16,18 +16,17 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.distances import distances
-from sdpmetric.plotting.style import Learned, axes_of, before_and_after, figure_of, hues, ink, tidy
+from sdpmetric.plotting.style import Display, Learned, before_and_after, hues, ink, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Panel = Literal["histogram", "roc"]
 PANELS: tuple[Panel, ...] = ("histogram", "roc")
 
 
 @dataclass(eq=False, repr=False)
-class DistancesDisplay:
+class DistancesDisplay(Display):
     """Learned distances of similar and of dissimilar pairs.
 
     Parameters
@@ -52,9 +51,7 @@ class DistancesDisplay:
     >>> import sdpmetric as sm
     >>> from sdpmetric.plotting import DistancesDisplay
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
+    >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
     >>> before, after = DistancesDisplay.from_solution(solution, X, y, random_state=0).areas
     >>> after > before
     True
@@ -65,7 +62,6 @@ class DistancesDisplay:
     similar: NDArray[np.bool_]
     threshold: float = math.nan
     ax_: list[Axes] = field(init=False)
-    figure_: Figure = field(init=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.threshold):
@@ -75,9 +71,7 @@ class DistancesDisplay:
     @property
     def areas(self) -> tuple[float, float]:
         """Area under the ROC curve of distances as a test of "dissimilar", before and after."""
-        before, after = (
-            float(roc_auc_score(~self.similar, squared_distances)) for squared_distances in (self.before, self.after)
-        )
+        before, after = (float(roc_auc_score(~self.similar, lengths)) for lengths in (self.before, self.after))
         return before, after
 
     @classmethod
@@ -141,12 +135,8 @@ class DistancesDisplay:
         -------
         self
         """
-        if not panels or set(panels) - set(PANELS):
-            raise ValueError(f"panels must be some of {', '.join(PANELS)}, got {panels!r}.")
-        self.ax_ = axes_of(ax, len(panels), (5.2 * len(panels), 4.2), "none")
-        self.figure_ = figure_of(self.ax_[0])
-        for axes, panel in zip(self.ax_, panels, strict=True):
-            (self._histogram if panel == "histogram" else self._roc)(axes)
+        self.ax_ = self._panels(ax, panels, (5.2, 4.2), {"histogram": self._histogram, "roc": self._roc})
+        for axes in self.ax_:
             tidy(axes)
             axes.legend(fontsize="small", frameon=False)
         return self

@@ -15,21 +15,11 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import neighbors, rounding, validation
 from sdpmetric.lmnn.triplets.margins import furthest_target
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
-from sdpmetric.plotting.style import (
-    Learned,
-    axes_of,
-    before_and_after,
-    figure_of,
-    ink,
-    look,
-    solution_of,
-    tidy,
-)
+from sdpmetric.plotting.style import Display, Learned, before_and_after, ink, look, solution_of, tidy
 from sdpmetric.report.contents import leading_plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # Points are fainter from this number of examples on.
@@ -55,7 +45,7 @@ class View:
 
 
 @dataclass(eq=False, repr=False)
-class EmbeddingDisplay:
+class EmbeddingDisplay(Display):
     """Examples before and after learning, with impostors ringed.
 
     More than two dimensions are drawn in their two leading principal components. The learned embedding is rotated and
@@ -86,9 +76,7 @@ class EmbeddingDisplay:
     >>> import sdpmetric as sm
     >>> from sdpmetric.plotting import EmbeddingDisplay
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
+    >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
     >>> shown = EmbeddingDisplay.from_solution(solution, X, y)
     >>> len(shown.ax_)
     2
@@ -99,7 +87,6 @@ class EmbeddingDisplay:
     y: NDArray[np.generic]
     targets: IndexArray
     ax_: list[Axes] = field(init=False)
-    figure_: Figure = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -169,10 +156,9 @@ class EmbeddingDisplay:
         is_row = validation.is_integer(example)
         if example is not None and not (is_row and 0 <= example < len(self.y)):
             raise ValueError(f"example must be a row from 0 to {len(self.y) - 1}, got {example!r}.")
-        self.ax_ = axes_of(ax, 2, (9.0, 4.4), "none")
+        self.ax_ = self._axes(ax, 2, (9.0, 4.4))
         from matplotlib.collections import PathCollection
 
-        self.figure_ = figure_of(self.ax_[0])
         for axes, view, stage in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             self._draw(axes, view)
             gap = f"\nrelative gap {rounding.scientific(view.gap, 1)}" if math.isfinite(view.gap) else ""

@@ -11,21 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.plotting.style import (
-    axes_of,
-    feature_names,
-    figure_of,
-    hues,
-    names_seen,
-    one_metric,
-    solution_of,
-    tidy,
-)
+from sdpmetric.plotting.style import Display, feature_names, hues, names_seen, one_metric, solution_of, tidy
 from sdpmetric.report.contents import cancelling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Panel = Literal["weights", "matrix", "spectrum"]
 PANELS: tuple[Panel, ...] = ("weights", "matrix", "spectrum")
@@ -35,7 +25,7 @@ NAMED = 16
 
 
 @dataclass(eq=False, repr=False)
-class FeaturesDisplay:
+class FeaturesDisplay(Display):
     """Weights of the features as bars, a heat map of the metric, and its eigenvalues.
 
     Parameters
@@ -67,9 +57,7 @@ class FeaturesDisplay:
     >>> import sdpmetric as sm
     >>> from sdpmetric.plotting import FeaturesDisplay
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
+    >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
     >>> shown = FeaturesDisplay.from_solution(solution, X, names=["a", "b", "c", "d"], panels=["weights", "spectrum"])
     >>> shown.weights.shape, len(shown.ax_)
     ((4,), 2)
@@ -81,7 +69,6 @@ class FeaturesDisplay:
     cancel: NDArray[np.bool_] | None = None
     shape: tuple[int, int] | None = None
     ax_: list[Axes] = field(init=False)
-    figure_: Figure = field(init=False)
 
     @property
     def weights(self) -> FloatArray:
@@ -127,14 +114,10 @@ class FeaturesDisplay:
             raise ValueError(f"X has {len(scales)} features and the metric {d}; pass the features it is for.")
         if shape is not None and shape[0] * shape[1] != d:
             raise ValueError(f"shape must have {d} pixels, one for each feature, got {shape!r}.")
-        name_lists = [
-            name_list
-            for name_list in (names, names_seen(learned), getattr(X, "columns", None))
-            if name_list is not None
-        ]
+        choices = [choice for choice in (names, names_seen(learned), getattr(X, "columns", None)) if choice is not None]
         data = X if X is not None else None if solution.problem is None else solution.problem.X
         cancel = None if data is None else cancelling(L, np.asarray(validation.check_data(data), dtype=np.float64)) >= 0
-        named = feature_names(name_lists[0] if name_lists else None, d)
+        named = feature_names(choices[0] if choices else None, d)
         return cls(L.T @ L, scales, named, cancel, shape).plot(ax, panels=panels)
 
     from_solution = from_estimator
@@ -154,15 +137,10 @@ class FeaturesDisplay:
         -------
         self
         """
-        if not panels or set(panels) - set(PANELS):
-            raise ValueError(f"panels must be some of {', '.join(PANELS)}, got {panels!r}.")
         height = 3.6 + 0.16 * min(max(len(self.names), 4), NAMED)
-        # 3.8 inches a panel: three across a page keep their letters legible.
-        self.ax_ = axes_of(ax, len(panels), (3.8 * len(panels), height), "none")
-        self.figure_ = figure_of(self.ax_[0])
         draw = {"weights": self._weights, "matrix": self._matrix, "spectrum": self._spectrum}
-        for axes, panel in zip(self.ax_, panels, strict=True):
-            draw[panel](axes)
+        # 3.8 inches a panel: three across a page keep their letters legible.
+        self.ax_ = self._panels(ax, panels, (3.8, height), draw)
         return self
 
     @property
@@ -172,7 +150,7 @@ class FeaturesDisplay:
     def _weights(self, axes: Axes) -> None:
         if self.shape is not None:
             image = axes.imshow(self.weights.reshape(self.shape), cmap="viridis", interpolation="nearest")
-            figure_of(axes).colorbar(image, ax=axes, location="top", shrink=0.7, label="weight of the pixel")
+            self.figure_.colorbar(image, ax=axes, location="top", shrink=0.7, label="weight of the pixel")
             axes.set(xticks=[], yticks=[])
             return
         order = np.argsort(-self.weights, kind="stable")[:NAMED][::-1]
@@ -195,7 +173,7 @@ class FeaturesDisplay:
         M = self._scaled
         reach = float(np.abs(M).max()) or 1.0
         image = axes.imshow(M, cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
-        figure_of(axes).colorbar(image, ax=axes, location="top", shrink=0.7, label="metric")
+        self.figure_.colorbar(image, ax=axes, location="top", shrink=0.7, label="metric")
         if len(self.names) <= NAMED:
             positions = np.arange(len(self.names))
             axes.set_xticks(positions, self.names, rotation=60, ha="right", rotation_mode="anchor", fontsize="small")

@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
-from sdpmetric.plotting.style import axes_of, figure_of, ink, look, metric_step, names_seen, tidy
+from sdpmetric.plotting.style import Display, ink, look, metric_step, names_seen, steps_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # The ellipses have the area of a circle whose diameter is this share of the data's extent.
@@ -24,7 +23,7 @@ SHARE = 0.3
 
 
 @dataclass(eq=False, repr=False)
-class MetricDisplay:
+class MetricDisplay(Display):
     """Ellipses of the points at one distance from a center, in the plane of two features.
 
     The ellipses are sections: the other features have the values of the center. A long axis is a direction of small
@@ -59,9 +58,7 @@ class MetricDisplay:
     >>> import sdpmetric as sm
     >>> from sdpmetric.plotting import MetricDisplay
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
+    >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
     >>> MetricDisplay.from_solution(solution, X, y, features=(0, 2)).sections.shape
     (1, 2, 2)
     """
@@ -73,7 +70,6 @@ class MetricDisplay:
     centers: FloatArray = field(kw_only=True)
     names: tuple[str, str] = field(kw_only=True)
     ax_: Axes = field(init=False)
-    figure_: Figure = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -111,7 +107,7 @@ class MetricDisplay:
         names_at_fit = names_seen(learned) if hasattr(learned, "steps") else getattr(X, "columns", names_seen(learned))
         names = None if names_at_fit is None else np.ravel(np.asarray(names_at_fit, dtype=object))
         metric_estimator, received = metric_step(learned, X)
-        learned = getattr(metric_estimator, "steps", [("", metric_estimator)])[0][1]
+        learned = steps_of(metric_estimator)[0]
         components = learned.components if isinstance(learned, Solution) else getattr(learned, "components_", None)
         if components is None:
             raise ValueError(f"{type(learned).__name__} has no components_; pass a metric learner.")
@@ -193,10 +189,10 @@ class MetricDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on `ax`, or on new axes; return the display."""
-        (axes,) = axes_of(ax, 1, (6.4, 5.4), "none")
+        (axes,) = self._axes(ax, 1, (6.4, 5.4))
         from matplotlib.patches import Circle, Ellipse
 
-        self.ax_, self.figure_ = axes, figure_of(axes)
+        self.ax_ = axes
         points = self.X[:, list(self.features)]
         labels = np.zeros(len(points)) if self.y is None else self.y
         size = float(np.clip(12000 / len(points), 12, 30))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -72,27 +73,48 @@ def look(c: int) -> tuple[str, str]:
     return hues()[c % len(COLORS)], MARKERS[c % len(MARKERS)]
 
 
-def axes_of(axes: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:
-    """The axes to draw on: the given ones, or new ones side by side (`share` is "none") or one below another ("x")."""
-    if axes is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise ImportError("pictures need matplotlib: pip install 'sdpmetric[plot]'.") from error
-        rows, columns = (count, 1) if share == "x" else (1, count)
-        new = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=share == "x")[1]
-        return list(new.flat)
-    panels = list(np.ravel(np.asarray(axes, dtype=object)))
-    if len(panels) != count:
-        raise ValueError(f"this picture has {count} parts; pass as many axes as ax, got {len(panels)}.")
-    return panels
+@dataclass(eq=False, repr=False)
+class Display:
+    """What all pictures share: axes, given or new, and their figure."""
 
+    figure_: Figure = field(init=False)
 
-def figure_of(ax: Axes) -> Figure:
-    figure = ax.get_figure(root=True)
-    if figure is None:
-        raise ValueError("these axes were removed from their figure; pass others, or none.")
-    return figure
+    def _axes(
+        self, given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], *, stacked: bool = False
+    ) -> list[Axes]:
+        """The given axes, or new ones side by side, or `stacked` with a common abscissa; their figure is kept."""
+        if given is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise ImportError("pictures need matplotlib: pip install 'sdpmetric[plot]'.") from error
+            rows, columns = (count, 1) if stacked else (1, count)
+            given = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=stacked)[
+                1
+            ].flat
+        panels = list(np.ravel(np.asarray(given, dtype=object)))
+        if len(panels) != count:
+            raise ValueError(f"this picture has {count} parts; pass as many axes as ax, got {len(panels)}.")
+        figure = panels[0].get_figure(root=True)
+        if figure is None:
+            raise ValueError("these axes were removed from their figure; pass others, or none.")
+        self.figure_ = figure
+        return panels
+
+    def _panels(
+        self,
+        given: Axes | Sequence[Axes] | None,
+        panels: Sequence[str],
+        size: tuple[float, float],
+        painters: Mapping[str, Callable[[Axes], None]],
+    ) -> list[Axes]:
+        """Axes of a size for each of some panels, drawn."""
+        if not panels or set(panels) - set(painters):
+            raise ValueError(f"panels must be some of {', '.join(painters)}, got {panels!r}.")
+        drawn = self._axes(given, len(panels), (size[0] * len(panels), size[1]))
+        for axes, panel in zip(drawn, panels, strict=True):
+            painters[panel](axes)
+        return drawn
 
 
 def tidy(ax: Axes) -> None:
@@ -102,20 +124,30 @@ def tidy(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
+def steps_of(learned: object) -> list[object]:
+    """The steps of a pipeline; anything else is the only one."""
+    steps = getattr(learned, "steps", None)
+    return [step for _, step in steps] if isinstance(steps, list) else [learned]
+
+
+def solution_in(step: object) -> Solution | None:
+    solution = getattr(step, "solution_", None)
+    return solution if isinstance(solution, Solution) else None
+
+
 def solution_of(learned: object) -> Solution:
     """A solution as it is, that of a fitted estimator, or that of the last step of a pipeline."""
     if isinstance(learned, Solution):
         return learned
     if hasattr(learned, "fit"):
         check_is_fitted(learned)
-    for _, step in reversed(getattr(learned, "steps", [("", learned)])):
-        solution = getattr(step, "solution_", None)
-        if isinstance(solution, Solution):
-            return solution
-    raise ValueError(
-        f"{type(learned).__name__} has no solution_; pass a fitted estimator of sdpmetric, a pipeline with one, or a "
-        "solution."
-    )
+    solutions = [solution for step in steps_of(learned) if (solution := solution_in(step)) is not None]
+    if not solutions:
+        raise ValueError(
+            f"{type(learned).__name__} has no solution_; pass a fitted estimator of sdpmetric, a pipeline with one, or "
+            "a solution."
+        )
+    return solutions[-1]
 
 
 def feature_names(names: ArrayLike | None, d: int) -> list[str]:
@@ -135,11 +167,9 @@ def one_metric(solution: Solution) -> FloatArray:
 
 def metric_step(learned: object, X: ArrayLike) -> tuple[object, ArrayLike]:
     """A pipeline from the step of its metric on, and the examples as this step receives them; all else as it is."""
-    steps = getattr(learned, "steps", None)
-    if not isinstance(steps, list):
-        return learned, X
-    learning = [i for i, (_, step) in enumerate(steps) if isinstance(getattr(step, "solution_", None), Solution)]
-    position = (learning or [i for i, (_, step) in enumerate(steps) if hasattr(step, "transform")] or [0])[-1]
+    steps = steps_of(learned)
+    solved = [i for i, step in enumerate(steps) if solution_in(step) is not None]
+    position = (solved or [i for i, step in enumerate(steps) if hasattr(step, "transform")] or [0])[-1]
     pipeline = cast(Sequence[object], learned)
     return (pipeline[position:], cast(Embedder, pipeline[:position]).transform(X)) if position else (learned, X)
 
@@ -162,8 +192,7 @@ def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
     kind = type(learned).__name__
     if getattr(getattr(learned, "components_", None), "ndim", 2) > 2:
         raise ValueError(f"{kind} has several metrics, so there is no single embedding; MetricDisplay shows several.")
-    steps = getattr(learned, "steps", None)
-    if not hasattr(learned, "transform") and isinstance(steps, list) and len(steps) > 1:  # it ends with a classifier
+    if not hasattr(learned, "transform") and len(steps_of(learned)) > 1:  # it ends with a classifier
         return embedded(cast(Embedder, cast(Sequence[object], learned)[:-1]), X)
     if not hasattr(learned, "transform"):
         raise ValueError(f"{kind} does not transform; pass a fitted metric learner or a pipeline.")
@@ -173,11 +202,11 @@ def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
 
 def names_seen(learned: object) -> ArrayLike | None:
     """Names of the features that the metric is of: the fit's, or what the steps before it make of a pipeline's."""
-    steps, names = getattr(learned, "steps", None), getattr(learned, "feature_names_in_", None)
-    if not isinstance(steps, list):
-        return cast(ArrayLike | None, names)
-    for _, step in steps:
-        if isinstance(getattr(step, "solution_", None), Solution):
+    names: ArrayLike | None = getattr(learned, "feature_names_in_", None)
+    if not hasattr(learned, "steps"):
+        return names
+    for step in steps_of(learned):
+        if solution_in(step) is not None:
             return names
         rename = getattr(step, "get_feature_names_out", None)
         names = rename(names) if rename is not None and names is not None else None
