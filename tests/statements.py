@@ -151,6 +151,7 @@ SPECIAL = {
     ),
     "frml's relaxation": lambda: FACTORIES["frml"](X, Y).relaxation,
     "mlr's triplets": lambda: FACTORIES["mlr, auc"](X, Y).triplets,
+    "zero metric": lambda: sm.MetricProblem(np.eye(3), terms.Pull([[0, 1], [1, 2]])),
     "contradicting pairs": lambda: sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False], None),
 }
 WITHOUT_PROOF = {"lego", "nca", "mlkr", "mlr", "mlr, auc", "frml", "queries", "queries, hinge"}

@@ -89,6 +89,13 @@ class Silent(sm.ITMLProblem):
 LEGO, STREAM = sm.LEGOProblem(X, PAIRS, 1.0 + T), sm.POLAProblem(**PAIRED)
 
 
+def bounded(objective, constraints):
+    return sm.bound(cp.Problem(cp.Minimize(objective), constraints))
+
+
+W = cp.Variable(3)
+
+
 def total(*parts, **options):
     return sm.MetricProblem(FOUR, sum(parts[1:], parts[0]), **options)
 
@@ -359,6 +366,11 @@ REASONS = {
     "outside|no weight|twice": [
         partial(sm.to_cvxpy, LMNN, sm.Triplets.from_array(np.array(rows)))
         for rows in ([[0, 1, 99]], [[-1, 1, 2]], [[0, 0, 0]], [[0, *LMNN.source.targets[0], 8]] * 2)
+    ],
+    "no proof|equations|no multipliers": [
+        lambda: bounded(W[0], [cp.sum(W) == 1, 2 * cp.sum(W) == 2, W >= 0]).save_proof("nowhere.npz", "data.npz"),
+        lambda: bounded(-W[0], [W >= 0]).save_proof("nowhere.npz", "data.npz"),
+        lambda: bounded(W[0], [W[0] >= 0, 1e-3 * W[0] + W[1] <= 1, W[1] >= 1]).save_proof("nowhere.npz", "data.npz"),
     ],
     # Estimators
     "warm_start and init out": [

@@ -74,25 +74,14 @@ def test_proofs_are_accepted(name, folder):
     assert low >= certificate.lower_bound - 1e-7 * abs(certificate.lower_bound)
 
 
-def test_random_corruptions_are_refused(files):
-    """One entry of one array, one label or one number changed: the seal sees all of them, and says so."""
-    rng = np.random.default_rng(1)
-    original = arrays_in(files)
-    for _ in range(15):
-        arrays = {name: array.copy() for name, array in original.items()}
-        name = rng.choice([name for name in arrays if name not in ("about", "seal") and arrays[name].size])
-        flat = arrays[name].reshape(-1)
-        index = int(rng.integers(flat.size))
-        flat[index] = np.nextafter(flat[index], np.inf) if flat.dtype.kind == "f" else flat[index] + 1
-        np.savez(files / "bad.npz", **arrays)
+def test_a_changed_entry_breaks_the_seal(files):
+    original, rng = arrays_in(files), np.random.default_rng(1)
+    for name in [name for name in original if name not in ("about", "seal") and original[name].size]:
+        flat = original[name].copy().reshape(-1)
+        flat[rng.integers(flat.size)] += 1
+        np.savez(files / "bad.npz", **(original | {name: flat.reshape(original[name].shape)}))
         code, text = run(files, proof="bad.npz")
-        assert code == 1
-        assert "seal" in text
-    arrays = dict(original)
-    seal = list(str(arrays["seal"]))
-    seal[5] = "0" if seal[5] != "0" else "1"
-    np.savez(files / "bad.npz", **(arrays | {"seal": np.array("".join(seal))}))
-    assert run(files, proof="bad.npz")[0] == 1
+        assert (code, "seal" in text) == (1, True), name
 
 
 def test_sealed_corruptions_are_refused_for_what_they_are(files):
@@ -207,18 +196,3 @@ def test_the_checker_prints_the_digits_of_certificates(size):
         assert digits(low, high) == certificate_digits(low, high)
         first, second = map(float, digits(low, high))
         assert first <= low <= high <= second
-
-
-def test_the_proof_of_a_zero_metric_is_accepted(tmp_path):
-    """A factor without rows is written as one of zeros."""
-    problem = sm.MetricProblem(np.eye(3), sm.terms.Pull([[0, 1], [1, 2]]))
-    solution = sm.Solution(
-        components=np.zeros((0, 3)),
-        certificate=problem.certify(np.zeros((0, 3))),
-        status=sm.Status.OPTIMAL,
-        solver="none",
-        problem=problem,
-    )
-    solution.save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
-    code, text = main([str(tmp_path / "data.npz"), str(tmp_path / "proof.npz")])
-    assert (code, text[:7]) == (0, "Proven.")

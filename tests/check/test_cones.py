@@ -170,16 +170,3 @@ def test_quadratic_objectives_are_convex(P, code, tmp_path):
     header |= {"data": {"members": [*data], "sha256": digest(data)}}
     sealed(tmp_path, arrays | {"0.multipliers": np.array([1.1, 0.0])}, header)
     assert checked(tmp_path)[0] == 1
-
-
-@pytest.mark.parametrize(
-    "problem",
-    [
-        cp.Problem(cp.Minimize(y[0]), [cp.sum(y) == 1, 2 * cp.sum(y) == 2]),
-        cp.Problem(cp.Minimize(-y[0])),
-        cp.Problem(cp.Minimize(x[0]), [x[0] >= 0, x[0] * 1e-3 + x[1] <= 1, x[1] >= 1]),
-    ],
-)
-def test_programs_without_proof_files_say_so(problem, tmp_path):
-    with pytest.raises(ValueError, match=r"no proof|equations|no multipliers"):
-        sm.bound(problem).save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")

@@ -38,18 +38,6 @@ def test_partial_distances_look_at_fewer_coordinates_and_miss_nothing():
         assert spent < 0.5 * D.size * 40
 
 
-@pytest.mark.parametrize("algorithm", ["kd_tree", "brute", "partial"])
-def test_ties_of_integers_stay_ties(algorithm):
-    grid = np.random.default_rng(3).integers(0, 3, size=(150, 6)).astype(float)
-    D = np.sum((grid[:, None] - grid) ** 2, axis=2)
-    D[np.diag_indices(150)] = np.inf
-    distances, _ = classification.nearest_neighbors(np.eye(6), grid, None, 5, algorithm=algorithm)
-    expected = np.sort(D, axis=1)[:, :5]
-    np.testing.assert_allclose(distances, expected, rtol=1e-12)
-    pairs_of_distances = np.unique(np.stack([expected.ravel(), distances.ravel()]), axis=1)
-    assert pairs_of_distances.shape[1] == len(np.unique(expected))  # equal distances are equal floats
-
-
 def test_a_library_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"sdpmetric\[faiss\]"):
@@ -98,14 +86,6 @@ def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
         assert (rows == neighbors[1]).mean() > 0.99
         if unit**2 > 1e-300:
             np.testing.assert_allclose(D, unit**2 * neighbors[0], rtol=1e-4)
-
-
-def test_labels_in_a_column_and_metrics_of_rank_0():
-    labels = np.arange(60) % 3
-    predicted = classification.knn_predict(L, X, labels, Q)
-    assert np.array_equal(classification.knn_predict(L, X, labels[:, None], Q), predicted)
-    assert (classification.knn_predict(L[:0], X, labels, Q, 1) == 0).all()
-    assert (classification.knn_predict(L, X, np.full(60, "one"), Q) == "one").all()
 
 
 def test_ties_among_whole_numbers_go_to_the_first_row():

@@ -1,65 +1,11 @@
 """Cached attributes hold no lock, which Python 3.11's of functools share among all objects of a class."""
 
-import os
 import threading
 
 import numpy as np
-import pytest
 
 import sdpmetric as sm
 from sdpmetric.engine.cached import cached
-
-BEGUN, GO_ON = threading.Event(), threading.Event()
-
-
-class Preparation:
-    def __init__(self, slow: bool) -> None:
-        self.slow, self.calls = slow, 0
-
-    @cached
-    def value(self) -> object:
-        """What takes long for one object."""
-        self.calls += 1
-        if self.slow:
-            BEGUN.set()
-            GO_ON.wait(30)
-        return object()
-
-
-@pytest.fixture
-def preparing():
-    BEGUN.clear()
-    GO_ON.clear()
-    thread = threading.Thread(target=lambda: Preparation(slow=True).value)
-    thread.start()
-    BEGUN.wait(30)
-    yield
-    GO_ON.set()
-    thread.join()
-
-
-def test_a_thread_does_not_wait_for_the_same_attribute_of_another_object(preparing) -> None:
-    answered = threading.Event()
-    threading.Thread(target=lambda: (Preparation(slow=False).value, answered.set()), daemon=True).start()
-    assert answered.wait(5)
-
-
-def test_a_child_forked_during_a_preparation_computes_its_own(preparing) -> None:
-    child = os.fork()
-    if child == 0:
-        os._exit(7 if Preparation(slow=False).value is not None else 1)
-    deadline = threading.Timer(10, os.kill, (child, 9))
-    deadline.start()
-    _, status = os.waitpid(child, 0)
-    deadline.cancel()
-    assert os.waitstatus_to_exitcode(status) == 7
-
-
-def test_a_value_is_computed_once_and_has_the_docstring_of_its_method() -> None:
-    preparation = Preparation(slow=False)
-    assert preparation.value is preparation.value
-    assert preparation.calls == 1
-    assert Preparation.value.__doc__ == "What takes long for one object."
 
 
 def test_a_solve_does_not_wait_for_the_preparation_of_another_problem(monkeypatch) -> None:

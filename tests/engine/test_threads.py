@@ -70,13 +70,6 @@ def test_errors_arrive_from_whichever_thread(n_threads):
     assert sorted(calls) == [0, 1, 2]
 
 
-def test_tasks_may_have_tasks():
-    calls = []
-    with threads.limited(3):
-        threads.run(lambda i: threads.run(lambda j: calls.append((i, j)), 4), 5)
-    assert sorted(calls) == [(i, j) for i in range(5) for j in range(4)]
-
-
 def _meet(pipe):
     """Two tasks that wait for each other: one thread alone cannot do both."""
     barrier = threading.Barrier(2, timeout=10)

@@ -96,9 +96,12 @@ def test_components_are_as_many_as_asked_for(estimator):
 
 
 @pytest.mark.parametrize("estimator", having("max_time"), ids=name_of)
-def test_a_limit_on_time_leaves_a_fitted_estimator(estimator):
+def test_without_time_an_estimator_has_a_start_other_than_the_zero_metric(estimator):
     fitted = quiet(clone(estimator).set_params(max_time=1e-6), X, Y)
+    certificate = fitted.solution_.certificate
     assert np.isfinite(fitted.transform(X)).all()
+    assert fitted.components_.any()
+    assert certificate.lower_bound <= certificate.objective < np.inf
     with pytest.raises(ValueError, match="max_time"):
         quiet(clone(estimator).set_params(max_time=-1.0), X, Y)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
-from sklearn.neighbors import KNeighborsRegressor, NeighborhoodComponentsAnalysis
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from sdpmetric.estimators import MLKR, NCA
+from sdpmetric.estimators import NCA
 from sdpmetric.nca.problem import NCAProblem
 
 X, Y = load_wine(return_X_y=True)
@@ -62,33 +62,6 @@ def test_large_distances_do_not_stop_it_at_its_start(n_components, init):
     stopped = NeighborhoodComponentsAnalysis(n_components, init=init, max_iter=20, random_state=0).fit(data, y)
     problem = NCAProblem(data, y, n_components)
     assert nca.solution_.objective < problem.objective(stopped.components_) - 5.0
-
-
-def regression(n=80):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(n, 4)) * [1.0, 10.0, 0.1, 1.0]
-    return X, np.sin(X[:, 0]) + 2.0 * X[:, 3] + 0.1 * rng.normal(size=n)
-
-
-def test_the_regressor_of_the_docstring_is_kernel_regression():
-    X, y = regression(30)
-    model = MLKR().fit(X, y)
-    Z = model.transform(X)
-    predictions = [
-        KNeighborsRegressor(len(X) - 1, weights=lambda d: np.exp(-(d**2)))
-        .fit(np.delete(Z, i, 0), np.delete(y, i))
-        .predict(Z[i : i + 1])[0]
-        for i in range(len(X))
-    ]
-    assert np.sum((predictions - y) ** 2) == pytest.approx(model.solution_.objective, rel=1e-6)
-
-
-@pytest.mark.parametrize("init", ["auto", "pca", "identity", "random", np.eye(2, 4)], ids=str)
-def test_starts(init):
-    X, y = regression()
-    model = MLKR(2, init=init, random_state=3).fit(X, y)
-    assert model.components_.shape == (2, 4)
-    assert model.solution_.objective < 0.5 * np.sum((y - y.mean()) ** 2)
 
 
 IMPORT = """

@@ -66,18 +66,6 @@ def test_zero_is_optimal_from_a_trace_of_1_on_and_not_below(planted, loss):
     assert below.solution_.objective < problem.with_weights(trace=0.9 * largest).objective(zero)
 
 
-def test_a_kernel_leaves_fewer_directions(planted):
-    Z, answers, fresh = planted
-    first_answers = answers[:60]
-    with_kernel = OrdinalEmbedding(kernel=Z @ Z.T, trace=0.1).fit(first_answers)
-    assert with_kernel.embedding_.shape == (12, 2)
-    assert with_kernel.score(fresh) > OrdinalEmbedding(trace=0.1).fit(first_answers).score(fresh)
-    wide = np.linalg.pinv(Z - Z.mean(axis=0)) @ with_kernel.embedding_
-    np.testing.assert_allclose(
-        (Z - Z.mean(axis=0)) @ wide, with_kernel.embedding_, atol=1e-8 * np.abs(with_kernel.embedding_).max()
-    )
-
-
 def feasible(rows: np.ndarray, n: int) -> bool:
     """Whether some embedding satisfies triplets, by a solve of the hard ones."""
     problem = sm.MetricProblem(np.eye(n), terms.TripletHinge(rows, loss="hard") + 0.01 * terms.Trace())

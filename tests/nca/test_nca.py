@@ -149,17 +149,3 @@ def test_the_zero_metric_predicts_the_mean_of_the_others_and_a_large_one_the_nea
     assert_same(problem.objective(1e6 * np.eye(3)), float(np.sum((y - y[D.argmin(axis=1)]) ** 2)))
     X = np.array([[0.0], [0.0], [1e9], [1e9]])
     assert sm.MLKRProblem(X, [1.0, 1.0, 5.0, 5.0]).objective([[1.0]]) == 0.0
-
-
-@pytest.mark.parametrize("options", [{}, {"diagonal": True}, {"n_components": 1}])
-def test_a_solve_finds_the_direction_that_tells(options):
-    rng = np.random.default_rng(6)
-    X = rng.normal(size=(90, 3))
-    y = np.sin(2.0 * X[:, 1]) + 0.05 * rng.normal(size=90)
-    problem = sm.MLKRProblem(X, y, **options)
-    solution = sm.solve(problem, tol=1e-3)
-    assert solution.status is sm.Status.STATIONARY
-    assert solution.certificate.stationarity <= 1e-3
-    assert solution.objective < 0.1 * problem.value.scale
-    assert solution.metric[1, 1] > 0.8 * np.trace(solution.metric)
-    assert 1.0 <= solution.extras["perplexity"] <= 89.0

@@ -91,22 +91,6 @@ def test_any_multiple_of_the_best_multipliers_proves_the_best_bound(factor):
     assert certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-7)
 
 
-def test_a_direction_without_variation_keeps_the_prior():
-    X = itml().X.copy()
-    X[:, 2] = 4.0
-    for solver in ("factored", "conic"):
-        solution = sm.solve(sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3, prior=PRIOR), solver=solver, tol=1e-6)
-        assert solution.status is sm.Status.OPTIMAL
-        assert solution.metric[2, 2] == pytest.approx(3.0, rel=1e-2)
-
-
-def test_default_bounds_are_percentiles_of_squared_distances():
-    problem = sm.ITMLProblem(itml().X, PAIRS, SIMILAR)
-    D = [float(np.sum((problem.X[a] - problem.X[b]) ** 2)) for a, b in PAIRS]
-    assert_same(problem.upper, np.percentile(D, 5))
-    assert_same(problem.lower, np.percentile(D, 95))
-
-
 def test_equal_examples_of_different_labels_are_not_paired():
     rng = np.random.default_rng(2)
     X = rng.integers(0, 2, size=(30, 3)).astype(float)
@@ -130,14 +114,6 @@ def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None
     assert sm.solve(problem, "conic", max_time=5).lower_bound <= problem.objective(L) * (1 + 1e-9)
 
 
-def test_similar_duplicates_keep_every_bound():
-    X = itml().X.copy()
-    X[1] = X[0]
-    problem = sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 7.0, 0.3)
-    for solver in ("factored", "conic"):
-        assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL
-
-
 FLOWERS, KINDS = load_iris(return_X_y=True)
 FLOWERS, KINDS = StandardScaler().fit_transform(FLOWERS)[::5], KINDS[::5]
 RNG = np.random.default_rng(0)
@@ -156,18 +132,6 @@ def test_sdml_is_a_graphical_lasso():
     solution = sm.solve(problem, tol=1e-7)
     assert problem.objective(metric=precision) >= solution.lower_bound - rounding(1.0)
     assert problem.objective(metric=precision) == pytest.approx(solution.objective, rel=1e-4)
-
-
-def test_scml_keeps_few_directions_and_tells_the_feature_that_matters():
-    rng = np.random.default_rng(3)
-    y = np.repeat([0, 1, 2], 30)
-    data = rng.normal(size=(90, 5))
-    data[:, 0] += 6.0 * y
-    problem = sm.SCMLProblem.from_labels(data, y, 40, sparsity=0.05)
-    solution = sm.solve(problem, tol=1e-3)
-    weights = problem.domain.combination(solution.metric)
-    assert np.count_nonzero(weights > 1e-3 * weights.max()) < 0.5 * len(weights)
-    assert solution.metric[0, 0] == np.diag(solution.metric).max()
 
 
 def test_bases_of_triplets_need_labels_and_give_metrics_of_any_rank():
