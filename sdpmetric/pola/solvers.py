@@ -156,9 +156,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
             first = loops.run(*stream, first=first, max_updates=limit, beta=beta)
             if counts[loops.UPDATES] > updates:
                 budget.spend(int(counts[loops.UPDATES]) - updates)
-        proof = _contradiction(problem, multipliers)
-        L = problem.repair(psd.factor(state[0]))[0]
-        step = Step.certified(problem, L, multipliers.copy() if proof is None else proof)
+        step = Step.certified(problem, problem.repair(psd.factor(state[0]))[0], multipliers.copy())
         yield step
         if counts[loops.UPDATES] == updates_before or _is_infeasible(step):
             return

@@ -219,7 +219,7 @@ class FRMLProblem(Problem):
         value, gradient, active = self._evaluate(L, with_gradient=True)
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
         return StationarityCertificate(
-            objective=math.inf if math.isnan(value) else value,
+            objective=math.inf if math.isnan(value) else above(value, ROUNDINGS),
             lower_bound=0.0,
             primal_residual=residual,
             n_active=active,

@@ -32,6 +32,7 @@ class QueryOptions:
     steps: int = 200  # Newton steps of a call at most
     width_ratio: float = 0.2  # T falls to this share of itself
     inner_gap: float = 0.1  # once the gap of the smooth sum is at most this share of that of the sum
+    conjugate_steps: int = 20  # of a Newton step, times its unknowns; exact arithmetic takes one for each unknown
 
 
 OPTIONS = QueryOptions()
@@ -79,7 +80,7 @@ class SmoothSum:
     def evaluate(self, z: FloatArray) -> tuple[float, FloatArray]:
         """The smooth sum and its gradient."""
         f, Z = self.problem.frobenius, self.scale * z.reshape(self.scale.shape)
-        self.point = z.copy()
+        self.point, self.n_products = z.copy(), 0
         self.excess = self.offset - self.similarities(Z)
         argument, half = self.excess / self.width + self.center, 0.5 * f * float(np.sum(Z * Z))
         self.slopes = self.scalar.slopes(argument, 0.0)
@@ -94,6 +95,9 @@ class SmoothSum:
         check_deadline()
         if not np.array_equal(z, self.point):
             self.evaluate(z)
+        self.n_products += 1
+        if self.n_products > OPTIONS.conjugate_steps * len(z):
+            raise FloatingPointError("conjugate gradients do not converge in floats")
         Z = self.scale * direction.reshape(self.scale.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             product = np.asarray((self.scale * self.weighted(Z, -self.rates * self.similarities(Z))).ravel())
@@ -140,6 +144,8 @@ class SmoothSum:
         product = self.hessian_product
         try:
             minimize(evaluate, z, jac=True, hessp=product, method="trust-ncg", callback=stop, options=options)
+        except FloatingPointError:  # the tolerance of SciPy's inner loop is below rounding: the best point stays
+            pass
         except ValueError as error:  # SciPy's norms refuse numbers that are not finite
             raise OverflowError("steps are too large for floats") from error
         return best[1:]
