@@ -59,8 +59,7 @@ SEVERAL = "There are {} metrics; a pair of examples is measured by that of the s
 @runtime_checkable
 class WithLabels(Protocol):
     @property
-    def row_labels(self) -> NDArray[np.generic] | None:
-        """The label of each example, (n,)."""
+    def row_labels(self) -> NDArray[np.generic] | None: ...  # (n,)
 
 
 @runtime_checkable
@@ -68,19 +67,16 @@ class WithRegions(Protocol):
     """A statement of several metrics: a pair is measured by that of its second example's region."""
 
     @property
-    def regions(self) -> IndexArray:
-        """The region of each example, (n,)."""
+    def regions(self) -> IndexArray: ...  # (n,)
 
     @property
-    def region_names(self) -> NDArray[np.generic]:
-        """What the regions are called, one for each metric."""
+    def region_names(self) -> NDArray[np.generic]: ...  # one for each metric
 
 
 @runtime_checkable
 class WithTargets(Protocol):
     @property
-    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
-        """The (anchor, target) pairs, each once."""
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]: ...  # anchors and targets, each pair once
 
 
 def page_data(
@@ -132,7 +128,7 @@ def page_data(
         "gap": scientific(certificate.relative_gap, 3),
         "words": [*sentences(certificate), *([SEVERAL.format(len(metrics))] if metrics else []), LEARNED_FROM],
         "ends": list(digits(certificate.lower_bound, certificate.objective)),
-        "checks": [dict(check) for check in checks(solution)],
+        "checks": checks(solution),
         "fingerprint": problem.fingerprint(),
         "total": len(X),
         "rows": rows.tolist(),
@@ -146,7 +142,7 @@ def page_data(
         "impostors": None if impostors is None else _packed(impostors),
         "counts": None if counts is None else _packed(counts),
         "trace": _trace(solution),
-        "spectrum": _spectrum(solution, features),
+        "spectrum": _spectrum(solution),
         "weights": _weights(solution, features, metrics, X),
         "support": _support(solution, names, labels if classes else None),
     }
@@ -221,9 +217,8 @@ def _labels(problem: Problem, y: ArrayLike | None) -> NDArray[np.generic] | None
 
 
 def _classes(labels: NDArray[np.generic] | None, rows: NDArray[np.int64]) -> tuple[list[str], IndexArray]:
-    if labels is None:
-        return [], np.zeros(len(rows), dtype=np.int32)
-    if np.asarray(labels).dtype.kind == "f" and len(np.unique(labels)) > len(labels) // 2:  # numbers, no classes
+    is_number = labels is not None and labels.dtype.kind == "f" and len(np.unique(labels)) > len(labels) // 2
+    if labels is None or is_number:
         return [], np.zeros(len(rows), dtype=np.int32)
     classes, index = validation.check_labels(labels, len(labels), n_classes=1)
     return [str(c) for c in classes], np.asarray(index[rows], dtype=np.int32)
@@ -244,20 +239,18 @@ def _frames(
 
     Several metrics are shown one after the other, without points of the solve.
     """
-    passed = passed[:: max(1, -(-len(passed) // OPTIONS.frames))]
+    captions: list[Json] = [{"caption": "before: the Euclidean metric", "iteration": None}]
     factors: list[FloatArray | None] = [None]
     last = np.asarray(solution.components, dtype=np.float64)
-    captions: list[Json] = [{"caption": "before: the Euclidean metric", "iteration": None}]
     if metrics:
         captions += [{"caption": f"after: the metric of region {name}", "iteration": None} for name in metrics]
         return [None, *last], captions
-    for frame in passed:
-        if frame.components.ndim == 2 and frame.components.size and np.any(frame.components):
-            row, L = solution.trace[frame.row], np.asarray(frame.components, dtype=np.float64)
-            if any(factor is not None and _alike(factor, L) for factor in (factors[-1], last)):
-                continue
+    for frame in passed[:: max(1, -(-len(passed) // OPTIONS.frames))]:
+        L = np.asarray(frame.components, dtype=np.float64)
+        if L.ndim == 2 and L.any() and not any(_alike(F, L) for F in (factors[-1], last) if F is not None):
+            iteration = solution.trace[frame.row].iteration
             factors.append(L)
-            captions.append({"caption": f"during: iteration {row.iteration:,}", "iteration": row.iteration})
+            captions.append({"caption": f"during: iteration {iteration:,}", "iteration": iteration})
     factors.append(last)
     captions.append({"caption": "after: the learned metric", "iteration": solution.n_iter})
     return factors, captions
@@ -277,13 +270,11 @@ def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | 
     place = np.full(n, -1, dtype=np.int32)
     place[rows] = np.arange(len(rows), dtype=np.int32)
     anchors, targets = (place[np.asarray(side)] for side in stated.target_pairs)
-    drawn = (anchors >= 0) & (targets >= 0)
+    drawn = np.flatnonzero((anchors >= 0) & (targets >= 0))
+    drawn = drawn[np.argsort(anchors[drawn], kind="stable")]
     anchors, targets = anchors[drawn], targets[drawn]
-    order = np.argsort(anchors, kind="stable")
-    anchors, targets = anchors[order], targets[order]
     slot = np.arange(len(anchors)) - np.searchsorted(anchors, anchors)
-    target_rows = np.full((len(rows), OPTIONS.targets), -1, dtype=np.int16)
-    fits = slot < OPTIONS.targets
+    target_rows, fits = np.full((len(rows), OPTIONS.targets), -1, dtype=np.int16), slot < OPTIONS.targets
     target_rows[anchors[fits], slot[fits]] = targets[fits]
     return target_rows
 
@@ -306,18 +297,16 @@ def _impostors(
         return None, None, None
     m = len(index)
     impostors = np.full((len(measured), m, OPTIONS.impostors), -1, dtype=np.int16)
-    counts = np.zeros((len(measured), m), dtype=np.int16)
-    invading = np.zeros((len(measured), m), dtype=bool)
+    counts, invading = np.zeros((len(measured), m), dtype=np.int16), np.zeros((len(measured), m), dtype=bool)
     for f, factor in enumerate(measured):
         for begin in range(0, m, 512):
             block = slice(begin, min(begin + 512, m))
             D = cdist(factor[0][block], factor[0], "sqeuclidean")
             for b, Z in enumerate(factor[1:], 1):
                 D[:, regions == b] = cdist(Z[block], Z[regions == b], "sqeuclidean")
-            target_distances = np.where(
-                targets[block] >= 0, np.take_along_axis(D, np.maximum(targets[block], 0), axis=1), -np.inf
-            )
-            D[(index[block, None] == index) | (target_distances.max(axis=1, keepdims=True) < D)] = np.inf
+            target_distances = np.take_along_axis(D, np.maximum(targets[block], 0), axis=1)
+            furthest = np.where(targets[block] >= 0, target_distances, -np.inf).max(axis=1, keepdims=True)
+            D[(index[block, None] == index) | (furthest < D)] = np.inf
             counts[f, block] = np.isfinite(D).sum(axis=1)
             invading[f] |= np.isfinite(D).any(axis=0)
             first = np.argsort(D, axis=1, kind="stable")[:, : OPTIONS.impostors]
@@ -366,35 +355,22 @@ def _trace(solution: Solution) -> dict[str, Json]:
     if solution.certificate.kind != "regret":
         objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
     chosen = np.unique(np.geomspace(1, max(len(objective), 1), 300).round().astype(np.int64))[: len(objective)] - 1
-    rows: list[Json] = [
-        {
-            "iteration": solution.trace[i].iteration,
-            "objective": _number(objective[i]),
-            "lower_bound": _number(bound[i]),
-        }
-        for i in chosen.tolist()
-    ]
+
+    def row(iteration: int, value: float, lower: float) -> Json:
+        return {"iteration": iteration, "objective": _number(value), "lower_bound": _number(lower)}
+
     certificate = solution.certificate
-    rows.append(
-        {
-            "iteration": max(solution.n_iter, 1),
-            "objective": _number(certificate.objective),
-            "lower_bound": _number(certificate.lower_bound),
-        }
-    )
-    distinct = len(np.unique(bound[chosen][np.isfinite(bound[chosen])]))
-    enough_bounds = distinct + (certificate.lower_bound > bound.max(initial=-np.inf)) >= OPTIONS.bounds
-    picture = (
-        "curve"
-        if enough_bounds or certificate.kind == "regret"
-        else "bar"
-        if np.isfinite(certificate.lower_bound)
-        else "none"
-    )
+    rows = [row(solution.trace[i].iteration, objective[i], bound[i]) for i in chosen.tolist()]
+    rows.append(row(max(solution.n_iter, 1), certificate.objective, certificate.lower_bound))
+    n_bounds = len(np.unique(bound[chosen][np.isfinite(bound[chosen])]))
+    n_bounds += certificate.lower_bound > bound.max(initial=-np.inf)
+    picture = "bar" if np.isfinite(certificate.lower_bound) else "none"
+    if n_bounds >= OPTIONS.bounds or certificate.kind == "regret":
+        picture = "curve"
     return {"rows": rows, "picture": picture}
 
 
-def _spectrum(solution: Solution, features: Sequence[str]) -> list[Json]:
+def _spectrum(solution: Solution) -> list[Json]:
     """The eigenvalues, of several metrics of all together."""
     values = np.sort(np.linalg.eigvalsh(solution.metrics).ravel())[::-1]
     return [float(value) for value in np.maximum(values, 0.0)[:200]]
@@ -420,16 +396,11 @@ def _support(solution: Solution, names: Sequence[str], labels: NDArray[np.generi
     explanation = explain(solution)
     total = explanation.influence.total
     order = [i for i in np.argsort(-total, kind="stable")[: OPTIONS.support].tolist() if total[i] > 0]
-    rows: list[Json] = [
-        {"example": names[i], "class": None if labels is None else str(labels[i]), "share": float(share)}
-        for i, share in zip(order, total[order] / total.sum(), strict=True)
-    ]
-    return {
-        "kind": explanation.support.kind,
-        "total": len(explanation.support),
-        "sentence": str(explanation.support),
-        "rows": rows,
-    }
+    shares = total / max(float(total.sum()), np.finfo(float).tiny)
+    classes = [None] * len(total) if labels is None else [str(label) for label in labels]
+    rows: list[Json] = [{"example": names[i], "class": classes[i], "share": float(shares[i])} for i in order]
+    support = explanation.support
+    return {"kind": support.kind, "total": len(support), "sentence": str(support), "rows": rows}
 
 
 def sentences(certificate: Certificate) -> list[str]:
@@ -477,28 +448,20 @@ def _distance(certificate: DualityCertificate) -> str:
     return f"So {excess_sentence(certificate.objective, certificate.lower_bound)}."
 
 
-def checks(solution: Solution) -> list[dict[str, str]]:
+def checks(solution: Solution) -> list[Json]:
     """Ways to check the claims: what each does, and the code."""
     commands = [
-        {
-            "what": "Certify the metric again, from the data and the multipliers:",
-            "code": "sm.certify(problem, solution.components, dual=solution.dual)",
-        }
+        (
+            "Certify the metric again, from the data and the multipliers:",
+            "sm.certify(problem, solution.components, dual=solution.dual)",
+        )
     ]
     if isinstance(solution.certificate, DualityCertificate):
-        commands.append(
-            {
-                "what": "Prove a bound of your own, by another solver, without the multipliers:",
-                "code": "sm.verify(problem, solution.components)",
-            }
-        )
+        what = "Prove a bound of your own, by another solver, without the multipliers:"
+        commands.append((what, "sm.verify(problem, solution.components)"))
     problem: object = solution.problem
     if isinstance(problem, Provable) and solution.dual is not None:
-        commands.append(
-            {
-                "what": "Write a proof file, and verify it by a small program that shares no code with the solvers:",
-                "code": 'solution.save_proof("proof.npz")\n# in a terminal, DATA being the numbers that were solved:\n'
-                "# sdpmetric check DATA proof.npz",
-            }
-        )
-    return commands
+        what = "Write a proof file, and verify it by a small program that shares no code with the solvers:"
+        code = 'solution.save_proof("proof.npz")\n# in a terminal, DATA being the numbers that were solved:\n'
+        commands.append((what, f"{code}# sdpmetric check DATA proof.npz"))
+    return [{"what": what, "code": code} for what, code in commands]
