@@ -214,7 +214,7 @@ def queries():
 REASONS = {
     "exactly one": [lambda: sm.POLAProblem(**POLA).objective()],
     "does not take": [lambda: sm.solve(sm.POLAProblem(**POLA, slack_weight=0.3), solver="batch")],
-    "repeats a row": [lambda: sm.POLAProblem(LINE, [[0, 1], [2, 2]], SIGNS)],
+    "names a row twice": [lambda: sm.POLAProblem(LINE, [[0, 1], [2, 2]], SIGNS)],
     "pairs is empty|no pairs": [lambda: sm.POLAProblem(LINE, np.zeros((0, 2), int), [])],
     "no (dis)?similar pairs": [partial(sm.MMCProblem, X, TWO_PAIRS, sides) for sides in ([True, True], [-1, -1])],
     "listed both": [lambda: sm.MMCProblem(X, [[0, 1], [1, 0], [2, 3]], [True, False, False])],

@@ -336,13 +336,8 @@ def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLi
         return indices
     row, slot = np.nonzero(indices != -1)
     column = indices[row, slot]
-    if ((column < 0) | (column >= len(indices))).any():
-        raise ValueError(
-            f"target_neighbors has indices outside 0..{len(indices) - 1}; they are row numbers of training examples, "
-            "and -1 where a row has fewer."
-        )
-    graph = sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(indices), len(indices)))
-    return graph
+    validation.check_rows("target_neighbors", column, len(indices))
+    return sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(indices), len(indices)))
 
 
 def _metrics_of_classes(

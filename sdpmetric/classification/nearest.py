@@ -117,10 +117,8 @@ def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[
     """Which metric each of n examples has; None if there is one."""
     if regions is None and n_metrics > 1:
         raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
-    region = np.zeros(n, dtype=np.int64) if regions is None else np.asarray(regions)
-    if region.dtype.kind not in "iu" or region.shape != (n,) or region.min() < 0 or region.max() >= n_metrics:
-        raise ValueError(f"regions must be {n} integers from 0 to {n_metrics - 1}, one for each example.")
-    return region
+    given = np.zeros(n, dtype=np.int64) if regions is None else regions
+    return validation.check_rows("regions", given, n_metrics, (n,), ", one for each example")
 
 
 def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:

@@ -22,7 +22,6 @@ from sdpmetric.cli.options import BAD_INPUT, DEFAULT, LimitOptions, ProblemOptio
 from sdpmetric.core import files, validation
 from sdpmetric.core.files import FOREIGN, read_json
 from sdpmetric.core.problem import Labeled, Problem, statements
-from sdpmetric.core.run import check_tolerance
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets.named import in_folder
@@ -68,7 +67,7 @@ def check_limits(limits: LimitOptions) -> None:
     check_seed(limits.seed)
     Budget(limits.max_time, limits.max_iter)
     if limits.tol is not None:
-        check_tolerance(limits.tol)
+        validation.check_limit("tol", limits.tol, "relative gap")
 
 
 def check_output(path: Path, *inputs: str | Path) -> None:

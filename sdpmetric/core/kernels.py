@@ -32,8 +32,8 @@ class KernelFunction:
     @classmethod
     def of(cls, kernel: Kernel, parameters: Mapping[str, float | None] | None = None) -> KernelFunction:
         """Check a kernel and its parameters; those that are None are left out."""
-        if not callable(kernel) and (not isinstance(kernel, str) or kernel not in NAMES):
-            raise ValueError(f"kernel must be callable or one of {', '.join(map(repr, NAMES))}, got {kernel!r}.")
+        if not callable(kernel):
+            validation.check_choice("kernel, where it is no function,", kernel, NAMES)
         if parameters is not None and not isinstance(parameters, Mapping):
             raise ValueError(f"kernel_params must be a dict of the kernel's parameters by name, got {parameters!r}.")
         named = {name: value for name, value in (parameters or {}).items() if value is not None}

@@ -18,7 +18,7 @@ MAX_LISTED = 2000
 
 def check_labeled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
     """Pairs of two different rows below n, none of them both similar and dissimilar."""
-    rows = _different_rows(pairs, n)
+    rows = validation.check_pairs(pairs, n, distinct=True)
     flags = check_similar(similar, len(rows))
     ordered = np.sort(rows, axis=1).astype(np.int64)
     keys = ordered[:, 0] * n + ordered[:, 1]
@@ -35,12 +35,11 @@ def check_targets(
     data: NDArray[np.floating], pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None
 ) -> tuple[IndexArray, FloatArray, FloatArray]:
     """Pairs of two different rows, the target of each squared distance, and the side on which it binds."""
-    rows = _different_rows(pairs, len(data))
-    values = _numbers("targets", targets, len(rows))
-    if not (np.isfinite(values) & (values >= 0)).all():
-        worst = values[~(np.isfinite(values) & (values >= 0))][0]
-        raise ValueError(f"targets must be finite squared distances of at least 0, got {worst:g}.")
-    marks = np.zeros(len(rows)) if sides is None else _numbers("sides", sides, len(rows))
+    rows = validation.check_pairs(pairs, len(data), distinct=True)
+    values = validation.check_column("targets", targets, len(rows), "pair")
+    if not (is_distance := np.isfinite(values) & (values >= 0)).all():
+        raise ValueError(f"targets must be finite squared distances of at least 0, got {values[~is_distance][0]:g}.")
+    marks = np.zeros(len(rows)) if sides is None else validation.check_column("sides", sides, len(rows), "pair")
     if not np.isin(marks, (-1, 0, 1)).all():
         raise ValueError("sides must be 1 (at most the target), -1 (at least the target) or 0 (the target itself).")
     must_differ = (values > 0) & (marks <= 0)
@@ -52,16 +51,6 @@ def check_targets(
             f"reach its target {values[same][0]:g} ({int(same.sum())} such pairs); leave it out."
         )
     return rows, values, marks
-
-
-def _numbers(name: str, numbers: ArrayLike, p: int) -> FloatArray:
-    try:
-        values = np.asarray(validation.numbers(name, numbers), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, one for each pair ({error}).") from error
-    if values.shape not in ((), (p,)):
-        raise ValueError(f"{name} must be {p} numbers, one for each pair, got shape {values.shape}.")
-    return np.array(np.broadcast_to(values, p))
 
 
 def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | None) -> tuple[IndexArray, BoolArray]:
@@ -142,17 +131,9 @@ def weight_of_slacks(
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
     """Pairs of two different rows below n, at least one; (p, 2)."""
-    rows = _different_rows(pairs, n)
+    rows = validation.check_pairs(pairs, n, distinct=True)
     if len(rows) == 0:
         raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
-    return rows
-
-
-def _different_rows(pairs: ArrayLike, n: int) -> IndexArray:
-    rows = validation.check_pairs(pairs, n)
-    repeated = rows[:, 0] == rows[:, 1]
-    if repeated.any():
-        raise ValueError(f"pair {rows[repeated][0].tolist()} repeats a row; each pair needs two different rows of X.")
     return rows
 
 
@@ -184,8 +165,8 @@ def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
 
 def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state: int | None) -> NDArray[np.int64]:
     """The number of each example's chunklet, of `chunk_size` members of one class, drawn at random; -1: of none."""
-    for name, smallest, value in (("n_chunks", 1, n_chunks), ("chunk_size", 2, chunk_size)):
-        validation.check_integer(name, value, smallest)
+    validation.check_integer("n_chunks", n_chunks)
+    validation.check_integer("chunk_size", chunk_size, 2)
     rng = validation.generator(random_state, 0)
     groups = [np.zeros((0, chunk_size), dtype=np.intp)]
     for c in range(int(index.max()) + 1):

@@ -247,11 +247,6 @@ def check_calls(callback: Callback | None, score: Score | None, patience: int | 
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
 
 
-def check_tolerance(tol: float) -> None:
-    if not validation.positive(tol):
-        raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
-
-
 Certified = tuple[NDArray[np.floating], Certificate, Multipliers | None]
 
 
@@ -422,7 +417,7 @@ def solve(
     solvers = solvers_to_try(problem, solver, options)
     entry = solvers[0]
     tol = entry.tol if tol is None else tol
-    check_tolerance(tol)
+    validation.check_limit("tol", tol, "relative gap")
     check_calls(callback, score, patience)
     options = _check_options(problem, entry, options, random_state)
     if engine is not None and not entry.engines:

@@ -21,29 +21,12 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 def check_weights(
     name: str, weights: ArrayLike, size: int, owner: str, *, largest: float = LARGEST_WEIGHT, zeros: bool = True
 ) -> FloatArray:
-    """Weights as an array (size,) in float64: finite, at least 0, and of moderate size.
+    """Weights of `size` owners, for example "pair", in float64: finite, at least 0, and of moderate size.
 
-    Parameters
-    ----------
-    name : str
-        The argument, for errors.
-    weights : (size,) array or number
-    size : int
-    what : str
-        What has a weight, for errors: "example", "pair".
-    largest : float
-        Positive weights lie between ``1 / largest`` and this, or an error says by which power of 2 to multiply them.
-    zeros : bool, default True
-        Whether weights may be 0.
-
-    Raises
-    ------
-    ValueError
-        If the weights are no such numbers, or float64 would change them.
+    Positive ones lie between ``1 / largest`` and `largest`, or the error says by which power of 2 to multiply them;
+    where `zeros` is False, all are positive.
     """
-    array = validation.real_array(name, weights)
-    if array.shape not in ((size,), ()):
-        raise ValueError(f"{name} has shape {array.shape}; {name}.shape must be ({size},), one per {owner}.")
+    array = validation.check_column(name, weights, size, owner)
     if not (np.isfinite(array) & (array >= 0.0)).all():
         raise ValueError(f"{name} must be finite and at least 0; drop or correct the other {owner}s.")
     if not (zeros or array.all()):
@@ -52,15 +35,13 @@ def check_weights(
     low, high = float(positive.min(initial=math.inf)), float(positive.max(initial=0.0))
     if len(positive) and not 1.0 / largest <= low <= high <= largest:
         exponent = -(math.frexp(low)[1] + math.frexp(high)[1]) // 2
-        remedy = (
-            f"multiply all by 2.0**{exponent}, which is exact"
-            if high / largest <= low * largest
-            else (f"set the smallest to 0 or drop these {owner}s")
-        )
+        remedy = f"set the smallest to 0 or drop these {owner}s"
+        if high / largest <= low * largest:
+            remedy = f"multiply all by 2.0**{exponent}, which is exact"
         raise ValueError(
             f"{name} must be 0 or between {1.0 / largest:g} and {largest:g}, got {low:.3g} to {high:.3g}; {remedy}."
         )
-    return np.array(np.broadcast_to(array, size))
+    return array
 
 
 def check_mean_weights(

@@ -37,7 +37,7 @@ from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.core.validation import check_integer, positive
+from sdpmetric.core.validation import check_integer, check_limit
 from sdpmetric.linalg import psd
 
 
@@ -304,8 +304,8 @@ class Solution:
             If the file was not written by `save`, or belongs to another problem.
         """
         description = (path, "a saved solution", "Solution.save")
-        if tol is not None and not positive(tol):
-            raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
+        if tol is not None:
+            check_limit("tol", tol, "relative gap")
         with expected(*description):
             arrays = read_npz(path)
             written = read_json(arrays, "about").get("format")

@@ -23,9 +23,7 @@ class Budget:
     """Time and iterations that a solve may take."""
 
     def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
-        if max_time is not None and not validation.positive(max_time):
-            raise ValueError(f"max_time must be positive or None (no limit), got {max_time!r}.")
-        self.max_time = math.inf if max_time is None else float(max_time)
+        self.max_time = math.inf if max_time is None else validation.check_limit("max_time", max_time, "number or None")
         self.max_iter = math.inf if max_iter is None else validation.check_integer("max_iter", max_iter)
         self.spent, self.reserve = 0, 0.0
         self.began = time.perf_counter()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Rational
 from typing import Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -15,7 +18,6 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core.exact_numbers import check_exact
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
@@ -27,6 +29,11 @@ ChoiceT = TypeVar("ChoiceT")
 UNLABELED = (
     "drop those rows or give them a label. If few rows have labels, learn from pairs that are known to be similar or "
     "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
+)
+# What to do with a number that float64 would change.
+REMEDY = (
+    "subtract an offset in its own type (the smallest value of each column), divide by a power of 2, or pass "
+    ".astype(numpy.float64) if the rounded numbers are meant"
 )
 
 
@@ -41,6 +48,7 @@ class Ranges:
     smallest_squared: float = 1e-150  # difference of rows: below it squared distances underflow
     largest_of_metric: float = 1e306  # of which sums are taken, too
     largest_count: int = 2**63 - 1  # counts fit into integers of 64 bits
+    largest_exact: int = 2**53  # integers up to this are floats
 
 
 RANGES = Ranges()
@@ -176,21 +184,21 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
 def check_triplets(triplets: ArrayLike | Triplets, n: int) -> Triplets:
     """Triplets of three different row numbers below n."""
     array = triplets.to_array() if isinstance(triplets, Triplets) else triplets
-    rows = check_rows("triplets", array, n, ("t", 3), " with columns anchor, target, impostor")
-    repeated = (rows == np.roll(rows, 1, axis=1)).any(axis=1)
-    if repeated.any():
-        raise ValueError(
-            f"triplet {rows[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
-        )
-    return Triplets.from_array(rows)
+    roles = " with columns anchor, target, impostor"
+    return Triplets.from_array(check_rows("triplets", array, n, ("t", 3), roles, distinct=True))
 
 
 # The shape that an argument must have; a name stands for any size.
 Shape = tuple[int | str, ...]
 
 
-def check_rows(name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles: str = "") -> IndexArray:
-    """Row numbers below n in int32, of a shape; `roles` says what is in which column. Of no numbers, none."""
+def check_rows(
+    name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles: str = "", *, low: int = 0, distinct: bool = False
+) -> IndexArray:
+    """Row numbers from `low` to below n, in int32; `roles` says what is in which column. An empty list has no shape.
+
+    Where they are to be `distinct`, no row of them names a row of X twice.
+    """
     array = rectangular(name, rows)
     if array.size == 0 and isinstance(shape[0], str):
         return np.zeros([0, *(size for size in shape[1:] if isinstance(size, int))], dtype=np.int32)
@@ -199,8 +207,10 @@ def check_rows(name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles:
             f"{name} must be an integer array of shape {_in_words(shape)}{roles}, got shape {array.shape} and dtype "
             f"{array.dtype}."
         )
-    if array.size and (array.min() < 0 or array.max() >= n):
-        raise ValueError(f"{name} has indices outside 0..{n - 1}; they are row numbers.")
+    if array.size and (array.min() < low or array.max() >= n):
+        raise ValueError(f"{name} has indices outside {low}..{n - 1}; they are row numbers.")
+    if distinct and (repeated := (array == np.roll(array, 1, axis=1)).any(axis=1)).any():
+        raise ValueError(f"{name} names a row twice in {array[repeated][0].tolist()}; each needs different rows of X.")
     return np.ascontiguousarray(array, dtype=np.int32)
 
 
@@ -223,8 +233,16 @@ def check_vector(name: str, vector: ArrayLike, d: int | None) -> FloatArray:
     return array
 
 
-def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
-    return check_rows("pairs", pairs, n, ("p", 2))
+def check_pairs(pairs: ArrayLike, n: int, *, distinct: bool = False) -> IndexArray:
+    return check_rows("pairs", pairs, n, ("p", 2), distinct=distinct)
+
+
+def check_column(name: str, values: ArrayLike, n: int, owner: str) -> FloatArray:
+    """Real numbers in float64, infinity included, one for each of n owners, or one for all; (n,)."""
+    array = real_array(name, values)
+    if array.shape not in ((), (n,)):
+        raise ValueError(f"{name} has shape {array.shape}; its shape must be ({n},), one per {owner}, or () for all.")
+    return np.array(np.broadcast_to(array, n))
 
 
 def check_choice(name: str, value: ChoiceT, choices: Collection[str]) -> ChoiceT:
@@ -271,7 +289,7 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
     """A finite number in [low, high], the same in float64."""
     number, untyped = np.nan, cast(object, value)
     if not isinstance(untyped, str | bytes):
-        check_exact(name, value)
+        numbers(name, value)
         with suppress(TypeError, ValueError, OverflowError):
             number = float(value)
     if not np.isfinite(number) or not low <= number <= high:
@@ -315,11 +333,12 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def positive(value: object) -> bool:
-    """Say whether it is a positive number that is a float, infinity included."""
-    if is_integer(value):
-        return 0 < value <= RANGES.largest_count
-    return isinstance(value, float | np.floating) and bool(value > 0)
+def check_limit(name: str, value: float, meaning: str = "number") -> float:
+    """A positive number that is a float, infinity included, the same in float64."""
+    is_number = is_integer(value) or isinstance(value, float | np.floating)
+    if not is_number or not value > 0 or (is_integer(value) and value > RANGES.largest_count):
+        raise ValueError(f"{name} must be a positive {meaning}, got {value!r}.")
+    return float(value)
 
 
 def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest_entry) -> None:
@@ -451,8 +470,66 @@ def unmasked(name: str, values: GivenT) -> GivenT:
 
 
 def numbers(name: str, values: GivenT) -> GivenT:
-    """What is given, refused where it has masked entries or numbers that float64 would change."""
-    return check_exact(name, unmasked(name, values))
+    """What is given, refused where entries are masked, complex or text, or where float64 would change a number.
+
+    A certificate is about the numbers that were passed: integers beyond 2**53, long doubles, fractions and decimals are
+    none of them if they would be rounded.
+    """
+    unmasked(name, values)
+    if hasattr(values, "columns") and hasattr(values, "__getitem__"):
+        for column in values.columns:
+            entries = _unrounded(values[column])
+            if entries.dtype.kind == "O":  # text and dates are named by the check of frames
+                entries = np.array([value for value in entries if isinstance(value, Rational | Decimal)], dtype=object)
+            if entries.dtype.kind in "iufO":
+                _check_exact(f"column {column!r} of {name}", entries)
+    elif sp.issparse(values):
+        _check_exact(name, np.asarray(getattr(values, "data", ())))
+    else:
+        try:
+            array = _unrounded(values)
+        except (TypeError, ValueError):
+            return values  # ragged: the caller names what it expects
+        _check_exact(name, array)
+    return values
+
+
+def _unrounded(values: object) -> NDArray[np.generic]:
+    """An array of `values`, of objects where NumPy would round integers that stand beside floats or missing values."""
+    array = np.asarray(values)
+    if isinstance(values, np.ndarray) or array.dtype != np.float64 or not array.size:
+        return array
+    return np.array(values, dtype=object) if (np.abs(array) >= RANGES.largest_exact).any() else array
+
+
+def _check_exact(name: str, array: NDArray[np.generic]) -> None:
+    kind, is_wide = array.dtype.kind, array.dtype.itemsize > 8
+    if kind == "c":
+        raise ValueError(f"{name}: Complex data not supported; pass real numbers, such as both parts as two columns.")
+    if kind in "iu":
+        integers = cast("NDArray[np.integer]", array)
+        array = array[(integers > RANGES.largest_exact) | (integers < -RANGES.largest_exact)]
+    elif kind == "f" and is_wide:
+        with np.errstate(over="ignore"):
+            array = array[(array != array.astype(np.float64)) & (array == array)]
+    elif kind not in "USO":
+        return
+    for value in array.ravel().tolist():
+        if isinstance(value, str | bytes):
+            raise ValueError(f"{name} contains text ({value!r}); encode it as numbers, or drop it.")
+        if _is_changed(value):
+            raise ValueError(f"{name} contains {str(value)[:40]}, which float64 would round: {REMEDY}.")
+
+
+def _is_changed(value: object) -> bool:
+    """Whether float64 changes an element of an array of objects; missing values are another check's."""
+    number = int(value) if isinstance(value, np.integer) else value
+    if not isinstance(number, Rational | Decimal | np.floating):
+        return False
+    try:
+        return not (isinstance(number, Decimal | np.floating) and not math.isfinite(number)) and float(number) != number
+    except OverflowError:
+        return True
 
 
 @contextmanager

@@ -15,11 +15,12 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate, Infeasib
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import solvers_of, solvers_to_try
-from sdpmetric.core.run import check_tolerance, solve
+from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget
 from sdpmetric.core.trace import TraceRow
+from sdpmetric.core.validation import check_limit
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import BudgetSpent, deadline, hurried
 
@@ -238,7 +239,7 @@ def verify(
     check_problem("verify", problem)
     if solvers_of(problem)[0].stream:
         raise unsupported("verify", problem, "a stream has a regret, not a gap; use regret")
-    check_tolerance(tol)
+    check_limit("tol", tol, "relative gap")
     budget = Budget(max_time)
     if estimator is not None:
         if components is not None or metric is not None:

@@ -212,8 +212,8 @@ def load_split(
     table, n_train = _find(name_or_path, Columns(label))
     X, y = table.X, table.labels
     if test_share is not None:
-        if not (validation.positive(test_share) and test_share < 1):
-            raise ValueError(f"test_share must be a share between 0 and 1, got {test_share!r}.")
+        if validation.check_limit("test_share", test_share) >= 1.0:
+            raise ValueError(f"test_share must be a share below 1, got {test_share!r}.")
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=test_share, random_state=random_state)
         return Split(X_train, y_train, X_test, y_test)
     if n_train is None:

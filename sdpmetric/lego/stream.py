@@ -229,9 +229,7 @@ class LEGOStream(LogDetStream):
         self
         """
         data = self._check_data(X)
-        rows = np.asarray(comparisons)
-        if rows.ndim != 2 or rows.shape[1] != 4:
-            raise ValueError(f"comparisons must be an integer array of shape (q, 4), got shape {rows.shape}.")
+        rows = validation.check_rows("comparisons", comparisons, len(data), ("q", 4))
         halves = [check_targets(data, rows[:, :2], 0.0, 1)[0], check_targets(data, rows[:, 2:], 0.0, -1)[0]]
         checked = np.ascontiguousarray(np.concatenate(halves, axis=1))
         gap = validation.check_number("margin", margin, 0.0)

@@ -75,9 +75,7 @@ class FeatureSpace:
             ``gamma``, ``degree`` and ``coef0``; those that are None are left out.
         """
         parameters = {name: validation.check_number(name, x, -np.inf) for name, x in options.items() if x is not None}
-        if kernel not in (*NAMES, "precomputed"):
-            names = ", ".join(map(repr, (*NAMES, "precomputed")))
-            raise ValueError(f"kernel must be one of {names}, got {kernel!r}.")
+        validation.check_choice("kernel", kernel, (*NAMES, "precomputed"))
         data = validation.check_examples(X)
         K = _check_kernel(data if kernel == "precomputed" else KernelFunction.of(kernel, parameters)(data, data))
         mean = K.mean(axis=0)

@@ -130,9 +130,8 @@ def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
 
 def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:
     validation.check_kind("triplets", triplets, Triplets)
-    array, n = triplets.to_array(), len(problem.X)
-    if array.size and (array.min() < 0 or array.max() >= n):
-        raise ValueError(f"triplets has indices outside 0..{n - 1}; they are row numbers of X.")
+    n = len(problem.X)
+    array = validation.check_rows("triplets", triplets.to_array(), n, ("t", 3))
     if len(np.unique(triplets.keys(n))) < len(triplets):
         raise ValueError("triplets names a triplet twice; give each once.")
     foreign = problem.push.source.weights_of(triplets) == 0

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.cached import cached
@@ -202,12 +203,8 @@ class Push:
 
     def clipped(self, dual: Dual, groups: Sequence[IndexArray] = ()) -> ClippedMultipliers:
         """Repair multipliers: each triplet once, in its box, and 0 across the groups of the impostor's metric."""
-        values = np.asarray(dual.values, dtype=np.float64)
-        array = dual.triplets.to_array()
-        if values.shape != (len(array),) or not np.isfinite(values).all():
-            raise ValueError(f"dual has {values.size} values for {len(array)} triplets; both must match, all finite.")
-        if array.size and (array.min() < 0 or array.max() >= len(self.X)):
-            raise ValueError(f"dual names rows outside 0..{len(self.X) - 1}.")
+        array = validation.check_rows("dual.triplets", dual.triplets.to_array(), len(self.X), ("t", 3))
+        values = validation.check_matrix("dual.values", dual.values, (len(array),), "one for each triplet")
         _, first, inverse = np.unique(dual.triplets.keys(len(self.X)), return_index=True, return_inverse=True)
         triplets = dual.triplets[first]
         values = np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64)

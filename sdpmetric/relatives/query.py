@@ -108,8 +108,8 @@ class QueryProblem(Problem):
         try:
             bound = TripletHinge(triplets, margin=margin, loss=loss, weights=triplet_weights).bind(data)
         except ValueError as error:
-            words = str(error).removeprefix("triplet_hinge: ").replace("anchor, target, impostor", "query, item, other")
-            raise ValueError(words.replace("anchor, target and impostor", "query and items")) from error
+            sentence = str(error).removeprefix("triplet_hinge: ")
+            raise ValueError(sentence.replace("anchor, target, impostor", "query, item, other")) from error
         self.X = data
         self.triplets = np.asarray(bound.triplets, dtype=np.int32)
         self.frobenius = weight

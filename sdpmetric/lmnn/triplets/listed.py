@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
+from sdpmetric.core.validation import check_rows
 from sdpmetric.engine.interface import in_share
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.forms import Form, Images
@@ -42,9 +43,10 @@ class ListedTriplets:
 
     def check(self, n: int) -> None:
         """Raise an error for rows that are none of n examples; compiled loops check nothing."""
-        for rows in (self.candidates.anchors, self.candidates.targets, self.candidates.impostors):
-            if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= n)):
-                raise ValueError(f"listed triplets must name rows 0..{n - 1} of X by integers.")
+        candidates = self.candidates
+        check_rows("anchors of listed triplets", candidates.anchors, n)
+        check_rows("targets of listed triplets", candidates.targets, n, ("m", "k"))
+        check_rows("impostors of listed triplets", candidates.impostors, n)
         if self.pulls is not None and self.pulls.shape != self.candidates.anchors.shape:
             raise ValueError(
                 f"listed triplets have {len(self.candidates.anchors)} target pairs, and pulls of shape "

@@ -223,12 +223,10 @@ class QuadrupletHinge(_Comparison):
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         margin = self._checked_margin()
-        quadruplets = validation.rectangular("quadruplets", [] if self.quadruplets is None else self.quadruplets)
-        if quadruplets.ndim != 2 or quadruplets.shape[1] != 4 or not len(quadruplets):
-            raise ValueError(
-                f"{self.name}: quadruplets must be an integer array of shape (t, 4) with at least one row, the near "
-                f"pair and then the far pair, got shape {quadruplets.shape}."
-            )
+        roles = ", the near pair and then the far pair"
+        given: ArrayLike = () if self.quadruplets is None else self.quadruplets
+        with errors_of(self.name):
+            quadruplets = validation.check_rows("quadruplets", given, len(X), ("t", 4), roles)
         pairs = [check_term_pairs(self.name, quadruplets[:, columns], len(X)) for columns in (NEARER, FARTHER)]
         bound, rows = self._with_weights(X, np.concatenate(pairs, axis=1))
         return replace(bound, quadruplets=rows, margin=margin)

@@ -201,10 +201,11 @@ class DistanceBounds(MarginLoss):
         return replace(cleared, pairs=rows[bounded], weights=weights, sides=sides, bounds=bounds)
 
     def _bounds(self, name: str, bounds: ArrayLike | None, p: int, default: float) -> FloatArray:
-        values = validation.real_array(f"{name} of {self.name}", default if bounds is None else bounds)
-        if values.shape not in ((), (p,)) or not (values >= 0.0).all():
-            raise ValueError(f"{self.name}: {name} must be a number or {p} numbers of at least 0.")
-        return np.array(np.broadcast_to(values, p))
+        owner = f"{name} of {self.name}"
+        values = validation.check_column(owner, default if bounds is None else bounds, p, "pair")
+        if not (values >= 0.0).all():
+            raise ValueError(f"{owner} must be at least 0, got {values[~(values >= 0.0)][0]:g}.")
+        return values
 
     def describe(self) -> str:
         upper = int(np.count_nonzero(self.rows.combination.data > 0.0))
