@@ -17,6 +17,12 @@ from sdpmetric.engine.compiled import FAST, fixed, loop
 STRICT = {"contract", "nsz"}
 # What the sums are of: minus a probability, minus its logarithm, or the squared error of a prediction.
 PROBABILITY, LOGARITHM, SQUARED_ERROR = range(3)
+# Of some examples the embedding and row numbers; all embeddings transposed, squared norms, and factors of products.
+Embedding = tuple[FloatArray, LongArray, FloatArray, FloatArray, FloatArray]
+# First and last but one row of each row's class, targets, the loss, and weights of the values.
+Matches = tuple[LongArray, LongArray, FloatArray, int, FloatArray]
+# What `weighted_rows` fills in: values, products, column sums, transposed products.
+Sums = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 # Entries of the buffer: what a core's second-level cache holds, beside what is multiplied with it.
 BUFFER = 80_000
 # Rows of a block at least and at most.
@@ -108,10 +114,9 @@ def _weigh(row: FloatArray, factor: float, columns: FloatArray) -> None:
 
 @loop()
 def _class_row(
-    row: FloatArray, i: int, class_begin: int, class_end: int, logarithm: bool, weight: float, columns: FloatArray
+    row: FloatArray, class_begin: int, class_end: int, logarithm: bool, weight: float, columns: FloatArray
 ) -> float:
     """Value of one example, whose matches are the rows of its class; `row`, its distances, becomes the weights."""
-    row[i] = np.inf
     nearest_match = _smallest(row[class_begin:class_end])
     nearest = min(nearest_match, _smallest(row[:class_begin]), _smallest(row[class_end:]))
     if nearest == np.inf or (logarithm and nearest_match == np.inf):  # no other example, or no match: a constant
@@ -148,10 +153,8 @@ def _soft_row(
     row: FloatArray, i: int, targets: FloatArray, logarithm: bool, weight: float, columns: FloatArray, match: FloatArray
 ) -> float:
     """Value of one example with soft matches ``exp(-(t_i - t_j)^2)``; `row`, its distances, becomes the weights."""
-    n = len(row)
-    row[i] = np.inf
-    nearest = _smallest(row)
-    if nearest == np.inf:  # no other example
+    n, nearest = len(row), _smallest(row)
+    if nearest == np.inf:  # no other example that floats can tell from infinitely far
         row[:] = 0.0
         return 0.0
     for j in range(n):
@@ -185,9 +188,8 @@ def _regression_row(
     row: FloatArray, i: int, targets: FloatArray, weight: float, columns: FloatArray, residuals: FloatArray
 ) -> float:
     """Squared error of the mean target of one example's neighbors; `row`, its distances, becomes the weights."""
-    row[i] = np.inf
     nearest = _smallest(row)
-    if nearest == np.inf:  # no other example
+    if nearest == np.inf:
         row[:] = 0.0
         return 0.0
     _exponentials(row, nearest)
@@ -203,30 +205,16 @@ def _regression_row(
 
 
 @loop(nogil=True)
-def weighted_rows(
-    anchors: FloatArray,
-    anchor_rows: LongArray,
-    transposed: FloatArray,
-    norms: FloatArray,
-    factors: FloatArray,
-    class_begin: LongArray,
-    class_end: LongArray,
-    targets: FloatArray,
-    loss: int,
-    weights: FloatArray,
-    height: int,
-    worker: int,
-    values: FloatArray,
-    products: FloatArray,
-    column_sums: FloatArray,
-    transposed_products: FloatArray,
-) -> None:
+def weighted_rows(embedding: Embedding, matches: Matches, height: int, sums: Sums, worker: int) -> None:
     """Values of some examples, and products of the weights ``w_ij = d value_i / d D_ij``.
 
     Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = anchor_rows[a]``; worker t adds ``sum_i w_ij`` to
     ``column_sums[t, j]`` and, where `transposed_products` is not empty, ``sum_i w_ij anchors_i`` to
     ``transposed_products[t, j]``.
     """
+    anchors, anchor_rows, transposed, norms, factors = embedding
+    class_begin, class_end, targets, loss, weights = matches
+    values, products, column_sums, transposed_products = sums
     n, m = len(norms), len(anchors)
     buffer = np.empty((height, n))
     match = np.empty(n if len(targets) else 0)
@@ -236,16 +224,16 @@ def weighted_rows(
         D = buffer[: bottom - top]
         np.dot(anchors[top:bottom], transposed, D)
         for k in range(bottom - top):
-            i = anchor_rows[top + k]
-            _squares(D[k], norms[i], norms)
+            i, row, columns = anchor_rows[top + k], D[k], column_sums[worker]
+            _squares(row, norms[i], norms)
+            row[i] = np.inf
             if loss == SQUARED_ERROR:
-                values[top + k] = _regression_row(D[k], i, targets, weights[i], column_sums[worker], match)
+                values[top + k] = _regression_row(row, i, targets, weights[i], columns, match)
             elif len(targets):
-                values[top + k] = _soft_row(D[k], i, targets, loss == LOGARITHM, weights[i], column_sums[worker], match)
+                values[top + k] = _soft_row(row, i, targets, loss == LOGARITHM, weights[i], columns, match)
             else:
-                values[top + k] = _class_row(
-                    D[k], i, class_begin[i], class_end[i], loss == LOGARITHM, weights[i], column_sums[worker]
-                )
+                ends = class_begin[i], class_end[i]
+                values[top + k] = _class_row(row, *ends, loss == LOGARITHM, weights[i], columns)
         if len(products):
             np.dot(D, factors, products[top:bottom])
         if len(transposed_products):
@@ -255,13 +243,11 @@ def weighted_rows(
 def evaluate(
     X: FloatArray,
     L: FloatArray,
-    class_begin: LongArray,
-    class_end: LongArray,
+    spans: tuple[LongArray, LongArray],
     targets: FloatArray,
     loss: int,
+    weights: FloatArray,
     anchor_rows: LongArray | None = None,
-    *,
-    weights: FloatArray | None = None,
     differentiate: bool = True,
 ) -> tuple[float, FloatArray]:
     """The sum of values of some examples, or of all, and its gradient in the factor L.
@@ -283,13 +269,10 @@ def evaluate(
         values, products = np.zeros(m), np.zeros((m if differentiate else 0, factors.shape[1]))
         column_sums = np.zeros((n_workers, n))
         transposed_products = np.zeros((n_workers if differentiate and not in_features else 0, n, len(L)))
-        matches = (class_begin, class_end, fixed(targets), int(loss), fixed(np.ones(n) if weights is None else weights))
-        embedding = (np.ascontiguousarray(Z.T), norms, factors)
-        rows, sums = (
-            (anchors, anchor_rows, *embedding, *matches, height),
-            (values, products, column_sums, transposed_products),
-        )
-        threads.run(lambda t: weighted_rows(*rows, t, *sums), n_workers)
+        embedding = anchors, anchor_rows, np.ascontiguousarray(Z.T), norms, factors
+        matches = *spans, fixed(targets), loss, fixed(weights)
+        sums = values, products, column_sums, transposed_products
+        threads.run(lambda t: weighted_rows(embedding, matches, height, sums, t), n_workers)
         value, c = float(values.sum()), column_sums.sum(axis=0)
         if not differentiate:
             return value, np.zeros(L.shape)
@@ -297,8 +280,5 @@ def evaluate(
             S = (X if is_full else X[anchor_rows]).T @ products
             return value, 2 * L @ ((X.T * c) @ X - S - S.T)
         G = c[:, None] * Z - transposed_products.sum(axis=0)
-        if is_full:
-            G -= products
-        else:
-            np.subtract.at(G, anchor_rows, products)
+        np.subtract.at(G, anchor_rows, products)
         return value, 2 * G.T @ X

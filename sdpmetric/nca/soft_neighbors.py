@@ -121,16 +121,8 @@ class SoftNeighborProblem(Problem):
         if anchors is None and np.array_equal(L, self._last[0]):
             return self._last[1], self._last[2].copy()
         anchor_rows = None if anchors is None else self._row_of[np.asarray(anchors)]
-        value, gradient = loops.evaluate(
-            self.rows,
-            L,
-            *self.spans,
-            self.value.targets,
-            self.value.loss,
-            anchor_rows,
-            weights=self._row_weights,
-            differentiate=differentiate,
-        )
+        stated = self.spans, self.value.targets, self.value.loss, self._row_weights
+        value, gradient = loops.evaluate(self.rows, L, *stated, anchor_rows, differentiate)
         gradient = np.diag(np.diag(gradient)) if self.diagonal and differentiate else gradient
         if anchors is None and differentiate:  # a solver's last point is what is certified next
             self._last[:] = L.copy(), value, gradient.copy()

@@ -48,6 +48,15 @@ def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
 
 
 @loop(fastmath=FAST)
+def _level_and_scale(A: FloatArray, d: int, square: float, length: float) -> tuple[float, float, float]:
+    """``length ||v||^2``, ``||v||``, and what eigenvalues are small beside: the trace of A and the first of these."""
+    total = 0.0
+    for i in range(d):
+        total += A[i, i]
+    return length * square, np.sqrt(square), total + length * square
+
+
+@loop(fastmath=FAST)
 def _next_vector(Q: FloatArray, k: int, w: FloatArray, d: int) -> tuple[float, float]:
     """Make w orthogonal to the rows of Q up to number k; the coefficients of Lanczos' method."""
     alpha = dot(Q[k], w, d)
@@ -100,25 +109,16 @@ def _root(
 
 @loop(fastmath=FAST)
 def negative_pair(
-    A: FloatArray,
-    d: int,
-    v: FloatArray,
-    Av: FloatArray,
-    square: float,
-    length: float,
-    Q: FloatArray,
-    coefficients: FloatArray,
-    u: FloatArray,
+    A: FloatArray, d: int, v: FloatArray, square: float, length: float, Q: FloatArray, space: FloatArray
 ) -> float:
-    """The negative eigenvalue of ``A - length v v^T``, A PSD, with its unit eigenvector in u; 0 without one."""
-    alpha, beta, deltas, s = coefficients[0], coefficients[1], coefficients[2], coefficients[3]
-    trace = 0.0
-    for i in range(d):
-        trace += A[i, i]
-    level, w = length * square, Av
-    scale = trace + level
+    """The negative eigenvalue of ``A - length v v^T``, A PSD, with its unit eigenvector in ``space[5]``; 0 without one.
+
+    ``A v`` is in ``space[4]``, and ``||v||^2`` is `square`.
+    """
+    alpha, beta, deltas, s, w, u = space[0], space[1], space[2], space[3], space[4], space[5]
+    level, root, scale = _level_and_scale(A, d, square, length)
     zero, exact = ZERO * scale, EXACT * scale
-    root, x = np.sqrt(square), -zero
+    x = -zero
     for i in range(d):
         Q[0, i] = v[i] / root
         w[i] /= root
@@ -173,28 +173,21 @@ def _shifted_solve(alpha: FloatArray, beta: FloatArray, m: int, y: float, deltas
 
 @loop(fastmath=FAST)
 def shifted_pair(
-    A: FloatArray,
-    B: FloatArray,
-    shift: float,
+    stream: tuple[FloatArray, FloatArray, float],
     d: int,
     v: FloatArray,
-    Bv: FloatArray,
     square: float,
     length: float,
     Q: FloatArray,
-    coefficients: FloatArray,
-    u: FloatArray,
+    space: FloatArray,
 ) -> float:
-    """As `negative_pair`, with ``B = (A + shift I)^-1`` and ``B v`` at hand; 0 also where nothing was found.
+    """As `negative_pair`, with ``B = (A + shift I)^-1`` and ``B v`` in ``space[6]``; 0 also where nothing was found.
 
     With ``y = shift + x`` the eigenvalue solves ``1 / (e_1^T (T^-1 - y)^-1 e_1) = length ||v||^2``, T now of B.
     """
-    alpha, beta, deltas, z = coefficients[0], coefficients[1], coefficients[2], coefficients[3]
-    trace = 0.0
-    for i in range(d):
-        trace += A[i, i]
-    level, root = length * square, np.sqrt(square)
-    scale = trace + level
+    A, B, shift = stream
+    alpha, beta, deltas, z, u, Bv = space[0], space[1], space[2], space[3], space[5], space[6]
+    level, root, scale = _level_and_scale(A, d, square, length)
     zero, exact = ZERO * scale, EXACT * scale
     top = shift - zero
     y, w = top, u

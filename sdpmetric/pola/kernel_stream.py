@@ -99,10 +99,9 @@ class KernelPOLAStream(PairStream):
             ordered = local.reshape(-1, 2).astype(np.int64)
             first, p = self._rank, len(ordered)
             self._reserve(first + p)
-            support = np.zeros(p, dtype=np.int64)
-            gamma, inner = self.gamma or 0.0, self._inner(Z)
+            data, support = (G, self._inner(Z), ordered, similar[block]), np.zeros(p, dtype=np.int64)
             n_taken, self._rank = loops.run_kernel(
-                G, inner, ordered, similar[block], first, gamma, self._R, self._state, losses[block], support
+                data, self.gamma or 0.0, self._R, self._state, losses[block], support
             )
             self._support[first : self._rank] = Z[ordered[support[: self._rank - first]]]
             if n_taken < p:

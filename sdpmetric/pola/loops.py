@@ -16,16 +16,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.engine.compiled import FAST, fixed, loop
 from sdpmetric.pola.eigenpair import add_outer, dot, negative_pair, shifted_pair, times
 
 # A stream: the metric A and its shifted inverse B, of which the leading (d, d) parts are in use, numbers and counts.
 State = tuple[FloatArray, FloatArray, FloatArray, NDArray[np.int64]]
-# Its numbers: b; the sum of squared losses; the largest ||v||^4 + 1; the shift of the inverse, 0 where there is none;
+# Data, pairs of their rows, and whether each is similar.
+Pairs = tuple[NDArray[np.floating], IndexArray, BoolArray]
+# Inner products of points with each other and with the differences of the basis before; pairs of points, similar or not.
+KernelPairs = tuple[FloatArray, FloatArray, LongArray, BoolArray]
+# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1; the shift of the inverse, 0 where there is none;
 # the typical size of the negative eigenvalues.
 THRESHOLD, LOSS, RADIUS, SHIFT, TYPICAL, N_NUMBERS = range(6)
-# Its counts: pairs, updates, mistakes, updates since the last projection by a full decomposition and since the last
+# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition and since the last
 # inversion.
 ITEMS, UPDATES, MISTAKES, DRIFT, AGE, N_COUNTS = range(6)
 # What is due after an update, done by LAPACK between two runs of a loop: compiled calls of it take ten seconds to make.
@@ -52,14 +56,7 @@ def new_state(d: int, initial_threshold: float) -> State:
 
 @loop(fastmath=FAST)
 def update(
-    stream: State,
-    d: int,
-    v: FloatArray,
-    similar: bool,
-    gamma: float,
-    beta: float,
-    space: FloatArray,
-    Q: FloatArray,
+    stream: State, d: int, v: FloatArray, similar: bool, gamma: float, beta: float, space: FloatArray, Q: FloatArray
 ) -> tuple[float, float, int]:
     """Take one pair, unless its loss is at most beta; returns the loss, alpha, and what is due."""
     A, B, numbers, counts = stream
@@ -82,9 +79,9 @@ def update(
         times(B, v, d, Bv)
     if similar and square > 0.0:
         if shift > 0.0:
-            eigenvalue = shifted_pair(A, B, shift, d, v, Bv, square, alpha, Q, space, u)
+            eigenvalue = shifted_pair((A, B, shift), d, v, square, alpha, Q, space)
         if eigenvalue == 0.0:
-            eigenvalue = negative_pair(A, d, v, Av, square, alpha, Q, space, u)
+            eigenvalue = negative_pair(A, d, v, square, alpha, Q, space)
             inverse_failed = eigenvalue < 0.0
     if eigenvalue < 0.0:
         up = np.sqrt(-eigenvalue)
@@ -137,22 +134,14 @@ def settle(stream: State, d: int, due: int) -> None:
 
 @loop()
 def _run(
-    X: NDArray[np.floating],
-    pairs: NDArray[np.int32],
-    similar: NDArray[np.bool_],
-    first: int,
-    max_updates: int,
-    gamma: float,
-    beta: float,
-    stream: State,
-    losses: FloatArray,
-    alphas: FloatArray,
+    data: Pairs, first: int, last: int, gamma: float, beta: float, stream: State, losses: FloatArray, alphas: FloatArray
 ) -> tuple[int, int]:
-    """`run` up to `max_updates` updates in all, or the first update after which something is due; returns that, too."""
-    d, counts = X.shape[1], stream[3]
+    """`run` up to `last` updates in all, or the first update after which something is due; returns that, too."""
+    (X, pairs, similar), counts = data, stream[3]
+    d = X.shape[1]
     v, space, Q = np.empty(d), np.empty((7, d + 1)), np.empty((d, d))
     for t in range(first, len(pairs)):
-        if counts[UPDATES] >= max_updates:
+        if counts[UPDATES] >= last:
             return t, NOTHING
         for i in range(d):
             v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
@@ -163,50 +152,33 @@ def _run(
     return len(pairs), NOTHING
 
 
-def run(
-    X: NDArray[np.floating],
-    pairs: NDArray[np.int32],
-    similar: NDArray[np.bool_],
-    stream: State,
-    losses: FloatArray,
-    alphas: FloatArray,
-    *,
-    first: int = 0,
-    max_updates: int | None = None,
-    gamma: float = 0.0,
-    beta: float = 0.0,
-) -> int:
-    """Take pairs of rows of X from number `first` on; the number of the next pair, after `max_updates` at most.
+def run(data: Pairs, first: int, max_updates: int, gamma: float, beta: float, stream: State, *out: FloatArray) -> int:
+    """Take pairs from number `first` on; the number of the next pair, after `max_updates` at most.
 
-    The losses before the updates go into `losses`; the multiples of ``v v^T`` that were added or taken away are added
-    to `alphas`. Both are (p,) arrays.
+    The losses before the updates go into the first of `out`; the multiples of ``v v^T`` that were added or taken away
+    are added to the second one. Both are (p,) arrays.
     """
-    rows, due = (fixed(X), fixed(pairs), fixed(similar)), INVERSION
-    last_update = int(stream[3][UPDATES]) + (len(pairs) if max_updates is None else max_updates)
+    rows, last, due = tuple(map(fixed, data)), int(stream[3][UPDATES]) + max_updates, INVERSION
     while due:
-        first, due = _run(*rows, first, last_update, gamma, beta, stream, losses, alphas)
-        settle(stream, X.shape[1], due)
+        first, due = _run(rows, first, last, gamma, beta, stream, *out)
+        settle(stream, data[0].shape[1], due)
     return first
 
 
 @loop()
 def _run_kernel(
-    G: FloatArray,
-    K: FloatArray,
-    pairs: NDArray[np.int64],
-    similar: NDArray[np.bool_],
+    data: KernelPairs,
     start: int,
-    first: int,
     rank: int,
     gamma: float,
     R: FloatArray,
     stream: State,
     losses: FloatArray,
-    support: NDArray[np.int64],
+    support: LongArray,
 ) -> tuple[int, int, int]:
-    """`run_kernel` from pair `start` on, with `first` in the basis before, up to an update with something due."""
-    A, B, numbers, _ = stream
-    size = len(A)
+    """`run_kernel` from pair `start` on, up to an update with something due."""
+    (G, K, pairs, similar), (A, B, numbers, _) = data, stream
+    size, first = len(A), K.shape[1]
     v, space, Q = np.empty(size), np.empty((7, size + 1)), np.empty((size, size))
     for t in range(start, len(pairs)):
         i, j = pairs[t]
@@ -242,16 +214,7 @@ def _run_kernel(
 
 
 def run_kernel(
-    G: FloatArray,
-    K: FloatArray,
-    pairs: NDArray[np.int64],
-    similar: NDArray[np.bool_],
-    rank: int,
-    gamma: float,
-    R: FloatArray,
-    stream: State,
-    losses: FloatArray,
-    support: NDArray[np.int64],
+    data: KernelPairs, gamma: float, R: FloatArray, stream: State, losses: FloatArray, support: LongArray
 ) -> tuple[int, int]:
     """Take pairs of points that are known by their inner products alone; how many were taken, and the rank then.
 
@@ -259,8 +222,8 @@ def run_kernel(
     Cholesky's method: ``R @ coordinates`` are its inner products with these. A difference that has a part outside adds
     to the basis when it brings an update. A pair that shows that the kernel is not PSD is not taken.
     """
-    n_taken, first, due = 0, rank, INVERSION
+    n_taken, rank, due = 0, data[1].shape[1], INVERSION
     while due:
-        n_taken, rank, due = _run_kernel(G, K, pairs, similar, n_taken, first, rank, gamma, R, stream, losses, support)
+        n_taken, rank, due = _run_kernel(data, n_taken, rank, gamma, R, stream, losses, support)
         settle(stream, rank, due)
     return n_taken, rank

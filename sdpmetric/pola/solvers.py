@@ -146,14 +146,14 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
     if _is_infeasible(step):
         return
     n_pairs, state = len(problem.pairs), loops.new_state(problem.X.shape[1], problem.initial_threshold)
-    losses, multipliers, counts = np.zeros(n_pairs), np.zeros(n_pairs), state[3]
-    stream = problem.X, problem.pairs, problem.similar, state, losses, multipliers
+    (losses, multipliers), counts = np.zeros((2, n_pairs)), state[3]
+    data = problem.X, problem.pairs, problem.similar
     while True:
         first, updates_before = 0, int(counts[loops.UPDATES])
         while first < n_pairs:
             updates = int(counts[loops.UPDATES])
             limit = int(min(OPTIONS.chunk, max(1, budget.max_iter - budget.spent)))
-            first = loops.run(*stream, first=first, max_updates=limit, beta=beta)
+            first = loops.run(data, first, limit, 0.0, beta, state, losses, multipliers)
             if counts[loops.UPDATES] > updates:
                 budget.spend(int(counts[loops.UPDATES]) - updates)
         step = Step.certified(problem, problem.repair(psd.factor(state[0]))[0], multipliers.copy())

@@ -223,8 +223,9 @@ class POLAStream(PairStream):
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
         validation.check_entries("an example", X, LONGEST / (2 * np.sqrt(self.n_features)))
-        losses, alphas, data = np.zeros(len(pairs)), np.zeros(len(pairs)), np.asarray(X, dtype=np.float64)
-        loops.run(data, pairs, similar, self._state, losses, alphas, gamma=self.gamma or 0.0)
+        losses, alphas = np.zeros((2, len(pairs)))
+        data = np.asarray(X, dtype=np.float64), pairs, similar
+        loops.run(data, 0, len(pairs), self.gamma or 0.0, 0.0, self._state, losses, alphas)
         return losses
 
     def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:

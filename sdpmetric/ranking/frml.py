@@ -178,11 +178,7 @@ class FRMLProblem(Problem):
         return self._evaluate(L, with_gradient=True)[1]
 
     def certify(
-        self,
-        components: ArrayLike | None = None,
-        *,
-        metric: ArrayLike | None = None,
-        dual: Multipliers | None = None,
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:
         """Certify any point.
 
