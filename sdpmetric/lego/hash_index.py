@@ -16,7 +16,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.files import TEXT, ArraySpec, check_arrays, check_values, expected, read_json, read_npz, write_npz
 from sdpmetric.lego import hash_loops as loops
-from sdpmetric.lego.hash_upkeep import BLOCK, Counters, Planes, Upkeep
+from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, NearPlanes, Planes, Table
 from sdpmetric.lego.logdet import MetricStep
 
 FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
@@ -110,8 +110,13 @@ class HashIndex:
             np.zeros(d) if center is None else moderate("center", validation.check_vector("center", center, d))
         )
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
-        self._upkeep = self._started(Planes(G, directions), stored)
-        self._next_id = 0
+        self._next_id, self.counters = 0, Counters()
+        self._start(Planes(G, directions), stored)
+
+    def _start(self, planes: Planes, dtype: np.dtype[np.floating]) -> None:
+        self._planes, self._table = planes, Table(planes.components.shape[1], self.n_bits, dtype)
+        self._is_behind = False
+        self._forget_list()
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> Self:
         """Add examples.
@@ -135,12 +140,14 @@ class HashIndex:
             )
         names = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_names(ids)
         validation.check_count("ids", len(names), len(data))
-        if len(duplicates := [i for i in names.tolist() if i in self._upkeep.table.slots]):
+        if len(duplicates := [i for i in names.tolist() if i in self._table.slots]):
             raise ValueError(f"id {duplicates[0]} is in the index already; remove it first, or choose another.")
         with np.errstate(over="ignore"):  # said in a sentence below
-            rows = (data - self._center).astype(self._upkeep.table.X.dtype)
+            rows = (data - self._center).astype(self._table.X.dtype)
         moderate(f"X in {rows.dtype}", rows)
-        self._upkeep.add(names, rows)
+        if self._planes.is_stale:
+            self._rehash(keys=True)
+        self._table.append(names, rows, self._planes)
         self._next_id = max(self._next_id, int(names.max()) + 1)
         return self
 
@@ -157,36 +164,32 @@ class HashIndex:
         self
         """
         names = check_names(np.atleast_1d(np.asarray(ids)))
-        if unknown := [i for i in names.tolist() if i not in self._upkeep.table.slots]:
+        if unknown := [i for i in names.tolist() if i not in self._table.slots]:
             raise ValueError(f"id {unknown[0]} is not in the index; it was never added, or has been removed.")
-        self._upkeep.remove(names)
+        if self._table.remove(names):
+            self._forget_list()
         return self
 
     def __len__(self) -> int:
-        return len(self._upkeep.table)
+        return len(self._table)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._upkeep.table.slots
+        return name in self._table.slots
 
     @property
     def ids(self) -> NDArray[np.int64]:
         """The ids of the examples in the order in which they came, (n,)."""
-        return self._upkeep.table.ids[self._upkeep.table.alive]
+        return self._table.ids[self._table.alive]
 
     @property
     def n_features(self) -> int:
         """Number of features, d."""
-        return int(self._upkeep.planes.components.shape[1])
+        return int(self._planes.components.shape[1])
 
     @property
     def components(self) -> FloatArray:
         """The factor G of the current metric, (r, d), a copy."""
-        return self._upkeep.planes.components.copy()
-
-    @property
-    def counters(self) -> Counters:
-        """Counts of the index's work so far."""
-        return self._upkeep.counters
+        return self._planes.components.copy()
 
     def update(self, *steps: MetricStep) -> Self:
         """Follow the metric, at a cost that does not grow with the number of examples.
@@ -207,15 +210,65 @@ class HashIndex:
         ValueError
             If a step has another shape, is not finite, or makes the factor too large; then no step is taken.
         """
-        for step in check_steps(steps, self._upkeep.planes.components):
-            self._upkeep.planes.push(step)
-            self._upkeep.note_step()
+        for step in check_steps(steps, self._planes.components):
+            self._planes.push(step)
+            self.counters.updates += 1
+            self._is_behind = True
         return self
 
     def rehash(self) -> Self:
         """Recompute all keys from scratch under the current metric; a query does so when needed."""
-        self._upkeep.rehash(keys=True)
+        self._rehash(keys=True)
         return self
+
+    def _rehash(self, *, keys: bool = False) -> None:
+        """Recompute all keys, and list the entries nearest to their hyperplanes.
+
+        Projections are updated by the pending steps; with `keys` they are computed from scratch.
+        """
+        table, planes, dtype = self._table, self._planes, self._table.X.dtype
+        self.counters.full_rehashes += 1
+        if self.counters.full_rehashes % OPTIONS.fresh_every == 0:
+            keys = True
+        if keys:
+            planes.renew()
+        (step_rows, images), normals = planes.steps(dtype), planes.normals.T.astype(dtype)
+        self._near = NearPlanes(table, normals, self.rehash_share)
+        for first in range(0, table.size, BLOCK):
+            rows = slice(first, min(first + BLOCK, table.size))
+            X, P, alive = table.X[rows], table.projections[rows], table.alive[rows]
+            if keys:
+                np.matmul(X, normals, out=P)
+            else:
+                loops.follow(X, step_rows, images, alive, P)
+            self.counters.bits_flipped += loops.pack_signs(P, alive, table.keys[rows])
+            self._near.take(P, alive, first)
+        planes.settle()
+        self._is_behind = False
+
+    def _forget_list(self) -> None:
+        self._near = NearPlanes(self._table, self._planes.normals.T, 0.0)  # lists nothing
+
+    def _catch_up(self) -> None:
+        """Bring the keys up to date: by a search for flipped bits among the listed entries, or by new keys."""
+        table, planes, listed_entries = self._table, self._planes, self._near
+        if not self._is_behind or not len(table):
+            return
+        self._is_behind = False
+        if self.rehash_share == 0.0 or planes.is_stale:
+            self._rehash(keys=True)
+        elif planes.pending >= self.max_pending or listed_entries.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
+            self._rehash()
+        else:
+            share, unsearched, reach = listed_entries.shares(planes)
+            if share < self.rehash_share and unsearched >= self.search_share:
+                flips, changed, checked = listed_entries.search(table, planes, reach)
+                self.counters.searches += 1
+                self.counters.bits_flipped += flips
+                self.counters.bits_checked += checked
+                share = changed / len(table)
+            if share >= self.rehash_share:
+                self._rehash()
 
     def query(
         self, q: ArrayLike, k: int, *, share: float = 0.1, n_candidates: int | None = None
@@ -251,8 +304,8 @@ class HashIndex:
         else:
             wanted = validation.check_integer("n_candidates", n_candidates)
         wanted = min(n, max(wanted, k))
-        self._upkeep.catch_up()
-        table, planes = self._upkeep.table, self._upkeep.planes
+        self._catch_up()
+        table, planes = self._table, self._planes
         slots = self._candidates(planes.normals @ target, wanted)
         values = np.empty(wanted)
         for first in range(0, wanted, BLOCK):  # differences first: |x|^2 - 2 x q cancels where features have offsets
@@ -267,7 +320,7 @@ class HashIndex:
 
     def _candidates(self, projections: FloatArray, wanted: int) -> NDArray[np.int32]:
         """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""
-        table = self._upkeep.table
+        table = self._table
         key = np.zeros((1, table.keys.shape[1]), np.uint64)
         loops.pack_signs(projections[None], np.ones(1, np.bool_), key)
         sizes = np.abs(projections)
@@ -281,8 +334,8 @@ class HashIndex:
 
     def keys(self) -> NDArray[np.bool_]:
         """The bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
-        self._upkeep.catch_up()
-        words = self._upkeep.table.keys[self._upkeep.table.alive]
+        self._catch_up()
+        words = self._table.keys[self._table.alive]
         bits = np.arange(self.n_bits, dtype=np.uint64)
         return (words[:, bits // 64] >> bits % 64 & np.uint64(1)).astype(np.bool_)
 
@@ -295,14 +348,13 @@ class HashIndex:
         """
         values = {name: getattr(self, name) for name in ("rehash_share", "search_share", "max_pending", "random_state")}
         values |= {"next_id": self._next_id, "counters": asdict(self.counters)}
-        alive = self._upkeep.table.alive
         arrays: dict[str, NDArray[np.generic]] = {
             "about": np.array(json.dumps(values)),
-            "components": self._upkeep.planes.components,
-            "directions": self._upkeep.planes.directions,
+            "components": self._planes.components,
+            "directions": self._planes.directions,
             "center": self._center,
-            "rows": self._upkeep.table.X[alive],
-            "ids": self._upkeep.table.ids[alive],
+            "rows": self._table.X[self._table.alive],
+            "ids": self.ids,
         }
         write_npz(path, arrays, compressed=False)
 
@@ -324,17 +376,12 @@ class HashIndex:
             settings, counters, next_id = check_file(arrays)
             rows = cast(NDArray[np.floating], arrays["rows"])
             index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **settings)
-            planes = Planes(index.components, cast(FloatArray, arrays["directions"]))
-            index._upkeep = index._started(planes, rows.dtype)
+            index._start(Planes(index.components, cast(FloatArray, arrays["directions"])), rows.dtype)
             if len(rows):
                 index.add(rows, arrays["ids"])
             index._center, index._next_id = cast(FloatArray, arrays["center"]), max(index._next_id, next_id)
-            index._upkeep.counters = counters
+            index.counters = counters
             return index
-
-    def _started(self, planes: Planes, dtype: np.dtype[np.floating]) -> Upkeep:
-        shares = {"rehash_share": self.rehash_share, "search_share": self.search_share}
-        return Upkeep(planes, dtype, max_pending=self.max_pending, **shares)
 
 
 # Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.

@@ -7,10 +7,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.engine.compiled import FAST, loop
 from sdpmetric.linalg.pair_loops import SQUARE_ERROR, distance, length_bounds
 
+Rows = NDArray[np.floating]
+# What a search knows of the distance matrix ``row_factors @ tiles``, anchors by points, both sorted by class: row
+# factors (m, r + 2), tiles (number, r + 2, width), limits of rows and of columns, the columns of each row's own class
+# (m, 2), and whether each pair is measured once for both.
+Tiling = tuple[Rows, Rows, Rows, Rows, LongArray, bool]
+# Candidate pairs in compressed rows: the anchor of each row, where its pairs begin, impostors, weights or none at all.
+Pairs = tuple[IndexArray, LongArray, IndexArray, FloatArray]
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
 # columns that are looked at together.
 TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
@@ -26,17 +33,7 @@ def _any_within(values: NDArray[np.floating], limits_of_values: NDArray[np.float
 
 
 @loop(nogil=True, fastmath=FAST)
-def scan_tiles(
-    row_factors: NDArray[np.floating],
-    tiles: NDArray[np.floating],
-    row_limits: NDArray[np.floating],
-    column_limits: NDArray[np.floating],
-    class_bounds: NDArray[np.int64],
-    symmetric: bool,
-    tops: NDArray[np.int64],
-    state: NDArray[np.int64],
-    pairs: IndexArray,
-) -> None:
+def scan_tiles(tiling: Tiling, tops: LongArray, state: LongArray, pairs: IndexArray) -> None:
     """Scan the tiles with the first rows `tops` of ``D = row_factors @ tiles`` for entries at or below their limit.
 
     Columns ``class_bounds[k, 0]`` to ``class_bounds[k, 1]`` are of the class of row k and left out. Where rows and
@@ -45,6 +42,7 @@ def scan_tiles(
     Starts at task ``state[0]``,
     stops early when `pairs` might overflow, and leaves the next task and the number of pairs in `state`.
     """
+    row_factors, tiles, row_limits, column_limits, class_bounds, symmetric = tiling
     n_tiles, width, n = len(tiles), tiles.shape[2], len(column_limits)
     height = TILE_ROWS
     D = np.empty((height, width), dtype=row_factors.dtype)
@@ -93,27 +91,24 @@ def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
 @loop(nogil=True, fastmath=FAST)
 def hinge_slopes(
     Z: NDArray[np.floating],
-    anchors: IndexArray,
+    pairs: Pairs,
     target_D: FloatArray,
-    indptr: NDArray[np.int64],
-    impostors: IndexArray,
-    weights: FloatArray | None,
-    first: int,
-    last: int,
+    rows: LongArray,
     gamma: float,
     squared: bool,
     slopes: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Slope of every triplet's loss in rows `first` to `last` (rows of `slopes` are candidate pairs, columns targets).
+    """Slope of every triplet's loss in rows of candidates (rows of `slopes` are candidate pairs, columns targets).
 
     `target_D` holds the squared distances to the target neighbors of each row, padded at the end with -1.
 
     The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
     """
+    anchors, indptr, impostors, weights = pairs
     K = target_D.shape[1]
     total = slope = square = active = 0.0
-    for r in range(first, last):
+    for r in range(rows[0], rows[1]):
         if indptr[r] == indptr[r + 1]:
             continue
         i = anchors[r]
@@ -122,9 +117,7 @@ def hinge_slopes(
             size += 1
         for p in range(indptr[r], indptr[r + 1]):
             dP = distance(Z, i, impostors[p])
-            w = 1.0
-            if weights is not None:
-                w = weights[p]
+            w = weights[p] if len(weights) else 1.0
             for j in range(K):
                 slopes[p, j] = 0.0
             for j in range(size):
@@ -143,30 +136,26 @@ def hinge_slopes(
 @loop(nogil=True, fastmath=FAST)
 def smoothed_push(
     Z: NDArray[np.floating],
-    anchors: IndexArray,
-    bases: IndexArray,
-    targets: IndexArray,
-    indptr: NDArray[np.int64],
-    impostors: IndexArray,
-    weights: FloatArray | None,
-    first: int,
-    last: int,
+    pairs: Pairs,
+    target_pairs: tuple[IndexArray, IndexArray],
+    rows: LongArray,
     gamma: float,
     squared: bool,
     Y: NDArray[np.floating],
     sums: FloatArray,
 ) -> None:
-    """Sums of the smoothed loss in rows `first` to `last`, and in Y its weighted graph Laplacian times Z.
+    """Sums of the smoothed loss in rows of candidates, and in Y its weighted graph Laplacian times Z.
 
     Target ``[r, j]`` is compared with the point ``bases[r, j]``, the anchor, possibly under another metric. The sums
     are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is ``2 * Y``.
     """
+    (anchors, indptr, impostors, weights), (bases, targets) = pairs, target_pairs
     K, R = targets.shape[1], Z.shape[1]
     Y[:] = 0.0
     dT = np.empty(K)
     wT = np.empty(K)
     smooth = total = active = 0.0
-    for r in range(first, last):
+    for r in range(rows[0], rows[1]):
         if indptr[r] == indptr[r + 1]:
             continue
         i = anchors[r]
@@ -180,9 +169,7 @@ def smoothed_push(
             l = impostors[p]
             dP = distance(Z, i, l)
             if dP < 1.0 + furthest:
-                w = 1.0
-                if weights is not None:
-                    w = weights[p]
+                w = weights[p] if len(weights) else 1.0
                 push = 0.0
                 for j in range(size):
                     u = 1.0 + dT[j] - dP
@@ -211,40 +198,34 @@ def smoothed_push(
 
 @loop(nogil=True, fastmath=FAST)
 def largest_hinges(
-    P: FloatArray,
-    errors: FloatArray,
-    anchors: IndexArray,
-    target_D: FloatArray,
-    target_D_above: FloatArray,
-    indptr: NDArray[np.int64],
-    impostors: IndexArray,
-    weights: FloatArray | None,
-    first: int,
-    last: int,
+    images: tuple[FloatArray, FloatArray, float],
+    pairs: Pairs,
+    target_D: tuple[FloatArray, FloatArray],
+    rows: LongArray,
     squared: bool,
-    g: float,
     losses: FloatArray,
-    active: NDArray[np.int64],
+    active: LongArray,
 ) -> None:
-    """The largest possible sum of hinges of rows `first` to `last` of candidates, and how many hinges are positive.
+    """The largest possible sum of hinges of rows of candidates, and how many hinges are positive.
 
-    `target_D` holds computed squared distances to the target neighbors and `target_D_above` upper bounds of the exact
-    ones, both padded with -1. Sums are rounded to nearest.
+    Images are points, their errors, and the relative error of a computed distance. `target_D` holds computed squared
+    distances to the target neighbors and upper bounds of the exact ones, both padded with -1. Sums are rounded to
+    nearest.
     """
-    for r in range(first, last):
+    (P, errors, g), (anchors, indptr, impostors, weights) = images, pairs
+    computed_D, D_above = target_D
+    for r in range(rows[0], rows[1]):
         i, total, count = anchors[r], 0.0, 0
         for p in range(indptr[r], indptr[r + 1]):
             d = distance(P, i, impostors[p])
             smallest, _ = length_bounds(math.sqrt(d), g, errors[i] + errors[impostors[p]])
-            w = 1.0
-            if weights is not None:
-                w = weights[p]
-            for j in range(target_D.shape[1]):
-                if target_D[r, j] < 0.0:
+            w = weights[p] if len(weights) else 1.0
+            for j in range(computed_D.shape[1]):
+                if computed_D[r, j] < 0.0:
                     break
-                u = (1.0 + target_D_above[r, j]) * (1.0 + SQUARE_ERROR) - smallest
+                u = (1.0 + D_above[r, j]) * (1.0 + SQUARE_ERROR) - smallest
                 if u > 0.0:
                     total += w * (u * u if squared else u)
-                if w > 0.0 and 1.0 + target_D[r, j] - d > 0.0:
+                if w > 0.0 and 1.0 + computed_D[r, j] - d > 0.0:
                     count += 1
         losses[r], active[r] = total, count

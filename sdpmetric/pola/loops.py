@@ -24,13 +24,13 @@ from sdpmetric.pola.eigenpair import add_outer, dot, negative_pair, shifted_pair
 State = tuple[FloatArray, FloatArray, FloatArray, NDArray[np.int64]]
 # Data, pairs of their rows, and whether each is similar.
 Pairs = tuple[NDArray[np.floating], IndexArray, BoolArray]
-# Inner products of points with each other and with the differences of the basis before; pairs of points, similar or not.
+# Inner products of points with each other and with differences of the basis so far, pairs of points, similar or not.
 KernelPairs = tuple[FloatArray, FloatArray, LongArray, BoolArray]
-# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1; the shift of the inverse, 0 where there is none;
-# the typical size of the negative eigenvalues.
+# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1; the shift of the inverse, 0 where there is
+# none; the typical size of the negative eigenvalues.
 THRESHOLD, LOSS, RADIUS, SHIFT, TYPICAL, N_NUMBERS = range(6)
-# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition and since the last
-# inversion.
+# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition and since the
+# last inversion.
 ITEMS, UPDATES, MISTAKES, DRIFT, AGE, N_COUNTS = range(6)
 # What is due after an update, done by LAPACK between two runs of a loop: compiled calls of it take ten seconds to make.
 NOTHING, PROJECTION, INVERSION = range(3)

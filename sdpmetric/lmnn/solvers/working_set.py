@@ -30,7 +30,7 @@ from sdpmetric.lmnn.push import concatenated
 from sdpmetric.lmnn.solvers.movable import MovableTriplets
 from sdpmetric.lmnn.solvers.pair_memory import PairMemory
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates, searching
-from sdpmetric.lmnn.triplets.margins import hinge_slopes, slope_pairs, target_distances
+from sdpmetric.lmnn.triplets.margins import compressed, hinge_slopes, slope_pairs, target_distances
 
 ScalarT = TypeVar("ScalarT", bound=np.floating)
 R = TypeVar("R")
@@ -154,16 +154,16 @@ class Shard:
 
     def value(self, L: FloatArray, gamma: float) -> tuple[FloatArray, NDArray[np.floating]]:
         """Sums of the hinges, smoothed, as they are, and how many are positive; half their gradient, (c, r, rank)."""
-        C, squared = self.candidates, self.problem.push.squared
-        rows = C.anchors, self.anchors_by_target, C.targets, C.indptr, C.impostors, C.weights
-        Z = self.embed(L)
+        C, Z, squared = self.candidates, self.embed(L), self.problem.push.squared
+        pairs, target_pairs = compressed(C), (self.anchors_by_target, C.targets)
         work = (len(C.impostors) + len(self.X)) * L.shape[1]
         # The whole gives the same bits on any number of threads; a shard need not, and has few pairs for its points.
         n_threads = threads.ACCUMULATORS if self.interval == FULL_SHARE else min(threads.count(), threads.ACCUMULATORS)
         cuts = C.bounds(threads.part_count(work, max_parts=n_threads))
         Y, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
         threads.run(
-            lambda t: loops.smoothed_push(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, Y[t], sums[t]), len(sums)
+            lambda t: loops.smoothed_push(Z, pairs, target_pairs, cuts[t : t + 2], gamma, squared, Y[t], sums[t]),
+            len(sums),
         )
         return sums.sum(axis=0), self.blocks.gram(Y, self.X)
 

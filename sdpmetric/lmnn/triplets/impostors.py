@@ -31,16 +31,11 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import FULL_SHARE, Share, in_share
-from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, scan_tiles
+from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, Tiling, scan_tiles
 
 SearchMethod = Literal["auto", "brute", "ball_tree"]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 SearchRows = tuple[IndexArray, LongArray, IndexArray]
-Rows = NDArray[np.floating]
-# What `scan_tiles` takes of the distance matrix ``row_factors @ tiles``, anchors by points, both sorted by class: row
-# factors (m, r + 2), tiles (number, r + 2, width), limits of rows and of columns, the columns of each row's own class
-# (m, 2), and whether each pair is measured once for both.
-Tiling = tuple[Rows, Rows, Rows, Rows, LongArray, bool]
 
 
 @dataclass(frozen=True)
@@ -133,8 +128,8 @@ class Search:
 
     def by_tiles(self) -> Iterator[SearchRows]:
         """Search by tiles of the distance matrix, each made and scanned while it is in a core's cache."""
-        matrix, anchor_order, columns = self._tiling()
-        _, tiles, _, _, class_bounds, symmetric = matrix
+        tiling, anchor_order, columns = self._tiling()
+        _, tiles, _, _, class_bounds, symmetric = tiling
         n_columns, tops = len(columns), np.arange(0, len(self.anchors), TILE_ROWS)
         tops = tops[in_share(len(tops), searched_share() if symmetric else FULL_SHARE)]
         if not len(tops):
@@ -154,7 +149,7 @@ class Search:
             bounds, states = cuts[first : first + n_threads + 1], np.zeros((n_threads, 2), dtype=np.int64)
 
             def scan(t: int, bounds: LongArray = bounds, states: LongArray = states) -> None:
-                scan_tiles(*matrix, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
+                scan_tiles(tiling, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
 
             n_tasks = np.diff(bounds) * len(tiles)
             while (states[:, 0] < n_tasks).any():

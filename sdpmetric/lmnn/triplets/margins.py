@@ -62,6 +62,12 @@ def target_distances(Z: NDArray[np.floating], anchors: IndexArray, targets: Inde
     return D
 
 
+def compressed(candidates: Candidates) -> loops.Pairs:
+    """Candidates as compiled loops take them."""
+    weights = np.zeros(0) if candidates.weights is None else candidates.weights
+    return fixed(candidates.anchors), candidates.indptr, candidates.impostors, weights
+
+
 @dataclass(frozen=True)
 class HingeSums:
     """Sums over the triplets of a candidate set, weights included and the push weight left out."""
@@ -78,12 +84,11 @@ def hinge_slopes(
     """Sums over candidate triplets, and the slope of the loss of each, (nnz, K), smoothed over a width gamma."""
     C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
     target_D = target_distances(Z, C.anchors, C.targets) if target_D is None else target_D
-    rows = fixed(C.anchors), target_D, C.indptr, C.impostors, C.weights
-    slopes = np.empty((len(C.impostors), C.targets.shape[1]))
+    pairs, slopes = compressed(C), np.empty((len(C.impostors), C.targets.shape[1]))
     cuts = C.bounds(threads.part_count(len(C.impostors) * Z.shape[1]))
     sums = np.empty((len(cuts) - 1, 4))
     threads.run(
-        lambda t: loops.hinge_slopes(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, slopes, sums[t]), len(sums)
+        lambda t: loops.hinge_slopes(Z, pairs, target_D, cuts[t : t + 2], gamma, squared, slopes, sums[t]), len(sums)
     )
     loss, slope, square, active = sums.sum(axis=0)
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
@@ -122,13 +127,11 @@ def loss_above(
     images: Images, candidates: Candidates, target_D: FloatArray, target_D_above: FloatArray, *, squared: bool
 ) -> tuple[float, int]:
     """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
-    C, P, errors, g = candidates, images.points, images.errors, gamma(images.map.shape[1] + 8)
+    C, D, points = candidates, (target_D, target_D_above), (images.points, images.errors, gamma(len(images.map.T) + 8))
     losses, active = np.zeros(len(C.anchors)), np.zeros(len(C.anchors), dtype=np.int64)
-    cuts = C.bounds(threads.part_count(len(C.impostors) * P.shape[1]))
-    rows = fixed(C.anchors), target_D, target_D_above, C.indptr, C.impostors, C.weights
+    cuts, pairs = C.bounds(threads.part_count(len(C.impostors) * images.points.shape[1])), compressed(C)
     threads.run(
-        lambda t: loops.largest_hinges(P, errors, *rows, cuts[t], cuts[t + 1], squared, g, losses, active),
-        len(cuts) - 1,
+        lambda t: loops.largest_hinges(points, pairs, D, cuts[t : t + 2], squared, losses, active), len(cuts) - 1
     )
     n_terms = int(np.diff(C.indptr).max(initial=0)) * C.targets.shape[1]
     return above(sum_above(losses), n_terms + 12), int(active.sum())

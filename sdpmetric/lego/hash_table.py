@@ -1,4 +1,4 @@
-"""Keys that follow a moving metric: when to search for flipped bits, and when to recompute all keys."""
+"""What keys that follow a moving metric are made of: a table of examples, hyperplanes, and the entries near them."""
 
 from __future__ import annotations
 
@@ -68,94 +68,8 @@ class Counters:
     full_rehashes: int = 0
 
 
-class Upkeep:
-    """A table of examples and the hyperplanes of their keys, updated on demand."""
-
-    def __init__(
-        self,
-        planes: Planes,
-        dtype: np.dtype[np.floating],
-        *,
-        rehash_share: float,
-        search_share: float,
-        max_pending: int,
-    ) -> None:
-        self.planes, self.max_pending = planes, max_pending
-        self.rehash_share, self.search_share = rehash_share, search_share
-        self.table = Table(planes.components.shape[1], len(planes.base_normals), dtype)
-        self.counters = Counters()
-        self._is_behind = False
-        self._forget_list()
-
-    def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
-        """Add rows, with projections of the base, so the pending steps apply to them, too."""
-        if self.planes.is_stale:
-            self.rehash(keys=True)
-        alive = np.ones(len(rows), np.bool_)
-        keys = np.zeros((len(rows), self.table.keys.shape[1]), np.uint64)
-        loops.pack_signs(rows @ self.planes.normals.T.astype(rows.dtype), alive, keys)
-        self.table.append(ids, rows, rows @ self.planes.base_normals.T.astype(rows.dtype), keys)
-
-    def remove(self, ids: NDArray[np.int64]) -> None:
-        if self.table.remove(ids):
-            self._forget_list()
-
-    def note_step(self) -> None:
-        """Record that the planes have moved."""
-        self.counters.updates += 1
-        self._is_behind = True
-
-    def catch_up(self) -> None:
-        table, planes, listed_entries = self.table, self.planes, self._near
-        if not self._is_behind or not len(table):
-            return
-        self._is_behind = False
-        if self.rehash_share == 0.0 or planes.is_stale:
-            self.rehash(keys=True)
-        elif planes.pending >= self.max_pending or listed_entries.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
-            self.rehash()
-        else:
-            share, unsearched, reach = listed_entries.shares(planes)
-            if share < self.rehash_share and unsearched >= self.search_share:
-                flips, changed, checked = listed_entries.search(table, planes, reach)
-                self.counters.searches += 1
-                self.counters.bits_flipped += flips
-                self.counters.bits_checked += checked
-                share = changed / len(table)
-            if share >= self.rehash_share:
-                self.rehash()
-
-    def rehash(self, *, keys: bool = False) -> None:
-        """Recompute all keys, and list the entries nearest to their hyperplanes.
-
-        Projections are updated by the pending steps; with `keys` they are computed from scratch.
-        """
-        table, planes, dtype = self.table, self.planes, self.table.X.dtype
-        self.counters.full_rehashes += 1
-        if self.counters.full_rehashes % OPTIONS.fresh_every == 0:
-            keys = True
-        if keys:
-            planes.renew()
-        (step_rows, images), normals = planes.steps(dtype), planes.normals.T.astype(dtype)
-        self._near = NearPlanes(table, normals, self.rehash_share)
-        for first in range(0, table.size, BLOCK):
-            rows = slice(first, min(first + BLOCK, table.size))
-            X, P, alive = table.X[rows], table.projections[rows], table.alive[rows]
-            if keys:
-                np.matmul(X, normals, out=P)
-            else:
-                loops.follow(X, step_rows, images, alive, P)
-            self.counters.bits_flipped += loops.pack_signs(P, alive, table.keys[rows])
-            self._near.take(P, alive, first)
-        planes.settle()
-        self._is_behind = False
-
-    def _forget_list(self) -> None:
-        self._near = NearPlanes(self.table, self.planes.normals.T, 0.0)  # lists nothing
-
-
 class Table:
-    """Rows in order of insertion; removal leaves gaps until `compact` compacts the arrays."""
+    """Rows in order of insertion; removal leaves gaps, until they are many."""
 
     def __init__(self, d: int, b: int, dtype: np.dtype[np.floating]) -> None:
         self._held: dict[str, NDArray[np.generic]] = {
@@ -172,8 +86,12 @@ class Table:
     def __len__(self) -> int:
         return len(self.slots)
 
-    def append(self, ids: NDArray[np.int64], X: Rows, projections: Rows, keys: NDArray[np.uint64]) -> None:
-        new = {"X": X, "projections": projections, "keys": keys, "ids": ids}
+    def append(self, ids: NDArray[np.int64], X: Rows, planes: Planes) -> None:
+        """Add rows, with projections to the base, so the pending steps apply to them, too."""
+        normals, base = (N.T.astype(X.dtype) for N in (planes.normals, planes.base_normals))
+        keys = np.zeros((len(X), self.keys.shape[1]), np.uint64)
+        loops.pack_signs(X @ normals, np.ones(len(X), np.bool_), keys)
+        new = {"X": X, "projections": X @ base, "keys": keys, "ids": ids}
         new_size = self.size + len(ids)
         for name, held in self._held.items():
             if new_size > len(held):
@@ -191,15 +109,12 @@ class Table:
         self.alive[gone] = False
         if len(self) >= (1.0 - OPTIONS.removed_share) * self.size:
             return False
-        self.compact()
-        return True
-
-    def compact(self) -> None:
         rows = np.flatnonzero(self.alive)
         self._held = {name: held[: self.size][rows] for name, held in self._held.items()}
         self.size = len(rows)
         self._show()
         self.slots = dict(zip(self.ids.tolist(), range(self.size), strict=True))
+        return True
 
     def _show(self) -> None:
         rows = slice(self.size)
