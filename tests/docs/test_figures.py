@@ -5,6 +5,7 @@ A sentence is given with a placeholder for each figure, and each figure as a cel
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,30 +47,26 @@ def number(text):
     return float(re.search(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?", text)[0].replace(",", ""))
 
 
-def lmnn(heading, column, *row):
-    return lambda: cell("lmnn", heading, row, column)
+def figure(page, heading, column, form=None):
+    """What prints the cell of a column, by words of its row; in a format where one is given, halves up."""
 
+    def of(*row, form=form):
+        def text():
+            value = cell(page, heading, row, column)
+            return value if form is None else format(number(value) + 1e-9, form)
 
-def methods(heading, column, *row):
-    return lambda: cell("methods", heading, row, column)
+        return text
 
-
-def letters(column, row):
-    return lambda: cell("lmnn_table1", "letters", (row,), column)
-
-
-def rounded(figure, form):
-    return lambda: format(number(figure()) + 1e-9, form)  # halves go up
+    return of
 
 
 def exponent(first, last, rows):
     """The exponent of the seconds between two sizes of MNIST."""
-    first_last = [lmnn("The factored solver at scale", "seconds", name) for name in (first, last)]
-    return lambda: format(math.log(number(first_last[1]()) / number(first_last[0]())) / math.log(rows), ".2f")
+    return lambda: format(math.log(number(scaled(last)()) / number(scaled(first)())) / math.log(rows), ".2f")
 
 
-def percent(figure):
-    return lambda: format(100 * number(figure()), ".2f")
+def minutes():
+    return f"{number(million('1,000,000')()) / 60:.0f}"
 
 
 def cells_reached():
@@ -84,95 +81,66 @@ def cells_reached():
     return measured, reached
 
 
-SCALE = "The factored solver at scale"
+errors, cpu, gap = (figure("lmnn_table1", "letters", name) for name in ("test %", "CPU, s (paper)", "gap"))
+scaled, seconds = (figure("lmnn", heading, "seconds") for heading in ("The factored solver at scale", "Seconds"))
+million, peak = (figure("lmnn", "A million rows", name) for name in ("seconds, stating included", "peak, GiB"))
+growth, embedded = figure("lmnn", "A million rows", "exponent of the seconds"), figure("lmnn", "Embeddings", "seconds")
+peers = {data: figure("lmnn", "Peers", data) for data in ("iris", "wine", "digits, d = 30")}
+small, maps = figure("lmnn", "Three solvers on small data", "seconds"), partial(figure, "methods", "Maps of queries")
+adapters = partial(figure, "methods", "Adapters on embeddings")
+ENDS = [peers["wine"]("hinge", "metric-learn", form=".1f"), peers["wine"]("hinge", "mlpack, AMSGrad", form=".0f")]
 README = (
-    ("Euclidean distances | {} % | | |", [letters("test %", "kNN, Euclidean")]),
-    ("LDA | {} % | {} |", [letters("test %", "LDA"), rounded(letters("CPU, s (paper)", "LDA"), ".2f")]),
-    (
-        "NCA, 1,000 of the rows | {} % | {} |",
-        [letters("test %", "NCA"), rounded(letters("CPU, s (paper)", "NCA"), ".1f")],
-    ),
+    ("Euclidean distances | {} % | | |", [errors("kNN, Euclidean")]),
+    ("LDA | {} % | {} |", [errors("LDA"), cpu("LDA", form=".2f")]),
+    ("NCA, 1,000 of the rows | {} % | {} |", [errors("NCA"), cpu("NCA", form=".1f")]),
     (
         "**LMNN** | **{} %** | {} | within {} % of the optimum",
-        [letters("test %", "LMNN"), rounded(letters("CPU, s (paper)", "LMNN"), ".1f"), percent(letters("gap", "LMNN"))],
+        [errors("LMNN"), cpu("LMNN", form=".1f"), lambda: format(100 * number(gap("LMNN")()), ".2f")],
     ),
     (
         "LMNN, up to three passes | {} % | {} |",
-        [
-            letters("test %", "LMNN, multiple passes"),
-            rounded(letters("CPU, s (paper)", "LMNN, multiple passes"), ".1f"),
-        ],
+        [errors("LMNN, multiple passes"), cpu("LMNN, multiple passes", form=".1f")],
     ),
-    ("PyLMNN takes {} s and metric-learn more than", [rounded(lmnn("Seconds", "seconds", "letters", "pylmnn"), ".0f")]),
-    (
-        "other packages for large margin nearest neighbors (LMNN) end {} to {} % above",
-        [
-            lambda: f"{number(lmnn('Peers', 'wine', 'hinge', 'metric-learn')()):.1f}",
-            lambda: f"{number(lmnn('Peers', 'wine', 'hinge', 'mlpack, AMSGrad')()):.0f}",
-        ],
-    ),
-    (
-        "a million rows of 50 features take {} minutes",
-        [lambda: f"{number(lmnn('A million rows', 'seconds, stating included', '1,000,000')()) / 60:.0f}"],
-    ),
+    ("PyLMNN takes {} s and metric-learn more than", [seconds("letters", "pylmnn", form=".0f")]),
+    ("other packages for large margin nearest neighbors (LMNN) end {} to {} % above", ENDS),
+    ("a million rows of 50 features take {} minutes", [minutes]),
 )
 BENCHMARKS = (
     (
         "takes sdpmetric {} s; PyLMNN takes {} s, mlpack {} s and metric-learn more than 150 s",
         [
-            rounded(lmnn(SCALE, "seconds", "letters", "1e-03"), ".1f"),
-            rounded(lmnn("Seconds", "seconds", "letters", "pylmnn"), ".1f"),
-            rounded(lmnn("Seconds", "seconds", "letters", "mlpack:optimizer=lbfgs"), ".0f"),
+            scaled("letters", "1e-03", form=".1f"),
+            seconds("letters", "pylmnn", form=".1f"),
+            seconds("letters", "mlpack:optimizer=lbfgs", form=".0f"),
         ],
     ),
-    (
-        "sdpmetric takes {} s, PyLMNN {} s",
-        [
-            rounded(lmnn(SCALE, "seconds", "usps:256"), ".1f"),
-            rounded(lmnn("Seconds", "seconds", "usps", "pylmnn"), ".1f"),
-        ],
-    ),
-    ("MNIST | 60,000 x 164 | 5.4e-4 | {} |", [rounded(lmnn(SCALE, "seconds", "mnist:164", "60000 x 164"), ".1f")]),
-    (
-        "250,000 x 50 | 3.9e-4 | {} | {} GiB",
-        [
-            rounded(lmnn("A million rows", "seconds, stating included", "250,000"), ".0f"),
-            rounded(lmnn("A million rows", "peak, GiB", "250,000"), ".1f"),
-        ],
-    ),
-    (
-        "1,000,000 x 50 | 5.7e-4 | {} | {} GiB",
-        [
-            rounded(lmnn("A million rows", "seconds, stating included", "1,000,000"), ",.0f"),
-            rounded(lmnn("A million rows", "peak, GiB", "1,000,000"), ".1f"),
-        ],
-    ),
-    ("60,000 x 512 | 8.0e-4 | {} |", [rounded(lmnn("Embeddings", "seconds", "60,000"), ".0f")]),
+    ("sdpmetric takes {} s, PyLMNN {} s", [scaled("usps:256", form=".1f"), seconds("usps", "pylmnn", form=".1f")]),
+    ("MNIST | 60,000 x 164 | 5.4e-4 | {} |", [scaled("mnist:164", "60000 x 164", form=".1f")]),
+    ("250,000 x 50 | 3.9e-4 | {} | {} GiB", [million("250,000", form=".0f"), peak("250,000", form=".1f")]),
+    ("1,000,000 x 50 | 5.7e-4 | {} | {} GiB", [million("1,000,000", form=",.0f"), peak("1,000,000", form=".1f")]),
+    ("60,000 x 512 | 8.0e-4 | {} |", [embedded("60,000", form=".0f")]),
     ("the seconds grow as $n^{{{}}}$", [exponent("mnist:164:2000", "mnist:164", 30)]),
     (
         "125,000, 250,000 and a million rows are {}, {} and {}",
-        [lmnn("A million rows", "exponent of the seconds", rows) for rows in ("125,000", "250,000", "1,000,000")],
+        [growth(rows) for rows in ("125,000", "250,000", "1,000,000")],
     ),
     *(
         (
             f"{shown} | {{}} s | {{}} s | {{}} s |",
             [
-                rounded(lmnn("Three solvers on small data", "seconds", data, "0.5", solver), form)
-                for solver, form in zip(("conic", "subgradient", "factored"), forms, strict=True)
+                small(data, "0.5", solver, form=form)
+                for solver, form in zip(("conic", "subgradient", "factored"), forms.split(), strict=True)
             ],
         )
         for shown, data, forms in (
-            ("iris", "iris", (".2f", ".2f", ".2f")),
-            ("wine", "wine", (".1f", ".2f", ".2f")),
-            ("digits, d = 30", "digits30", (".1f", ".2f", ".2f")),
-            ("digits, d = 61", "digits61", (".0f", ".1f", ".2f")),
+            ("iris", "iris", ".2f .2f .2f"),
+            ("wine", "wine", ".1f .2f .2f"),
+            ("digits, d = 30", "digits30", ".1f .2f .2f"),
+            ("digits, d = 61", "digits61", ".0f .1f .2f"),
         )
     ),
     *(
-        (
-            f"{shown} | {{}} | {{}} | {{}} |",
-            [lmnn("Peers", data, "hinge", solver) for data in ("iris", "wine", "digits, d = 30")],
-        )
+        (f"{shown} | {{}} | {{}} | {{}} |", [of("hinge", solver) for of in peers.values()])
         for shown, solver in (
             ("sdpmetric, target gap 1e-3", "factored, target gap 1e-3"),
             ("metric-learn 0.7", "metric-learn"),
@@ -182,53 +150,44 @@ BENCHMARKS = (
         )
     ),
 )
+
+
+def first_seconds(data):
+    """The first column of seconds; `cell` takes the last."""
+    row = next(row for row in table("methods", "Adapters on embeddings") if row[0][1] == data)
+    return next(value for name, value in row if name == "seconds")
+
+
+DATA = ("5 labels per class", "50 labels per class", "all 10,003 labels", "1,500 comparisons", "5,000 comparisons")
 ADAPTERS = tuple(
     (
         f"{data} | {{}} | {{}} | {{}} | {{}} | {{}} | {{}} |",
         [
-            methods("Adapters on embeddings", "as they are", data),
-            methods("Adapters on embeddings", "`LMNN()`", data),
-            methods("Adapters on embeddings", "`Adapter()`", data),
-            lambda data=data: dict(first_seconds(data))["first"],
-            methods("Adapters on embeddings", "contrastive, best of grid", data),
-            methods("Adapters on embeddings", "seconds", data),
+            *(adapters(name)(data) for name in ("as they are", "`LMNN()`", "`Adapter()`")),
+            partial(first_seconds, data),
+            *(adapters(name)(data) for name in ("contrastive, best of grid", "seconds")),
         ],
     )
-    for data in (
-        "5 labels per class",
-        "50 labels per class",
-        "all 10,003 labels",
-        "1,500 comparisons",
-        "5,000 comparisons",
-    )
+    for data in DATA
 )
 
 
-def first_seconds(data):
-    row = next(row for row in table("methods", "Adapters on embeddings") if row[0][1] == data)
-    return [("first", next(value for name, value in row if name == "seconds"))]
-
-
 PAGES = (
-    ("docs/index.md", "other packages end {} to {} % above a proven bound", README[6][1]),
+    ("docs/index.md", "other packages end {} to {} % above a proven bound", ENDS),
     (
         "docs/which_estimator.md",
         "60,000 x 164 in {} s, 250,000 x 50 in {} s, a million x 50 in {} minutes | 60,000 x 512 in {} s",
         [
-            rounded(lmnn(SCALE, "seconds", "mnist:164", "60000 x 164"), ".0f"),
-            rounded(lmnn("A million rows", "seconds, stating included", "250,000"), ".0f"),
-            *README[7][1],
-            rounded(lmnn("Embeddings", "seconds", "60,000"), ".0f"),
+            scaled("mnist:164", "60000 x 164", form=".0f"),
+            million("250,000", form=".0f"),
+            minutes,
+            embedded("60,000", form=".0f"),
         ],
     ),
     (
         "docs/adapters.md",
         "raised recall from {} to {} % where queries were rotated at random, and from {} to {} %",
-        [
-            methods("Maps of queries", column, row)
-            for row in ("rotated at random", "as they are")
-            for column in ("no map", "5,000")
-        ],
+        [maps(column)(row) for row in ("rotated at random", "as they are") for column in ("no map", "5,000")],
     ),
     (
         "docs/reproductions.md",
