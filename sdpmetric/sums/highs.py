@@ -35,10 +35,13 @@ class HighsOptions:
     """Knobs of the solver "highs"."""
 
     full_table: int = 1 << 20  # entries of a table that is solved at once; else rows and columns come and go
-    # Rows per column up to which most rows decide: larger tables are solved at once, too, by HiGHS's interior point
-    # method, in 31 processor seconds at 1,500 x 1,536 for more than 52 by its simplex method. With a limit on time rows
-    # and columns come and go, as an iteration of the former takes a second.
+    # Rows per column up to which most rows decide: larger tables are solved at once, too. With a limit on time rows and
+    # columns come and go, as an iteration of the interior point method takes a second there.
     square: int = 2
+    # Rows per column, and entries, from which the simplex method takes longer than the interior point method: 0.73 and
+    # 0.47 processor seconds at 1,500 x 384, 15 and not ended and 13 at 1,500 x 1,536.
+    interior: int = 4
+    interior_table: int = 1 << 18
     first_rows: int = 1024  # as many, or as many as there are, may come in a round
     first_columns: int = 128
     dropping_rounds: int = 30  # later rounds only add, so they end
@@ -104,7 +107,7 @@ class LinearProgram:
             b_ub=cost,
             bounds=np.stack([low, high], axis=1),
             method="highs-ds"
-            if limit or T.size <= OPTIONS.full_table or len(free) > OPTIONS.square * len(columns)
+            if limit or T.size < OPTIONS.interior_table or len(free) > OPTIONS.interior * len(columns)
             else "highs-ipm",
             options={"presolve": False} | tolerances | limit,
         )
