@@ -130,9 +130,8 @@ class KernelLEGOStream(LogDetStream):
         example = validation.check_vector("an example", u, d)
         examples = np.stack([example, validation.check_vector("an example", v, len(example))])
         check_different(*examples)
-        rows, targets, sides = check_targets(examples, [[0, 1]], target, side)
         losses = self.cumulative_loss
-        distance = self._take_pairs(examples, rows, targets, sides, strict=False)
+        distance = self._take(examples, check_targets(examples, [[0, 1]], target, side), strict=False)
         return LogDetUpdate(distance, self.cumulative_loss - losses, ())
 
     def _check_data(self, X: ArrayLike) -> FloatArray:
@@ -141,13 +140,9 @@ class KernelLEGOStream(LogDetStream):
             validation.check_width("X", data, self._support.shape[1], "this stream")
         return data
 
-    def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
-        self._take_pairs(X, pairs, targets, sides, strict=True)
-
-    def _take_pairs(
-        self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray, *, strict: bool
-    ) -> float:
+    def _take(self, X: FloatArray, goals: loops.Goals, *, strict: bool = True) -> float:
         """Take checked pairs; return the last pair's distance before its step."""
+        pairs, targets, sides = goals
         used, index = np.unique(pairs, return_inverse=True)
         n_support = len(self._K)
         indices = self._indices(X[used], strict)
@@ -155,9 +150,8 @@ class KernelLEGOStream(LogDetStream):
         same = (rows[:, 0] == rows[:, 1]) & (targets > 0.0) & (sides <= 0.0)
         if same.any():  # 0.0 and -0.0 have different bytes
             raise ValueError(f"pair {pairs[same][0].tolist()} has two equal examples; leave it out.")
-        n_taken, distance = loops.take_kernel_pairs(
-            self._S, self._K, rows, targets, sides, self.learning_rate, self._totals
-        )
+        goals = rows, targets, sides
+        n_taken, distance = loops.take_kernel_pairs(self._S, self._K, goals, self.learning_rate, self._totals)
         self._n_items += n_taken
         if n_taken < len(pairs):
             self._shrink(np.union1d(np.arange(n_support), rows[:n_taken]).astype(np.int64))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -129,13 +129,13 @@ class LogDetStream:
         data = self._check_data(X)
         checked = check_targets(data, pairs, targets, sides)
         if len(checked[0]):
-            self._take(data, *checked)
+            self._take(data, checked)
         return self
 
     def _check_data(self, X: ArrayLike) -> FloatArray:
         raise NotImplementedError
 
-    def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
+    def _take(self, X: FloatArray, goals: loops.Goals) -> object:
         """Take checked pairs, at least one."""
         raise NotImplementedError
 

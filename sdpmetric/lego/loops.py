@@ -9,6 +9,8 @@ import numpy as np
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.compiled import FAST, loop
 
+# Pairs of rows, target distances, and which side of each holds.
+Goals = tuple[IndexArray, FloatArray, FloatArray]
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
 # target among them; and the logarithm of the metric's determinant, beside that of the first metric.
 LOSS, MOVES, REACH, VOLUME, N_TOTALS = range(5)
@@ -48,18 +50,15 @@ def move(G: FloatArray, alpha: float, column: FloatArray, row: FloatArray) -> No
 
 
 @loop()
-def distance_after(distance: float, target: float, rate: float) -> float:
-    """The distance after LEGO's step, Eq. 2.3: positive root x of ``rate d x^2 + (1 - rate y d) x - d = 0``."""
+def strength(distance: float, target: float, rate: float) -> tuple[float, float]:
+    """Coefficient of a step of the inverse metric along the pair, Eq. 2.2, and the ratio of new to old distance.
+
+    The new distance, Eq. 2.3, is the positive root x of ``rate d x^2 + (1 - rate y d) x - d = 0``.
+    """
     linear = rate * target * distance - 1.0
     root = math.hypot(linear, 2.0 * math.sqrt(rate) * distance)
     # Of the two forms of the root, the one that adds.
-    return 2.0 * distance / (root - linear) if linear < 0.0 else (linear + root) / (2.0 * rate * distance)
-
-
-@loop()
-def strength(distance: float, target: float, rate: float) -> tuple[float, float]:
-    """Coefficient of a step of the inverse metric along the pair, Eq. 2.2, and the ratio of new to old distance."""
-    new = distance_after(distance, target, rate)
+    new = 2.0 * distance / (root - linear) if linear < 0.0 else (linear + root) / (2.0 * rate * distance)
     return rate * (distance - target) / (1.0 + rate * distance * new), new / distance
 
 
@@ -102,19 +101,13 @@ def record(distance: float, target: float, rate: float, size: float, totals: Flo
 
 @loop()
 def pair_step(
-    G: FloatArray,
-    z: FloatArray,
-    target: float,
-    side: float,
-    rate: float,
-    column: FloatArray,
-    row: FloatArray,
-    totals: FloatArray,
+    G: FloatArray, z: FloatArray, target: float, side: float, rate: float, step: FloatArray, totals: FloatArray
 ) -> tuple[float, bool]:
     """Take one pair; return its squared distance before the step, and whether the metric moved.
 
-    The step is ``outer(column, row)``. If a number overflows, nothing changes and the distance is not finite.
+    The step is ``outer(step[0], step[1])``. If a number overflows, nothing changes and the distance is not finite.
     """
+    column, row = step[0], step[1]
     distance = image(G, z, column, row)
     excess = distance - target
     if satisfied(excess, side) or not np.isfinite(distance):
@@ -130,23 +123,15 @@ def pair_step(
 
 
 @loop()
-def take_pairs(
-    G: FloatArray,
-    X: FloatArray,
-    pairs: IndexArray,
-    targets: FloatArray,
-    sides: FloatArray,
-    rate: float,
-    totals: FloatArray,
-) -> int:
+def take_pairs(G: FloatArray, X: FloatArray, goals: Goals, rate: float, totals: FloatArray) -> int:
     """Take pairs of rows of X in turn; return how many were taken, all unless a number overflowed."""
-    d = X.shape[1]
-    z, column, row = np.empty(d), np.empty(len(G)), np.empty(d)
+    (pairs, targets, sides), d = goals, X.shape[1]
+    z, step = np.empty(d), np.empty((2, d))
     for t in range(len(pairs)):
         first, second = X[pairs[t, 0]], X[pairs[t, 1]]
         for j in range(d):
             z[j] = first[j] - second[j]
-        distance, _ = pair_step(G, z, targets[t], sides[t], rate, column, row, totals)
+        distance, _ = pair_step(G, z, targets[t], sides[t], rate, step, totals)
         if not np.isfinite(distance):
             return t
     return len(pairs)
@@ -180,44 +165,37 @@ def comparison_strength(p: float, q: float, inner: float, margin: float, rate: f
 
 
 @loop(error_model="numpy")
-def step_inverse(G: FloatArray, z: FloatArray, sigma: float, column: FloatArray, row: FloatArray) -> float:
-    """Add ``sigma z z^T`` to the inverse metric; the factor steps by ``outer(column, row)``. Return the distance."""
-    distance: float = image(G, z, column, row)
+def step_inverse(G: FloatArray, z: FloatArray, sigma: float, step: FloatArray) -> float:
+    """Add ``sigma z z^T`` to the inverse metric; the factor moves by the outer product of the step's rows."""
+    distance: float = image(G, z, step[0], step[1])
     ratio = 1.0 / (1.0 + sigma * distance)
-    move(G, -sigma * ratio / (1.0 + math.sqrt(ratio)), column, row)
+    move(G, -sigma * ratio / (1.0 + math.sqrt(ratio)), step[0], step[1])
     return distance
 
 
 @loop()
 def comparison_step(
-    G: FloatArray,
-    near_difference: FloatArray,
-    far_difference: FloatArray,
-    margin: float,
-    rate: float,
-    columns: FloatArray,
-    rows: FloatArray,
-    totals: FloatArray,
+    G: FloatArray, near: FloatArray, far: FloatArray, margin: float, rate: float, steps: FloatArray, totals: FloatArray
 ) -> tuple[float, bool]:
     """Take one comparison, ``d(near) + margin <= d(far)``; return the excess before, and whether the metric moved.
 
-    `columns` and `rows` have two rows, one for each of the two steps of the factor, to be taken in this order.
+    Near and far are differences; the factor moves by ``steps[0]`` and then by ``steps[1]``, as in `pair_step`.
     """
-    q = image(G, far_difference, columns[1], rows[1])
-    p = image(G, near_difference, columns[0], rows[0])
+    q = image(G, far, steps[1, 0], steps[1, 1])
+    p = image(G, near, steps[0, 0], steps[0, 1])
     excess = p - q + margin
     if excess <= 0.0 or not np.isfinite(excess):
         return excess, False
     loss = totals[LOSS] + 0.5 * excess * excess
-    sigma = comparison_strength(p, q, float(np.dot(rows[0], far_difference)), margin, rate)
+    sigma = comparison_strength(p, q, float(np.dot(steps[0, 1], far)), margin, rate)
     if not np.isfinite(loss + sigma):
         return np.inf, False
     if sigma == 0.0:
         totals[LOSS] = loss
         return excess, False
     before = G.copy()
-    p = step_inverse(G, near_difference, sigma, columns[0], rows[0])
-    q = step_inverse(G, far_difference, -sigma, columns[1], rows[1])
+    p = step_inverse(G, near, sigma, steps[0])
+    q = step_inverse(G, far, -sigma, steps[1])
     if not (sigma * p < np.inf and sigma * q < 1.0 and np.isfinite(G).all()):
         G[:] = before
         return np.inf, False
@@ -232,31 +210,22 @@ def take_comparisons(
     G: FloatArray, X: FloatArray, comparisons: IndexArray, margin: float, rate: float, totals: FloatArray
 ) -> int:
     """Take comparisons of rows of X in turn; return how many were taken, all unless a number overflowed."""
-    columns, rows = np.empty((2, len(G))), np.empty((2, X.shape[1]))
+    steps = np.empty((2, 2, X.shape[1]))
     for t in range(len(comparisons)):
-        near_difference = X[comparisons[t, 0]] - X[comparisons[t, 1]]
-        far_difference = X[comparisons[t, 2]] - X[comparisons[t, 3]]
-        excess, _ = comparison_step(G, near_difference, far_difference, margin, rate, columns, rows, totals)
+        near, far = X[comparisons[t, 0]] - X[comparisons[t, 1]], X[comparisons[t, 2]] - X[comparisons[t, 3]]
+        excess, _ = comparison_step(G, near, far, margin, rate, steps, totals)
         if not np.isfinite(excess):
             return t
     return len(comparisons)
 
 
 @loop()
-def take_kernel_pairs(
-    S: FloatArray,
-    K: FloatArray,
-    pairs: IndexArray,
-    targets: FloatArray,
-    sides: FloatArray,
-    rate: float,
-    totals: FloatArray,
-) -> tuple[int, float]:
+def take_kernel_pairs(S: FloatArray, K: FloatArray, goals: Goals, rate: float, totals: FloatArray) -> tuple[int, float]:
     """Take pairs of examples whose inner products are K, the metric being ``scale I + sum_lm S_lm phi_l phi_m^T``.
 
     The scale is part of K and S: in its coordinates it is 1. Return how many pairs were taken, and the last distance.
     """
-    n, distance = len(K), 0.0
+    (pairs, targets, sides), n, distance = goals, len(K), 0.0
     z, c = np.empty(n), np.empty(n)
     for t in range(len(pairs)):
         a, b = pairs[t, 0], pairs[t, 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -113,7 +113,7 @@ class LEGOStream(LogDetStream):
         if not candidates:
             raise ValueError("rates is empty; name at least one learning rate.")
         for stream in candidates:
-            stream._take(data, *checked)
+            stream._take(data, checked)
         best = min(candidates, key=lambda stream: stream.cumulative_loss)
         return cls(data.shape[1], best.learning_rate, prior)
 
@@ -172,13 +172,12 @@ class LEGOStream(LogDetStream):
         y = validation.check_number("target", target, 0.0)
         if side not in (0, 1, -1):
             raise ValueError(f"side must be 1 (at most the target), -1 (at least) or 0 (the target), got {side!r}.")
-        column, row = np.empty(len(self._G)), np.empty(len(z))
-        losses = self.cumulative_loss
-        distance, has_moved = loops.pair_step(self._G, z, y, float(side), self.learning_rate, column, row, self._totals)
+        step, losses = np.empty((2, len(z))), self.cumulative_loss
+        distance, has_moved = loops.pair_step(self._G, z, y, float(side), self.learning_rate, step, self._totals)
         if not np.isfinite(distance):
             raise self._too_large("the squared distance or the target is")
         self._n_items += 1
-        return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(column, row),) if has_moved else ())
+        return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(*step),) if has_moved else ())
 
     def update_comparison(
         self, u: ArrayLike, v: ArrayLike, w: ArrayLike, x: ArrayLike, margin: float = 1.0
@@ -201,17 +200,16 @@ class LEGOStream(LogDetStream):
         LogDetUpdate
             With two steps where the margin was violated.
         """
-        near_difference, far_difference = self._difference(u, v), self._difference(w, x)
+        differences = self._difference(u, v), self._difference(w, x)
         gap = validation.check_number("margin", margin, 0.0)
-        columns, rows = np.empty((2, len(self._G))), np.empty((2, len(near_difference)))
-        losses = self.cumulative_loss
+        pair_steps, losses = np.empty((2, 2, self.n_features)), self.cumulative_loss
         excess, has_moved = loops.comparison_step(
-            self._G, near_difference, far_difference, gap, self.learning_rate, columns, rows, self._totals
+            self._G, *differences, gap, self.learning_rate, pair_steps, self._totals
         )
         if not np.isfinite(excess):
             raise self._too_large("the distances or the margin of the comparison are")
         self._n_items += 1
-        steps = (MetricStep(columns[0], rows[0]), MetricStep(columns[1], rows[1])) if has_moved else ()
+        steps = tuple(MetricStep(*step) for step in pair_steps) if has_moved else ()
         return LogDetUpdate(excess - gap, self.cumulative_loss - losses, steps)
 
     def partial_fit_comparisons(self, X: ArrayLike, comparisons: ArrayLike, margin: float = 1.0) -> Self:
@@ -239,11 +237,11 @@ class LEGOStream(LogDetStream):
             raise self._too_large(f"the distances or the margin of comparison {checked[n_taken].tolist()} are")
         return self
 
-    def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
-        n_taken = loops.take_pairs(self._G, fixed(X), pairs, targets, sides, self.learning_rate, self._totals)
+    def _take(self, X: FloatArray, goals: loops.Goals) -> None:
+        n_taken = loops.take_pairs(self._G, fixed(X), goals, self.learning_rate, self._totals)
         self._n_items += n_taken
-        if n_taken < len(pairs):
-            raise self._too_large(f"the squared distance or the target of pair {pairs[n_taken].tolist()} is")
+        if n_taken < len(goals[0]):
+            raise self._too_large(f"the squared distance or the target of pair {goals[0][n_taken].tolist()} is")
 
     def _too_large(self, numbers: str) -> ValueError:
         return ValueError(

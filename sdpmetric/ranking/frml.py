@@ -103,13 +103,10 @@ class FRMLProblem(Problem):
         data, relevant_items, query_rows = check_rankings(X, relevance, queries)
         d = data.shape[1]
         validation.check_choice("loss", loss, ("warp", "auc"))
-        self.X = data
-        self.relevance = relevant_items
+        self.X, self.relevance, self.queries, self.loss = data, relevant_items, query_rows, loss
         self.n_components = validation.check_integer("n_components", n_components, high=d)
-        self.loss = loss
         self.gamma = validation.check_number("gamma", gamma, 1.0)
         self.regularization = validation.check_number("regularization", regularization, 0.0)
-        self.queries = query_rows
 
     @classmethod
     def from_labels(
@@ -199,10 +196,10 @@ class FRMLProblem(Problem):
         if dual is not None:
             if self.loss != "auc":
                 raise ValueError("only the AUC loss has a convex relaxation; pass no multipliers with loss='warp'.")
-            is_given_metric = metric is not None and len(L) == len(full_factor)
-            bound = self.relaxation.certify(
-                None if is_given_metric else L, metric=metric if is_given_metric else None, dual=dual
-            )
+            point: tuple[ArrayLike | None, ArrayLike | None] = (L, None)
+            if metric is not None and len(L) == len(full_factor):
+                point = None, metric
+            bound = self.relaxation.certify(point[0], metric=point[1], dual=dual)
             return RelaxationCertificate(
                 objective=above(bound.objective, ROUNDINGS),
                 lower_bound=below(bound.lower_bound, ROUNDINGS),
@@ -238,18 +235,11 @@ class FRMLProblem(Problem):
         if self.loss != "auc" or not 1e-290 < self.lam < 1e290:
             raise ValueError("the relaxation is for loss='auc' with a positive regularization; state the problem so.")
         relevance, X = self.relevance, np.asarray(self.X, dtype=np.float64)
-        answerable = relevance.queries
-        count = int((relevance.n_relevant[answerable] * relevance.n_irrelevant[answerable]).sum())
-        if count > MAX_TRIPLETS:
+        if (count := int(relevance.triplet_counts.sum())) > MAX_TRIPLETS:
             raise ValueError(f"the relaxation lists {count:,} triplets, more than {MAX_TRIPLETS:,}; use fewer queries.")
         first = 0 if self.queries is None else len(X)  # the row of the first query
         rows = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
-        triplets = []
-        for q in answerable.tolist():
-            grid = np.meshgrid(relevance.relevant(q), relevance.irrelevant(q), indexing="ij")
-            pairs = np.stack(grid, axis=-1).reshape(-1, 2)
-            triplets.append(np.column_stack([np.full(len(pairs), first + q), pairs]))
-        checked = validation.check_triplets(np.concatenate(triplets), len(rows))
+        checked = validation.check_triplets(relevance.triplets(first), len(rows))
         # Hinges weigh 1 / |X_q+| and pulls lam / |X_q+|, each rounded once, and LMNN halves both.
         weighted_triplets = ListedTriplets.from_triplets(checked, 2.0 / relevance.n_relevant[checked.anchors - first])
         pulls = 2.0 * self.lam / relevance.n_relevant[weighted_triplets.candidates.anchors - first]
@@ -259,12 +249,9 @@ class FRMLProblem(Problem):
     def _weights(self) -> dict[int, FloatArray]:
         """Expected weights for each number of irrelevant items that occurs."""
         n = len(self.X)
-        sizes = np.unique(self.relevance.n_irrelevant[self.relevance.queries])
-        weights_by_size = {}
-        for size in sizes.tolist():
-            weights = expected_weights(self.loss, size, self.gamma)
-            weights_by_size[size] = np.pad(weights, (0, n - size), mode="edge")
-        return weights_by_size
+        sizes = np.unique(self.relevance.n_irrelevant[self.relevance.queries]).tolist()
+        weights = {size: expected_weights(self.loss, size, self.gamma) for size in sizes}
+        return {size: np.pad(w, (0, n - size), mode="edge") for size, w in weights.items()}
 
     def _evaluate(self, L: FloatArray, *, with_gradient: bool) -> tuple[float, FloatArray, int]:
         """Objective, gradient in the metric (zero if it is not asked for), and the number of positive hinges."""

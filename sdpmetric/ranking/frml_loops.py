@@ -18,6 +18,11 @@ from sdpmetric.engine.compiled import FAST, loop
 # Queries, items, the queries to draw from, `which`, `indptr`, `indices` and `self_position`.
 Draws = tuple[FloatArray, FloatArray, IndexArray, IndexArray, LongArray, IndexArray, LongArray]
 
+# Weights of ranks; whether to draw until an item violates, as WARP does; gamma; weight of distances to relevant items.
+Rule = tuple[FloatArray, bool, float, float]
+# Differences of queries and items, their embeddings, and their coefficients in a step.
+Batch = tuple[FloatArray, FloatArray, FloatArray]
+
 # Steps between exact recomputations of the Gram matrix of the factor, which is updated in between.
 REFRESH = 256
 # What ``totals`` counts, here and for similarities: steps, violators or mistakes, queries or triplets, steps that were
@@ -169,25 +174,63 @@ def retract(
     across, square = np.empty((r, k)), np.empty((k, k))
     _gram(components, change, across)
     _gram(change, change, square)
-    _add_product(np.ascontiguousarray(E.T), change, components)
-    half = across.copy()  # K_new K_new^T = K K^T + (A + H^T Q / 2) H + its transpose, with A = K D^T and Q = D D^T
-    for i in range(r):
-        for j in range(k):
-            for m in range(k):
-                half[i, j] += 0.5 * E[m, i] * square[m, j]
-    for i in range(r):
-        for j in range(r):
-            s = 0.0
-            for m in range(k):
-                s += half[i, m] * E[m, j] + half[j, m] * E[m, i]
-            gram[i, j] += s
+    H = np.ascontiguousarray(E.T)
+    _add_product(H, change, components)
+    # K_new K_new^T = K K^T + (A + H^T Q / 2) H + its transpose, with A = K D^T and Q = D D^T
+    square *= 0.5
+    _add_product(H, square, across)
+    growth = np.zeros((r, r))
+    _add_product(across, E, growth)
+    gram += growth + growth.T
     return share
 
 
 @loop()
-def refresh_gram(components: FloatArray, gram: FloatArray) -> None:
-    """``gram = K K^T``, afresh."""
-    _gram(components, components, gram)
+def sample(
+    components: FloatArray,
+    example: tuple[FloatArray, FloatArray],
+    items: FloatArray,
+    members: IndexArray,
+    rule: Rule,
+    state: NDArray[np.uint64],
+    totals: LongArray,
+    batch: Batch,
+    used: int,
+) -> tuple[float, int]:
+    """The sampled loss of a query and a relevant item: items outside `members` are drawn until one violates.
+
+    The differences and their coefficients go into the batch from number `used` on; returns also how many it holds then.
+    """
+    (query, relevant), (weights, warp, gamma, regularization), (V, E, c) = example, rule, batch
+    limit = 1.0 + embed_difference(components, query, relevant, V[used], E[used])
+    loss, weight, n_irrelevant = regularization * (limit - 1.0), 0.0, len(items) - len(members)
+    max_draws = max(1, int(n_irrelevant / gamma)) if warp else 1
+    for draw in range(1, max_draws + 1):
+        irrelevant = draw_irrelevant(state, members, len(items))
+        distance = embed_difference(components, query, items[irrelevant], V[used + 1], E[used + 1])
+        totals[EVALUATIONS] += 1
+        if distance < limit:
+            weight = weights[n_irrelevant // draw]
+            loss += weight * (limit - distance)
+            totals[MISTAKES] += 1
+            break
+    totals[EVALUATIONS] += 1
+    totals[ITEMS] += 1
+    c[used], c[used + 1] = -(weight + regularization), weight
+    return loss, used + (2 if weight > 0.0 else 1 if regularization > 0.0 else 0)
+
+
+@loop()
+def end_batch(
+    components: FloatArray, gram: FloatArray, batch: Batch, used: int, step: float, reach: float, totals: LongArray
+) -> None:
+    """Move the factor along the differences of a batch, by a step times their coefficients."""
+    V, E, c = batch
+    if used > 0 and retract(components, gram, V[:used], E[:used], step * c[:used], reach) < 1.0:
+        totals[SHORTENED] += 1
+    totals[UPDATES] += 1
+    if totals[UPDATES] % REFRESH == 0:
+        _gram(components, components, gram)
 
 
 @loop()
@@ -195,10 +238,7 @@ def frml(
     components: FloatArray,
     gram: FloatArray,
     draws: Draws,
-    weights: FloatArray,
-    warp: bool,
-    gamma: float,
-    regularization: float,
+    rule: Rule,
     batch_size: int,
     steps: FloatArray,
     reach: float,
@@ -207,40 +247,15 @@ def frml(
 ) -> float:
     """One step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses."""
     queries, items, answerable, list_of_query, indptr, indices, self_position = draws
-    (r, d), n = components.shape, len(items)
-    V, E, c = np.empty((2 * batch_size, d)), np.empty((2 * batch_size, r)), np.empty(2 * batch_size)
-    loss = 0.0
+    (r, d), size = components.shape, 2 * batch_size
+    batch, total = (np.empty((size, d)), np.empty((size, r)), np.empty(size)), 0.0
     for step in steps:
         used = 0
         for _ in range(batch_size):
             q = answerable[uniform(state, len(answerable))]
             members = indices[indptr[list_of_query[q]] : indptr[list_of_query[q] + 1]]
-            relevant = draw_relevant(state, members, self_position[q])
-            limit = 1.0 + embed_difference(components, queries[q], items[relevant], V[used], E[used])
-            loss += regularization * (limit - 1.0)
-            n_irrelevant = n - len(members)
-            max_draws = max(1, int(n_irrelevant / gamma)) if warp else 1
-            weight = 0.0
-            for draw in range(1, max_draws + 1):
-                irrelevant = draw_irrelevant(state, members, n)
-                distance = embed_difference(components, queries[q], items[irrelevant], V[used + 1], E[used + 1])
-                totals[EVALUATIONS] += 1
-                if distance < limit:
-                    weight = weights[n_irrelevant // draw]
-                    loss += weight * (limit - distance)
-                    totals[MISTAKES] += 1
-                    break
-            totals[EVALUATIONS] += 1
-            totals[ITEMS] += 1
-            c[used] = -step / batch_size * (weight + regularization)
-            c[used + 1] = step / batch_size * weight
-            if weight > 0.0:
-                used += 2
-            elif regularization > 0.0:
-                used += 1
-        if used > 0 and retract(components, gram, V[:used], E[:used], c[:used], reach) < 1.0:
-            totals[SHORTENED] += 1
-        totals[UPDATES] += 1
-        if totals[UPDATES] % REFRESH == 0:
-            refresh_gram(components, gram)
-    return loss
+            example = queries[q], items[draw_relevant(state, members, self_position[q])]
+            loss, used = sample(components, example, items, members, rule, state, totals, batch, used)
+            total += loss
+        end_batch(components, gram, batch, used, step / batch_size, reach, totals)
+    return total

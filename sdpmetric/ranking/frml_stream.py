@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.engine.compiled import fixed
 from sdpmetric.ranking import frml_loops as loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, rank_weights
@@ -112,8 +113,9 @@ class FRMLStream:
         self.decay = validation.check_number("decay", decay, 0.0)
         self.batch_size = validation.check_integer("batch_size", batch_size)
         self.scale = None if scale is None else validation.check_number("scale", scale, np.finfo(float).tiny)
-        self._pending: list[tuple[FloatArray, float]] = []  # differences v_k of the batch, and their coefficients
-        self._pending_items = 0
+        size = 2 * self.batch_size
+        self._batch = np.empty((size, self.n_features)), np.empty((size, self.n_components)), np.empty(size)
+        self._pending_items = self._used = 0  # queries of the batch, and differences
 
     @property
     def metric(self) -> FloatArray:
@@ -171,29 +173,14 @@ class FRMLStream:
         if not len(rows):
             raise ValueError("irrelevant is empty; a query without irrelevant items has no loss; leave it out.")
         validation.check_entries("irrelevant", rows)
-        n = len(rows)
-        weights = self._weights(n, float(n))
-        limit = 1.0 + float(np.sum((self.components @ (q - relevant_item)) ** 2))
-        loss, weight = self.regularization * (limit - 1.0), 0.0
-        max_draws = max(1, int(n / self.gamma)) if self.loss == "warp" else 1
-        for draw in range(1, max_draws + 1):
-            v = q - rows[loops.uniform(self._random, n)]
-            distance = float(np.sum((self.components @ v) ** 2))
-            self._totals[loops.EVALUATIONS] += 1
-            if distance < limit:
-                weight = float(weights[n // draw])
-                loss += weight * (limit - distance)
-                self._totals[loops.MISTAKES] += 1
-                self._pending.append((v, weight))
-                break
-        self._pending.append((q - relevant_item, -(weight + self.regularization)))
-        self._totals[loops.EVALUATIONS] += 1
-        self._totals[loops.ITEMS] += 1
+        rule, none = self._rule(len(rows), float(len(rows))), np.zeros(0, dtype=np.int32)
+        place = self._random, self._totals, self._batch, self._used
+        loss, self._used = loops.sample(self.components, (q, relevant_item), fixed(rows), none, rule, *place)
         self.cumulative_loss += loss
         self._pending_items += 1
         if self._pending_items == self.batch_size:
             self._end_batch()
-        return loss
+        return float(loss)
 
     def _vector(self, name: str, vector: ArrayLike) -> FloatArray:
         checked = validation.check_vector(name, vector, self.n_features)
@@ -201,14 +188,9 @@ class FRMLStream:
         return checked
 
     def _end_batch(self) -> None:
-        V, c = (np.array(column) for column in zip(*self._pending, strict=True))
-        c *= float(self._lengths(1)[0]) / self._pending_items
-        if loops.retract(self.components, self._gram, V, V @ self.components.T, c, LARGEST_CHANGE) < 1.0:
-            self._totals[loops.SHORTENED] += 1
-        self._totals[loops.UPDATES] += 1
-        if self.n_updates % loops.REFRESH == 0:
-            loops.refresh_gram(self.components, self._gram)
-        self._pending, self._pending_items = [], 0
+        length = float(self._lengths(1)[0]) / self._pending_items
+        loops.end_batch(self.components, self._gram, self._batch, self._used, length, LARGEST_CHANGE, self._totals)
+        self._pending_items = self._used = 0
 
     def partial_fit(
         self,
@@ -248,7 +230,7 @@ class FRMLStream:
             validation.check_entries(name, checked)
         n_passes = -(-len(related.queries) // self.batch_size)
         count = n_passes if n_steps is None else validation.check_integer("n_steps", n_steps)
-        weights = self._weights(len(data), float(related.n_irrelevant[related.queries].mean()))
+        rule = self._rule(len(data), float(related.n_irrelevant[related.queries].mean()))
         if self._pending_items:
             self._end_batch()
         lists = related.list_of_query, related.indptr, related.indices, related.self_position
@@ -256,10 +238,7 @@ class FRMLStream:
             self.components,
             self._gram,
             (rows, data, related.queries, *lists),
-            weights,
-            self.loss == "warp",
-            self.gamma,
-            self.regularization,
+            rule,
             self.batch_size,
             self._lengths(count),
             LARGEST_CHANGE,
@@ -269,13 +248,12 @@ class FRMLStream:
         self.cumulative_loss += float(loss)
         return self
 
-    def _weights(self, n: int, mean_irrelevant: float) -> FloatArray:
-        """Losses of the ranks 0 to n over `scale`, which the first item settles where it was not given."""
+    def _rule(self, n: int, mean_irrelevant: float) -> loops.Rule:
+        """How n items are sampled; ranks lose their losses over `scale`, which the first item settles if none did."""
         weights = rank_weights(self.loss, n)
         if self.scale is None:
             self.scale = float(np.interp(mean_irrelevant, np.arange(n + 1), weights))
-        scaled: FloatArray = weights / self.scale
-        return scaled
+        return weights / self.scale, self.loss == "warp", self.gamma, self.regularization
 
     def _lengths(self, count: int) -> FloatArray:
         lengths: FloatArray = self.step / (1.0 + self.decay * np.arange(self.n_updates, self.n_updates + count, 1.0))

@@ -110,11 +110,11 @@ def expected_slopes(
     active = 0
     for q in range(len(scores)):
         relevant, irrelevant = _of_query(distances, q)
-        n = len(relevant)
+        n, limits = len(relevant), 1.0 + relevant
         relevant_slopes, violator_slopes = np.empty(n), np.empty(n + 1)
         v = 0
         for i in range(n):
-            while v < len(irrelevant) and irrelevant[v] < 1.0 + relevant[i]:
+            while v < len(irrelevant) and irrelevant[v] < limits[i]:
                 v += 1
             active += v
             relevant_slopes[i] = (regularization + weights[q, v]) / n
@@ -127,12 +127,5 @@ def expected_slopes(
                 place = count_below(relevant, scores[q, j], False)
                 out[q, j] = 0.0 if j == query_items[q] else relevant_slopes[place]
             else:
-                low, high = 0, n
-                while low < high:  # the first relevant item with 1 + its distance beyond this one
-                    position = (low + high) // 2
-                    if scores[q, j] < 1.0 + relevant[position]:
-                        high = position
-                    else:
-                        low = position + 1
-                out[q, j] = -violator_slopes[low]
+                out[q, j] = -violator_slopes[count_below(limits, scores[q, j], True)]
     return active

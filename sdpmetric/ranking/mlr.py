@@ -140,11 +140,8 @@ class MLRProblem(Problem):
     ) -> None:
         data, relevant_items, query_rows = check_rankings(X, relevance, queries)
         validation.check_choice("loss", loss, ("auc", "map"))
-        self.X = data
-        self.relevance = relevant_items
-        self.loss = loss
+        self.X, self.relevance, self.queries, self.loss = data, relevant_items, query_rows, loss
         self.slack_weight = validation.check_number("slack_weight", slack_weight, np.finfo(np.float64).tiny)
-        self.queries = query_rows
         self.sample_weight = check_sample_weight(sample_weight, len(data if query_rows is None else query_rows))
 
     @classmethod
@@ -210,20 +207,15 @@ class MLRProblem(Problem):
         ValueError
             If the loss is "map", queries are not items, or there are more than 2 million triplets.
         """
-        relevance, queries = self.relevance, self.relevance.queries
-        count = int((relevance.n_relevant[queries] * relevance.n_irrelevant[queries]).sum())
+        counts = self.relevance.triplet_counts
+        count = int(counts.sum())
         if self.loss != "auc" or self.queries is not None or count > MAX_TRIPLETS:
             raise ValueError(
                 f"triplets are listed for loss='auc', items as queries, and up to {MAX_TRIPLETS:,} of them; this is "
                 f"loss={self.loss!r} with {count:,} triplets. Solve the problem itself."
             )
-        rows, weights = [], []
-        for q, share in zip(queries.tolist(), self._shares.tolist(), strict=True):
-            relevant, irrelevant = relevance.relevant(q), relevance.irrelevant(q)
-            grid = np.stack(np.meshgrid(relevant, irrelevant, indexing="ij"), axis=-1).reshape(-1, 2)
-            rows.append(np.column_stack([np.full(len(grid), q), grid]))
-            weights.append(np.full(len(grid), 2.0 * self.slack_weight * share / len(grid)))
-        push = terms.TripletHinge(np.concatenate(rows), margin=0.5, weights=np.concatenate(weights))
+        weights = np.repeat(2.0 * self.slack_weight * self._shares / counts, counts)
+        push = terms.TripletHinge(self.relevance.triplets(), margin=0.5, weights=weights)
         return MetricProblem(self.X, terms.Trace() + push)
 
     def certify(
@@ -304,11 +296,8 @@ class MLRProblem(Problem):
         """Multipliers of cuts that are dual feasible, and how far the given ones were from that."""
         a = np.maximum(shares, 0.0)
         a = np.nextafter(a / total, 0.0) if (total := sum_above(a)) > 1.0 else a
-        form = sum(
-            (cut.form.times(multiplier) for multiplier, cut in zip(a.tolist(), cuts, strict=True)),
-            Form.zero(self.X.shape[1]),
-        )
-        smallest_eigenvalue = form.least
+        forms = (cut.form.times(multiplier) for multiplier, cut in zip(a.tolist(), cuts, strict=True))
+        smallest_eigenvalue = sum(forms, Form.zero(self.X.shape[1])).least
         if not smallest_eigenvalue > -math.inf:
             return 0.0 * a, math.inf
         C = self.slack_weight
@@ -402,12 +391,8 @@ class MLRProblem(Problem):
             queries = slice(first, first + height)
             query_points, query_items = rows[queries], relevance.queries[queries]
             members = relevance.mask(query_items)
-            score_errors = (
-                item_errors
-                + np.outer(sizes[query_points], 2.0 * (g * z + e))
-                + np.outer(errors[query_points], 2.0 * (z + e))
-                + SMALLEST
-            )
+            score_errors = np.outer(sizes[query_points], 2.0 * (g * z + e)) + item_errors + SMALLEST
+            score_errors += np.outer(errors[query_points], 2.0 * (z + e))
             if metric is not None:
                 score_errors += 2.0 * coordinates[query_points] @ metric_errors.T
             scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[query_points] @ Z.T)

@@ -151,12 +151,7 @@ class Relevance:
                     f"list {q} must be a one-dimensional array of row numbers, got {items.dtype} {items.shape}."
                 )
         rows = np.repeat(np.arange(len(arrays)), [len(items) for items in arrays])
-        columns = np.concatenate(
-            [
-                np.zeros(0, dtype=np.int64),
-                *[rows_of_query.astype(np.int64) for rows_of_query in arrays if rows_of_query.size],
-            ]
-        )
+        columns = np.concatenate([np.zeros(0), *arrays]).astype(np.int64)
         return cls._of_pairs(rows, columns, (len(arrays), int(n_items)), leave_one_out, unanswerable)
 
     @classmethod
@@ -208,28 +203,19 @@ class Relevance:
 
     @classmethod
     def _of_pairs(
-        cls,
-        rows: LongArray,
-        columns: LongArray,
-        shape: tuple[int, int],
-        leave_one_out: bool,
-        unanswerable: Unanswerable,
+        cls, rows: LongArray, columns: LongArray, shape: tuple[int, int], leave_one_out: bool, policy: Unanswerable
     ) -> Relevance:
         m, n = shape
         if columns.size and (columns.min() < 0 or columns.max() >= n):
-            raise ValueError(
-                f"relevant items must be row numbers from 0 to {n - 1}, got {columns.min()}..{columns.max()}."
-            )
+            raise ValueError(f"relevant items must be row numbers, 0..{n - 1}, got {columns.min()}..{columns.max()}.")
         if leave_one_out:
             if m != n:
-                raise ValueError(
-                    f"with leave_one_out the queries are the items, but there are {m} queries and {n} items."
-                )
+                raise ValueError(f"with leave_one_out queries are the items, but there are {m} queries and {n} items.")
             rows, columns = np.append(rows, np.arange(n)), np.append(columns, np.arange(n))
         keys = np.unique(rows * n + columns)
         indptr = np.searchsorted(keys, np.arange(m + 1) * n).astype(np.int64)
         indices = (keys % max(n, 1)).astype(np.int32)
-        return cls(n, np.arange(m, dtype=np.int32), indptr, indices, leave_one_out, unanswerable)
+        return cls(n, np.arange(m, dtype=np.int32), indptr, indices, leave_one_out, policy)
 
     @property
     def n_queries(self) -> int:
@@ -274,6 +260,17 @@ class Relevance:
     def irrelevant(self, query: int) -> IndexArray:
         """Rows of the irrelevant items of one query, increasing."""
         return np.setdiff1d(np.arange(self.n_items, dtype=np.int32), self._members(query), assume_unique=True)
+
+    @cached
+    def triplet_counts(self) -> LongArray:
+        """Number of triplets of each of `queries`."""
+        return self.n_relevant[self.queries] * self.n_irrelevant[self.queries]
+
+    def triplets(self, first: int = 0) -> LongArray:
+        """Every query with each of its relevant items and each irrelevant one, (t, 3); query q is row ``first + q``."""
+        lists = (([first + q], self.relevant(q), self.irrelevant(q)) for q in self.queries.tolist())
+        grids = [np.stack(np.meshgrid(*rows, indexing="ij"), axis=-1).reshape(-1, 3) for rows in lists]
+        return np.concatenate(grids).astype(np.int64)
 
     def mask(self, queries: NDArray[np.integer]) -> BoolArray:
         """Lists of some queries as a dense (len(queries), n) array; with `leave_one_out` each marks its query too."""
@@ -321,17 +318,14 @@ class Relevance:
 
     def fingerprint(self) -> str:
         """Return a hash of the relation."""
-        return digest(
-            (self.n_items, self.leave_one_out, self.unanswerable), self.list_of_query, self.indptr, self.indices
-        )
+        settings = self.n_items, self.leave_one_out, self.unanswerable
+        return digest(settings, self.list_of_query, self.indptr, self.indices)
 
 
 def _labels(values: ArrayLike) -> NDArray[np.generic]:
     labels = np.asarray(values)
     if labels.ndim != 1 or not len(labels):
-        raise ValueError(
-            f"labels must be a one-dimensional array with one label for each row, got shape {labels.shape}."
-        )
+        raise ValueError(f"labels must be a list with one label for each row, got shape {labels.shape}.")
     validation.check_names("labels", labels)
     return labels
 
