@@ -168,7 +168,8 @@ def _certificate_in_time(
         return problem.certify(components, metric=metric, dual=dual)
     certify = partial(problem.certify, components, metric=metric)
     with threads.one_pool(), contextlib.suppress(BudgetSpent):
-        with contextlib.suppress(BudgetSpent), deadline(budget.began + share * budget.max_time, budget.last):
+        first = budget.began + share * budget.max_time
+        with contextlib.suppress(BudgetSpent), deadline(first, first):
             return certify(dual=dual)
         with hurried(), deadline(budget.last, budget.last):
             return certify()
@@ -258,7 +259,7 @@ def verify(
     certificate = replace(certificate, primal_residual=max(primal_residual, certificate.primal_residual))
     if rescale:
         certificate = replace(certificate, program=f"{certificate.program}, metric multiplied by {scale**2:.4g}")
-    if certificate.settles(tol):
+    if certificate.settles(tol) or not budget.remaining:
         return certificate
 
     def is_tight(row: TraceRow) -> bool:

@@ -48,9 +48,9 @@ def check_time_for(multiplications: float) -> None:
         raise BudgetSpent
 
 
-def check_last() -> None:
-    """Raise `BudgetSpent` where nothing may be finished any more."""
-    if time.perf_counter() > _LAST.get():
+def check_last(multiplications: float = 0.0) -> None:
+    """Raise `BudgetSpent` where nothing that takes so many multiplications can be finished any more."""
+    if time.perf_counter() + multiplications / FACTORIZATION_RATE > _LAST.get():
         raise BudgetSpent
 
 

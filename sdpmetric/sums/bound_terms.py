@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
+from sdpmetric.engine.interface import check_last
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.linalg.rigorous.forms import Images
@@ -108,16 +109,19 @@ class BoundTerms:
     @cached
     def pair_slices(self) -> list[slice]:
         """Where the pairs of each loss are among `pairs`."""
-        bounds = len(self.costs[0]) + np.cumsum([0, *(len(loss.distance_pairs()) for loss in self.losses)])
+        bounds = len(self.costs[0]) + np.cumsum([0, *(loss.combination.shape[1] for loss in self.losses)])
         return [slice(start, stop) for start, stop in pairwise(bounds.tolist())]
 
     @cached
     def signed_combinations(self) -> list[tuple[sp.csr_array, sp.csr_array, int, int]]:
         """The positive and the negative entries of each loss's combination, and its fullest row and column."""
-        return [
-            (K.maximum(0.0), (-K).maximum(0.0), *(int((K != 0).sum(axis=axis).max(initial=0)) for axis in (1, 0)))
-            for K in (loss.combination for loss in self.losses)
-        ]
+        signed: list[tuple[sp.csr_array, sp.csr_array, int, int]] = []
+        for K in (loss.combination.tocsr() for loss in self.losses):
+            up, down = _positive_part(K), _positive_part(-K)
+            in_rows = np.diff(up.indptr) + np.diff(down.indptr)
+            in_columns = np.bincount(up.indices, minlength=K.shape[1]) + np.bincount(down.indices, minlength=K.shape[1])
+            signed.append((up, down, int(in_rows.max(initial=0)), int(in_columns.max(initial=0))))
+        return signed
 
     @cached
     def n_multipliers(self) -> int:
@@ -135,6 +139,7 @@ class BoundTerms:
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
         """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
         D = self.distances(components) if D is None else D
+        check_last()
         M = components.T @ components if self.depends_on_entries else np.zeros((0, 0))
         losses = zip(self.losses, self.pair_slices, strict=True)
         return [self.offset(loss) + loss.combination @ D[pairs] + loss.entries(M) for loss, pairs in losses]
@@ -173,17 +178,23 @@ class BoundTerms:
     @cached
     def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """The examples that pairs name, and both rows of each pair among them."""
-        rows, pairs = np.unique(self.pairs, return_inverse=True)
-        first, second = np.ascontiguousarray(pairs.reshape(-1, 2).T.astype(np.int32))
-        return np.ascontiguousarray(self.centered[rows]), first, second
+        is_named = np.zeros(len(self.centered), dtype=bool)
+        is_named[self.pairs] = True
+        pairs = self.pairs if is_named.all() else (np.cumsum(is_named, dtype=np.int32) - 1)[self.pairs]
+        first, second = np.ascontiguousarray(pairs.T)
+        return np.ascontiguousarray(self.centered[is_named]), first, second
 
     def distances(self, components: FloatArray) -> FloatArray:
         """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
         X, first, second = self.points
+        check_last()
         return distances(times(X, components.T), first, second)
 
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
         """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
+        if not (L.any() or self.room):
+            at_zero = [term.value_at_zero() for term in self.losses] + [term.value(L) for term in self.regularizers]
+            return math.inf if math.inf in at_zero else math.fsum(at_zero), [loss.offset for loss in self.losses]
         D = self.distances(L) if D is None else D
         u = self.excess(L, D)
         losses = list(zip(self.losses, u, strict=True))
@@ -205,33 +216,47 @@ class BoundTerms:
         metric: FloatArray | None = None,
     ) -> float:
         """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold."""
+        sizes = np.abs(components) if errors is None else np.abs(components) + errors
+        values = [above(product_above(self.ridge, trace_above(sizes, metric)), 6)]
         images = self.images(X, components.T, None if errors is None else errors.T, metric)
-        low, high = images.distances(*self.pairs.T)
-        costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
-        linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
-        trace = above(product_above(self.ridge, trace_above(sizes, metric)), 6)
-        underflow = TINY * np.count_nonzero(costs * (high[: len(costs)] > 0.0))
-        values = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()) + underflow, trace]
-        M = components.T @ components
-        error = gamma(len(components) + 4) * (sizes.T @ sizes) + (len(components) * TINY if components.any() else 0.0)
-        if errors is not None:
-            products = sizes.T @ errors
-            error += (products + products.T) * (1.0 + gamma(len(components) + 4))
-        if metric is not None:
-            error += images.off
-        losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
-        for loss, pairs, (up, down, count, _) in losses:
-            smallest, largest, entries = low[pairs], high[pairs], loss.entries(M)
-            excess_low = loss.offset + up @ smallest - down @ largest + entries
-            excess_high = loss.offset + up @ largest - down @ smallest + entries
-            size = np.abs(loss.offset) + up @ largest + down @ largest + np.abs(loss.entries(np.abs(M)))
-            rounding = gamma(count + 8) * size + np.abs(loss.entries(error))
-            values.append(loss.upper_bound(excess_low - rounding, excess_high + rounding))
+        if sizes.any() or metric is not None:
+            values += self._losses_above(images, components, sizes, errors)
+        else:
+            values += [loss.upper_bound_at_zero() for loss in self.losses]
         if metric is None:
             values += [term.upper_bound(components, errors) for term in self.regularizers]
         else:
             values += [term.upper_bound_at(metric, components, images.off) for term in self.regularizers]
         return math.inf if math.inf in values else sum_above(np.array(values))
+
+    def _losses_above(
+        self, images: Images, components: FloatArray, sizes: FloatArray, errors: FloatArray | None
+    ) -> list[float]:
+        """Floats not below the costs of pairs, and below each loss."""
+        low, high = images.distances(*self.pairs.T)
+        check_last()
+        costs = self.costs[1]
+        linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
+        underflow = TINY * np.count_nonzero(costs * (high[: len(costs)] > 0.0))
+        values: list[float] = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()) + underflow]
+        M = components.T @ components
+        error = gamma(len(components) + 4) * (sizes.T @ sizes) + (len(components) * TINY if components.any() else 0.0)
+        if errors is not None:
+            products = sizes.T @ errors
+            error += (products + products.T) * (1.0 + gamma(len(components) + 4))
+        if images.metric is not None:
+            error += images.off
+        losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
+        for loss, pairs, (up, down, count, _) in losses:
+            check_last()
+            smallest, largest, entries = low[pairs], high[pairs], loss.entries(M)
+            gain, fall = up @ largest, down @ largest
+            excess_low = loss.offset + up @ smallest - fall + entries
+            excess_high = loss.offset + gain - down @ smallest + entries
+            size = np.abs(loss.offset) + gain + fall + np.abs(loss.entries(np.abs(M)))
+            rounding = gamma(count + 8) * size + np.abs(loss.entries(error))
+            values.append(loss.upper_bound(excess_low - rounding, excess_high + rounding))
+        return values
 
     def smoothed(
         self, components: FloatArray, width: float, center: list[FloatArray] | None = None
@@ -258,3 +283,11 @@ class BoundTerms:
             loss_value, slopes = loss.smoothed(u, width, None if center is None else center[k])
             value, a = value + loss_value, [*a, slopes]
         return value, a
+
+
+def _positive_part(K: sp.csr_array) -> sp.csr_array:
+    chosen = K.data > 0.0
+    if chosen.all() or not chosen.any():
+        return K if chosen.any() else sp.csr_array(K.shape)
+    starts = np.concatenate([[0], np.cumsum(chosen)])[K.indptr]
+    return sp.csr_array((K.data[chosen], K.indices[chosen], starts), shape=K.shape)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.interface import check_deadline, check_last
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.linalg.rigorous.directed import TINY, gamma
@@ -79,6 +79,7 @@ class Slack:
         used = np.flatnonzero(weights > 0.0)
         i, j = self.total.pairs[used].T
         Y = self.points @ basis
+        check_last(len(used) * Y.shape[1] ** 2)
         roots = [np.sqrt(weights[used])[:, None] * (Y[i] - Y[j])]
         if self.total.ridge:
             roots.append(math.sqrt(self.total.ridge) * self.domain.basis.T @ basis)

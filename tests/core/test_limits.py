@@ -170,3 +170,15 @@ def test_a_limit_that_leaves_the_zero_metric_does_not_blame_the_weights():
         learner = estimators.LMNN(max_time=1e-6).fit(rng.normal(size=(3000, 12)), np.arange(3000) % 5)
     assert not learner.components_.any()
     assert [warning.category for warning in caught] == [ConvergenceWarning]
+
+
+def test_more_pairs_than_can_be_listed_in_time() -> None:
+    """MCML of 20,000 examples has 400 million pairs; under the zero metric no list of them is needed."""
+    y = np.arange(20_000) % 10
+    problem = sm.MCMLProblem(np.random.default_rng(0).normal(size=(20_000, 2)), y)
+    began = time.process_time()
+    solution = sm.solve(problem, max_time=0.5)
+    assert solution.objective == pytest.approx(20_000 * np.log(19_999 / 1999), rel=1e-12)
+    assert solution.status is Status.USER_LIMIT
+    assert sm.verify(problem, np.eye(2), max_time=0.5).objective == np.inf
+    assert time.process_time() - began <= 3.2

@@ -23,7 +23,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_term_weight
-from sdpmetric.linalg.rigorous.directed import Rigor, sum_below
+from sdpmetric.linalg.rigorous.directed import Rigor, gamma, sum_below
 from sdpmetric.losses import Expression
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
@@ -324,6 +324,8 @@ class Loss(Term):
         Class attribute: whether u depends on the metric beyond distances of pairs.
     has_infinite_slopes : bool
         Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
+    has_own_lists : bool
+        Class attribute: whether its pairs follow from the number of examples, so nothing about them has to be checked.
 
     See Also
     --------
@@ -339,6 +341,7 @@ class Loss(Term):
     has_interior: ClassVar[bool] = False
     depends_on_entries: ClassVar[bool] = False
     has_infinite_slopes: ClassVar[bool] = False
+    has_own_lists: ClassVar[bool] = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -402,6 +405,15 @@ class Loss(Term):
     @abstractmethod
     def value(self, u: FloatArray) -> float:
         """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
+
+    def value_at_zero(self) -> float:
+        """`value` at the zero metric."""
+        return self.value(self.offset)
+
+    def upper_bound_at_zero(self) -> float:
+        """`upper_bound` at the zero metric."""
+        error = gamma(ROUNDINGS + 2) * np.abs(self.offset)
+        return self.upper_bound(self.offset - error, self.offset + error)
 
     def roles(self) -> Mapping[str, IndexArray]:
         """Row numbers of X by their role in each number, (m,). Default: none."""

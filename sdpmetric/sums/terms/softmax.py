@@ -7,7 +7,9 @@ its conjugate at ``q - p`` is ``h - H(q)`` for every distribution q with entropy
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar, Self
@@ -23,6 +25,7 @@ from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.cached import cached
+from sdpmetric.engine.interface import check_last, check_time_for
 from sdpmetric.linalg.rigorous.directed import (
     above,
     all_above,
@@ -40,6 +43,10 @@ from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
 
 # Exponential cones beyond which no program is stated.
 MAX_CONES = 200_000
+# Numbers whose exponentials are in memory at once: 0.5 MB, as much as is near the processor.
+NUMBERS_AT_ONCE = 1 << 16
+# Multiplications that take as long as half of what is listed for a number: 40 ns.
+LISTING_WORK = 1000.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +54,12 @@ class _Softmax(Loss):
     """``sum_g w_g (log sum_j exp u_gj - <p_g, u_g> - h_g)``; multipliers are ``w_g (q_g - p_g)``, row by row."""
 
     has_interior: ClassVar[bool] = True
+    has_own_lists: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Of P: rows and numbers of each, (g, m)."""
 
     @property
     @abstractmethod
@@ -80,14 +93,21 @@ class _Softmax(Loss):
 
     @property
     def size(self) -> int:
-        return int(self.ideal.size)
+        return math.prod(self.shape)
 
-    @cached
+    @property
     def offset(self) -> FloatArray:
-        return np.zeros(self.size)
+        """0, without memory for each."""
+        return np.broadcast_to(0.0, self.size)
 
     def distance_pairs(self) -> IndexArray:
-        return np.stack(np.triu_indices(self.n, 1), axis=1).astype(np.int32)
+        check_time_for(LISTING_WORK * self.size)
+        rows = np.arange(self.n, dtype=np.int32)
+        later = rows[::-1]  # how many rows come after each
+        pairs = np.empty((self.n * (self.n - 1) // 2, 2), dtype=np.int32)
+        pairs[:, 0] = np.repeat(rows, later)
+        pairs[:, 1] = np.arange(len(pairs)) - np.repeat(np.cumsum(later) - later - rows - 1, later)
+        return pairs
 
     def ordered_pairs(self) -> IndexArray:
         """The pair of each number, (m, 2)."""
@@ -100,6 +120,14 @@ class _Softmax(Loss):
     def value(self, u: FloatArray) -> float:
         return self.smoothed(u, 0.0)[0]
 
+    def value_at_zero(self) -> float:
+        divergences = np.log(float(self.shape[1])) - np.log(self.counts)
+        return float(self.row_weights[:, 0] @ np.maximum(divergences, 0.0))
+
+    def upper_bound_at_zero(self) -> float:
+        zeros = np.zeros((1, self.shape[1]))
+        return self._divergences_above(log_sum_exp(zeros, zeros)[1], np.zeros(1), np.zeros(1))
+
     @property
     def distance_scale(self) -> float:
         """1: that of the exponentials."""
@@ -107,56 +135,79 @@ class _Softmax(Loss):
 
     def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
         """Largest partition functions less smallest pulls; see `Loss.upper_bound`."""
-        low, high = low.reshape(self.ideal.shape), high.reshape(self.ideal.shape)
-        distinct = slice(None) if high.any() else slice(0, 1)  # under the zero metric all rows are alike
-        partition = np.broadcast_to(log_sum_exp(low[distinct], high[distinct])[1], len(high))
-        pull, log_counts = self.ideal * low, self._logs[0]
-        sizes = np.abs(pull).sum(axis=1) + np.abs(partition) + np.abs(self._logs).max(axis=0)
-        error = gamma(self.ideal.shape[1] + self.roundings + 8) * sizes
-        divergences = np.maximum(partition - pull.sum(axis=1) - log_counts + error, 0.0)
+        low, high, ideal = low.reshape(self.shape), high.reshape(self.shape), self.ideal
+        partition, pull, size = np.empty((3, len(ideal)))
+        for rows in self._row_blocks():
+            pulls = ideal[rows] * low[rows]
+            partition[rows], pull[rows] = log_sum_exp(low[rows], high[rows])[1], pulls.sum(axis=1)
+            size[rows] = np.abs(pulls).sum(axis=1)
+        return self._divergences_above(partition, pull, size)
+
+    def _divergences_above(self, partition: FloatArray, pull: FloatArray, pull_size: FloatArray) -> float:
+        """A float not below the sum, from bounds of logarithms of partition functions, and pulls with their sizes."""
+        sizes = pull_size + np.abs(partition) + np.abs(self._logs).max(axis=0)
+        error = gamma(self.shape[1] + self.roundings + 8) * sizes
+        divergences = np.maximum(partition - pull - self._logs[0] + error, 0.0)
         return above(sum_above(self.row_weights[:, 0] * divergences), self.roundings + 4)
+
+    def _row_blocks(self) -> Iterator[slice]:
+        """Rows by blocks of moderate memory, as long as something may be finished."""
+        step = max(1, NUMBERS_AT_ONCE // self.shape[1])
+        for first in range(0, self.shape[0], step):
+            check_last()
+            yield slice(first, first + step)
 
     def probabilities(self, a: FloatArray) -> FloatArray:
         """The numbers q of given multipliers, 0 where they are negative, (g, m)."""
-        rows, w = a.reshape(self.ideal.shape), self.row_weights
+        rows, w = a.reshape(self.shape), self.row_weights
         return np.maximum(np.divide(rows, w, out=np.zeros_like(rows), where=w > 0.0) + self.ideal, 0.0)
 
     def dual_value(self, a: FloatArray) -> float:
         """See `Loss.dual_value`: the exact multipliers are those of distributions."""
-        summands = np.stack([entropies(distributions(self.probabilities(a)), 2)[0], -self._logs[1]])
+        summands = np.stack([entropies(self._distributions(a), 2)[0], -self._logs[1]])
         values = (self.row_weights[:, 0] * summands).ravel()
         return sum_below(values - all_above(gamma(self.roundings + 4) * np.abs(values)))
 
     def errors(self, a: FloatArray) -> FloatArray:
-        q = distributions(self.probabilities(a))
-        distance = np.abs(self.row_weights * (q - self.ideal) - a.reshape(self.ideal.shape))
+        q = self._distributions(a)
+        distance = np.abs(self.row_weights * (q - self.ideal) - a.reshape(self.shape))
         return np.asarray(distance + gamma(2 * self.roundings + 14) * self.row_weights * (q + self.ideal)).ravel()
+
+    def _distributions(self, a: FloatArray) -> FloatArray:
+        """`probabilities` as `distributions` rounds them."""
+        q = self.probabilities(a)
+        for rows in self._row_blocks():
+            q[rows] = distributions(q[rows])
+        return q
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """There is no kink; the slopes are ``w (q - p)`` for the softmax q."""
-        rows = u.reshape(self.ideal.shape)
-        top, nearest = rows.max(axis=1, keepdims=True), np.where(self.ideal > 0.0, rows, -np.inf).max(axis=1)
-        q = np.exp(rows - top)
-        sums = q.sum(axis=1, keepdims=True)
-        # Beside the nearest that p has, so small divergences keep their digits.
-        pull = np.einsum("ij,ij->i", self.ideal, rows - nearest[:, None])
-        divergences = np.log(sums[:, 0]) + (top[:, 0] - nearest) - pull - np.log(self.counts)
-        value = float(self.row_weights[:, 0] @ np.maximum(divergences, 0.0))
-        return value, (self.row_weights * (q / sums - self.ideal)).ravel()
+        u, ideal, w = u.reshape(self.shape), self.ideal, self.row_weights
+        divergences, slopes, log_counts = np.empty(len(u)), np.empty(self.shape), np.log(self.counts)
+        for rows in self._row_blocks():
+            v, p = u[rows], ideal[rows]
+            top, nearest = v.max(axis=1, keepdims=True), np.where(p > 0.0, v, -np.inf).max(axis=1)
+            q = np.exp(v - top)
+            sums = q.sum(axis=1, keepdims=True)
+            # Beside the nearest that p has, so small divergences keep their digits.
+            pull = np.einsum("ij,ij->i", p, v - nearest[:, None])
+            divergences[rows] = np.log(sums[:, 0]) + (top[:, 0] - nearest) - pull - log_counts[rows]
+            slopes[rows] = w[rows] * (q / sums - p)
+        return float(w[:, 0] @ np.maximum(divergences, 0.0)), slopes.ravel()
 
     def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints:
         """Pairs that are pushed apart, by ``w q``, or pulled together, by up to ``w p``."""
         used = np.flatnonzero(a)
         pair = self.combination.tocsr().indices[used]
         first, second = self.ordered_pairs()[used].T
-        w, p = (np.broadcast_to(values, self.ideal.shape).ravel()[used] for values in (self.row_weights, self.ideal))
+        w, p = (np.broadcast_to(values, self.shape).ravel()[used] for values in (self.row_weights, self.ideal))
         highest = w * np.where(a[used] > 0.0, 1.0 - p, p)
         stretch = [(first, second, np.sign(a[used]) * D[pair])]
         return TermConstraints({"first": first, "second": second}, np.abs(a[used]), -D[pair], Between(highest), stretch)
 
     def conjugates(self, a: FloatArray) -> FloatArray:
         """H minus the entropy of q, for each row at its first number."""
-        conjugates = np.zeros(self.ideal.shape)
+        conjugates = np.zeros(self.shape)
         conjugates[:, 0] = self.row_weights[:, 0] * (np.log(self.counts) - entr(self.probabilities(a)).sum(axis=1))
         return conjugates.ravel()
 
@@ -177,7 +228,7 @@ class _Softmax(Loss):
                 f"the program would have {self.size:,} exponential cones; it is stated up to {MAX_CONES:,}. Solve with "
                 "solver='factored', or use fewer examples."
             )
-        rows, w = cp.reshape(u, self.ideal.shape, order="C"), self.row_weights[:, 0]
+        rows, w = cp.reshape(u, self.shape, order="C"), self.row_weights[:, 0]
         pull = cp.sum(cp.multiply(self.row_weights * self.ideal, rows)) + float(w @ np.log(self.counts))
         return w @ cp.log_sum_exp(rows, axis=1) - pull, []
 
@@ -262,13 +313,19 @@ class Collapse(_Softmax):
         return len(self._classes)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return (self.n, self.n - 1) if self.neighbors is None else np.shape(self.neighbors)
+
+    @property
     def _classes(self) -> IndexArray:
         return np.asarray(self.index, dtype=np.int32)
 
     @cached
     def neighbor_rows(self) -> IndexArray:
         if self.neighbors is None:
-            return np.nonzero(~np.eye(self.n, dtype=bool))[1].reshape(self.n, -1).astype(np.int32)
+            check_time_for(LISTING_WORK * self.size)
+            others = np.arange(self.n - 1, dtype=np.int32)
+            return others + (others >= np.arange(self.n)[:, None])
         return np.asarray(self.neighbors, dtype=np.int32)
 
     @cached
@@ -280,7 +337,14 @@ class Collapse(_Softmax):
     def _used(self) -> FloatArray:
         """``w_i``, 0 where no member of i's class is listed, (n,)."""
         w = np.ones(self.n) if self.sample_weight is None else np.asarray(self.sample_weight, dtype=np.float64)
-        return np.where(self._mates.any(axis=1), w, 0.0)
+        return np.where(self._n_mates > 0, w, 0.0)
+
+    @cached
+    def _n_mates(self) -> IndexArray:
+        """How many members of i's class are listed, (n,)."""
+        if self.neighbors is None:
+            return np.asarray(np.bincount(self._classes)[self._classes] - 1, dtype=np.int32)
+        return np.asarray(self._mates.sum(axis=1), dtype=np.int32)
 
     @cached
     def row_weights(self) -> FloatArray:
@@ -296,9 +360,9 @@ class Collapse(_Softmax):
         """Minus the squared distance of each ordered pair, example by example."""
         if self.neighbors is not None:
             return -sp.eye_array(self.size, format="csr")
-        first, second = self.ordered_pairs().T
-        rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
-        return sp.csr_array(rows, shape=(self.size, self.size // 2))
+        place = _place(np.arange(self.n, dtype=np.int32)[:, None], self.neighbor_rows, self.n).ravel()
+        starts = np.arange(self.size + 1, dtype=place.dtype)
+        return sp.csr_array((np.full(self.size, -1.0), place, starts), shape=(self.size, self.size // 2))
 
     def proof_term(self, a: FloatArray) -> ProofTerm:
         pairs = self.ordered_pairs().reshape(*self.neighbor_rows.shape, 2)
@@ -313,8 +377,9 @@ class Collapse(_Softmax):
     @cached
     def ideal(self) -> FloatArray:
         """``p0``, (n, m); of rows that cost nothing, uniform."""
-        shares = np.where(self._mates.any(axis=1, keepdims=True), self._mates, True)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        has_mates, n_listed = self._n_mates > 0, self.shape[1]
+        shares = 1.0 / np.where(has_mates, self._n_mates, n_listed)
+        return np.where(self._mates | ~has_mates[:, None], shares[:, None], 0.0)
 
     def pulled_pairs(self) -> IndexArray:
         pairs = self.distance_pairs()
@@ -328,7 +393,7 @@ class Collapse(_Softmax):
     @cached
     def counts(self) -> FloatArray:
         """Numbers of the members of the class that are listed, (n,)."""
-        return np.asarray(np.maximum(self._mates.sum(axis=1), 1.0))
+        return np.maximum(self._n_mates, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -402,6 +467,10 @@ class PairSoftmax(_Softmax):
         return ProofTerm({"term": "softmax", "loss": "cross entropy", "weight": self.weight}, arrays | {"ideal": ideal})
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return 1, self.n * (self.n - 1) // 2
+
+    @property
     def row_weights(self) -> FloatArray:
         return np.full((1, 1), self.weight * self.total)
 
@@ -425,7 +494,8 @@ class PairSoftmax(_Softmax):
         return -sp.eye_array(self.size, format="csr")
 
 
-def _place(first: NDArray[np.integer], second: NDArray[np.integer], n: int) -> NDArray[np.intp]:
+def _place(first: IndexArray, second: IndexArray, n: int) -> NDArray[np.integer]:
     """The numbers of pairs among all pairs a < b, row by row."""
-    low, high = np.minimum(first, second).astype(np.intp), np.maximum(first, second)
-    return np.asarray(low * (2 * n - low - 1) // 2 + high - low - 1)
+    rows = np.arange(n)
+    starts = (rows * (2 * n - rows - 1) // 2 - rows - 1).astype(np.int32 if n < 2**15 else np.int64)
+    return np.asarray(starts[np.minimum(first, second)] + np.maximum(first, second))
