@@ -178,7 +178,7 @@ def test_more_pairs_than_can_be_listed_in_time() -> None:
     problem = sm.MCMLProblem(np.random.default_rng(0).normal(size=(20_000, 2)), y)
     began = time.process_time()
     solution = sm.solve(problem, max_time=0.5)
-    assert solution.objective == pytest.approx(20_000 * np.log(19_999 / 1999), rel=1e-12)
+    assert solution.objective == pytest.approx(20_000 * np.log(19_999 / 1999), rel=1e-10)
     assert solution.status is Status.USER_LIMIT
     assert sm.verify(problem, np.eye(2), max_time=0.5).objective == np.inf
     assert time.process_time() - began <= 3.2
