@@ -41,10 +41,13 @@ def check_deadline() -> None:
         raise BudgetSpent
 
 
+# LAPACK does about so many multiplications in a second on one thread of a fast machine.
+FACTORIZATION_RATE = 2.5e10
+
+
 def check_time_for(multiplications: float) -> None:
     """Raise `BudgetSpent` where the deadline comes before a factorization of so many multiplications ends."""
-    # LAPACK does about 2.5e10 of them in a second on one thread of a fast machine.
-    if multiplications > 2.5e10 * remaining():
+    if multiplications > FACTORIZATION_RATE * remaining():
         raise BudgetSpent
 
 
