@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 import sdpmetric as sm
 from sdpmetric import ranking
 from sdpmetric.plotting import COLORS, STYLE
-from sdpmetric.ranking.frml_solver import START, principal
+from sdpmetric.ranking.frml_solver import principal
 from sdpmetric.ranking.scores import expected_weights, rank_weights
 
 plt.style.use(STYLE)
@@ -33,7 +33,7 @@ HUES = {"warp": COLORS[0], "auc": COLORS[1], "euclidean": "0.5"}
 def learner(
     X: np.ndarray, rank: int, loss: str = "warp", gamma: float = 25.0
 ) -> sm.FRMLStream:
-    start = principal(X, rank, START)
+    start = principal(X, rank, 20.0)
     return sm.FRMLStream(
         X.shape[1],
         rank,

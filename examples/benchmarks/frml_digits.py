@@ -68,7 +68,7 @@ def learn(X: np.ndarray, y: np.ndarray, loss: str, gamma: float, passes: int, st
         regularization=REGULARIZATION,
         step=step,
         decay=0.1 * 5 / len(X),
-        init=frml.principal(X, rank, frml.START),
+        init=frml.principal(X, rank, 20.0),
     )
     relevance = sm.Relevance.from_labels(y)
     began = time.process_time()
