@@ -346,7 +346,7 @@ REASONS = {
         lambda: sm.explain(sm.solve(STREAM, "online")),
         lambda: sm.explain(sm.solve(sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False]))),
     ],
-    "whole stream|takes no options|solution must be|options of that solve|its option is gamma|no regret bound": [
+    "whole stream|it takes none|solution must be|options of that solve|it takes gamma|no regret bound": [
         lambda: regret(LEGO, sm.solve(LEGO, max_iter=5)),
         lambda: regret(LEGO, sm.solve(sm.LEGOProblem(X, PAIRS, 2.0 + T))),
         lambda: regret(LEGO, gamma=1.0),

@@ -146,7 +146,7 @@ def evaluate(
 
     out = results.Output(as_json)
     with inputs.input_errors(model, data):
-        inputs.check_seed(seed)
+        inputs.check_limits(LimitOptions(seed=seed))
         learned = inputs.learned(model)
         columns = inputs.columns_of(table, model=learned)
         test = inputs.load(data, columns, learned)
@@ -237,14 +237,11 @@ def verify(
     from sdpmetric.core.verbs import verify as verify_point
 
     with inputs.input_errors(metric, data):
-        inputs.check_limits(LimitOptions(tol=proof.tol, max_time=proof.max_time))
         point = inputs.read_point(metric, key, kind)
         problem = inputs.state(data, options, point.model).problem
-        problem.check_point(point.components, point.metric)
     if point.fingerprint not in (None, problem.fingerprint()):
         note(f"Note: {metric} was solved for other data or options than these; it is certified on these.")
     out = results.Output(as_json)
-    out.say(problem.describe())
     with inputs.input_errors(metric, data), results.progress(f"{data}: proving a bound", proof.tol):
         certificate = verify_point(
             problem,
@@ -254,7 +251,7 @@ def verify(
             tol=proof.tol,
             max_time=proof.max_time,
         )
-    out.say(str(certificate))
+    out.say(problem.describe(), str(certificate))
     out.judge(results.sentence(certificate, proof.tol), certificate.proves_optimal(proof.tol))
     out.facts = {"problem": problem.describe(), "certificate": results.facts_of(certificate)}
     out.finish(certificate.proves_optimal(proof.tol))
@@ -341,9 +338,7 @@ def demo(
     In the end: what the metrics are worth on held-out examples, and what to type next.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.cli.compilation import compilation_bar
     from sdpmetric.core.registry import solvers_of
-    from sdpmetric.core.run import solve as solve_problem
 
     chosen = only or list(DEMO_SETS)
     with inputs.input_errors():
@@ -354,8 +349,7 @@ def demo(
         options = ProblemOptions(pca=30 if name == "digits" else None)
         problem = inputs.state(name, options).problem
         out.say(lines(f"{name}: {problem.describe()}").replace(name, f"[bold]{name}[/bold]", 1), markup=True)
-        with compilation_bar(f"{name}: first solve, which compiles on a new machine"):
-            solve_problem(problem)  # not to be timed as solving
+        results.run(problem, f"{name}: first solve, which compiles on a new machine", "auto", LimitOptions())  # untimed
         tolerances = {entry.name: entry.tol for entry in solvers_of(problem) if not entry.relaxed}
         comparison = results.run_all(problem, name, tolerances, LimitOptions())
         out.say(comparison.table)

@@ -59,12 +59,9 @@ def check_names(kind: str, names: list[str], allowed: tuple[str, ...]) -> None:
             )
 
 
-def check_seed(seed: int) -> None:
-    validation.check_integer("--seed", seed, 0, 2**32 - 1)
-
-
 def check_limits(limits: LimitOptions) -> None:
-    check_seed(limits.seed)
+    """Refuse limits of a solve, before any work."""
+    validation.check_integer("--seed", limits.seed, 0, 2**32 - 1)
     Budget(limits.max_time, limits.max_iter)
     if limits.tol is not None:
         validation.check_limit("tol", limits.tol, "relative gap")
@@ -224,11 +221,7 @@ def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> P
     check_names("statement", [name], tuple(labeled_statements))
     kind = labeled_statements[name]
     takes = [parameter for parameter in inspect.signature(kind.from_labels).parameters if parameter not in ("X", "y")]
-    if foreign := [parameter for parameter in parameters if parameter not in takes]:
-        raise ValueError(
-            f"statement {name!r} has no parameter {', '.join(foreign)}{validation.like(foreign[0], takes)}; it takes "
-            f"{', '.join(takes) or 'none'}."
-        )
+    validation.check_known(f"statement {name!r}", parameters, takes)
     return kind.from_labels(X, y, **parameters)
 
 

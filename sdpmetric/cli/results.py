@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -22,7 +22,6 @@ from sklearn.metrics import roc_auc_score
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification import knn_predict
-from sdpmetric.cli.compilation import Compiled
 from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, state
 from sdpmetric.cli.options import LimitOptions, Lines, ProblemOptions, SolverOptions, note
 from sdpmetric.core import rounding, validation
@@ -157,6 +156,21 @@ def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: LimitO
             break
     with input_errors():
         return compare_solutions(*solutions)
+
+
+class Compiled(event.Listener):
+    """Calls a function when a loop of this package has been compiled."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.on_change = on_change
+
+    def on_start(self, event: event.Event) -> None:
+        """Nothing moves yet."""
+
+    def on_end(self, event: event.Event) -> None:
+        """Move, unless it was a function of numba's own that a loop is made of."""
+        if event.data["dispatcher"].py_func.__module__.startswith("sdpmetric"):
+            self.on_change()
 
 
 @contextmanager

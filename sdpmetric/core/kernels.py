@@ -44,9 +44,8 @@ class KernelFunction:
                     inspect.signature(kernel).bind(None, None, **checked)
             except TypeError as error:
                 raise ValueError(f"the kernel does not take these kernel_params ({error}).") from error
-        elif foreign := sorted(set(checked) - set(PARAMETERS)):
-            takes = f"parameters of kernels are {', '.join(PARAMETERS)}"
-            raise ValueError(f"kernel {kernel!r} does not take these kernel_params: {', '.join(foreign)}; {takes}.")
+        else:
+            validation.check_known(f"kernel_params of {kernel!r}", checked, PARAMETERS)
         return cls(kernel, checked)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike) -> FloatArray:

@@ -240,9 +240,7 @@ class Problem(ABC):
         TypeError
             If the statement has no such weight.
         """
-        if foreign := sorted(set(values) - set(self.weights)):
-            choices = f"its weights are {', '.join(self.weights)}" if self.weights else "it has no weights"
-            raise TypeError(f"{type(self).__name__} has no weight {', '.join(foreign)}; {choices}.")
+        validation.check_known(f"with_weights of {type(self).__name__}", values, self.weights)
         return replace(self, **values)
 
     def with_each(self, name: str, values: Iterable[float]) -> list[Self]:

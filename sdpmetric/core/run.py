@@ -454,11 +454,7 @@ def solve(
 def _check_options(
     problem: Problem, entry: Solver, options: dict[str, object], random_state: int | None
 ) -> dict[str, object]:
-    if foreign := sorted(set(options) - entry.options):
-        raise TypeError(
-            f"solver {entry.name!r} does not take {', '.join(foreign)}{validation.like(foreign[0], entry.options)}; "
-            f"its options are {', '.join(sorted(entry.options)) or 'none'}."
-        )
+    validation.check_known(f"solver {entry.name!r}", options, entry.options)
     checked = {name: value for name, value in options.items() if value is not None}
     if random_state is not None:
         checked["random_state"] = validation.check_integer("random_state", random_state, 0)

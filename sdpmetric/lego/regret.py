@@ -7,6 +7,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import solve
@@ -109,8 +110,7 @@ def _(
     gamma: float | None = None,
     **options: object,
 ) -> RegretCertificate:
-    if options:
-        raise TypeError(f"regret of POLA does not take {', '.join(sorted(options))}; its option is gamma.")
+    validation.check_known("regret of POLA", options, ("gamma",))
     rerun = solve(problem, solver="online", gamma=gamma)
     certificate = _of_whole_stream(solution, len(problem.pairs), rerun.objective, f"POLA with gamma={gamma!r}")
     bound = regret_bound(problem, gamma, budget, tol)
@@ -119,8 +119,7 @@ def _(
 
 @_regret.register
 def _(problem: LEGOProblem, solution: Solution, tol: float, budget: Budget, **options: object) -> RegretCertificate:
-    if options:
-        raise TypeError(f"regret of LEGO takes no options, got {', '.join(sorted(options))}.")
+    validation.check_known("regret of LEGO", options, ())
     stream = LEGOStream(problem.X.shape[1], problem.learning_rate, problem.prior)
     stream.partial_fit(problem.X, problem.pairs, problem.targets, problem.sides)
     certificate = _of_whole_stream(solution, len(problem.pairs), stream.cumulative_loss, "LEGO")

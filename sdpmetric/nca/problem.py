@@ -157,8 +157,7 @@ class NCAProblem(SoftNeighborProblem):
         """State the same problem with another `bandwidth`, which continuous targets have."""
         if not len(self.targets):
             raise ValueError("bandwidth is for targets='continuous'; NCA for classes has no weight that could vary.")
-        if unknown := sorted(set(values) - set(self.weights)):
-            raise TypeError(f"NCAProblem has no weight {', '.join(unknown)}; its weight is bandwidth.")
+        validation.check_known("with_weights of NCAProblem", values, self.weights)
         y = self.targets * np.sqrt(2) * self.bandwidth
         objective: Objective = "log" if self.logarithm else "probability"
         rank, w = self.n_components, self.sample_weight

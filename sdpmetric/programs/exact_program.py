@@ -12,6 +12,7 @@ from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import formulation_of
 from sdpmetric.core.triplets import Triplets
+from sdpmetric.core.validation import check_known
 from sdpmetric.lazy import cvxpy as cp
 
 
@@ -62,11 +63,7 @@ def formulate(problem: Problem, **options: object) -> ExactProgram:
         raise unsupported("to_cvxpy", problem, "no exact program is registered; register one with formulation()")
     taken = [p.name for p in inspect.signature(state).parameters.values() if p.kind is p.KEYWORD_ONLY]
     given = {name for name, value in options.items() if value is not None and value is not False}
-    if foreign := sorted(given - {*taken, "scaled"}):
-        raise TypeError(
-            f"the program of {type(problem).__name__} does not take {', '.join(foreign)}; "
-            f"its options are {', '.join(name for name in taken if name != 'scaled') or 'none'}."
-        )
+    check_known(f"the program of {type(problem).__name__}", given - {"scaled"}, {*taken} - {"scaled"})
     return cast(ExactProgram, state(problem, **{name: value for name, value in options.items() if name in taken}))
 
 

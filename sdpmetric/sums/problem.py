@@ -181,11 +181,7 @@ class MetricProblem(Problem):
 
     def with_weights(self, **values: float) -> Self:
         """State the same problem with other weights of terms, positive, by the names of `weights`."""
-        if foreign := sorted(set(values) - set(self.weights)):
-            raise TypeError(
-                f"this sum has no term with a weight {', '.join(foreign)}; its terms are {', '.join(self.weights)}. "
-                "Hard constraints have none."
-            )
+        validation.check_known("with_weights of this sum, whose hard constraints have none,", values, self.weights)
         for name, value in values.items():
             validation.check_positive(f"the weight {name}", value, "leave the term out for 0")
         new = copy.copy(self)

@@ -1,6 +1,5 @@
 """An interruption ends a solve with a certified point, wherever it comes; a second one ends it at once."""
 
-import io
 import logging
 import re
 import sys
@@ -9,12 +8,11 @@ import time
 import numba as nb
 import numpy as np
 import pytest
-from rich.console import Console
-from rich.progress import Progress
+from numba.core import event
 from statements import EXAMPLES, TOLERANCES, entry_of, make
 
 import sdpmetric as sm
-from sdpmetric.cli.compilation import compilation_bar
+from sdpmetric.cli.results import Compiled
 from sdpmetric.core.printer import LOGGER, Printer, say
 from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
@@ -167,26 +165,19 @@ def test_every_solver_ends_soon_after_its_limit(name, solver, monkeypatch):
 
 
 @pytest.mark.parametrize(("module", "moves"), [("sdpmetric.linalg.pair_loops", 1), ("numba.np.linalg", 0)])
-def test_bar_moves_once_for_each_loop_of_the_package(module, moves, monkeypatch):
+def test_compilation_of_each_loop_of_the_package_is_seen_once(module, moves):
     advanced = []
-    monkeypatch.setattr(Progress, "advance", lambda self, task, advance=1.0: advanced.append(advance))
 
     def double(x):
         return 2 * x
 
     double.__module__ = module
     loop = nb.njit(double)
-    screen = io.StringIO()
-    with compilation_bar("compiling", Console(file=screen, force_terminal=True)):
+    with event.install_listener("numba:compile", Compiled(lambda: advanced.append(1))):
         loop(1)
         loop(2)
-    stream = io.StringIO()
-    with compilation_bar("compiling", Console(file=stream)):
-        pass
-    assert stream.getvalue() == "compiling ...\n"  # without a terminal
     loop(1.5)  # compiled again, but no longer watched
     assert len(advanced) == moves
-    assert "compiling" in screen.getvalue()
 
 
 def lines(*rows, **options):
