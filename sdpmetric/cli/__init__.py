@@ -239,6 +239,7 @@ def verify(
     with inputs.input_errors(metric, data):
         point = inputs.read_point(metric, key, kind)
         problem = inputs.state(data, options, point.model).problem
+        problem.check_point(point.components, point.metric)
     if point.fingerprint not in (None, problem.fingerprint()):
         note(f"Note: {metric} was solved for other data or options than these; it is certified on these.")
     out = results.Output(as_json)
