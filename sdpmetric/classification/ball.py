@@ -22,25 +22,14 @@ FLOOR = 2.0**-400  # more than underflow takes from a product where data and ima
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Examples and their images in units, powers of 2, in which they are at most about 1, and how far they are off.
+    """Examples and their images in units, powers of 2, in which they are at most about 1, and how far they are off."""
 
-    Attributes
-    ----------
-    raw, points : (n, d) and (n, r) arrays
-    raw_errors, image_errors : (n,) arrays
-        At least the distance of each to the exact one.
-    power : int
-        Distances are 2 to this power as large.
-    radius : float
-        Of the ball of metrics.
-    """
-
-    raw: FloatArray
-    raw_errors: FloatArray
-    points: FloatArray
+    raw: FloatArray  # (n, d)
+    raw_errors: FloatArray  # at least the distance of each to the exact one, (n,)
+    points: FloatArray  # (n, r)
     image_errors: FloatArray
-    power: int
-    radius: float
+    power: int  # distances are 2 to this power as large
+    radius: float  # of the ball of metrics
 
     @classmethod
     def of(cls, components: FloatArray, radius: float, X: ArrayLike) -> Self:
@@ -88,26 +77,14 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """The nearest examples of queries, and what is certain about them under every metric of a ball.
+    """The nearest examples of queries, and what is certain about them under every metric of a ball."""
 
-    Attributes
-    ----------
-    nearest : (m, k) array
-        Row numbers of examples.
-    certain : (m, k) bool array
-        Which of them are among the k nearest under every metric.
-    ordered, crowded : (m,) bool arrays
-        Whether they are the k nearest in this order under every metric; and queries about which nothing is certain.
-    queries, possible : (c,) arrays
-        Query and row number of every example that may be among the k nearest under a metric.
-    """
-
-    nearest: LongArray
-    certain: BoolArray
-    ordered: BoolArray
-    crowded: BoolArray
-    queries: LongArray
-    possible: LongArray
+    nearest: LongArray  # row numbers of examples, (m, k)
+    certain: BoolArray  # which of them are among the k nearest under every metric
+    ordered: BoolArray  # whether they are the k nearest in this order under every metric, (m,)
+    crowded: BoolArray  # queries about which nothing is certain
+    queries: LongArray  # of every example that may be among the k nearest under a metric, (c,)
+    possible: LongArray  # and its row number
 
     @classmethod
     def of(cls, components: FloatArray, radius: float, X_train: ArrayLike, X: ArrayLike | None, k: int) -> Self:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -14,10 +13,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification import loops
-from sdpmetric.classification.nearest import check_regions, check_width
+from sdpmetric.classification.nearest import check_regions
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
-from sdpmetric.engine.cached import cached
 
 # Distances by which the target neighbors of a query are found.
 QueryNeighbors = Literal["metric", "euclidean"]
@@ -84,16 +82,13 @@ def energies(
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric import classification
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
-    >>> targets = problem.target_pairs[1].reshape(150, 3)
-    >>> classification.energies(solution.components, X, y, X[:5], target_neighbors=targets).shape
+    >>> L, targets = sm.solve(problem).components, problem.target_pairs[1].reshape(150, 3)
+    >>> sm.classification.energies(L, X, y, X[:5], target_neighbors=targets).shape
     (5, 3)
     """
-    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
+    state = _Energies(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     result = np.empty((len(state.queries[0]), len(state.classes)))
     for block, cost, *scanned in state.blocks():
         thresholds = 1.0 + np.sort(scanned[-1].reshape(len(cost), -1), axis=1)
@@ -131,16 +126,13 @@ def energy_predict(
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric import classification
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
-    >>> targets = problem.target_pairs[1].reshape(150, 3)
-    >>> classification.energy_predict(solution.components, X, y, X[:5], target_neighbors=targets).tolist()
+    >>> L, targets = sm.solve(problem).components, problem.target_pairs[1].reshape(150, 3)
+    >>> sm.classification.energy_predict(L, X, y, X[:5], target_neighbors=targets).tolist()
     [0, 0, 0, 0, 0]
     """
-    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
+    state = _Energies(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     chosen = np.empty(len(state.queries[0]), dtype=np.int64)
     for block, cost, *scanned in state.blocks():
         order = np.argsort(cost, axis=1)
@@ -150,23 +142,11 @@ def energy_predict(
     return labels
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """Checked input, embedded; training examples are sorted by class."""
+class _Energies:
+    """Checked input, embedded beside norms; training examples are sorted by class."""
 
-    classes: NDArray[np.generic]
-    starts: NDArray[np.int64]  # where each class begins
-    metric_of_class: NDArray[np.int64]
-    train: list[NDArray[np.floating]]  # under each metric
-    queries: list[NDArray[np.floating]]
-    reach: FloatArray
-    n_neighbors: int
-    push_weight: float
-    named: NDArray[np.int64] | None  # (m, c, k): the queries' target neighbors in class order, -1 for none
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         components: ArrayLike,
         X_train: ArrayLike,
         y_train: ArrayLike,
@@ -175,70 +155,59 @@ class _State:
         push_weight: float,
         regions: ArrayLike | None,
         query_neighbors: QueryNeighbors,
-    ) -> _State:
-        train = validation.check_data(X_train)
-        queries = validation.check_data(X)
-        classes, label = validation.check_labels(np.asarray(y_train), len(train))
+    ) -> None:
+        train, queries = validation.check_data(X_train), validation.check_data(X)
+        self.classes, label = validation.check_labels(np.asarray(y_train), len(train))
         targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
-        mu = validation.check_number("push_weight", push_weight, 0.0, 1.0)
-        if not targets.shape[1]:
+        self.push_weight = validation.check_number("push_weight", push_weight, 0.0, 1.0)
+        self.n_neighbors = targets.shape[1]
+        if not self.n_neighbors:
             raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")
         factors = validation.check_factors(components, train.shape[1])
-        check_width(queries, train)
+        validation.check_width("X", queries, train.shape[1], "X_train")
         validation.check_choice("query_neighbors", query_neighbors, get_args(QueryNeighbors))
-        metric_of_class = _metrics_of_classes(regions, label, classes, len(factors))
-        dtype = np.result_type(train, queries)
-        order = np.argsort(label, kind="stable")
-        starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
+        self.metric_of_class = _metrics_of_classes(regions, label, self.classes, len(factors))
+        dtype, order = np.result_type(train, queries), np.argsort(label, kind="stable")
+        self.starts = np.searchsorted(label[order], np.arange(len(self.classes) + 1))
+        self.chunks = np.concatenate([[0], np.cumsum(-(-np.diff(self.starts) // loops.CHUNK))])  # see `loops.scan`
         maps = [L[L.any(axis=1)].T for L in factors]  # without the zeros that factors of several ranks are padded with
         with np.errstate(over="ignore", invalid="ignore"):  # `_check_norms` raises for what overflows
             center = train.mean(axis=0, dtype=np.float64)  # rounding errors of distances are smallest near the origin
             centered, centered_queries = train - center, queries - center
             embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
+            self.reach = _reach(embedded, self.metric_of_class[label[order]], order, targets)
+            # |q|^2 - 2 <q, z> + |z|^2 as one product.
             embedded_queries = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
-            reach = _reach(embedded, metric_of_class[label[order]], order, targets)
-        k = targets.shape[1]
-        by_metric = query_neighbors == "metric"
-        named = None if by_metric else _nearest_of_classes(centered[order], centered_queries, starts, k)
-        return cls(classes, starts, metric_of_class, embedded, embedded_queries, reach, k, mu, named)
+            self.queries = [_beside_norms(Q, scale=-2.0) for Q in embedded_queries]
+            self.train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]]) for Z in embedded]
+        _check_norms(self.queries, self.train)
+        self.named = None  # (m, c, k): the queries' target neighbors in class order, -1 for none
+        if query_neighbors == "euclidean":
+            self.named = _nearest_of_classes(centered[order], centered_queries, self.starts, self.n_neighbors)
 
-    @cached
-    def chunks(self) -> NDArray[np.int64]:
-        """Where the chunks of each class begin; see `loops.scan`."""
-        return np.concatenate([[0], np.cumsum(-(-np.diff(self.starts) // loops.CHUNK))])
-
-    def blocks(
-        self,
-    ) -> Iterator[tuple[slice, FloatArray, NDArray[np.floating], NDArray[np.floating], FloatArray]]:
+    def blocks(self) -> Iterator[tuple[slice, FloatArray, NDArray[np.floating], NDArray[np.floating], FloatArray]]:
         """Queries by blocks: energies without the queries' own impostors, and the output of `loops.scan`."""
-        # |q|^2 - 2 <q, z> + |z|^2 as one product.
-        queries = [_beside_norms(Q, scale=-2.0) for Q in self.queries]
-        train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]]) for Z in self.train]
-        _check_norms(queries, train)
-        ceilings = np.nextafter(self.reach[:, 0].astype(queries[0].dtype), np.inf, dtype=queries[0].dtype)
-        rows = max(1, min(BLOCK // len(self.reach), ROWS_AT_ONCE, len(queries[0])))
-        D = np.empty((rows, len(self.reach)), dtype=queries[0].dtype)
-        smallest = np.empty((rows, self.chunks[-1]), dtype=queries[0].dtype)
+        n, n_queries, dtype = len(self.reach), len(self.queries[0]), self.queries[0].dtype
+        ceilings = np.nextafter(self.reach[:, 0].astype(dtype), np.inf, dtype=dtype)
+        rows = max(1, min(BLOCK // n, ROWS_AT_ONCE, n_queries))
+        D, smallest = np.empty((rows, n), dtype), np.empty((rows, self.chunks[-1]), dtype)
         nearest = np.empty((rows, len(self.classes), self.n_neighbors))
         with threads.one_pool():
-            for first in range(0, len(queries[0]), rows):
+            for first in range(0, n_queries, rows):
                 block = slice(first, first + rows)
-                size = len(queries[0][block])
+                size = len(self.queries[0][block])
                 scanned = D[:size], smallest[:size], nearest[:size]
                 invaded = np.zeros((size, len(self.classes)))
-                for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
+                for c, (Q, Z) in enumerate(zip(self.queries, self.train, strict=True)):
                     mine = self.metric_of_class == c  # a distance belongs to the class of the example that it leads to
-                    if not mine.any():
-                        continue
-                    sums = self._scan(Q[block], Z, ceilings, mine, *scanned)
-                    invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
+                    if mine.any():
+                        sums = self._scan(Q[block], Z, ceilings, mine, *scanned)
+                        invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
                 if self.named is not None:
-                    rows_of = self.named[block]
-                    target_distances = np.take_along_axis(scanned[0], rows_of.reshape(size, -1), axis=1).reshape(
-                        rows_of.shape
-                    )
-                    scanned[-1][:] = np.sort(np.where(rows_of < 0, np.inf, target_distances), axis=2)
-                pull = np.where(scanned[-1] < np.inf, scanned[-1], 0.0).sum(axis=2)  # classes may have fewer examples
+                    named = self.named[block]
+                    squared = np.take_along_axis(D[:size], named.reshape(size, -1), axis=1).reshape(named.shape)
+                    nearest[:size] = np.sort(np.where(named < 0, np.inf, squared), axis=2)
+                pull = np.where(nearest[:size] < np.inf, nearest[:size], 0.0).sum(axis=2)  # classes may be small
                 yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *scanned
 
     def _scan(

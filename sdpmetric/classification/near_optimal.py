@@ -36,14 +36,11 @@ class Decisions:
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
     >>> near = sm.near_optimal(sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=1.0), tol=1e-6))
-    >>> near.neighbors(X, n_neighbors=3).values.shape, near.matches(X, pairs, threshold=2.0).share > 0.9
-    ((150, 3), True)
+    >>> near.neighbors(X, n_neighbors=3).values.shape
+    (150, 3)
     """
 
     values: NDArray[np.generic]
@@ -80,14 +77,11 @@ class NearOptimal:
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
     >>> near = sm.near_optimal(sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=1.0), tol=1e-6))
-    >>> near.neighbors(X, n_neighbors=3).values.shape, near.matches(X, pairs, threshold=2.0).share > 0.9
-    ((150, 3), True)
+    >>> near.matches(X, [[0, 1], [0, 149]], threshold=2.0).share
+    1.0
     """
 
     components: FloatArray
@@ -114,12 +108,7 @@ class NearOptimal:
     def neighbors(self, X_train: ArrayLike, X: ArrayLike | None = None, n_neighbors: int = 3) -> Decisions:
         """The nearest examples, and which of them are among the nearest under all these metrics, (m, k).
 
-        Parameters
-        ----------
-        X_train : (n, d) array
-        X : (m, d) array, optional
-            Queries; default: the examples, each without itself.
-        n_neighbors : int, default 3
+        Arguments as in `nearest_neighbors`.
         """
         nearest = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
         return Decisions(nearest.nearest, nearest.certain, self.rigor)
@@ -127,14 +116,7 @@ class NearOptimal:
     def labels(
         self, X_train: ArrayLike, y_train: ArrayLike, X: ArrayLike | None = None, n_neighbors: int = 3
     ) -> Decisions:
-        """The labels by the vote of the nearest examples, as `knn_predict` counts it, (m,).
-
-        Parameters
-        ----------
-        X_train, X, n_neighbors
-            As in `neighbors`.
-        y_train : (n,) array
-        """
+        """The labels by the vote of the nearest examples, (m,), counted as in `knn_predict`, with its arguments."""
         nearest = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
         return Decisions(*nearest.labels(y_train), self.rigor)
 

@@ -62,20 +62,15 @@ def nearest_neighbors(
 
     Examples
     --------
-    >>> import sdpmetric as sm
     >>> from sdpmetric import classification
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
-    >>> distances, rows = classification.nearest_neighbors(solution.components, X, n_neighbors=3)
-    >>> distances.shape, rows.shape
-    ((150, 3), (150, 3))
+    >>> distances, rows = classification.nearest_neighbors([[1.0, 0.0]], [[0.0, 5.0], [1.0, 0.0], [3.0, 1.0]])
+    >>> distances.tolist(), rows.tolist()
+    ([[1.0], [1.0], [4.0]], [[1], [0], [1]])
     """
     train = np.asarray(validation.check_data(X_train), dtype=np.float64)
     queries = train if X is None else np.asarray(validation.check_data(X), dtype=np.float64)
     factors = validation.check_factors(components, train.shape[1])
-    check_width(queries, train)
+    validation.check_width("X", queries, train.shape[1], "X_train")
     region = check_regions(regions, len(train), len(factors))
     validation.check_integer("n_neighbors", n_neighbors, high=len(train) - (X is None))
     k = n_neighbors + (X is None)
@@ -95,22 +90,16 @@ def nearest_neighbors(
     distances, rows = [], []
     for c, L in enumerate(factors):
         members = np.flatnonzero(region == c)
-        if not len(members):
-            continue
-        squared_distances, index = _search(
-            train[members] @ L.T / unit, queries @ L.T / unit, min(k, len(members)), algorithm
-        )
-        distances.append(squared_distances)
-        rows.append(members[index])
+        if len(members):
+            embedded, embedded_queries = train[members] @ L.T / unit, queries @ L.T / unit
+            squared_distances, index = _search(embedded, embedded_queries, min(k, len(members)), algorithm)
+            distances.append(squared_distances)
+            rows.append(members[index])
     D, R = np.concatenate(distances, axis=1), np.concatenate(rows, axis=1)
     if X is None:
         D[np.arange(len(queries))[:, None] == R] = np.inf
     order = np.lexsort((R, D), axis=1)[:, :n_neighbors]
     return unit**2 * np.take_along_axis(D, order, axis=1), np.take_along_axis(R, order, axis=1)
-
-
-def check_width(queries: NDArray[np.floating], train: NDArray[np.floating]) -> None:
-    validation.check_width("X", queries, train.shape[1], "X_train")
 
 
 def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[np.integer]:
@@ -184,14 +173,10 @@ def knn_predict(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
-    >>> from sdpmetric import classification
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
-    >>> bool(np.mean(classification.knn_predict(solution.components, X, y, n_neighbors=3) == y) > 0.9)
+    >>> L = sm.solve(sm.LMNNProblem.from_labels(X, y)).components
+    >>> bool((sm.classification.knn_predict(L, X, y) == y).mean() > 0.9)
     True
     """
     _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions, algorithm=algorithm)
