@@ -116,7 +116,7 @@ class ProgramBound:
         ------
         ValueError
             If nothing is proven without an assumption, the program is unbounded, has dependent equations, or has more
-            variables than rows.
+            variables than rows, or the point is one where inequalities hold as equations.
 
         Examples
         --------
@@ -272,7 +272,7 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
     values, direction = (v if v is None else canonical.values(v) for v in (search.point, search.direction))
     evidence = Evidence(
         replace(program, proofs={}),
-        search.point,
+        None if search.is_on_face else search.point,
         search.multipliers,
         search.slope,
         (upper, lower),

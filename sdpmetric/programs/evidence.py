@@ -94,7 +94,10 @@ class Evidence:
     def _free_variables(self) -> tuple[FloatArray, LongArray]:
         """A point, and the entries that equations determine."""
         if self.point is None:
-            raise ValueError("the bound rests on no point, so there is no proof of it to write.")
+            raise ValueError(
+                "the bound rests on no point, or on one where inequalities hold as equations, of which no proof is "
+                "written; state those as equations, or prove the other side alone by `side=`."
+            )
         p, _ = self.program.equilibrated()
         equations = p.A[: p.cones.zero].toarray()
         if np.linalg.matrix_rank(equations) < len(equations):

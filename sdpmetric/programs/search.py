@@ -54,6 +54,7 @@ class Search:
     lower: float = -math.inf
     upper: float = math.inf
     point: FloatArray | None = None
+    is_on_face: bool = False  # whether inequalities hold as equations at the point, which a file cannot say
     multipliers: FloatArray | None = None
     slope: FloatArray | None = None  # Where the slope of the objective is taken, of these multipliers
     direction: FloatArray | None = None  # In which a program is unbounded
@@ -237,6 +238,7 @@ class Search:
         value = units.value(bound.value, up=True)
         if value < self.upper and bound.x is not None:
             self.upper, self.point = value, units.point(bound.x)
+            self.is_on_face = program.cones.zero > self.program.cones.zero
         self.reasons["upper"] = bound.why or self.reasons.get("upper", "")
         return bound
 

@@ -128,6 +128,16 @@ def test_what_is_accepted_of_changed_files_is_true(files):
     assert 1 in codes or bound.evidence.program.P.nnz  # of an equation of a quadratic program all follows
 
 
+def test_no_proof_is_written_of_a_point_where_inequalities_are_equations(tmp_path):
+    program = cp.Problem(cp.Minimize(y[0] + y[1]), [y[0] + 3 * y[1] >= 1, -y[0] - 3 * y[1] >= -1])
+    bound = sm.bound(program)
+    assert bound.lower_bound <= 1 / 3 <= bound.upper_bound
+    with pytest.raises(ValueError, match="inequalities hold as equations"):
+        bound.save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
+    sm.bound(program, side="lower").save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
+    assert checked(tmp_path)[0] == 0
+
+
 NOWHERE = {
     "halfline": [y[0] <= -1],
     "cone": [cp.norm(x) <= 1, x[0] + x[1] >= 2],
