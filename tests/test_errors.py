@@ -89,8 +89,8 @@ class Silent(sm.ITMLProblem):
 LEGO, STREAM = sm.LEGOProblem(X, PAIRS, 1.0 + T), sm.POLAProblem(**PAIRED)
 
 
-def bounded(objective, constraints):
-    return sm.bound(cp.Problem(cp.Minimize(objective), constraints))
+def bounded(objective, constraints, *solver, **options):
+    return sm.bound(cp.Problem(cp.Minimize(objective), constraints), *solver, **options)
 
 
 W = cp.Variable(3)
@@ -372,7 +372,22 @@ REASONS = {
         lambda: bounded(-W[0], [W >= 0]).save_proof("nowhere.npz", "data.npz"),
         lambda: bounded(W[0], [W[0] >= 0, 1e-3 * W[0] + W[1] <= 1, W[1] >= 1]).save_proof("nowhere.npz", "data.npz"),
     ],
+    "integer|not convex|no value|cvxpy.Problem|CLARABEL|radius": [
+        lambda: bounded(cp.sum(cp.Variable(2, integer=True)), []),
+        lambda: sm.bound(cp.Problem(cp.Maximize(cp.sum_squares(W)))),
+        lambda: bounded(cp.Parameter() * W[0], []),
+        lambda: sm.bound(W),
+        lambda: bounded(cp.sum(W), [W >= 1], "MOSEK"),
+        lambda: bounded(cp.sum(W), [W >= 1], radius=-1.0),
+    ],
     # Estimators
+    "The '.*' parameter of .* must be": [
+        partial(estimators.LMNN(max_iter="a").fit, X, Y),
+        partial(estimators.ITML(max_time="1").fit, X, Y),
+        partial(estimators.MCML(tol=NAN).fit, X, Y),
+        partial(estimators.MultiMetricLMNN(n_iter_no_change=0).fit, X, Y),
+        partial(estimators.FRML(step=-1.0).fit, X, Y),
+    ],
     "warm_start and init out": [
         partial(estimator.set_params(warm_start=True).fit, X, Y)
         for estimator in (estimators.MMC(solver="conic"), estimators.ITML(solver="conic"))

@@ -16,9 +16,7 @@ from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine import interface
-from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
-from sdpmetric.lmnn.solvers.factored import FactoredOptions
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
 
@@ -26,13 +24,6 @@ from sdpmetric.lmnn.triplets.impostors import SearchOptions
 def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNNProblem:
     X, y = make_blobs(n, 20, centers=10, cluster_std=deviation, random_state=0)[:2]
     return sm.LMNNProblem.from_labels(X, y, **options)
-
-
-@pytest.mark.parametrize("deviation", [0.5, 5.0])
-def test_separated_classes_are_proven_with_few_candidates(deviation: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=20_000))
-    solution = sm.solve(separated(deviation=deviation), solver="factored")
-    assert solution.relative_gap <= 1e-3
 
 
 def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,13 +97,6 @@ def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeyp
     assert solution.relative_gap < 0.5
 
 
-def test_compilation_is_not_taken_for_the_time_of_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factored, "OPTIONS", FactoredOptions(fewest_anchors=100))
-    problem, clock = separated(1600, 5.0), Clock(monkeypatch)
-    clock.let_take(sm.LMNNProblem, "candidates", 3.0, 0.1)
-    assert sm.solve(problem, solver="factored", tol=1e-3, max_time=18).status is Status.OPTIMAL
-
-
 def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_blobs(150, 3, centers=3, cluster_std=4.0, random_state=0)[:2]
     problem = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
@@ -130,18 +114,6 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
 
 
 FOREIGN_UNIT = 1e-3 * np.eye(20)  # components under which nearly every hinge of `separated` is active
-
-
-@pytest.mark.parametrize("verb", [sm.certify, sm.verify])
-def test_certificates_of_metrics_in_another_unit_hold_their_limit(verb) -> None:
-    verb(separated(200), FOREIGN_UNIT)  # compiles
-    problem, limit = separated(2000, deviation=5.0), 0.2
-    began = time.process_time()
-    certificate = verb(problem, FOREIGN_UNIT, max_time=limit)
-    assert time.process_time() - began < 1.2 * limit + 1.0  # 3 s without a limit
-    known = certificate.objective < np.inf  # which it is on an idle machine
-    assert not known or certificate.objective == pytest.approx(problem.objective(FOREIGN_UNIT), rel=1e-9)
-    assert certificate.lower_bound <= certificate.objective
 
 
 def test_a_certificate_without_time_for_the_objective_says_that_nothing_is_known(monkeypatch) -> None:

@@ -94,12 +94,6 @@ def test_rows_of_a_dask_array_never_come_to_the_client(client, monkeypatch):
     assert abs(certificate.objective - solution.objective) <= rounding(certificate.objective)
 
 
-def test_rows_larger_than_the_memory_of_a_worker_are_refused_before_they_are_made(client):
-    rows = da.zeros((10**10, 100), chunks=(10**6, 100))
-    with pytest.raises(MemoryError, match="start workers with more memory"):
-        adapter.solve(client, sm.LMNNProblem.from_labels, rows, da.zeros(10**10, chunks=10**6))
-
-
 def test_a_limit_on_time_counts_from_the_call_on(client, monkeypatch):
     with pytest.raises(TimeoutError, match=r"max_time=0\.1"):
         adapter.solve(client, sm.LMNNProblem.from_labels, dask.delayed(time.sleep)(2), None, max_time=0.1)

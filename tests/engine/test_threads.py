@@ -97,13 +97,6 @@ def pool_threads(kind):
     return {library["num_threads"] for library in threads._libraries().info() if library["user_api"] == kind}
 
 
-def test_openmp_regions_are_held_to_the_calling_thread():
-    with threadpool_limits(limits=3, user_api="openmp"):
-        with threads.without_openmp():
-            assert pool_threads("openmp") == {1}
-        assert pool_threads("openmp") == {3}
-
-
 def test_blas_is_held_to_one_thread_as_long_as_anybody_needs_it():
     with threadpool_limits(limits=2, user_api="blas"):
         before = pool_threads("blas")

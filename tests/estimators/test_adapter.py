@@ -1,7 +1,5 @@
 """The adapter near frozen embeddings: what is stated, how its strength is chosen, and what it transforms."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -132,22 +130,3 @@ def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
     similar = unit @ labeled.components_.T @ unit.T
     np.fill_diagonal(similar, -np.inf)
     assert labeled.score(X, Y) == np.mean(Y[np.argmax(similar, axis=1)] == Y)
-
-
-def test_time_counts_from_the_call(monkeypatch):
-    state, limits = Adapter._problem, []
-
-    def slow(self, *arguments):
-        time.sleep(0.2)
-        return state(self, *arguments)
-
-    def solve(problem, **options):
-        limits.append(options["max_time"])
-        return sm.solve(problem)
-
-    monkeypatch.setattr(Adapter, "_problem", slow)
-    monkeypatch.setattr("sdpmetric.estimators.base.solve", solve)
-    for max_time in (0.1, 1e3):
-        Adapter(max_time=max_time).fit(X, Y)
-    assert limits[0] <= 1e-3
-    assert limits[1] <= 1e3 - 0.2

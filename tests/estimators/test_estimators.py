@@ -8,7 +8,6 @@ from instances import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
@@ -181,23 +180,6 @@ def test_asked_components_are_given_whatever_the_rank():
     assert lmnn.transform(X).shape == (6, 2)
     default = LMNN(n_neighbors=1, ridge=1.0).fit(X, [0, 0, 0, 1, 1, 1])  # as many in every fold
     np.testing.assert_array_equal(default.transform(X), lmnn.transform(X))
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("LMNN", {"max_iter": "a"}),
-        ("ITML", {"max_time": "1"}),
-        ("MCML", {"tol": np.nan}),
-        ("MultiMetricLMNN", {"n_iter_no_change": 0}),
-        ("FRML", {"step": -1.0}),
-    ],
-)
-def test_parameters_are_refused_before_any_work_in_scikit_learn_s_words(name, arguments, data, monkeypatch):
-    kind = getattr(estimators, name)
-    monkeypatch.setattr(kind, "_fit", None)
-    with pytest.raises(InvalidParameterError, match=rf"The '{next(iter(arguments))}' parameter of {name} must be"):
-        kind(**arguments).fit(*data)
 
 
 def test_the_only_member_of_a_class_is_not_held_back(data):

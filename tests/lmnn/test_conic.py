@@ -53,10 +53,6 @@ def test_a_cost_of_rank_zero_is_proven():
     assert solution.objective == pytest.approx(0.3 * 8)
 
 
-def test_options_reach_the_backend(small):
-    assert solve(small.problem, backend_options={"max_iter": 1}).status is not Status.OPTIMAL
-
-
 @pytest.mark.parametrize(("kind", "backend"), [("graph", "CLARABEL"), ("listed", "SCS")])
 def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
     """The fast solver's refinement has no part in an answer that the backend's own multipliers prove."""

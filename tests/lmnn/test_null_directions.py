@@ -15,28 +15,6 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn.problem import LMNNProblem
 
 
-@pytest.fixture
-def half_separable(rng):
-    """Classes 0 and 1 share the value of a feature that is constant within every class; class 2 has another value."""
-    y = np.repeat([0, 1, 2], [6, 7, 5])
-    X = rng.normal(size=(18, 3)) + 0.6 * y[:, None]
-    X[:, 1] = np.array([0.5, 0.5, 0.9])[y]
-    targets = np.array(oracles.target_neighbors(X, y, 2))
-    problem = LMNNProblem.from_labels(X, y, push_weight=0.3, target_neighbors=targets)
-    return problem
-
-
-def test_null_directions_separate_at_finite_scale(half_separable):
-    problem = half_separable
-    lifted = problem.lift(np.zeros((0, problem.points.shape[1])))
-    assert np.abs(lifted).max() < 1e3
-    assert problem.certify(lifted).info["null_dimension"] == 1
-    assert "1 null directions" in str(problem.certify(lifted))
-    Z = problem.embed(lifted)
-    differ = problem.null_groups[:, None] != problem.null_groups[None, :]
-    assert (((Z[:, None] - Z[None]) ** 2).sum(axis=2)[differ] >= 1.0).all()
-
-
 def test_two_null_groups_as_near_as_rounding_are_still_separate(rng):
     """A difference of 1e-8 without pull is a difference; an equal value after another computation is none."""
     y = np.repeat([0, 1, 2], [5, 6, 7])

@@ -10,7 +10,6 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric.datasets import concentric_rings
-from sdpmetric.nca import loops
 
 # Unequal classes, out of order, and one of a single member.
 Y = np.array(["b", "a", "c", "a", "b", "a", "a", "lone", "c", "b", "a"])
@@ -37,19 +36,6 @@ def test_gradient_keeps_its_digits_where_nearly_all_are_right():
     exact = 2 * ((W + W.T).sum(axis=1)[:, None] * Z - (W + W.T) @ Z).T @ X
     gradient = sm.NCAProblem(X, y).value_and_gradient(L)[1]
     assert np.abs(gradient - exact).max() <= 1e-12 * np.abs(exact).max()
-
-
-@pytest.mark.parametrize("kind", ["probability", "log", "mlkr"])
-def test_sums_over_some_examples_add_up_whatever_the_block(kind, monkeypatch):
-    problem = sm.MLKRProblem(make(2).X, np.arange(N) % 7) if kind == "mlkr" else make(2, objective=kind)
-    L = np.random.default_rng(0).normal(size=(3, 3))
-    value, gradient = problem.value_and_gradient(L)
-    monkeypatch.setattr(loops, "FEWEST_ROWS", 2)
-    monkeypatch.setattr(loops, "BUFFER", 3 * N)
-    blocks = [problem.value_and_gradient(L, np.arange(start, N, 3)) for start in range(3)]
-    assert_same(sum(block[0] for block in blocks), value)
-    assert_close(sum(block[1] for block in blocks), gradient)
-    assert_close(problem.value_and_gradient(L)[1], gradient)
 
 
 def test_far_points_underflow_and_values_stay_exact():

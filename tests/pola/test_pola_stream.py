@@ -169,16 +169,6 @@ def test_regret_by_the_solver() -> None:
     assert sm.regret(problem, with_gamma, gamma=0.3).regret_bound >= with_gamma.objective
 
 
-def test_regret_within_a_time_limit() -> None:
-    problem, order = random_stream(3)
-    stream = in_order(problem, order)
-    solution = sm.solve(stream, solver="online")
-    hurried = sm.regret(stream, solution, max_time=1e-9)
-    assert hurried.objective == solution.objective
-    assert hurried.lower_bound <= sm.regret(stream, solution).lower_bound
-    assert hurried.regret_bound is None or hurried.regret_bound >= solution.objective
-
-
 def test_contradicting_pairs_cost_every_metric_something() -> None:
     X, pairs = [[0.0], [1.0]], [[0, 1], [1, 0], [0, 1]]
     problem = POLAProblem(X, pairs, [True, False, True])

@@ -1,6 +1,5 @@
 """`sm.bound`: intervals of programs with planted or published optima; wrong multipliers prove less, never more."""
 
-import inspect
 import json
 import math
 import pickle
@@ -19,7 +18,7 @@ import sdpmetric as sm
 from sdpmetric.cli import app
 from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
-from sdpmetric.programs.definite import Definite, Equations, independent
+from sdpmetric.programs.definite import Equations
 from sdpmetric.programs.enclosure import lacks, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
 from sdpmetric.programs.readers import read_program
@@ -145,23 +144,6 @@ def test_a_radius_is_an_assumption_and_named():
     assert implied.lower_bound <= 1e-3 <= implied.upper_bound
 
 
-def test_programs_that_cannot_be_bounded_are_told_why():
-    x, p = cp.Variable(2), cp.Parameter()
-    for problem, words in (
-        (cp.Problem(cp.Minimize(cp.sum(cp.Variable(2, integer=True)))), "integer"),
-        (cp.Problem(cp.Maximize(cp.sum_squares(x))), "not convex"),
-        (cp.Problem(cp.Minimize(p * x[0])), "no value"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            sm.bound(problem)
-    with pytest.raises(TypeError, match=r"cvxpy\.Problem"):
-        sm.bound(x)
-    with pytest.raises(ValueError, match="CLARABEL"):
-        sm.bound(diagonal()[1], "MOSEK")
-    with pytest.raises(ValueError, match="radius"):
-        sm.bound(diagonal()[1], radius=-1.0)
-
-
 def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
     for seed in (0, 1, 2, 3, 4, 5, 6):
         case = programs.planted(seed)
@@ -194,27 +176,6 @@ def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
         outside = np.where(some, inside - 1e-6 * (cones.dual_interior if dual else cones.interior), shifted)
         if block < 4:
             assert lacks(cones, outside, free, dual=dual)[some].min() > 0.0
-
-
-def test_large_sparse_matrices_are_proven_definite_too(monkeypatch, rng):
-    from sdpmetric.programs import definite
-
-    W = sp.csr_array(sp.random_array((120, 40), density=0.1, rng=rng) + sp.eye_array(120, 40))
-    dense = Definite.of(W, 0 * W)
-    monkeypatch.setattr(definite, "SPARSE", 10)
-    sparse = Definite.of(W, 0 * W)
-    exact = np.linalg.svd((W @ sp.diags_array(np.ldexp(1.0, sparse.powers))).toarray(), compute_uv=False)[-1] ** 2
-    for bound in (dense, sparse):
-        assert 0.1 * exact < bound.bottom <= exact * (1 + 1e-12)
-    v = rng.normal(size=40)
-    assert np.allclose(sparse.solve(v), dense.solve(v))
-
-
-def test_dependent_columns_are_found_only_where_they_are_exact():
-    A = np.array([[1.0, 0.0, 1.0], [0.0, 3.0, 1.0], [2.0, 6.0, 4.0]])
-    assert len(independent(sp.csc_array(A))) == 2
-    A[2, 2] += 1e-14
-    assert independent(sp.csc_array(A)) is None or len(independent(sp.csc_array(A))) == 3
 
 
 def test_curvature_that_is_not_proven_gives_no_bound():
@@ -363,35 +324,6 @@ def test_files_of_other_tools(tmp_path):
         (tmp_path / "bad.mps").write_text(text)
         with pytest.raises(ValueError, match=words):
             read_program(tmp_path / "bad.mps")
-
-
-def standard_programs():
-    """CVXPY's own programs for tests of solvers, where the installed package has them, but for those with integers."""
-    helpers = pytest.importorskip("cvxpy.tests.solver_test_helpers")
-    kinds = ("lp", "qp", "socp", "sdp", "expcone", "pcp")
-    names = [name for name in vars(helpers) if name.split("_")[0] in kinds and "mip" not in name]
-    programs = {}
-    for name in names:
-        parameters = inspect.signature(getattr(helpers, name)).parameters.values()
-        if all(p.default is not p.empty for p in parameters):
-            programs[name] = getattr(helpers, name)()
-    return programs
-
-
-def test_cvxpys_own_programs_for_solvers():
-    """Values that are expected are rounded, and of expcone_1 wrong in the ninth digit."""
-    tight, cases = 0, standard_programs()
-    for name, case in cases.items():
-        bound, value = sm.bound(case.prob), case.expect_val
-        assert bound.lower_bound <= bound.upper_bound, name
-        if value is not None and math.isfinite(value):
-            room = 1e-5 * max(1.0, abs(value))
-            assert bound.lower_bound - room <= value <= bound.upper_bound + room, name
-            tight += bound.relative_width <= 1e-6
-        elif value is not None:
-            assert bound.upper_bound == value or bound.lower_bound == value or math.isinf(bound.relative_width), name
-    assert len(cases) >= 20
-    assert tight >= 17
 
 
 def fractions(v):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from instances import NINE_LABELS as Y
 from instances import PAIRS, SIMILAR, assert_same, nine_rows, rounding
 from sklearn.covariance import graphical_lasso
 from sklearn.datasets import load_iris
@@ -16,10 +15,6 @@ PRIOR = np.array([[1.0, 0.2, 0.0], [0.2, 0.05, 0.0], [0.0, 0.0, 3.0]])
 
 def mmc(d=3):
     return sm.MMCProblem(nine_rows(d=d), PAIRS, SIMILAR)
-
-
-def mcml(seed):
-    return sm.MCMLProblem.from_labels(nine_rows(seed), Y)
 
 
 def itml():
@@ -56,21 +51,6 @@ def test_directions_that_no_pair_uses_are_harmless_and_free_ones_are_named():
     X[8, 3] = 1.0  # example 8 is in dissimilar pairs only
     with pytest.raises(ValueError, match="infinite: dissimilar pairs differ in 1 directions"):
         sm.MMCProblem(X, PAIRS, SIMILAR)
-
-
-def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
-    """Class 2 has a value of its own in the last feature: the infimum is that of each side alone."""
-    base = mcml(3)
-    X = np.concatenate([base.X, (Y == 2)[:, None] * 0.01], axis=1)
-    problem = sm.MCMLProblem(X, Y)
-    without_class = sm.MCMLProblem(base.X[Y != 2], Y[Y != 2])  # the two members of class 2 have only each other
-    for solver in ("factored", "conic"):
-        solution = sm.solve(problem, solver=solver)
-        assert solution.status is sm.Status.OPTIMAL
-        assert solution.certificate.info["null_dimension"] == 1
-    # Members of class 2 still cost their pull, so that the two optima bound each other from one side.
-    assert solution.objective >= sm.solve(without_class).lower_bound - 1e-6
-    assert solution.objective < sm.solve(base).objective
 
 
 def test_classes_that_collapse_altogether_are_solved():
