@@ -185,23 +185,6 @@ def certify_line(mu, rows, a, m=1 / 3):
     return line(mu).certify(metric=[[m]], dual=Dual(Triplets.from_array(np.array(rows)), np.array(a, float)))
 
 
-def test_dual_residual_sees_the_box_and_the_cone():
-    rows, a = by_margin(0.3, 1 / 32, 0.0)
-    assert certify_line(0.3, rows, a).info["dual_residual"] <= 1e-12
-    over = [0.45 if v == 0.3 else v for v in a]
-    c = certify_line(0.3, rows, over, 1 / 8)
-    assert c.info["dual_residual"] == pytest.approx(0.5)
-    assert_same(c.lower_bound, 0.725)  # clipped to the box, the multipliers are the optimal ones
-    below = [-0.03 if v == 0.0 else v for v in a]
-    c = certify_line(0.3, rows, below, 1 / 8)
-    assert c.info["dual_residual"] == pytest.approx(0.1)
-    assert_same(c.lower_bound, 0.725)
-    rows, a = by_margin(2 * 0.8 / 6, 0.0, 0.0)  # in the box, but twice as much as the cost carries
-    c = certify_line(0.8, rows, a)
-    assert c.info["dual_residual"] == pytest.approx(1.0)
-    assert_same(c.lower_bound, 0.8 / 3)
-
-
 def test_foreign_multipliers_are_dropped_and_repeated_ones_add_up():
     rows, a = by_margin(0.3, 1 / 32, 0.0)
     foreign = [(0, 2, 1), (0, 0, 3), (2, 3, 2)]

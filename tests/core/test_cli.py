@@ -234,17 +234,6 @@ def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
     assert "Warning: a word of warning" in capsys.readouterr().err.splitlines()
 
 
-def test_an_error_in_a_solver_is_not_passed_off_as_bad_input(run, monkeypatch):
-    def broken(problem, budget, tol, **options):
-        raise ValueError("a defect")
-        yield
-
-    replace_steps(monkeypatch, "factored", broken)
-    result = run("solve", "iris")
-    assert result.exit_code == 1
-    assert isinstance(result.exception, ValueError)
-
-
 def table(path, names, rows, delimiter=","):
     path.write_text("\n".join(delimiter.join(map(str, row)) for row in [names, *rows.tolist()]))
     return path

@@ -347,16 +347,6 @@ def test_no_output_is_an_input(folder, name, by):
     assert (folder / name).read_bytes() == before
 
 
-def test_an_error_that_is_no_sentence_names_the_files(folder, monkeypatch):
-    def broken(path):
-        raise KeyError("x")
-
-    monkeypatch.setattr(Model, "load", broken)
-    result = run("transform", folder / "model.npz", folder / "data.csv")
-    assert result.exit_code == 2
-    assert f"{folder}/model.npz or {folder}/data.csv cannot be used (KeyError: 'x')" in result.stderr
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(("stream", "code"), [("pipe", 141), ("full", 2), ("closed", 2)])
 def test_a_standard_output_that_cannot_be_written(folder, monkeypatch, capfd, stream, code):

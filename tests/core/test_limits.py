@@ -2,7 +2,6 @@
 
 import time
 import warnings
-from collections.abc import Iterator
 from types import ModuleType
 
 import numpy as np
@@ -12,9 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Step
+from sdpmetric.core.steps import Budget
 from sdpmetric.engine import interface
 from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
 from sdpmetric.lmnn.triplets import impostors
@@ -38,25 +36,6 @@ def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatc
     assert solution.lower_bound <= reference.objective * (1 + 1e-6)
     assert solution.objective >= reference.lower_bound * (1 - 1e-6)
     assert problem.certify(solution.components).objective == pytest.approx(solution.objective, rel=1e-9)
-
-
-def test_a_certificate_that_cannot_be_made_in_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, budget = separated(300), Budget(max_time=0.2)
-    begun: list[int] = []
-    certify = sm.LMNNProblem.certify
-    monkeypatch.setattr(
-        sm.LMNNProblem, "certify", lambda self, L, **options: begun.append(len(L)) or certify(self, L, **options)
-    )
-
-    def steps() -> Iterator[Step]:
-        yield Step(np.eye(20))
-        budget.reserve = 100.0
-        budget.spend()
-
-    solution = Run(problem, budget, 1e-3).over(steps())
-    assert begun == [0]
-    assert solution.status is Status.USER_LIMIT
-    assert np.isfinite(solution.objective)
 
 
 class Clock:

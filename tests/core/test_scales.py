@@ -144,17 +144,6 @@ def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement,
     assert solution.lower_bound <= sm.solve(problem, "conic").objective
 
 
-def test_another_base_exception_of_a_backend_passes(data, monkeypatch):
-    X, y = data
-
-    def leave(*args, **options):
-        raise SystemExit
-
-    monkeypatch.setattr(cp.Problem, "solve", leave)
-    with pytest.raises(SystemExit):
-        sm.solve(sm.MMCProblem.from_labels(X, y), "conic")
-
-
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_hinges_whose_distances_overflow_are_infinite_and_not_0(loss):
     X = 1e80 * np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 2.0], [1.0, 3.5], [3.0, 1.0], [2.0, 2.0]])

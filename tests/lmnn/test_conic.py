@@ -11,7 +11,7 @@ from sdpmetric import bound
 from sdpmetric.core.status import Status
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.program import MARGINS
-from sdpmetric.lmnn.solvers import conic, reduced_program
+from sdpmetric.lmnn.solvers import reduced_program
 from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
 from sdpmetric.programs import named, to_cvxpy
 
@@ -20,16 +20,6 @@ PROVEN = 1e-6
 
 def solve(problem, tol=PROVEN, **options):
     return sm.solve(problem, "conic", tol=tol, **options)
-
-
-@pytest.mark.parametrize("kind", ["pure", "listed", "graph"])
-def test_few_rows_are_as_good_as_all(kind, monkeypatch):
-    problem = make_instance(kind, 2, mu=0.3).problem
-    every = solve(problem)
-    monkeypatch.setattr(reduced_program, "OPTIONS", ReductionOptions(small=8))
-    restricted = solve(problem)
-    assert restricted.status is Status.OPTIMAL
-    assert_sandwich(every, restricted)
 
 
 def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
@@ -51,22 +41,6 @@ def test_a_cost_of_rank_zero_is_proven():
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(0.3 * 8)
-
-
-@pytest.mark.parametrize(("kind", "backend"), [("graph", "CLARABEL"), ("listed", "SCS")])
-def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
-    """The fast solver's refinement has no part in an answer that the backend's own multipliers prove."""
-
-    def never(*args):
-        raise AssertionError("multipliers were polished")
-
-    monkeypatch.setattr(conic, "refined_dual", never)
-    problem = make_instance(kind, 1, mu=0.3, ridge=0.1).problem
-    solution = solve(problem, backend=backend)
-    assert solution.status is Status.OPTIMAL
-    assert solution.certificate.info["backend_lower_bound"] == solution.lower_bound
-    assert not solution.certificate.info["polished"]
-    assert solution.lower_bound == problem.certify(solution.components, dual=solution.dual).lower_bound
 
 
 def test_polishing_is_an_option_and_is_named(small):

@@ -12,7 +12,6 @@ import sdpmetric as sm
 from sdpmetric.core import neighbors
 from sdpmetric.datasets import reduce
 from sdpmetric.lmnn.solvers import factored
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 
 def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> sm.LMNNProblem:
@@ -85,17 +84,6 @@ def test_bounded_rank_goes_on_from_a_full_solution_that_is_handed_in() -> None:
             sm.solve(problem, full=wrong, **options)
     with pytest.raises(ValueError, match="the same data and parameters"):
         sm.solve(problem.with_weights(push_weight=0.2), n_components=2, full=full)
-
-
-def test_no_impostors_within_reach_is_the_zero_metric() -> None:
-    X = np.array([[0.0], [0.1], [10.0], [10.1]])
-    problem = sm.LMNNProblem(
-        X, LabeledTriplets(np.array([[1], [0], [3], [2]], np.int32), np.array([0, 0, 1, 1], np.int32))
-    )
-    solution = sm.solve(problem, tol=1e-6)
-    assert solution.status is sm.Status.OPTIMAL
-    # One number m: pull 4 * 0.5 * 0.01 m, and the nearest impostors, 9.9 away, keep their margin at m = 1 / 98.
-    assert solution.objective == pytest.approx(4 * 0.5 * 0.01 / (9.9**2 - 0.01), rel=1e-5)
 
 
 def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves():

@@ -101,12 +101,3 @@ def test_clusters_as_regions() -> None:
         )
         assert problem.n_regions == 2
         assert sm.solve(problem).certificate.proves_optimal(1e-3)
-
-
-@pytest.mark.parametrize("solver", ["factored", "conic"])
-def test_more_features_than_a_region_has_pulls_are_solved_at_sight(solver: str) -> None:
-    rng = np.random.default_rng(4)
-    X, y = rng.normal(size=(60, 50)), np.repeat([0, 1, 2], 20)
-    solution = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.3), solver)
-    assert 0.0 == solution.lower_bound <= solution.objective <= 1e-15  # rounded upward
-    assert solution.trace["iteration"].tolist() == [0]

@@ -108,16 +108,6 @@ def test_search_matches_a_loop(seed, method, widen):
     check_search(*embedded(seed), method, widen, slack=1e-3)
 
 
-@pytest.mark.parametrize("method", ["brute", "ball_tree"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("scale", "offset"), [(1, 0), (1e-4, 0), (1e4, 0), (1, 1e4), (1e-60, 0), (1e60, 0)])
-def test_search_at_every_scale_and_offset(method, dtype, scale, offset):
-    if dtype == np.float32 and not 1e-30 < scale < 1e30:
-        pytest.skip("out of the range of float32")
-    Z, y, targets = embedded(0)
-    check_search((Z * scale + offset).astype(dtype), y, targets, method, 0.1, slack=1e-2)
-
-
 def test_both_precisions_are_taken_and_agree(monkeypatch):
     """The single-precision path must be taken on ordinary data, and list what double precision lists."""
     used = []
@@ -169,16 +159,6 @@ def test_many_tiles_match_a_tree(n, work, monkeypatch):
         assert tree <= tiles
         assert len(tiles) <= 1.001 * len(tree) + 1
         assert len(tree) > n
-
-
-@pytest.mark.parametrize("method", ["brute", "ball_tree"])
-def test_groups_and_chosen_anchors(method, rng):
-    Z, y, targets = embedded(2)
-    groups = rng.integers(0, 3, len(Z)).astype(np.int32)
-    candidates = check_search(Z, y, targets, method, 0.5, groups=groups)
-    among = np.array([3, 17, 40, 69], dtype=np.int32)
-    some = pairs_of(LabeledTriplets(targets, y).candidate_blocks(Z, groups, widen=0.5, among=among, method=method))
-    assert some == {(i, m) for i, m in candidates if i in among}
 
 
 def test_triplet_keys_tell_triplets_apart_at_any_size():

@@ -230,12 +230,6 @@ def test_long_random_streams(d: int, gamma: float | None) -> None:
     check_drift(d, 20_000, gamma)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("gamma", [None, 5.0])
-def test_ten_million_updates(gamma: float | None) -> None:
-    check_drift(3, 10_000_000, gamma)
-
-
 @pytest.mark.parametrize("make", [sm.POLAStream, sm.KernelPOLAStream])
 def test_bad_input_names_the_argument_and_changes_nothing(make, rng) -> None:
     X = rng.normal(size=(4, 2))

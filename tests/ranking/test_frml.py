@@ -164,11 +164,6 @@ def test_long_streams_neither_overflow_nor_lose_their_rank():
     drift(20_000)
 
 
-@pytest.mark.slow
-def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
-    drift(10_000_000)
-
-
 def test_expected_weights_are_the_means_of_the_compiled_sampling():
     """One query, one relevant item, v of n irrelevant items violate: the mean loss is ``E(v)`` times the mean hinge."""
     n, v = 40, 6

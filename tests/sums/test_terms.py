@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from cases import N, data, different
 
 import sdpmetric as sm
 from sdpmetric import terms
@@ -21,18 +20,6 @@ def test_arithmetic():
     for word in ("0.5 pull over 1 pairs", "hinge over 1 triplets", "trace", "3 examples"):
         assert word in problem.describe()
     assert problem.with_weights(trace=2.0).total.ridge == 2.0
-
-
-@pytest.mark.parametrize("labels", [False, True])
-def test_weights_of_examples_multiply_those_of_losses(labels):
-    rng = np.random.default_rng(3)
-    X, y, w = data(rng), np.arange(N) % 3, rng.exponential(size=N)
-    triplets = different(rng, 20, 3)
-    rows = {"labels": y, "n_neighbors": 2} if labels else {"triplets": triplets}
-    term = terms.TripletHinge(**rows, sample_weight=w).bind(X)
-    assert np.array_equal(term.weights, w[np.asarray(term.triplets)[:, 0]])
-    pull = terms.Pull(**({"labels": y} if labels else {"pairs": triplets[:, :2]}), sample_weight=w).bind(X)
-    assert np.array_equal(pull.weights, w[np.asarray(pull.pairs)[:, 0]])
 
 
 # Constraints on the corners of a simplex: the first holds at 1.21 I and not at I / 4, the second at neither.

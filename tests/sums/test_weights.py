@@ -70,19 +70,6 @@ def test_other_losses_and_hard_constraints_are_proven(cost):
     assert solution.status.word in ("optimal", "infeasible")
 
 
-def test_triplets_that_some_weights_satisfy_cost_nothing():
-    rng = np.random.default_rng(1)
-    X, triplets = rng.normal(size=(40, 6)), rows(rng, 40, 80)
-    i, j, l = triplets.T
-    target_gap, impostor_gap = ((X[i, 0] - X[column, 0]) ** 2 for column in (j, l))
-    triplets[target_gap > impostor_gap] = triplets[target_gap > impostor_gap][:, [0, 2, 1]]  # the first feature decides
-    solution = sm.solve(sm.MetricProblem(X, terms.TripletHinge(triplets), diagonal=True))
-    assert solution.objective == 0.0
-    wrong = np.concatenate([triplets, triplets[:, [0, 2, 1]]])
-    with_trace = sm.MetricProblem(X, 0.1 * terms.Trace() + terms.TripletHinge(wrong, loss="hard"), diagonal=True)
-    assert sm.solve(with_trace).status.word == "infeasible"
-
-
 def test_sums_whose_multipliers_are_all_fixed_end():
     rng = np.random.default_rng(1)
     X, repulsion = rng.normal(size=(12, 3)), terms.Repulsion(rows(rng, 12, 9)[:, :2])
