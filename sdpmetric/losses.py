@@ -127,10 +127,6 @@ class ScalarLoss(ABC):
         """``l*''(s)``."""
         return np.full_like(s, self.curvature)
 
-    def slope_rates(self, u: FloatArray) -> FloatArray:
-        """The second derivative of a steep loss."""
-        raise NotImplementedError(f"{self.name} is not steep")
-
     @property
     def parameters(self) -> dict[str, FloatArray]:
         """What it depends on beside its name, (m,) each."""
@@ -291,9 +287,6 @@ class Logistic(ScalarLoss):
         """``1 / (s (1 - s))``; infinity where that is 0."""
         with np.errstate(divide="ignore"):
             return np.asarray(1.0 / (s * (1.0 - s)))
-
-    def slope_rates(self, u: FloatArray) -> FloatArray:
-        return np.asarray(expit(u) * expit(-u))
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
         return cp.logistic(u), []

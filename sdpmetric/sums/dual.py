@@ -34,6 +34,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
 from sdpmetric.sums.domains import Domain
+from sdpmetric.sums.margin_sum import MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.progress import GAP_SHARE, Progress
 from sdpmetric.sums.terms.frobenius import Frobenius
@@ -120,123 +121,81 @@ class DualPoint:
         return relative_gap(self.objective, min(self.value, self.objective))
 
 
-@dataclass(eq=False)
-class SumDual:
+class SumDual(MarginSum):
     """The dual of a sum.
 
     Attributes
     ----------
-    total : BoundTerms
-        The sum, its hard constraints with room.
-    domain : Domain
-    shift : (k, k) array or float
-        A linear cost besides, in the domain.
     n_negative : int
         How many eigenvalues the last Q had that were not positive.
     rho : float
         The weight of the proximal term, which goes on falling in later rounds.
     """
 
-    total: BoundTerms
-    domain: Domain
-    shift: FloatArray | float = 0.0
-    n_negative: int = 0
-    rho: float = OPTIONS.first_rho
-
-    @cached
-    def losses(self) -> list[MarginLoss]:
-        return [loss for loss in self.total.losses if isinstance(loss, MarginLoss)]
-
-    @cached
-    def weight(self) -> float:
-        return self.total.regularizers[0].weight
-
-    @cached
-    def target(self) -> FloatArray:
-        """``weight M0 - ridge I``, minus the linear cost, in coordinates of the domain, (k, k)."""
-        M0 = -self.total.regularizers[0].gradient(np.zeros((0, self.total.centered.shape[1])))
-        return self.domain.block_diagonal(M0 - self.total.ridge * np.eye(len(M0)) - self.shift)
-
-    @cached
-    def constant(self) -> float:
-        """``weight / 2 |M0|^2``."""
-        return self.total.regularizers[0].value(np.zeros((0, self.total.centered.shape[1])))
-
-    @cached
-    def combination(self) -> tuple[sp.csr_array, sp.csr_array]:
-        """The matrix K with ``u = offset + K D`` over all pairs, (m, p), and its transpose."""
-        K = sp.block_diag([sp.csr_array((0, len(self.total.costs[1]))), *(loss.combination for loss in self.losses)])
-        return sp.csr_array(K), sp.csr_array(K.T)
-
-    def _concatenated(self, values_by_loss: Iterator[FloatArray]) -> FloatArray:
-        return np.concatenate([np.zeros(0), *values_by_loss])
-
-    @cached
-    def offset(self) -> FloatArray:
-        """The excess of the losses at the zero metric, (m,)."""
-        return self._concatenated(self.total.offset(loss) for loss in self.losses)
-
-    @cached
-    def box(self) -> tuple[FloatArray, FloatArray]:
-        """The lowest and the highest multipliers, (m,)."""
-        return self._concatenated(loss.box[0] for loss in self.losses), self._concatenated(
-            loss.box[1] for loss in self.losses
+    def __init__(self, total: BoundTerms, domain: Domain, shift: FloatArray | float = 0.0) -> None:
+        """Take a sum, its hard constraints with room, over a domain, with a linear cost (k, k) in it besides."""
+        super().__init__(total)
+        self.domain, self.n_negative, self.rho = domain, 0, OPTIONS.first_rho
+        (regularizer,), zero = total.regularizers, np.zeros((0, total.centered.shape[1]))
+        # w M0 - ridge I, minus the linear cost, in coordinates of the domain, and w/2 |M0|^2.
+        target = -regularizer.gradient(zero) - total.ridge * np.eye(total.centered.shape[1]) - shift
+        self.weight, self.target, self.constant = (
+            regularizer.weight,
+            domain.block_diagonal(target),
+            regularizer.value(zero),
         )
+
+    @cached
+    def combination(self) -> sp.csr_array:
+        """The matrix K with ``u = offset + K D`` over all pairs, (m, p)."""
+        K = [sp.csr_array((0, len(self.total.costs[1]))), *(loss.combination for loss in self.losses)]
+        return sp.csr_array(sp.block_diag(K))
 
     @cached
     def units(self) -> FloatArray:
         """Units of the multipliers in which the curvature along each is at most about 1, (m,)."""
-        norms = abs(self.combination[0]) @ distances(*self.total.points)  # not below those of the matrices A_i
+        norms = abs(self.combination) @ distances(*self.total.points)  # not below those of the matrices A_i
         return np.where(norms > 0.0, math.sqrt(self.weight) / np.maximum(norms, 1e-100), 1.0)
 
-    @cached
-    def conjugate_curvatures(self) -> FloatArray:
-        """The second derivatives of the conjugates, which are quadratic, (m,)."""
-        return self._concatenated(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in self.losses)
-
-    def positive_part(self, Q: FloatArray) -> FloatArray:
+    def positive_part(self, Q: FloatArray, spectrum: Spectrum | None = None) -> FloatArray:
         """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
-        if self.n_negative > OPTIONS.partial_spectrum * len(Q):
-            return self._positive_part_of(*np.linalg.eigh(Q))
-        values, V = scipy.linalg.eigh(Q, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
-        self.n_negative = len(values)
-        return np.asarray(Q - (V * values) @ V.T)
-
-    def _positive_part_of(self, values: FloatArray, V: FloatArray) -> FloatArray:
+        if spectrum is None and self.n_negative <= OPTIONS.partial_spectrum * len(Q):
+            values, V = scipy.linalg.eigh(Q, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
+            self.n_negative = len(values)
+            return np.asarray(Q - (V * values) @ V.T)
+        values, V = np.linalg.eigh(Q) if spectrum is None else spectrum
         self.n_negative = int(np.count_nonzero(values <= 0.0))
         return np.asarray((V * np.maximum(values, 0.0)) @ V.T)
 
     def evaluate(self, a: FloatArray, *, spectrum: bool = False) -> DualPoint:
         """The dual at multipliers of the box, (m,); with the spectrum on request."""
-        (Y, first, second), (K, KT), total, costs = self.total.points, self.combination, self.total, self.total.costs[1]
-        pair_weights = KT @ a
-        pair_weights[: len(costs)] += costs
-        Q = self.target - self.domain.block_diagonal(adjoint(Y, first, second, pair_weights))
+        total, (Y, first, second) = self.total, self.total.points
+        costs, by_loss = total.costs[1], total.split(a)
+        Q = self.target - self.domain.block_diagonal(adjoint(Y, first, second, total.pair_weights(by_loss)))
         eigen = np.linalg.eigh(Q) if spectrum else None
-        M = (self.positive_part(Q) if eigen is None else self._positive_part_of(*eigen)) / self.weight
+        M = self.positive_part(Q, eigen) / self.weight
         D = pair_forms(Y, M[None], Blocks.one(len(Y)), first, second)
-        excess, half_square = self.offset + K @ D, 0.5 * self.weight * float(np.sum(M * M))
-        by_loss = list(zip(self.losses, total.split(a), strict=True))
-        conjugates = [float(loss.conjugates(slopes).sum()) for loss, slopes in by_loss]
-        gradient = excess - self._concatenated(loss.conjugate_slopes(slopes) for loss, slopes in by_loss)
-        value = math.fsum([float(a @ self.offset), self.constant, -half_square, *(-total for total in conjugates)])
+        excess, half_square = total.excess(np.zeros((0, len(M))), D), 0.5 * self.weight * float(np.sum(M * M))
+        rows = list(zip(self.losses, by_loss, excess, strict=True))
+        gradient = concatenated(u - loss.conjugate_slopes(slopes) for loss, slopes, u in rows)
+        conjugates = [float(loss.conjugates(slopes).sum()) for loss, slopes, _ in rows]
+        value = math.fsum([float(a @ self.offset), self.constant, -half_square, *(-value for value in conjugates)])
 
         def primal() -> float:
             linear = [half_square, self.constant - float(np.sum(M * self.target)), float(costs @ D[: len(costs)])]
-            losses = zip(self.losses, total.split(excess), strict=True)
-            return math.fsum(linear) + sum(loss.value(u) for loss, u in losses)
+            return math.fsum(linear) + sum(loss.value(u) for loss, _, u in rows)
 
         return DualPoint(a, value, gradient, M, primal, eigen)
 
     def ascent_bound(self, point: DualPoint) -> float:
         """How far the dual can rise in the box at most, by its gradient: a sum of numbers that are not negative."""
-        gradient, farthest = point.gradient, np.where(point.gradient > 0.0, self.box[1], self.box[0])
+        gradient, farthest = point.gradient, np.where(point.gradient > 0.0, self.high, self.low)
         rises = np.zeros_like(gradient)
         return float(np.sum(np.multiply(farthest - point.multipliers, gradient, out=rises, where=gradient != 0.0)))
 
     def ascend(self, a: FloatArray, budget: Budget, evaluations: int, gap_tol: float = 0.0) -> DualPoint:
         """The best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`."""
-        (lowest, highest), units, largest = self.box, self.units, np.finfo(np.float64).max
+        lowest, highest, units, largest = self.low, self.high, self.units, np.finfo(np.float64).max
         best = self.evaluate(np.clip(a, lowest, highest))
 
         def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
@@ -283,7 +242,7 @@ class SumDual:
         Multipliers near a bound whose gradient points at it go there first: projection then does not distort the
         step of the others (Bertsekas 1982).
         """
-        a, units, rho, (lowest, highest) = point.multipliers, self.units, self.rho, self.box
+        a, units, rho, lowest, highest = point.multipliers, self.units, self.rho, self.low, self.high
 
         def proximal_term(multipliers: FloatArray) -> float:
             return 0.5 * rho * float(np.sum(((multipliers - center) / units) ** 2))
@@ -326,7 +285,7 @@ class SumDual:
         entries = rank * (2 * d - rank + 1) // 2  # of the projection's derivative that are not 0
         if min(len(free), entries) > OPTIONS.max_equations or len(free) * entries > OPTIONS.max_root_entries:
             return None
-        (Y, first, second), K = self.total.points, self.combination[0][free]
+        (Y, first, second), K = self.total.points, self.combination[free]
         row, column, omega = psd.projection_slopes(values)
         pairs = np.unique(K.indices)
         U = (Y[first[pairs]] - Y[second[pairs]]) @ V
@@ -384,9 +343,9 @@ def steps(
     dual = SumDual(problem.total.stiffened(1.0, room) if has_hard else problem.total, problem.domain)
     if multipliers is None:
         L = psd.factor(dual.positive_part(dual.target) / dual.weight) if init is None else init
-        a = np.concatenate([np.zeros(0), *problem.total.slopes(L, 1.0)])
+        a = concatenated(problem.total.slopes(L, 1.0))
     else:
-        a = np.concatenate([np.zeros(0), *problem.read_dual(multipliers)])
+        a = concatenated(problem.read_dual(multipliers))
     while True:
         a, is_done = yield from _rounds(problem, dual, a, budget, tol)
         if is_done or not has_hard or room >= OPTIONS.max_room * tol:

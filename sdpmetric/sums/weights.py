@@ -8,7 +8,7 @@ table T of what each weight adds to the argument of each loss. Slopes a of the l
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.margin_sum import MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.progress import GAP_SHARE, Progress
 from sdpmetric.sums.terms.margins import MarginLoss
@@ -48,7 +49,7 @@ class WeightsOptions:
 OPTIONS = WeightsOptions()
 
 
-class WeightedSum:
+class WeightedSum(MarginSum):
     """A sum in all its weights and multipliers: ``h`` and ``g`` of its regularizers, ``c`` its linear cost.
 
     Attributes
@@ -62,13 +63,10 @@ class WeightedSum:
     """
 
     def __init__(self, problem: MetricProblem, total: BoundTerms) -> None:
-        self.total, self.basis, k = total, problem.domain.basis, len(problem.domain.basis)
-        self.slacks = problem.dual.slack
-        self.losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
-        self.offset = _concatenated(total.offset(loss) for loss in self.losses)
-        self.low, self.high = (_concatenated(loss.box[side] for loss in self.losses) for side in (0, 1))
-        self.is_lazy = _concatenated(_is_lazy(loss) for loss in self.losses) > 0.0
-        self.is_hard = _concatenated(np.full(loss.size, float(loss.hard)) for loss in self.losses) > 0.0
+        super().__init__(total)
+        self.basis, k, self.slacks = problem.domain.basis, len(problem.domain.basis), problem.dual.slack
+        self.is_lazy = concatenated(_is_lazy(loss) for loss in self.losses) > 0.0
+        self.is_hard = concatenated(np.full(loss.size, float(loss.hard)) for loss in self.losses) > 0.0
         coefficients = [numbers for term in total.regularizers if (numbers := term.over_weights) is not None]
         self.h, self.g, self.constant = (math.fsum(numbers[place] for numbers in coefficients) for place in (0, 2, 3))
         self.c = sum((numbers[1] for numbers in coefficients), np.zeros(k))
@@ -94,7 +92,7 @@ class WeightedSum:
 
     def excess(self, w: FloatArray) -> FloatArray:
         """``o + T w``, (m,)."""
-        return _concatenated(self.total.excess(self._factor(w)))
+        return concatenated(self.total.excess(self._factor(w)))
 
     def _factor(self, w: FloatArray) -> FloatArray:
         used = np.flatnonzero(w)
@@ -159,10 +157,6 @@ class WeightedSum:
         return (w, u) if multiple > OPTIONS.max_multiple else (multiple * w, self.offset + multiple * slopes)
 
 
-def _concatenated(values_by_loss: Iterable[FloatArray]) -> FloatArray:
-    return np.concatenate([np.zeros(0), *values_by_loss])
-
-
 def _is_lazy(loss: MarginLoss) -> FloatArray:
     return np.asarray((loss.box[0] == 0.0) & (loss.scalar.slopes(np.zeros(loss.size), 1.0) == 0.0), dtype=np.float64)
 
@@ -189,9 +183,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     total = WeightedSum(problem, problem.total)
     k, options = len(total.basis), OPTIONS
     T = problem.dual.slack.table(np.arange(len(total.offset)), np.arange(k))
-    rates = 1.0 / np.maximum(
-        _concatenated(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in total.losses), 1e-300
-    )
+    rates = 1.0 / np.maximum(total.conjugate_curvatures, 1e-300)
     curvature = total.h + np.where(total.low < total.high, rates, 0.0) @ (T * T)
     if total.g:
         with np.errstate(over="ignore"):
@@ -204,7 +196,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
 
     def slopes(u: FloatArray) -> FloatArray:
         by_loss = zip(total.losses, total.total.split(u), strict=True)
-        return _concatenated(loss.smoothed(excess, 0.0)[1] for loss, excess in by_loss)
+        return concatenated(loss.smoothed(excess, 0.0)[1] for loss, excess in by_loss)
 
     def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()

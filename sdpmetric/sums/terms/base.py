@@ -190,8 +190,6 @@ class Regularizer(Term):
 
     Attributes
     ----------
-    barrier : bool
-        Class attribute: whether it is infinite for singular metrics.
     superlinear : bool
         Class attribute: whether it grows faster than linearly, by which `minimum` is finite for every slack matrix.
 
@@ -206,7 +204,6 @@ class Regularizer(Term):
     (True, False)
     """
 
-    barrier: ClassVar[bool] = False
     superlinear: ClassVar[bool] = False
 
     @property

@@ -86,7 +86,6 @@ class LogDet(Regularizer):
     to: ArrayLike | None = None
 
     name: ClassVar[str] = "log_det"
-    barrier: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         d = X.shape[1]
