@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,6 @@ from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.registry import formulation
 from sdpmetric.lego.problem import LEGOProblem
-from sdpmetric.losses import LOSSES, Weighted
 from sdpmetric.programs.exact_program import ExactProgram
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.program import state
@@ -87,26 +86,13 @@ class LEGOBatchProblem(MetricProblem):
         return type(self)(self.stream.with_weights(**values))
 
     def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
-        """All pairs; see `Constrained.constraints`. A target for equality is two constraints, one for each side."""
-        stream, rate = self.stream, self.stream.learning_rate
-        a = self.prove(components, dual).multipliers[0]
-        sides = [(side, np.flatnonzero(stream.sides != -side)) for side in (1.0, -1.0)]
-        pair = np.concatenate([rows for _, rows in sides])
-        sign = np.concatenate([np.full(len(rows), side) for side, rows in sides])
-        first, second = stream.pairs[pair].T
-        D = np.sum((stream.differences @ components.T) ** 2, axis=1)[pair]
-        divergence, loss = stream.divergence(components), stream.objective(components)
-        return Constraints(
-            dual=a,
-            roles={"first": first, "second": second},
-            columns={"pair": pair, "at_most": sign > 0},
-            multipliers=np.maximum(sign * a[pair], 0.0),
-            excess=sign * (D - stream.targets[pair]),
-            loss=Weighted(LOSSES["squared_hinge"], np.full(len(pair), 0.5 * rate)),
-            stretch=[(first, second, -sign * D)],
-            sums={"divergence": divergence, "loss": loss},
-            slopes={"learning_rate": loss},
-        )
+        """Pairs; see `Constrained.constraints`. A target for equality is one on the side on which its distance is."""
+        listed, (u,), sides = super().constraints(components, dual), self.total.excess(components), self.stream.sides
+        sign = np.where(sides != 0.0, sides, np.where(u >= 0.0, 1.0, -1.0))
+        pair = np.flatnonzero((sign * np.asarray(listed.dual) > 0.0) | (sign * u > 0.0))
+        divergence, loss = listed.sums.values()
+        columns, sums = {"pair": pair, "at_most": sign[pair] > 0}, {"divergence": divergence, "loss": loss}
+        return replace(listed, columns=columns, sums=sums, slopes={"learning_rate": loss})
 
 
 @formulation(LEGOProblem, exact=False)

@@ -154,8 +154,7 @@ class PushSums:
     def include(self, shard: PushSums) -> None:
         self.losses += shard.losses
         self.n_active += shard.n_active
-        for width, sums in shard.slopes.items():
-            mine = self.slopes[width]
+        for mine, sums in zip(self.slopes.values(), shard.slopes.values(), strict=True):
             mine.add(sums.total, sums.squares, sums.coincident)
             mine.forms = [form + added for form, added in zip(mine.forms, sums.forms, strict=True)]
 
@@ -173,43 +172,29 @@ class PushSums:
             loss, n_active = loss_above(images[region], block, target_D, target_D_above, squared=push.squared)
             self.losses.append(loss)
             self.n_active += n_active
-            if n_widths:
-                if (group := groups[region]).max(initial=0) > 0:
-                    block = block.select(group[block.anchors[block.rows]] == group[block.impostors])
-                self._add_slopes(push, images[region].points, block, target_D, pulls, cones[region], region)
-                n_terms += int(np.diff(block.indptr).max(initial=0))
+            if not n_widths:
+                continue
+            if (group := groups[region]).max(initial=0) > 0:
+                block = block.select(group[block.anchors[block.rows]] == group[block.impostors])
+            n_terms += int(np.diff(block.indptr).max(initial=0))
+            anchors = block.anchors[block.rows]
+            coincident = push.duplicate_groups[anchors] == push.duplicate_groups[block.impostors]
+            for pull, (width, mine) in zip(pulls, self.slopes.items(), strict=True):
+                total, slopes = hinge_slopes(images[region].points, block, width, push.squared, target_D)
+                roundings, squares, weights = slopes.size + 8, 0.0, slopes.sum(axis=1)
+                if push.squared:  # squares may underflow, by less than the smallest float over the smallest weight
+                    w = block.weights
+                    smallest = 1.0 if w is None else float(w.min(initial=1.0, where=w > 0.0))
+                    underflow = product_above(roundings, TINY, 2.0 / smallest)
+                    squares = product_above(push.weight, push.weight, above(total.squares, roundings) + underflow)
+                at_anchors = below(push.weight * sum_below(slopes[coincident].ravel()))
+                mine.add(below(push.weight * total.slopes, roundings), squares, at_anchors)
+                used = weights > 0.0
+                pairs = anchors[used], block.impostors[used], weights[used]
+                mine.forms[region] += cones[region].form(*pairs, roundings=slopes.shape[1]).times(push.weight)
+                for k in range(slopes.shape[1]):
+                    pull[:, k] += np.bincount(block.rows, slopes[:, k], minlength=len(block.anchors))
         self._add_pulls(push, cones, rows, pulls, n_terms)
-
-    def _add_slopes(
-        self,
-        push: Push,
-        Z: FloatArray,
-        block: Candidates,
-        target_D: FloatArray,
-        pulls: FloatArray,
-        cone: Images,
-        region: int,
-    ) -> None:
-        """Add the slopes of a block, whose impostors are of one region; what they pull is for `_add_pulls`."""
-        rows = block.rows
-        anchors = block.anchors[rows]
-        coincident = push.duplicate_groups[anchors] == push.duplicate_groups[block.impostors]
-        for pull, (width, mine) in zip(pulls, self.slopes.items(), strict=True):
-            sums, slopes = hinge_slopes(Z, block, width, push.squared, target_D)
-            roundings, squares = slopes.size + 8, 0.0
-            if push.squared:  # squares may underflow, by less than the smallest float over the smallest weight
-                w = block.weights
-                smallest = 1.0 if w is None else float(w.min(initial=1.0, where=w > 0.0))
-                underflow = product_above(roundings, TINY, 2.0 / smallest)
-                squares = product_above(push.weight, push.weight, above(sums.squares, roundings) + underflow)
-            total = below(push.weight * sums.slopes, roundings)
-            mine.add(total, squares, below(push.weight * sum_below(slopes[coincident].ravel())))
-            weights = slopes.sum(axis=1)
-            used = weights > 0.0
-            form = cone.form(anchors[used], block.impostors[used], weights[used], roundings=slopes.shape[1])
-            mine.forms[region] += form.times(push.weight)
-            for k in range(slopes.shape[1]):
-                pull[:, k] += np.bincount(rows, slopes[:, k], minlength=len(block.anchors))
 
     def _add_pulls(
         self, push: Push, cones: Sequence[Images], rows: Candidates, pulls: FloatArray, n_terms: int

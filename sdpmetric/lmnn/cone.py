@@ -112,7 +112,7 @@ class DualCone:
     def _cost(self, images: Images) -> Form:
         pull, V = self.pull, images.map
         cost = Form.zero(V.shape[1])
-        if pull.weight > 0.0:
+        if pull.scales.any():
             cost = images.form(pull.first, pull.second, pull.scales, roundings=2)
         if pull.ridge:
             size = above(product_above(pull.ridge, squares_above(V)), 4)

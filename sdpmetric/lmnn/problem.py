@@ -32,7 +32,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import NOT_STATED, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
-from sdpmetric.core.triplets import Candidates, Triplets
+from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import ShardLost, Share, current, deadline, is_late, remaining
@@ -232,22 +232,17 @@ class LargeMarginProblem(Problem):
     @cached
     def _pull_scales(self) -> FloatArray:
         """What a unit of distance of each target pair costs."""
-        w = self.push.source.target_weights()
-        return (1 - self.push_weight) * (np.ones(len(self.target_pairs[0])) if w is None else w)
+        return (1 - self.push_weight) * self.push.source.target_weights()
 
     @cached
     def pull_costs(self) -> list[PullCost]:
         """The linear cost of each metric."""
         first, second = self.target_pairs
-        regions, w, X = self.push.regions[second], self.push.source.target_weights(), self.centered
+        regions, scales, ridge = self.push.regions[second], self._pull_scales, self.ridge
         whitenings = vars(self).get("_whitenings", [None] * self.n_regions)
-        costs = []
-        for region, whitening in enumerate(whitenings):
-            m = regions == region
-            pair_weights = None if w is None else w[m]
-            cost = PullCost(X, first[m], second[m], 1 - self.push_weight, self.ridge, pair_weights, whitening)
-            costs.append(cost)
-        return costs
+        members = [regions == region for region in range(self.n_regions)]
+        stated = zip(members, whitenings, strict=True)
+        return [PullCost(self.centered, first[m], second[m], scales[m], ridge, T) for m, T in stated]
 
     def __getstate__(self) -> dict[str, object]:
         """The fields, and the coordinates, which all workers on the problem share; the rest is computed again."""
@@ -272,17 +267,6 @@ class LargeMarginProblem(Problem):
     def null_dimension(self) -> int:
         """Number of directions without cost, of all metrics."""
         return sum(cost.coordinates.null.shape[1] for cost in self.pull_costs)
-
-    def candidates(
-        self,
-        Z: NDArray[np.floating],
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        max_pairs: float = math.inf,
-    ) -> Candidates:
-        """Search exhaustively for the triplets that can cost anything near the metrics; see `Push.candidates`."""
-        return self.push.candidates(Z, self.null_groups, widen=widen, among=among, max_pairs=max_pairs)
 
     def whitened(self, components: FloatArray) -> FloatArray:
         """Factors on `points`, (c, r, rank), of components."""
@@ -330,8 +314,18 @@ class LargeMarginProblem(Problem):
         """
         L, residual = self.check_point(components, metric)
         factors, metric, costs = self.stack(L), validation.given_metric(metric, residual), self.pull_costs
-        if is_late() and not factors.any() and not any(cost.has_coordinates for cost in costs):
-            return self._certificate_without_bound()
+        if is_late() and not factors.any() and not any("coordinates" in vars(cost) for cost in costs):
+            # Not even coordinates were made in time. Under the zero metric every hinge is 1.
+            source, n_roundings = self.push.source, 2 * len(self.X) + self.push.source.size
+            return DualityCertificate(
+                objective=above(self.push_weight * source.total_weight, n_roundings),
+                lower_bound=0.0,
+                primal_residual=0.0,
+                n_active=source.size,
+                program=self.title,
+                rigor="float",
+                weakness=LATE,
+            )
         metrics = [None] * len(factors) if metric is None else self.stack(metric)
         images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
         push, cones, quadratic = self.push, self.cones, self.cones[0].quadratic
@@ -365,19 +359,6 @@ class LargeMarginProblem(Problem):
                 "complementarity": abs(cost + 2.0 * penalty - multiple * margins) / max(1.0, objective),
                 "null_dimension": self.null_dimension if quadratic is None else 0,
             },
-        )
-
-    def _certificate_without_bound(self) -> DualityCertificate:
-        """Certify the zero metric, under which every hinge is 1, if not even coordinates were made in time."""
-        source = self.push.source
-        return DualityCertificate(
-            objective=above(self.push_weight * source.total_weight, 2 * len(self.X) + source.size),
-            lower_bound=0.0,
-            primal_residual=0.0,
-            n_active=source.size,
-            program=self.title,
-            rigor="float",
-            weakness=LATE,
         )
 
     def _push_sums(self, images: Sequence[Images], *, slopes: bool) -> PushSums:
@@ -457,8 +438,7 @@ class LargeMarginProblem(Problem):
         T, values = triplets[first], np.concatenate([np.zeros(len(active)), feasible.values])
         impostor_D, target_D = (distances(Z, *push.point_pairs(T.anchors, rows)) for rows in (T.impostors, T.targets))
         excess, weights = 1.0 - (impostor_D - target_D), source.weights_of(T)
-        pulls, pair_weights = distances(Z, *push.point_pairs(*self.target_pairs)), source.target_weights()
-        pull = float(pulls.sum() if pair_weights is None else pulls @ pair_weights)
+        pull = float(distances(Z, *push.point_pairs(*self.target_pairs)) @ source.target_weights())
         trace, hinges = float(np.sum(components**2)), float(Weighted(loss, weights).values(excess).sum())
         frobenius = {"frobenius": self.squared_norm(components)} if self.frobenius else {}
         return Constraints(

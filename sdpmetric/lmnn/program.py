@@ -44,9 +44,10 @@ def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, 
     objective = mu * loss
     if problem.frobenius:
         objective += 0.5 * _weight(FROBENIUS, problem.frobenius, parametric) * cp.sum_squares(metrics[0])
-    for M, cost in zip(metrics, problem.pull_costs, strict=True):
-        pair_weights = np.ones(len(cost.first)) if cost.pair_weights is None else cost.pair_weights
-        objective += (1 - mu) * cp.trace(adjoint(X, cost.first, cost.second, pair_weights) @ M)
+    (first, second), pull_weights = problem.target_pairs, problem.push.source.target_weights()
+    for region, M in enumerate(metrics):
+        m = problem.push.regions[second] == region
+        objective += (1 - mu) * cp.trace(adjoint(X, first[m], second[m], pull_weights[m]) @ M)
         if parametric or problem.ridge:
             objective += rho * cp.trace(M)
     return cp.Problem(cp.Minimize(objective), [*constraints, *cones])  # (3) M is PSD

@@ -78,7 +78,6 @@ def _terms(
             "multipliers": a,
         }
         return [ProofTerm(description, arrays, {"y": number_labels(source.labels)}), *traces], a, w
-    pairs, pair_weights = np.stack(source.target_pairs(), axis=1), source.target_weights()
     C, n = source.candidates, len(push.X)
     counts = np.diff(C.indptr)
     triplets = Triplets(np.repeat(C.anchors, counts), np.repeat(C.targets[:, 0], counts), C.impostors)
@@ -86,7 +85,7 @@ def _terms(
     hinges = TripletHinge(triplets, loss=loss, weights=source.weights_of(triplets), weight=mu).bind(push.X)
     values, order = np.zeros(len(triplets)), np.argsort(triplets.keys(n))
     values[order[np.searchsorted(triplets.keys(n)[order], T.keys(n))]] = a
-    pulls = pull_part(pairs, np.ones(len(pairs)) if pair_weights is None else pair_weights, pull)
+    pulls = pull_part(np.stack(source.target_pairs(), axis=1), source.target_weights(), pull)
     return [pulls, hinges.proof_term(values), *traces], a, w
 
 

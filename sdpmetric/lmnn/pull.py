@@ -32,16 +32,9 @@ class PullCost:
     X: FloatArray  # centered data
     first: IndexArray
     second: IndexArray
-    weight: float
+    scales: FloatArray  # ``weight * w_p`` of each pair, (p,)
     ridge: float
-    pair_weights: FloatArray | None = None  # w_p, positive; None: 1
     whitening: psd.Whitening | None = None  # the coordinates, where another process has made them
-
-    @cached
-    def scales(self) -> FloatArray:
-        """``weight * w_p`` of each pair, (p,)."""
-        w = np.ones(len(self.first)) if self.pair_weights is None else self.pair_weights
-        return self.weight * w
 
     @property
     def sample_size(self) -> SampleSize:
@@ -67,10 +60,6 @@ class PullCost:
         _, distances_above = images.distances(self.first, self.second)
         pull = above(sum_above(products_above(self.scales, distances_above)), 4)
         return above(pull + product_above(self.ridge, trace_above(components, images.metric)), 2)
-
-    @property
-    def has_coordinates(self) -> bool:
-        return "coordinates" in vars(self)
 
     @cached
     def matrix(self) -> FloatArray:

@@ -127,8 +127,7 @@ def _region(push: Push, example: int) -> int:
 
 def _pairs(push: Push) -> list[tuple[int, int, float]]:
     """Pairs of the pull with their weights, by the region of the target."""
-    (first, second), weights = push.source.target_pairs(), push.source.target_weights()
-    w = np.ones(len(first)) if weights is None else weights
+    (first, second), w = push.source.target_pairs(), push.source.target_weights()
     order = np.argsort(push.regions[second], kind="stable")
     return list(zip(first[order].tolist(), second[order].tolist(), w[order].tolist(), strict=True))
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
@@ -19,15 +20,12 @@ from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.losses import LogRatio, Weighted
 from sdpmetric.sums import descent
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.pairs import DistanceBounds
-
-FloatArray = NDArray[np.float64]
 
 # Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
 PERCENTILES = (5.0, 95.0)
@@ -235,23 +233,13 @@ class ITMLProblem(MetricProblem):
         return {"pairs": self.pairs, "similar": self.similar}
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """All pairs; see `Constrained.constraints`."""
-        a = self.prove(components, dual).multipliers[0]
-        first, second = self.pairs.T
-        D = distances(self.centered @ components.T, first, second)
-        loss, excess = Weighted(LogRatio(self.signs, self.bounds), self.gammas), self.signs * (D - self.bounds)
-        slack = float(loss.values(excess).sum()) / self.gamma
-        return Constraints(
-            dual=a,
-            roles={"first": first, "second": second},
-            columns={"pair": np.arange(len(a)), "similar": self.similar},
-            multipliers=a,
-            excess=excess,
-            loss=loss,
-            stretch=[(first, second, -self.signs * D)],
-            sums={"divergence": LogDet(to=self.prior).value(components), "slack": slack},
-            slopes={"gamma": slack},
-        )
+        """Pairs; see `Constrained.constraints`. Slacks are in units of `gamma`."""
+        listed, (excess,) = super().constraints(components, dual), self.total.excess(components)
+        pair = np.flatnonzero((np.asarray(listed.dual) > 0.0) | (excess > 0.0))
+        divergence, slacks = listed.sums.values()
+        sums, columns = {"divergence": divergence, "slack": slacks / self.gamma}, {"pair": pair}
+        slopes = {"gamma": sums["slack"]}
+        return replace(listed, columns={**columns, "similar": self.similar[pair]}, sums=sums, slopes=slopes)
 
 
 solver(ITMLProblem, "factored", tol=1e-6, rank=3)(descent.steps)  # without kinks, descent proves more

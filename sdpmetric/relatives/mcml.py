@@ -8,6 +8,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers, check_multipliers
 from sdpmetric.core.registry import solver
@@ -17,8 +18,6 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.sums import descent
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.softmax import Collapse
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(init=False, eq=False, repr=False)

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
@@ -38,8 +39,6 @@ from sdpmetric.sums.proof import CONSTRAINT_SLACK
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.linear import Pull
 from sdpmetric.sums.terms.pairs import Budget, Spread
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(init=False, eq=False, repr=False)

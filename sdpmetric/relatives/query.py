@@ -110,12 +110,8 @@ class QueryProblem(Problem):
         except ValueError as error:
             sentence = str(error).removeprefix("triplet_hinge: ")
             raise ValueError(sentence.replace("anchor, target, impostor", "query, item, other")) from error
-        self.X = data
-        self.triplets = np.asarray(bound.triplets, dtype=np.int32)
-        self.frobenius = weight
-        self.to = W0
-        self.loss = loss
-        self.margin = bound.margin
+        self.X, self.triplets, self.to = data, np.asarray(bound.triplets, dtype=np.int32), W0
+        self.frobenius, self.loss, self.margin = weight, loss, bound.margin
         self.triplet_weights = np.asarray(bound.weights, dtype=np.float64)
 
     def describe(self) -> str:
@@ -173,34 +169,33 @@ class QueryProblem(Problem):
         ``margin sum a - sum l*(a) - <S, W0> - ||S||_F^2 / (2 frobenius)``. Default: slopes of the losses at the point.
         """
         L, _ = self.check_point(components, metric)
-        loss, u = self.terms[0], self.margin - self.more_similar(L)
-        candidates = self._candidates(u, dual)
-        a = max(map(loss.clip, candidates), key=self.proven)
-        size = float(np.abs(candidates).max(initial=0.0))
-        clipped = float(np.abs(a - candidates[0]).max(initial=0.0)) if dual is not None else 0.0
+        u = self.margin - self.more_similar(L)
+        a, residual = self._feasible(u, dual)
         return DualityCertificate(
             objective=self._highest(L, u),
             lower_bound=max(0.0, self.proven(a)),
             program="map of queries",
-            rigor=loss.rigor,
+            rigor=self.terms[0].rigor,
             primal_residual=0.0,
             n_active=int(np.count_nonzero(a)),
-            info={"dual_residual": clipped / size if size else 0.0},
+            info={"dual_residual": residual},
         )
 
-    def _candidates(self, u: FloatArray, dual: Multipliers | None) -> list[FloatArray]:
-        """Given multipliers, or slopes of the losses at some excess."""
+    def _feasible(self, u: FloatArray, dual: Multipliers | None) -> tuple[FloatArray, float]:
+        """Given multipliers in their box and how far they were from it, or the best slopes of the losses at a point."""
         loss = self.terms[0]
-        if dual is not None:
-            return [check_multipliers(dual, (loss.size,), "multipliers of the triplets")]
-        return [loss.smoothed(u, width)[1] for width in (WIDTHS if loss.kinked else WIDTHS[:1])]
+        if dual is None:
+            slopes = (loss.smoothed(u, width)[1] for width in (WIDTHS if loss.kinked else WIDTHS[:1]))
+            return max(map(loss.clip, slopes), key=self.proven), 0.0
+        a = check_multipliers(dual, (loss.size,), "multipliers of the triplets")
+        clipped = loss.clip(a)
+        return clipped, float(np.abs(clipped - a).max(initial=0.0)) / (float(np.abs(a).max(initial=0.0)) or 1.0)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """All triplets, each about two similarities; see `Constrained.constraints`."""
         loss, (query, better, worse), X = self.terms[0], self.triplets.T, np.asarray(self.X, dtype=np.float64)
         u = self.margin - self.more_similar(components)
-        a = max(map(loss.clip, self._candidates(u, dual)), key=self.proven)
-        maps = X[query] @ components.T
+        a, maps = self._feasible(u, dual)[0], X[query] @ components.T
         similar = [np.einsum("ij,ij->i", maps, X[items]) for items in (better, worse)]
         sums = {"loss": loss.value(u), "frobenius": 0.5 * float(np.sum((components - self.to.T) ** 2))}
         return Constraints(
@@ -240,11 +235,8 @@ class QueryProblem(Problem):
             if not (np.isfinite(S_above).all() and np.isfinite(products + product_errors).all()):
                 return -math.inf
             square = product_above(0.5, squares_above(S_above), above(1.0 / self.frobenius))
-            summands = [
-                self.terms[0].dual_value(a),
-                *(-sum_above(A.ravel()) for A in (products, product_errors)),
-                -square,
-            ]
+            upper = sum_above(products.ravel()), sum_above(product_errors.ravel()), square
+            summands = [self.terms[0].dual_value(a), *(-number for number in upper)]
         return sum_below(np.array(summands)) if np.isfinite(summands).all() else -math.inf
 
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights, check_sample_weight
 from sdpmetric.engine import threads
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 SCALES = (10, 20)  # nearest members of each class around a center that make a local discriminant
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
 from sdpmetric.core.named import named_prior
@@ -14,8 +14,6 @@ from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(init=False, eq=False, repr=False)

@@ -14,6 +14,7 @@ from sdpmetric import estimators
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget
 from sdpmetric.engine import interface
+from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
@@ -63,7 +64,7 @@ class Clock:
 def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of a descent or of a search, and where a certificate is all that there is time for."""
     problem, clock = separated(600, 5.0), Clock(monkeypatch)
-    clock.let_take(sm.LMNNProblem, "candidates", 10.0)
+    clock.let_take(Push, "candidates", 10.0)
     clock.let_take(sm.LMNNProblem, "certify", 10.0)
     clock.let_take(Budget, "spend", 0.1)
     solution = sm.solve(problem, solver="factored", tol=1e-6, max_time=max_time)

@@ -113,7 +113,7 @@ def test_both_precisions_are_taken_and_agree(monkeypatch):
     used = []
     real = search.scan_tiles
     monkeypatch.setattr(
-        search, "scan_tiles", lambda rows, *arguments: (used.append(rows.dtype), real(rows, *arguments))
+        search, "scan_tiles", lambda tiling, *arguments: (used.append(tiling[0].dtype), real(tiling, *arguments))
     )
     Z, y, targets = embedded(1)
     Z = Z / Z.std()

@@ -79,7 +79,9 @@ def reduced_value(problem, free, at_bound):
 def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
     problem = make_instance(kind, seed).problem
     rng = np.random.default_rng(seed)
-    every = list_triplets(problem.candidates(np.zeros((len(problem.X), 1))))  # all of one group of the null space
+    every = list_triplets(
+        problem.push.candidates(np.zeros((len(problem.X), 1)), problem.null_groups)
+    )  # all of one group of the null space
     full = reduced_value(problem, every, NONE)
     assert full == pytest.approx(solved(to_cvxpy(problem)).value, rel=1e-6, abs=1e-6)
     sets = rng.choice(3, len(every), p=[0.6, 0.3, 0.1])

@@ -51,10 +51,6 @@ class Coordinates:
         points = concatenated([problem.centered] * problem.n_regions)
         return cls(problem, points, np.stack([cost.matrix for cost in problem.pull_costs]), maps)
 
-    def candidates(self, Z: FloatArray, max_pairs: float) -> Candidates:
-        search = self.problem.push.candidates if self.maps else self.problem.candidates
-        return search(Z, max_pairs=max_pairs)
-
     def lift(self, L: FloatArray) -> FloatArray:
         return self.problem.squeeze(L) if self.maps else self.problem.lift(L)
 
@@ -88,7 +84,7 @@ class ActiveSet:
 
     def __init__(self, coordinates: Coordinates, by_triplet: bool = False) -> None:
         self.push, self.points = coordinates.problem.push, coordinates.points
-        self._coordinates = coordinates
+        self._groups = None if coordinates.maps else coordinates.problem.null_groups
         self.candidates = Candidates.none()
         self._rows: LongArray = np.zeros(0, dtype=np.int64)
         self.slopes: FloatArray = np.zeros((0, self.candidates.targets.shape[1]))
@@ -114,7 +110,7 @@ class ActiveSet:
         Returns the position that each pair had on the list, (nnz,); -1 for new ones.
         """
         try:
-            new = self._coordinates.candidates(Z, max_pairs)
+            new = self.push.candidates(Z, self._groups, max_pairs=max_pairs)
         except TooManyCandidates:
             return None
         old, self.n_searched = self.candidates, len(new.impostors)

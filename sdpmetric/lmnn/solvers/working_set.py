@@ -97,7 +97,9 @@ class Shard:
         Z = concatenated([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
         try:
             with deadline(start + seconds), searching(self.interval):
-                candidates = problem.candidates(Z, widen=widen, among=self.anchors, max_pairs=self.capacity)
+                candidates = problem.push.candidates(
+                    Z, problem.null_groups, widen=widen, among=self.anchors, max_pairs=self.capacity
+                )
         except TooManyCandidates as many:
             self.memory.add_blocks(many.blocks, self.capacity // LIMITS.memory_share)
             return -1, time.perf_counter() - start

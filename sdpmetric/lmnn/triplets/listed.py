@@ -72,8 +72,8 @@ class ListedTriplets:
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         return self.candidates.anchors, self.candidates.targets[:, 0]
 
-    def target_weights(self) -> FloatArray | None:
-        return self.pulls
+    def target_weights(self) -> FloatArray:
+        return np.ones(len(self.candidates.anchors)) if self.pulls is None else self.pulls
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
         if not self.size:

@@ -91,9 +91,9 @@ class LabeledTriplets:
         anchors, slots = np.nonzero(self.targets >= 0)
         return anchors.astype(np.int32), self.targets[anchors, slots]
 
-    def target_weights(self) -> FloatArray | None:
-        """The weight of the anchor of each target pair; None: all 1."""
-        return None if self.example_weights is None else self.example_weights[self.target_pairs()[0]]
+    def target_weights(self) -> FloatArray:
+        """The weight of the anchor of each target pair."""
+        return self.scales[self.target_pairs()[0]]
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
         """Weight of each triplet; 0 for those that are not in the set."""
