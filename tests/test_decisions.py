@@ -172,18 +172,4 @@ def test_radius_infinity_leaves_everything_open_and_zero_radius_nothing_but_ties
     tied = NearOptimal(L, 0.0).neighbors(twice, n_neighbors=2)
     assert tied.settled[:, 0].all()
     assert not tied.settled[:, 1].any()  # two equal examples are second
-
-
-def test_labels_are_settled_where_open_neighbors_agree():
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0]])
-    region = NearOptimal(np.eye(2), 0.1)
-    assert region.labels(X[1:], [0, 0, 1], X[:1], 1).settled.tolist() == [True]
-    assert not region.neighbors(X[1:], X[:1], 1).settled.any()
-    assert region.labels(X[1:], [0, 1, 1], X[:1], 1).settled.tolist() == [False]
-
-
-def test_what_decisions_need_and_say():
-    solution = sm.solve(statements()["pola"])
-    with pytest.raises(ValueError, match="without its problem"):
-        sm.near_optimal(replace(solution, problem=None))
     assert "3 of 4 settled" in repr(Decisions(np.arange(4), np.arange(4) > 0))

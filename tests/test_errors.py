@@ -4,6 +4,7 @@ What a check refuses is tried once, on the check; a statement or a verb is tried
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import cvxpy as cp
@@ -332,6 +333,10 @@ REASONS = {
         partial(sm.solve, LMNN, engine="abacus"),
         partial(sm.solve, LMNN, engine=42),
         partial(sm.solve, LMNN, "subgradient", engine="threads"),
+    ],
+    "pass it as explain|without its problem": [
+        lambda: sm.explain(replace(sm.solve(LMNN), problem=None)),
+        lambda: sm.near_optimal(replace(sm.solve(STREAM), problem=None)),
     ],
     "these very examples": [lambda: page(held_out=(X, Y))],
     "not known to be strongly convex|no proven gap|pass threshold=": [

@@ -1,10 +1,8 @@
 """What multipliers mean: by hand, by loops, intervals and proven optima, for every statement that has them."""
 
-import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -256,18 +254,6 @@ def test_points_that_prove_nothing_have_intervals_that_say_nothing_wrong(name: s
     assert str(explanation)
 
 
-def test_the_problem_class_of_the_examples_is_explained() -> None:
-    names = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "12_problem_class.py"))
-    kind = names["ApartProblem"]
-    problem = kind(X, PAIRS, 0.1)
-    exact = sm.solve(problem, "conic")
-    explanation = sm.explain(exact)
-    assert_same(explanation.certificate.lower_bound, float(explanation.sensitivity.margin or 0.0))
-    assert explanation.influence.contribution.sum() == pytest.approx(float(np.trace(exact.metric)), rel=1e-3)
-    doubled = sm.solve(problem.with_weights(weight=0.2), "conic")
-    assert doubled.lower_bound <= explanation.sensitivity.at_most(weight=0.2) + rounding(doubled.objective)
-
-
 @pytest.mark.parametrize("loss", ["auc", "map"])
 def test_queries_of_mlr(loss: Literal["auc", "map"]) -> None:
     """Contributions add up to the trace, losses and trace to the objective; a better solve is in the intervals."""
@@ -355,15 +341,6 @@ def test_weights_of_triplets_by_finite_differences() -> None:
     far = np.random.default_rng(5).exponential(size=len(rows))
     tangent = solution.objective + gradient @ (far - weights)
     assert solved(far).lower_bound <= tangent + rounding(tangent)
-
-
-def test_a_loaded_solution_needs_its_problem(small: Instance, tmp_path: Path) -> None:
-    solution = sm.solve(small.problem, solver="conic")
-    solution.save(tmp_path / "solution.npz")
-    loaded = sm.Solution.load(tmp_path / "solution.npz")
-    with pytest.raises(ValueError, match="pass it as explain"):
-        sm.explain(loaded)
-    assert_same(sm.explain(loaded, small.problem).sensitivity.margin, sm.explain(solution).sensitivity.margin)
 
 
 def test_nothing_to_push_costs_nothing_and_has_nothing_to_explain(small: Instance) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, Normalizer, QuantileTransformer, RobustScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, QuantileTransformer, RobustScaler
 
 import sdpmetric as sm
 from sdpmetric import datasets
@@ -78,12 +78,3 @@ def test_what_a_model_cannot_keep_or_apply_is_refused(tmp_path):
     kernel.solution.save(tmp_path / "solution.npz")
     with pytest.raises(ValueError, match="is no model; write one with"):
         Model.load(tmp_path / "solution.npz")
-
-
-def test_several_metrics_are_side_by_side(tmp_path):
-    preparation = make_pipeline(StandardScaler())
-    problem = sm.MultiMetricLMNNProblem.from_labels(datasets.prepare(preparation, X), y)
-    Model(sm.solve(problem, tol=1e-2), preparation).save(tmp_path / "model.npz")
-    model = Model.load(tmp_path / "model.npz")
-    c, r, _ = model.solution.components.shape
-    assert model.transform(X).shape == (178, c * r)

@@ -99,16 +99,6 @@ def test_a_precision_counts_the_pairs_strictly_nearer_than_the_next():
     assert threshold.interval == guarantees._interval(0, 1000, 0.05 / guarantees.N_CANDIDATES)
 
 
-def test_similarities_and_single_precision():
-    rng = np.random.default_rng(1)
-    distances, same = rng.normal(size=600).astype(np.float32), rng.random(600) < 0.5
-    by_distance = sm.guaranteed_threshold(distances, same, alpha=0.1)
-    by_score = sm.guaranteed_threshold(-distances, np.where(same, 1, -1), alpha=0.1, similarity=True)
-    assert by_score.threshold == -by_distance.threshold
-    for matches in (distances <= by_distance.threshold, -distances >= by_score.threshold):  # NumPy compares in float32
-        assert int((matches & ~same).sum()) == by_distance.n_errors
-
-
 @pytest.mark.parametrize(("count", "n"), [(0, 20), (3, 20), (20, 20), (57, 58)])
 def test_each_end_of_an_interval_has_the_exact_tail(count, n):
     low, high = map(Fraction, guarantees._interval(count, n, 0.025))

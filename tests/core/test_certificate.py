@@ -181,21 +181,6 @@ def test_hand_solved_optimum_is_certified_to_rounding(case):
     assert c.primal_residual <= 1e-15
 
 
-def certify_line(mu, rows, a, m=1 / 3):
-    return line(mu).certify(metric=[[m]], dual=Dual(Triplets.from_array(np.array(rows)), np.array(a, float)))
-
-
-def test_foreign_multipliers_are_dropped_and_repeated_ones_add_up():
-    rows, a = by_margin(0.3, 1 / 32, 0.0)
-    foreign = [(0, 2, 1), (0, 0, 3), (2, 3, 2)]
-    c = certify_line(0.3, rows + foreign, [*a, 0.03, 5.0, 0.0], 1 / 8)
-    assert_same(c.lower_bound, 0.725)
-    assert c.info["dual_residual"] == pytest.approx(5.0 / 0.3)
-    halves = certify_line(0.3, rows + rows, [v / 2 for v in a + a], 1 / 8)
-    assert_same(halves.lower_bound, 0.725)
-    assert halves.info["dual_residual"] <= 1e-12
-
-
 def test_a_tiny_negative_eigenvalue_is_repaired_and_reported(small, rng):
     Q = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     M = Q @ np.diag([2.0, 0.5, -1e-8]) @ Q.T

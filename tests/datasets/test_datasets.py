@@ -134,14 +134,6 @@ def test_a_folder_of_files_is_loaded_by_name(folder):
         datasets.load("eight")
 
 
-def test_the_customary_split_is_the_files(folder):
-    split = datasets.load_split("seven")
-    np.testing.assert_array_equal(split.X_train, folder[:5])
-    np.testing.assert_array_equal(split.X_test, folder[5:])
-    np.testing.assert_array_equal(split.y_train, [0, 1, 2, 0, 1])
-    np.testing.assert_array_equal(split.y_test, [2, 0])
-
-
 def test_a_folder_that_is_none_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path / "gone"))
     with pytest.raises(ValueError, match=r"SDPMETRIC_DATA names .*gone, which is not a folder"):

@@ -5,7 +5,6 @@ import threading
 import numpy as np
 
 import sdpmetric as sm
-from sdpmetric.engine.cached import cached
 
 
 def test_a_solve_does_not_wait_for_the_preparation_of_another_problem(monkeypatch) -> None:
@@ -30,18 +29,3 @@ def test_a_solve_does_not_wait_for_the_preparation_of_another_problem(monkeypatc
     go_on.set()
     thread.join()
     assert solution.status is sm.Status.OPTIMAL
-
-
-def test_an_attribute_of_a_subclass_may_read_that_of_its_base_class():
-    class Base:
-        @cached
-        def size(self):
-            return 3
-
-    class Doubled(Base):
-        @cached
-        def size(self):
-            return 2 * super().size
-
-    doubled = Doubled()
-    assert (doubled.size, doubled.size, Base().size) == (6, 6, 3)

@@ -147,26 +147,6 @@ def make_nothing(shared, share):
     """A shard that is never made."""
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_solve_goes_on_after_a_worker_was_killed_while_data_are_scattered(workers, client, monkeypatch):
-    monkeypatch.setattr(cluster, "LOOK", 0.2)
-    client.wait_for_workers(2, timeout=60)
-    scatter, killed = client.scatter, []
-
-    def killing(*arguments, **options):
-        if not killed:
-            killed.extend([nanny.pid for nanny in workers.workers.values() if nanny.pid][:1])
-            os.kill(killed[0], signal.SIGKILL)
-        return scatter(*arguments, **options)
-
-    monkeypatch.setattr(client, "scatter", killing)
-    solution = sm.solve(blobs(), tol=1e-3, engine=client, max_time=60)
-    assert killed
-    assert np.isfinite(solution.objective)
-    assert solution.status in (sm.Status.OPTIMAL, sm.Status.USER_LIMIT)
-
-
 def test_a_scheduler_that_does_not_answer_ends_a_solve_at_its_limit(client, monkeypatch):
     async def frozen(**_):
         await asyncio.sleep(3600.0)

@@ -47,21 +47,6 @@ def test_a_search_of_all_is_exact_where_features_have_offsets(rng, offset):
         assert (distances == wanted).all()
 
 
-def test_few_bits_are_stale_where_the_metric_turns_back_and_elsewhere(rng):
-    """As many examples have changed after the turn as before it, but others."""
-    X, G = rng.normal(size=(5000, 16)), np.eye(16)
-    index = sm.HashIndex(G, 48, dtype=np.float64, rehash_share=0.6, search_share=0.05).add(X).rehash()
-    units = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in rng.normal(size=(2, 2, 16)))
-    first, second = (sm.MetricStep(0.12 * u, v) for u, v in units)
-    reverse_step = sm.MetricStep(-first.column, first.row)
-    for steps in ((first,), (reverse_step, second)):
-        index.update(*steps)
-        index.query(X[0], 1)
-    assert index.counters.full_rehashes == 1
-    stale = index.keys() != bits(index, X, np.zeros(16))
-    assert stale.any(axis=1).mean() <= 0.01
-
-
 @pytest.mark.parametrize("n_bits", [9, 64, 70])
 def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_bits):
     X = points(rng, 2000)

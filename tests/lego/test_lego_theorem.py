@@ -60,12 +60,6 @@ def test_a_lower_bound_that_is_positive():
     assert 0.0 < solution.lower_bound <= 2.25 * (1 + 1e-9)
 
 
-def test_one_pair_that_is_to_be_near_and_far_proves_a_loss_in_any_dimension():
-    X = [[0.0, 0.0, 1.0], [1.0, 2.0, 1.0], [5.0, 0.0, 3.0]]
-    problem = sm.LEGOProblem(X, [[0, 1], [1, 0], [2, 0]], [4.0, 1.0, 9.0], [-1, 1, -1], 0.3)
-    assert problem.certify(np.eye(3), dual=[-1.5, 1.5, -1.0]).lower_bound == pytest.approx(2.25, rel=1e-9)
-
-
 def test_solve_takes_the_stream_once():
     problem = make_stream(4, d=3, p=60)
     solution = sm.solve(problem)

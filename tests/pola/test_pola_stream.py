@@ -206,30 +206,6 @@ def test_streams_equal_full_decompositions(d: int) -> None:
     assert abs(stream.threshold - point.threshold) <= rounding(point.threshold)
 
 
-def check_drift(d: int, n_updates: int, gamma: float | None) -> None:
-    """Labels at random: the metric stays PSD and of its size, however long the stream."""
-    rng = np.random.default_rng(d)
-    X = rng.normal(size=(1000, d)) * 10.0 ** rng.uniform(-1, 0.5, d)
-    stream, size = sm.POLAStream(d, gamma=gamma), 0.0
-    while stream.n_updates < n_updates:
-        pairs = rng.integers(0, 1000, (min(1_000_000, n_updates), 2))
-        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-        stream.partial_fit(X, pairs, rng.random(len(pairs)) < 0.5)
-        values = np.linalg.eigvalsh(stream.metric)
-        assert np.isfinite(values).all()
-        assert values[0] >= -1e-10 * values[-1]
-        size = max(size, values[-1])
-        assert values[-1] <= 100.0
-        assert 1.0 <= stream.threshold <= 100.0
-    assert np.isfinite(stream.cumulative_loss)
-    assert stream.radius < np.inf
-
-
-@pytest.mark.parametrize(("d", "gamma"), [(1, None), (30, 5.0)])
-def test_long_random_streams(d: int, gamma: float | None) -> None:
-    check_drift(d, 20_000, gamma)
-
-
 @pytest.mark.parametrize("make", [sm.POLAStream, sm.KernelPOLAStream])
 def test_bad_input_names_the_argument_and_changes_nothing(make, rng) -> None:
     X = rng.normal(size=(4, 2))

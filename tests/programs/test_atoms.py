@@ -49,16 +49,6 @@ def test_atoms_are_what_loops_find(data, rng, atom):
     assert sm.squared_distances(M, X, pairs).is_affine()
 
 
-def test_no_rows_and_single_precision(data):
-    X, pairs = data
-    M = cp.Constant(np.eye(3))
-    assert sm.squared_distances(M, X, np.zeros((0, 2), int)).shape == (0,)
-    assert sm.triplet_margins(M, X, []).shape == (0,)
-    X32 = X.astype(np.float32)
-    distances = sm.squared_distances(M, X32, pairs).value
-    assert_close(distances, loops(X32.astype(float), np.eye(3), pairs))
-
-
 def test_the_cone_has_a_dual_value_and_names_of_its_own():
     M, cone = sm.metric_variable(2)
     N, second = sm.metric_variable(2, name="N")

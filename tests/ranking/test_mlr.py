@@ -100,11 +100,6 @@ def test_a_solve_ends_by_itself_whatever_the_slack_weight(C, separated):
     assert proven or separated == 1e8
 
 
-def test_classes_that_are_told_apart_already_get_a_short_metric_with_a_proof():
-    X = np.random.default_rng(0).normal(size=(30, 2)) * 0.1 + np.repeat([[-1.0], [1.0]], 15, axis=0)
-    assert sm.solve(sm.MLRProblem.from_labels(X, np.repeat([0, 1], 15), slack_weight=10.0)).relative_gap <= 1e-2
-
-
 def test_where_nothing_is_worth_its_trace_the_zero_metric_is_optimal():
     problem = make("map", C=1e-3)
     solution = sm.solve(problem)

@@ -17,10 +17,6 @@ def mmc(d=3):
     return sm.MMCProblem(nine_rows(d=d), PAIRS, SIMILAR)
 
 
-def itml():
-    return sm.ITMLProblem(nine_rows(), PAIRS, SIMILAR, 1.0, 7.0, 0.3, PRIOR)
-
-
 def test_a_point_that_misses_the_constraint_is_scaled_and_said_to():
     problem = mmc()
     L = 3.0 * np.eye(3)
@@ -61,14 +57,6 @@ def test_classes_that_collapse_altogether_are_solved():
     assert solution.status is sm.Status.OPTIMAL
     assert 0.0 < solution.objective <= solution.certificate.resolution <= 1e-9
     assert solution.lower_bound == 0.0
-
-
-@pytest.mark.parametrize("factor", [0.1, 3.0, 50.0])
-def test_any_multiple_of_the_best_multipliers_proves_the_best_bound(factor):
-    """Also one that is beyond the domain of the dual: all are made smaller, not only the largest."""
-    solution = sm.solve(itml(), tol=1e-8)
-    certificate = itml().certify(np.eye(3), dual=factor * solution.dual)
-    assert certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-7)
 
 
 def test_equal_examples_of_different_labels_are_not_paired():

@@ -1,7 +1,5 @@
 """The page in a real browser without a screen: it loads without errors, the slider moves the points, numbers agree."""
 
-import base64
-import re
 import shutil
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.report import Recorder, scores, write
+from sdpmetric.report import Recorder, write
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = [
@@ -131,24 +129,6 @@ def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
         assert page.find_element("css selector", f"#{chart} canvas").size["width"] <= width
     find(page, "theme").click()
     assert page.execute_script("return document.documentElement.dataset.theme") != scheme
-
-
-def test_confusion_table_fits_a_phone_and_the_print_three_pages(browser, tmp_path):
-    rng = np.random.default_rng(0)
-    names = np.array([f"class number {i}" for i in range(scores.TABLE)])
-    X, y = rng.normal(size=(240, 4)), np.resize(names, 240)
-    solution = sm.solve(sm.LMNNProblem.from_labels(X, y, n_neighbors=1), tol=1e-1)
-    write(solution, tmp_path / "page.html", held_out=(rng.normal(size=(2400, 4)), np.resize(names, 2400)))
-    look(browser, 390, "light")
-    browser.get((tmp_path / "page.html").as_uri())
-    drawing(browser)
-    widths = "const {scrollWidth, clientWidth} = document.getElementById('confused').parentElement;"
-    assert browser.execute_script(widths + "return scrollWidth - clientWidth") == 0
-    look(browser, 1280, "light")
-    pdf = base64.b64decode(
-        browser.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})["data"]
-    )
-    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 3
 
 
 def brightness(color):

@@ -68,28 +68,6 @@ def hard_ones(rng: np.random.Generator, X: np.ndarray) -> dict[str, terms.Sum]:
     }
 
 
-def random_sum(seed: int, n: int = N, d: int = D) -> tuple[np.ndarray, terms.Sum]:
-    """Data and a sum of two to four terms with random weights, at least one of which costs something."""
-    rng = np.random.default_rng([seed, 7])
-    X = data(rng, n, d)
-    every = one_of_each(rng, n, d)
-    if n > N:
-        del every["collapse"], every["collapse, neighbors"]  # backends take long over their exponential cones
-    names = rng.permutation(list(every))[: rng.integers(1, 4)].tolist()
-    cost = rng.choice(["trace", "frobenius to", "log_det to", "pull"])
-    chosen = dict.fromkeys([*names, str(cost)])
-    return X, sum(float(10 ** rng.uniform(-1, 0.5)) * every[name] for name in chosen) + 0.01 * terms.Trace()
-
-
-def random_problem(seed: int, n: int = N, d: int = D) -> sm.MetricProblem:
-    """A random sum over a random domain."""
-    X, total = random_sum(seed, n, d)
-    rng = np.random.default_rng([seed, 8])
-    domains = [{}, {}, {"diagonal": True}, {"bases": rng.normal(size=(4 * d, d))}]
-    domain = domains[rng.integers(len(domains))]
-    return sm.MetricProblem(X, total, **domain)
-
-
 def random_hard_problem(seed: int) -> sm.MetricProblem:
     """A random sum with hard bounds that some metric satisfies; every third is pull, trace and triplets beside them."""
     rng = np.random.default_rng([seed, 11])

@@ -14,7 +14,7 @@ from sdpmetric import terms
 from sdpmetric.linalg.rigorous.directed import log1p_bounds
 from sdpmetric.losses import LOSSES, LogRatio
 from sdpmetric.sums.bound_terms import BoundTerms
-from sdpmetric.sums.segment import Segment, best_multiple
+from sdpmetric.sums.segment import Segment
 
 rng = np.random.default_rng(0)
 ctx.prec = 256
@@ -205,12 +205,3 @@ def test_a_regularizer_attains_its_minimum_at_its_minimizer(name, seed):
     attained = value(regularizer.minimizer(S, lambda A: A))
     assert bound <= attained <= bound + 1e-9 * max(1.0, abs(bound))
     assert all(value(rng.normal(size=S.shape)) >= bound for _ in range(50))
-
-
-@pytest.mark.parametrize("best", [1e-3, 0.9, 1.0, 1.00001, 40.0])
-@pytest.mark.parametrize("furthest", [0.5, 3.0, np.inf])
-def test_the_best_multiple_of_a_concave_value(best, furthest):
-    def value(t):
-        return 2.0 - abs(t - best) - (t - best) ** 2
-
-    assert best_multiple(value, furthest) == pytest.approx(min(best, furthest), rel=1e-6)
