@@ -59,15 +59,6 @@ class FactoredOptions:
 OPTIONS = FactoredOptions()
 
 
-@dataclass
-class Level:
-    """Where descent at one width ended: the slopes of the losses, and the slack matrix in coordinates."""
-
-    multipliers: ByLoss
-    slack: FloatArray
-    evaluations: int
-
-
 @solver(MetricProblem, "factored", tol=1e-4, rank=3)
 def steps(
     problem: MetricProblem,
@@ -96,11 +87,11 @@ def steps(
         options.patience if math.isfinite(progress.smallest_gap) else options.infeasible_patience
     ):
         try:
-            level = _descend(point, width, center, budget, iterations, close)
+            a, S, n_evaluations = _descend(point, width, center, budget, iterations, close)
         except BudgetSpent:
             yield _certified(point, point.smoothed(point.F, width, center)[1], width)
             raise
-        step = _certified(point, level.multipliers, width)
+        step = _certified(point, a, width)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return
@@ -109,18 +100,18 @@ def steps(
         if math.isinf(progress.smallest_gap) and violation < 0.9 * smallest_violation:
             progress.idle_rounds = 0
         smallest_violation = violation if progress.idle_rounds == 0 else smallest_violation
-        took_all = level.evaluations >= options.iterations
-        slope = 0.0 if took_all else point.residual(point.F, level.slack)
-        if penalty.adapt(level.multipliers, center, width, slope, tol * abs(step.lower_bound)):
+        took_all = n_evaluations >= options.iterations
+        slope = 0.0 if took_all else point.residual(point.F, S)
+        if penalty.adapt(a, center, width, slope, tol * abs(step.lower_bound)):
             point.total, progress.idle_rounds = penalty.total, 0
-        center = level.multipliers
+        center = a
         if not has_kinks:
             iterations, close = 2 * iterations, 0.1 * close
         elif took_all:
             width *= options.width_ratio
         elif width > options.min_width:
             width /= options.width_ratio
-        point.escape(level.slack)
+        point.escape(S)
 
 
 @dataclass
@@ -190,8 +181,12 @@ def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float
     return max(violations, default=-1.0)
 
 
-def _descend(point: Point, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float) -> Level:
-    """Minimize at one width; the point moves to the best one.
+def _descend(
+    point: Point, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float
+) -> tuple[ByLoss, FloatArray, int]:
+    """Slopes, the slack matrix in coordinates, and how many evaluations it took to minimize at one width.
+
+    The point moves to the best one.
 
     With a weight w of LogDet and losses without kinks, the gap of a point with its slopes is ``w sum(e - log(1 + e))``
     over the eigenvalues e of ``F S F^T / w``, at most ``w |e|^2`` where these are at most 1/2. The descent ends where
@@ -224,7 +219,7 @@ def _descend(point: Point, width: float, center: ByLoss | None, budget: Budget, 
     if point.F.size:
         minimize(evaluate, point.F.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options)
     _, a, S = point.smoothed(point.F, width, center)
-    return Level(a, S, budget.spent - before)
+    return a, S, budget.spent - before
 
 
 def _barrier_weight(problem: MetricProblem) -> float:

@@ -128,18 +128,6 @@ class Domain:
         roots = np.sqrt(self._weights_of(components))[:, None]
         return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
 
-    def residual(self, components: FloatArray) -> float:
-        """How far a metric is from the cone, relative to its size."""
-        M = components.T @ components
-        size = float(np.abs(M).max(initial=0.0))
-        if size == 0.0 or self.is_full_cone:
-            return 0.0
-        if self.has_identity_basis:
-            member = self.block_diagonal(M)
-        else:
-            member = (self.basis.T * self._weights_of(components)) @ self.basis
-        return float(np.abs(M - member).max()) / size
-
     def combination(self, M: FloatArray) -> FloatArray:
         """The weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""
         if self.has_identity_basis:
@@ -162,8 +150,11 @@ class Domain:
         return np.bincount(vectors, scale * scale, len(B)).astype(np.float64)
 
     def check(self, components: FloatArray) -> float:
-        """The relative distance of a metric from the cone, an error where it is clearly outside."""
-        residual = self.residual(components)
+        """How far a metric is from the cone, relative to its size, an error where it is clearly outside."""
+        M, member = components.T @ components, self.member_beside(components)
+        if member is None or not M.any():
+            return 0.0
+        residual = float(np.abs(M - member[0].T @ member[0]).max() / np.abs(M).max())
         if residual > MEMBERSHIP_TOLERANCE:
             raise ValueError(
                 f"metric is {residual:.2g} of its size away from the domain of the problem ({self.kind}); pass a "

@@ -23,7 +23,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     excess by the name of the term, tied to the metric by an equality labeled with ``_excess`` behind it; minus its
     dual values are the multipliers of the certificate. Constraints of a loss are labeled with ``_loss`` behind it.
     """
-    domain, X = problem.domain, problem.centered
+    domain, X, pairs = problem.domain, problem.centered, problem.total.pairs
     T = problem.moderate[0] if scaled else np.zeros((0, 0))
     T = T if T.size else np.eye(len(domain.basis))  # none where all examples are equal
     if domain.diagonal:
@@ -32,27 +32,23 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         sizes = np.diag(T) ** 2
         N = cp.diag(cp.multiply(sizes, w))
         M = N if domain.has_identity_basis else domain.basis.T @ N @ domain.basis
-        D = squared_distances_of_rays(X @ domain.basis.T, problem.total.pairs, sizes) @ w
-    elif domain.blocks:
-        reached = [np.flatnonzero(T[rows].any(axis=0)) for rows in domain.blocks]
-        variables = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
-        bases = [np.eye(T.shape[1])[:, columns] for columns in reached]
-        N = sum(place @ block @ place.T for (block, _), place in zip(variables, bases, strict=True))
-        M = T @ N @ T.T
-        D = squared_distances(N, X @ T, problem.total.pairs)
-        cones = [cone for _, cone in variables]
+        D = (sizes * problem.dual.slack.squared_products(pairs)) @ w
     else:
-        N, cone = metric_variable(T.shape[1], "M")
+        reached = [np.flatnonzero(T[rows].any(axis=0)) for rows in domain.blocks]
+        blocks = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
+        bases = [np.eye(T.shape[1])[:, columns] for columns in reached]
+        variables = blocks or [metric_variable(T.shape[1], "M")]
+        N = sum(B @ block @ B.T for (block, _), B in zip(blocks, bases, strict=True)) if blocks else variables[0][0]
         M = N if np.array_equal(T, np.eye(len(T))) else T @ N @ T.T
-        D = squared_distances(N, X @ T, problem.total.pairs)
-        cones = [cone]
+        D = squared_distances(N, X @ T, pairs)
+        cones = [cone for _, cone in variables]
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
     in_cone = problem.total.barrier and not domain.diagonal
     constraints: list[cp.Constraint] = [] if in_cone else [*cones]
     if problem.total.ridge:
         objective += problem.total.ridge * cp.trace(M)
-    losses, ties = problem.total.losses, []
+    losses, ties = problem.total.losses, list[cp.Constraint]()
     named = [name for name, term in zip(problem.names, problem.terms, strict=True) for _ in term.losses]
     for name, loss, pair_slice in zip(named, losses, problem.total.pair_slices, strict=True):
         u = cp.Variable(loss.size, name=name)
@@ -97,8 +93,3 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         return Point(np.zeros((d, d)), problem.state_dual(multipliers))
 
     return ExactProgram(program, read, ExactProgram(feasibility, read_contradiction))
-
-
-def squared_distances_of_rays(Y: np.ndarray, pairs: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """What each weight adds to the distances of pairs, (p, k)."""
-    return np.asarray(sizes * (Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)

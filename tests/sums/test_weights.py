@@ -32,7 +32,7 @@ def assert_optimal(problem, tol=1e-5, solver=None, **options):
     solution = sm.solve(problem, tol=tol, **options)
     assert solver in (None, solution.solver)
     assert solution.certificate.proves_optimal(tol), solution
-    assert problem.domain.residual(solution.components) <= 1e-6
+    problem.domain.check(solution.components)
     return solution
 
 

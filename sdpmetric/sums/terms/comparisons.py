@@ -65,9 +65,9 @@ class _Comparison(MarginLoss):
     def _loss(self) -> ScalarLoss:
         return Hard() if self.loss == "hard" else find_loss(self.loss, type(self).__name__)
 
-    def _words(self, noun: str) -> str:
+    def describe(self) -> str:
         margin = "" if self.margin == 1.0 else f" with margin {self.margin:g}"
-        return f"{self._loss.name} over {self.size:,} {noun}{margin}"
+        return f"{self._loss.name} over {self.size:,} {self.name.removesuffix('_hinge')}s{margin}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,9 +149,6 @@ class TripletHinge(_Comparison):
         bound = replace(bound, triplets=rows, margin=margin, labels=None, target_neighbors=None)
         return bound if is_weighted else replace(bound, index=index, targets=targets)
 
-    def describe(self) -> str:
-        return self._words("triplets")
-
     @property
     def lists(self) -> Mapping[str, NDArray[np.generic]]:
         return {} if self.targets is not None else {"triplets": np.asarray(self.triplets)}
@@ -230,9 +227,6 @@ class QuadrupletHinge(_Comparison):
         pairs = [check_term_pairs(self.name, quadruplets[:, columns], len(X)) for columns in (NEARER, FARTHER)]
         bound, rows = self._with_weights(X, np.concatenate(pairs, axis=1))
         return replace(bound, quadruplets=rows, margin=margin)
-
-    def describe(self) -> str:
-        return self._words("quadruplets")
 
     @property
     def lists(self) -> Mapping[str, NDArray[np.generic]]:
