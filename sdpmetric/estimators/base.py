@@ -477,15 +477,21 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
 
 @estimator
-class SolvedEstimator(MetricEstimator):
-    """The base of what is solved to a proof: the options of solver, limits, starts and early stopping."""
+class LimitedEstimator(MetricEstimator):
+    """The base of what is solved in steps, whose number and time may have limits."""
 
-    solver: str = "auto"
-    tol: Positive | None = 1e-3
     max_iter: Count | None = None
     max_time: Positive | None = None
     verbose: Verbosity = False
     random_state: Seed = None
+
+
+@estimator
+class SolvedEstimator(LimitedEstimator):
+    """The base of what is solved to a proof: the options of solver, starts and early stopping."""
+
+    solver: str = "auto"
+    tol: Positive | None = 1e-3
     init: Matrix | Init = "auto"
     warm_start: bool = False
     early_stopping: bool = False

@@ -49,6 +49,7 @@ RIDGE_SEARCH = RidgeSearch()
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 
 
+@estimator
 class LargeMarginEstimator(SolvedEstimator):
     """An estimator with target neighbors, which several passes may choose again.
 
@@ -57,9 +58,10 @@ class LargeMarginEstimator(SolvedEstimator):
     cross-validation, which makes small classes smaller, does not fail.
     """
 
-    n_neighbors: int
-    n_passes: int = 1
-    solutions_: list[Solution]
+    n_neighbors: Count = 3
+    push_weight: float = 0.5
+    loss: Loss = "hinge"
+    solutions_: list[Solution] = field(init=False)
 
     def _problem(
         self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
@@ -80,14 +82,15 @@ class LargeMarginEstimator(SolvedEstimator):
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
         """Solve, then solve again with the target neighbors that are nearest under the last metric."""
-        task = self._task(X, y, int(self.n_passes))
+        n_passes = int(getattr(self, "n_passes", 1))
+        task = self._task(X, y, n_passes)
         rows, held = self._divided(len(y), y)
         data, labels = X[rows], y[rows]
         weights = None if weights is None else weights[rows]
         arguments = {} if regions is None else {"regions": regions[rows]}
         targets, start = self._targets_of_small_classes(data, labels), dict[str, object]()
         passes: list[tuple[Problem, Solution, float | None]] = []
-        for number in range(self.n_passes):
+        for number in range(n_passes):
             problem = self._problem(data, labels, weights, targets, **arguments)
             measure = self._measure(problem, labels, X[held], y[held]) if self.early_stopping else None
             start = start or self._start(problem, labels)
@@ -95,7 +98,7 @@ class LargeMarginEstimator(SolvedEstimator):
             solution, score = self._solve(problem, subtask, measure, **start)
             subtask.finish(partial(self._fitted, problem, solution.components))
             passes.append((problem, solution, score))
-            if number + 1 < self.n_passes:
+            if number + 1 < n_passes:
                 L = np.asarray(solution.components, dtype=np.float64)
                 points = np.asarray(problem.X, dtype=np.float64) @ self._padded(L).T
                 targets, start = _targets(points, labels, self.n_neighbors), {"init": L} if len(L) else {}
@@ -220,10 +223,7 @@ class LMNN(LargeMarginEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    n_neighbors: Count = 3
-    push_weight: float = 0.5
     ridge: Ridge | Literal["cv"] = "auto"
-    loss: Loss = "hinge"
     search: SearchMethod = "auto"
     n_passes: Count = 1
     ridges_: FloatArray = field(init=False)
@@ -351,10 +351,7 @@ class KernelLMNN(LargeMarginEstimator):
     gamma: float | None = None
     degree: float | None = None
     coef0: float | None = None
-    n_neighbors: Count = 3
-    push_weight: float = 0.5
     ridge: Ridge = 0.1
-    loss: Loss = "hinge"
     space_: FeatureSpace = field(init=False)
     statement = KernelLMNNProblem
     fit_triplets = routes.fit_triplets
@@ -459,10 +456,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     regions: Regions = "class"
     n_regions: Count | None = None
-    n_neighbors: Count = 3
-    push_weight: float = 0.5
     ridge: Ridge = "auto"
-    loss: Loss = "hinge"
     statement = MultiMetricLMNNProblem
 
     @with_callbacks

@@ -19,10 +19,10 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators import routes
-from sdpmetric.estimators.base import MetricEstimator, P, SolvedEstimator, weighted
+from sdpmetric.estimators.base import LimitedEstimator, MetricEstimator, P, SolvedEstimator, weighted
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
-from sdpmetric.estimators.options import Count, Matrix, NotNegative, Positive, Seed, Verbosity, estimator
+from sdpmetric.estimators.options import Count, Matrix, NotNegative, Positive, estimator
 from sdpmetric.ranking.frml import FRMLProblem
 from sdpmetric.ranking.mlr import MLRLoss, MLRProblem
 from sdpmetric.ranking.relevance import Relevance
@@ -129,7 +129,7 @@ class MLR(RankingEstimator, SolvedEstimator):
 
 
 @estimator
-class FRML(RankingEstimator):
+class FRML(RankingEstimator, LimitedEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
     Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Stochastic steps on
@@ -192,10 +192,6 @@ class FRML(RankingEstimator):
     passes: Count = 50
     validation_fraction: Annotated[float, Interval(Real, 0, 0.9, closed="both")] = 0.1
     n_iter_no_change: Count = 5
-    max_iter: Count | None = None
-    max_time: Positive | None = None
-    verbose: Verbosity = False
-    random_state: Seed = None
     init: Matrix | Init = "auto"
     warm_start: bool = False
     statement = FRMLProblem

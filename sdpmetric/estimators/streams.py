@@ -16,10 +16,10 @@ from sdpmetric.core.pairs import check_labeled_pairs, check_targets, pairs_of_la
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators import routes
-from sdpmetric.estimators.base import MetricEstimator
+from sdpmetric.estimators.base import LimitedEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights
-from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Seed, Share, Verbosity, estimator
+from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Share, estimator
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.linalg import psd
@@ -27,11 +27,12 @@ from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
 
 
-class StreamingEstimator(MetricEstimator):
+@estimator
+class StreamingEstimator(LimitedEstimator):
     """An estimator that learns from pairs in batch or as a stream; ``stream_`` is the online learner."""
 
-    n_pairs: int | None
-    stream_: POLAStream | LEGOStream
+    n_pairs: Count | None = N_PAIRS
+    stream_: POLAStream | LEGOStream = field(init=False)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Continue with the pairs of a batch of labeled examples, in random order.
@@ -49,13 +50,10 @@ class StreamingEstimator(MetricEstimator):
             pairs (later ones may have none).
         """
         data, labels = self._checked_labels(X, y, reset=not self._streaming(), n_min=1)
-        _, index = validation.check_labels(labels, len(data), n_classes=1)
-        pairs, similar = self._drawn(data, index)
-        if len(pairs):
-            return self._take_pairs(data, pairs, similar)
-        if not self._streaming():
+        pairs, similar = self._drawn(data, validation.check_labels(labels, len(data), n_classes=1)[1])
+        if not (len(pairs) or self._streaming()):
             raise ValueError("the first batch has no pairs of different examples; pass at least two of them.")
-        return self
+        return self._take_pairs(data, pairs, similar) if len(pairs) else self
 
     def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
         """Continue with pairs, in their order; arguments as in `fit_pairs`. An invalid pair leaves all unlearned."""
@@ -143,13 +141,8 @@ class POLA(StreamingEstimator):
     slack_weight: float | Literal["auto"] | None = "auto"
     initial_threshold: float = 1.0
     gamma: float | None = None
-    n_pairs: Count | None = N_PAIRS
     solver: str = "auto"
     tol: Positive | None = 1e-3
-    max_iter: Count | None = None
-    max_time: Positive | None = None
-    verbose: Verbosity = False
-    random_state: Seed = None
     early_stopping: bool = False
     validation_fraction: Share = 0.1
     n_iter_no_change: Count = 10
@@ -243,11 +236,6 @@ class LEGO(StreamingEstimator):
     upper: float | None = None
     lower: float | None = None
     prior: Matrix | Prior = "identity"
-    n_pairs: Count | None = N_PAIRS
-    max_iter: Count | None = None
-    max_time: Positive | None = None
-    verbose: Verbosity = False
-    random_state: Seed = None
     stream_: LEGOStream = field(init=False)
     statement = LEGOProblem
     fit, fit_pairs = routes.fit_unweighted, routes.fit_pairs
