@@ -66,58 +66,45 @@ def takes(problem: MetricProblem) -> bool:
     return linear and required * len(problem.domain.basis) <= WEIGHTS.max_table
 
 
-class LinearProgram:
-    """The dual in some multipliers (rows) and for some weights (columns), in units."""
+def optimum(
+    program: WeightedSum, rows: Index, columns: Index, budget: Budget, feasibility: bool = False
+) -> tuple[FloatArray, FloatArray] | None:
+    """All weights and multipliers by the dual in some multipliers and for some weights; None where it has no optimum.
 
-    def __init__(self, problem: MetricProblem, program: WeightedSum) -> None:
-        self.program, self.slack = program, problem.dual.slack
-        finite = program.high[np.isfinite(program.high)]
-        self.unit, self.height = program.unit, float(finite.max(initial=0.0)) or 1.0
-
-    def solve(
-        self, rows: Index, columns: Index, budget: Budget, feasibility: bool
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """All weights and multipliers; None where there is no optimum.
-
-        For feasibility only hard constraints count, whose multipliers are at most 1.
-        """
-        program = self.program
-        free = rows[program.low[rows] < program.high[rows]]
-        if not len(free):  # the dual has one point, and the zero metric is optimal if that is feasible
-            return None if (program.cost[columns] < 0.0).any() else (np.zeros(len(program.basis)), program.fixed.copy())
-        T = self.slack.table(free, columns) / self.unit
-        lengths = np.sqrt(np.mean(T * T, axis=0))
-        lengths[lengths == 0.0] = 1.0
-        T /= lengths
-        hard = program.is_hard[free]
-        low, high = program.low[free] / self.height, program.high[free] / self.height
-        cost = program.cost[columns] / (lengths * self.unit * self.height)
-        if feasibility:
-            low, high, cost = 0.0 * low, np.where(hard, 1.0, 0.0), 0.0 * cost
-        budget.spend()
-        tolerances = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), OPTIONS.tolerance)
-        limit = (
-            {"time_limit": max(budget.deadline - time.perf_counter(), OPTIONS.min_seconds)}
-            if math.isfinite(budget.deadline)
-            else {}
-        )
-        solved: OptimizeResult = linprog(
-            -program.offset[free] / self.unit,
-            A_ub=-T.T,
-            b_ub=cost,
-            bounds=np.stack([low, high], axis=1),
-            method="highs-ds"
-            if limit or T.size < OPTIONS.interior_table or len(free) > OPTIONS.interior * len(columns)
-            else "highs-ipm",
-            options={"presolve": False} | tolerances | limit,
-        )
-        if solved.status != 0:
-            budget.spend(0)  # raises where the time is over
-            return None
-        w, a = np.zeros(len(program.basis)), program.fixed.copy()
-        w[columns] = np.maximum(-solved.ineqlin.marginals, 0.0) / lengths
-        a[free] = np.clip(self.height * solved.x, program.low[free], program.high[free])
-        return w, a
+    For feasibility only hard constraints count, whose multipliers are at most 1.
+    """
+    free = rows[program.low[rows] < program.high[rows]]
+    if not len(free):  # the dual has one point, and the zero metric is optimal if that is feasible
+        return None if (program.cost[columns] < 0.0).any() else (np.zeros(len(program.basis)), program.fixed.copy())
+    height = float(program.high.max(initial=0.0, where=np.isfinite(program.high))) or 1.0
+    T = program.slacks.table(free, columns) / program.unit
+    lengths = np.sqrt(np.mean(T * T, axis=0))
+    lengths[lengths == 0.0] = 1.0
+    T /= lengths
+    low, high = program.low[free] / height, program.high[free] / height
+    cost = program.cost[columns] / (lengths * program.unit * height)
+    if feasibility:
+        low, high, cost = 0.0 * low, np.where(program.is_hard[free], 1.0, 0.0), 0.0 * cost
+    budget.spend()
+    options = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), OPTIONS.tolerance)
+    is_timed, is_tall = math.isfinite(budget.deadline), len(free) > OPTIONS.interior * len(columns)
+    if is_timed:
+        options["time_limit"] = max(budget.deadline - time.perf_counter(), OPTIONS.min_seconds)
+    solved: OptimizeResult = linprog(
+        -program.offset[free] / program.unit,
+        A_ub=-T.T,
+        b_ub=cost,
+        bounds=np.stack([low, high], axis=1),
+        method="highs-ds" if is_timed or is_tall or T.size < OPTIONS.interior_table else "highs-ipm",
+        options={"presolve": False} | options,
+    )
+    if solved.status != 0:
+        budget.spend(0)  # raises where the time is over
+        return None
+    w, a = np.zeros(len(program.basis)), program.fixed.copy()
+    w[columns] = np.maximum(-solved.ineqlin.marginals, 0.0) / lengths
+    a[free] = np.clip(height * solved.x, program.low[free], program.high[free])
+    return w, a
 
 
 @solver(MetricProblem, "highs", tol=1e-4, rank=1, takes=takes)
@@ -128,20 +115,19 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     program = WeightedSum(problem, problem.total.stiffened(1.0, OPTIONS.room))
-    linear = LinearProgram(problem, program)
-    every_row, every_column = np.arange(len(program.offset)), np.arange(len(program.basis))
-    rows, columns = every_row, every_column
-    large, timed = len(rows) * len(columns) > OPTIONS.full_table, math.isfinite(budget.deadline)
-    if large and not program.is_hard.any() and (timed or len(rows) > OPTIONS.square * len(columns)):
+    rows, columns = all_indices = np.arange(len(program.offset)), np.arange(len(program.basis))
+    has_hard, size = program.is_hard.any(), len(rows) * len(columns)
+    is_tall = len(rows) > OPTIONS.square * len(columns)
+    if size > OPTIONS.full_table and not has_hard and (is_tall or math.isfinite(budget.deadline)):
         rows, columns = first(program)
     for turn in itertools.count():
-        is_complete = len(rows) == len(every_row) and len(columns) == len(every_column)
-        solved = linear.solve(rows, columns, budget, feasibility=False)
+        is_complete = len(rows) * len(columns) == size
+        solved = optimum(program, rows, columns, budget)
+        if solved is None and not is_complete:
+            rows, columns = all_indices
+            continue
         if solved is None:
-            if not is_complete:
-                rows, columns = every_row, every_column
-                continue
-            contradiction = linear.solve(rows, columns, budget, feasibility=True) if program.is_hard.any() else None
+            contradiction = optimum(program, rows, columns, budget, feasibility=True) if has_hard else None
             if contradiction is not None:
                 yield Step.certified(problem, problem.zero, contradiction[1])
             return
@@ -161,13 +147,11 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
         dropping = turn < OPTIONS.dropping_rounds
         below = dropping & program.is_lazy & (u < OPTIONS.dropped_excess * program.unit)
         costly = dropping & (w == 0.0) & (slack > OPTIONS.dropped_share * program.cost)
-        renewal = (
-            renewed(rows, below, np.where(program.is_lazy, u, 0.0), OPTIONS.first_rows),
-            renewed(columns, costly, -slack / program.squared_lengths, OPTIONS.first_columns),
-        )
-        if np.array_equal(renewal[0], rows) and np.array_equal(renewal[1], columns):
-            renewal = every_row, every_column
-        rows, columns = renewal
+        before = rows, columns
+        rows = renewed(rows, below, np.where(program.is_lazy, u, 0.0), OPTIONS.first_rows)
+        columns = renewed(columns, costly, -slack / program.squared_lengths, OPTIONS.first_columns)
+        if all(map(np.array_equal, before, (rows, columns))):
+            rows, columns = all_indices
 
 
 def first(program: WeightedSum) -> tuple[Index, Index]:
