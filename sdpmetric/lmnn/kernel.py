@@ -248,7 +248,6 @@ class KernelLMNNProblem(LMNNProblem):
         return cls(**{f.name: getattr(stated, f.name) for f in fields(stated)}, space=space)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         parameters = "".join(f", {name} {value:g}" for name, value in self.space.parameters.items())
         return f"{super().describe()}; in the feature space of kernel {self.space.kernel!r}{parameters}"
 

@@ -124,37 +124,30 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
 
     @property
     def X(self) -> NDArray[np.floating]:
-        """The data, (n, d)."""
         return self.tied.X
 
     @property
     def centered(self) -> FloatArray:
-        """See `Problem.centered`."""
         return self.tied.centered
 
     @property
     def source(self) -> LabeledTriplets:
-        """All triplets."""
         assert isinstance(self.tied.source, LabeledTriplets)
         return self.tied.source
 
     @cached
     def push(self) -> Push:
-        """The hinges of the objective."""
         return replace(self.tied.push, regions=self.regions, n_regions=len(self.region_names))
 
     @property
     def title(self) -> str:
-        """What certificates are proofs of."""
         return "Multi-metric LMNN"
 
     @property
     def zero(self) -> FloatArray:
-        """Components of zero metrics, (c, 0, d)."""
         return np.zeros((self.n_regions, 0, self.X.shape[1]))
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         return f"{self.n_regions} metrics (section 5.2, Eq. 16), {self.tied.describe()}"
 
     def with_weights(self, **values: float) -> Self:

@@ -86,17 +86,14 @@ class LargeMarginProblem(Problem):
 
     @property
     def classes(self) -> NDArray[np.generic] | None:
-        """Sorted class labels, for a problem made from labels."""
         return self.tied.classes
 
     @property
     def push_weight(self) -> float:
-        """``mu``, in [0, 1]."""
         return self.tied.push_weight
 
     @property
     def ridge(self) -> float:
-        """Weight of the traces."""
         return self.tied.ridge
 
     @property
@@ -106,22 +103,18 @@ class LargeMarginProblem(Problem):
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """See `Problem.weights`."""
         return ("push_weight", "ridge", "frobenius") if self.frobenius else ("push_weight", "ridge")
 
     @property
     def title(self) -> str:
-        """What certificates are proofs of."""
         return "LMNN with a Frobenius term" if self.frobenius else "LMNN"
 
     @property
     def squared(self) -> bool:
-        """Whether the loss is the squared hinge."""
         return self.push.squared
 
     @property
     def n_regions(self) -> int:
-        """Number of regions, and of metrics."""
         return self.push.n_regions
 
     @cached
@@ -130,7 +123,6 @@ class LargeMarginProblem(Problem):
         return self.push.source.target_pairs()
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         classes = "" if self.classes is None else f", {len(self.classes)} classes"
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
         frobenius = f", Frobenius term {self.frobenius:g}" if self.frobenius else ""
@@ -194,7 +186,6 @@ class LargeMarginProblem(Problem):
 
     @property
     def euclidean(self) -> FloatArray:
-        """Components of identity metrics."""
         return self.squeeze(np.stack([np.eye(self.X.shape[1])] * self.n_regions))
 
     # -- the objective ------------------------------------------------------------------------------------------------
@@ -722,12 +713,10 @@ class LMNNProblem(LargeMarginProblem):
 
     @property
     def tied(self) -> LMNNProblem:
-        """The problem itself."""
         return self
 
     @cached
     def push(self) -> Push:
-        """The hinges of the objective."""
         one_region = np.zeros(len(self.X), dtype=np.int32)
         return Push(self.X, self.source, self.push_weight, self.loss == "squared_hinge", self.search, one_region)
 

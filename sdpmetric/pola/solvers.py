@@ -26,8 +26,6 @@ from sdpmetric.sums.progress import GAP_SHARE
 
 @dataclass(frozen=True)
 class POLAOptions:
-    """Constants of POLA's solvers."""
-
     first_evaluations: int = 150  # of L-BFGS-B, before Newton's method
     growth: int = 3  # of the evaluations from round to round
     max_evaluations: int = 1350  # of a round

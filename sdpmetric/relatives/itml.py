@@ -182,7 +182,6 @@ class ITMLProblem(MetricProblem):
         return cls(data, pairs[paired], similar[paired], upper, lower, gamma, prior, w)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         return (
             f"ITML with slack (Davis et al. 2007): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs; "

@@ -83,7 +83,6 @@ class MCMLProblem(MetricProblem):
         return cls(X, y, sample_weight)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         return (
             f"MCML (Globerson and Roweis 2006): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{len(self.classes)} classes"

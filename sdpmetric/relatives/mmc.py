@@ -151,7 +151,6 @@ class MMCProblem(MetricProblem):
         return cls(data, *drawn, diagonal=diagonal)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         return (
             f"MMC (Xing et al. 2002): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs"

@@ -115,7 +115,6 @@ class QueryProblem(Problem):
         self.triplet_weights = np.asarray(bound.weights, dtype=np.float64)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimized, over how much data."""
         (n, d), (term, _) = self.X.shape, self.terms
         return f"map of queries: mean {term.describe()} + {self.frobenius:g} half the square of W - W0: {n:,} x {d}"
 
@@ -128,7 +127,6 @@ class QueryProblem(Problem):
 
     @cached
     def total(self) -> BoundTerms:
-        """Both terms."""
         return BoundTerms(np.asarray(self.X, dtype=np.float64), self.terms)
 
     @property

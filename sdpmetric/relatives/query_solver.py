@@ -26,8 +26,6 @@ from sdpmetric.relatives.query import QueryProblem
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """Knobs of the solver "newton"."""
-
     max_widths: int = 100  # calls of SciPy's method, several times what any data measured so far took
     steps: int = 200  # Newton steps of a call at most
     width_ratio: float = 0.2  # T falls to this share of itself
@@ -62,11 +60,9 @@ class SmoothSum:
         self.offset = problem.margin - np.einsum("ij,ij->i", q @ problem.to, x)
 
     def map(self, z: FloatArray) -> FloatArray:
-        """W."""
         return np.asarray(self.problem.to + self.Q @ (self.scale * z.reshape(self.scale.shape)) @ self.R.T)
 
     def coordinates(self, W: FloatArray) -> FloatArray:
-        """Z of a map."""
         return np.asarray((self.Q.T @ (W - self.problem.to) @ self.R / self.scale).ravel())
 
     def similarities(self, Z: FloatArray) -> FloatArray:
@@ -78,7 +74,6 @@ class SmoothSum:
         return np.asarray(self.problem.frobenius * Z - (self.queries * multipliers[:, None]).T @ self.items)
 
     def evaluate(self, z: FloatArray) -> tuple[float, FloatArray]:
-        """The smooth sum and its gradient."""
         f, Z = self.problem.frobenius, self.scale * z.reshape(self.scale.shape)
         self.point, self.n_products = z.copy(), 0
         self.excess = self.offset - self.similarities(Z)
@@ -91,7 +86,6 @@ class SmoothSum:
         return self.value, (self.scale * G).ravel()
 
     def hessian_product(self, z: FloatArray, direction: FloatArray) -> FloatArray:
-        """The second derivatives times a direction."""
         check_deadline()
         if not np.array_equal(z, self.point):
             self.evaluate(z)

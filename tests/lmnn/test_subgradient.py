@@ -76,7 +76,7 @@ def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> No
     rng = np.random.default_rng(n_neighbors)
     X, y = rng.normal(size=(40, 3)) * [1.0, 2.0, 0.5], np.arange(40) % 3
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, 0.5)
-    start, coordinates = np.eye(3)[None], Coordinates.of_data(problem)
+    start, coordinates = np.eye(3)[None], Coordinates(problem, whitened=False)
     steps = gradient_projection(coordinates, start, Budget(), PaperStep())
     for (M, value), step in zip(algorithm_1(problem, 41), steps, strict=False):
         assert_close(step.components.T @ step.components, M, 1.0)

@@ -10,7 +10,7 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn import program as formulations
 from sdpmetric.lmnn.program import dual_of
 from sdpmetric.lmnn.push import list_triplets
-from sdpmetric.lmnn.solvers.reduced_program import ReducedProgram
+from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.programs import named, to_cvxpy
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))
@@ -65,7 +65,7 @@ def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
 
 
 def reduced(problem, free, at_bound=NONE):
-    return ReducedProgram.of(problem.push, problem.points, free, at_bound)
+    return Reduction(problem).program(1.0, free, at_bound)
 
 
 def reduced_value(problem, free, at_bound):

@@ -7,14 +7,14 @@ or ``2 mu w_t`` times the hinge for the squared hinge. The gradient is ``C - sum
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdpmetric.arrays import BoolArray, FloatArray, LongArray
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
+from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.push import concatenated
@@ -28,39 +28,47 @@ NULL_COST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``min sum_r <C^r, M^r> + hinges`` over c metrics, in coordinates for a solver.
+    """``min sum_r <C^r, M^r> + hinges`` over c metrics, where each C is the identity, or in the data's own coordinates.
 
-    Example i under metric r is point ``r n + i``; c is 1 for one metric.
+    Example i under metric r is point ``r n + i``; c is 1 for one metric. In the data's own coordinates, as Algorithm 1
+    is printed, null directions are as all others.
     """
 
     problem: LargeMarginProblem
-    points: FloatArray  # the examples under each metric, (c n, p)
-    cost: FloatArray  # the linear costs C, (c, p, p)
-    maps: Sequence[FloatArray] = ()  # from coordinates in which the costs are the identity; none: from these
+    whitened: bool = True
 
-    @classmethod
-    def whitened(cls, problem: LargeMarginProblem) -> Coordinates:
-        return cls(problem, problem.points, np.stack([np.eye(problem.points.shape[1])] * problem.n_regions))
+    @cached
+    def points(self) -> FloatArray:
+        problem = self.problem
+        return problem.points if self.whitened else concatenated([problem.centered] * problem.n_regions)
 
-    @classmethod
-    def of_data(cls, problem: LargeMarginProblem) -> Coordinates:
-        """The data's own, as Algorithm 1 is printed; null directions are as all others."""
-        ranges = [cost.coordinates.range for cost in problem.pull_costs]
-        nulls = [cost.coordinates.null / math.sqrt(NULL_COST) for cost in problem.pull_costs]
-        maps = [np.concatenate(directions, axis=1) for directions in zip(ranges, nulls, strict=True)]
-        points = concatenated([problem.centered] * problem.n_regions)
-        return cls(problem, points, np.stack([cost.matrix for cost in problem.pull_costs]), maps)
+    @cached
+    def costs(self) -> FloatArray:
+        if self.whitened:
+            return np.stack([np.eye(self.points.shape[1])] * self.problem.n_regions)
+        return np.stack([cost.matrix for cost in self.problem.pull_costs])
+
+    @cached
+    def groups(self) -> IndexArray | None:
+        """Null directions separate impostors of another group, (c n,); None: of none."""
+        return self.problem.null_groups if self.whitened else None
+
+    def embed(self, L: FloatArray) -> FloatArray:
+        blocks = self.problem.push.blocks
+        return blocks.times(self.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
 
     def lift(self, L: FloatArray) -> FloatArray:
-        return self.problem.squeeze(L) if self.maps else self.problem.lift(L)
+        return self.problem.lift(L) if self.whitened else self.problem.squeeze(L)
 
     def whiten(self, matrices: FloatArray) -> FloatArray:
         """Matrices (c, p, p) in coordinates in which the costs are the identity."""
-        if not self.maps:
+        if self.whitened:
             return matrices
         whitened = np.zeros_like(matrices)
-        for T, matrix, out in zip(self.maps, matrices, whitened, strict=True):
-            out[: T.shape[1], : T.shape[1]] = T.T @ matrix @ T
+        for cost, matrix, out in zip(self.problem.pull_costs, matrices, whitened, strict=True):
+            T = cost.coordinates
+            V = np.concatenate([T.range, T.null / math.sqrt(NULL_COST)], axis=1)
+            out[: V.shape[1], : V.shape[1]] = V.T @ matrix @ V
         return whitened
 
 
@@ -84,12 +92,12 @@ class ActiveSet:
 
     def __init__(self, coordinates: Coordinates, by_triplet: bool = False) -> None:
         self.push, self.points = coordinates.problem.push, coordinates.points
-        self._groups = None if coordinates.maps else coordinates.problem.null_groups
+        self._groups = coordinates.groups
         self.candidates = Candidates.none()
         self._rows: LongArray = np.zeros(0, dtype=np.int64)
         self.slopes: FloatArray = np.zeros((0, self.candidates.targets.shape[1]))
         self._member: FloatArray | None = np.zeros_like(self.slopes) if by_triplet else None
-        self.matrices: FloatArray = np.zeros_like(coordinates.cost)
+        self.matrices: FloatArray = np.zeros_like(coordinates.costs)
         self.loss, self.n_active, self.n_searched = 0.0, 0, 0
 
     @property

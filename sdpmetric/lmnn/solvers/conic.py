@@ -29,8 +29,6 @@ from sdpmetric.programs.backend import Backend, BackendOptions
 
 @dataclass(frozen=True)
 class ConicOptions:
-    """When a solve begins and ends."""
-
     start_tol: float = 1e-4  # relative gap of the cheap solution
     start_time: float = 0.3  # its share of the time
     patience: int = 4  # rounds without a better gap before giving up,
@@ -103,8 +101,8 @@ def generate(
     reduction: Reduction, L: FloatArray, backend: Backend, budget: Budget, tol: float, *, polish: bool
 ) -> Iterator[Step]:
     """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it."""
-    components = reduction.lift(L)
-    certificate = reduction.problem.certify(components)
+    problem, components = reduction.problem, reduction.coordinates.lift(L)
+    certificate = problem.certify(components)
     if np.isfinite(budget.max_time):  # the answer if time ends before the first program does
         yield Step(components, lower_bound=certificate.lower_bound, certificate=certificate)
     settings, objective = list(backend.settings), certificate.objective
@@ -113,7 +111,9 @@ def generate(
     best_gap, patience = np.inf, OPTIONS.patience
     while patience > 0 and settings:
         # State and solve.
-        reduced = reduction.program(L, objective, free, at_bound, faces)
+        # In whitened coordinates the trace is the cost, and that of an optimal metric is below every objective.
+        unit = (float(np.sum(L**2)) if problem.frobenius else objective) or 1.0
+        reduced = reduction.program(unit, free, at_bound, faces)
         budget.spend()
         status = backend.run(reduced.program, budget, settings[0])
         if "unbounded" in status and len(at_bound):
@@ -145,7 +145,7 @@ def generate(
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float, polish: bool) -> Step:
     """Certify with the backend's own multipliers, and with refined ones only where those do not prove `tol`."""
-    components = reduction.lift(L)
+    components = reduction.coordinates.lift(L)
     step = Step.certified(reduction.problem, components, dual)
     backend_bound = step.lower_bound
     if polish and relative_gap(step.objective, backend_bound) > tol:

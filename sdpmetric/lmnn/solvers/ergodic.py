@@ -26,8 +26,6 @@ from sdpmetric.lmnn.solvers.active_set import ActiveSet, carried
 
 @dataclass(frozen=True)
 class AverageOptions:
-    """When an average starts again."""
-
     share: float = 0.7  # the gap has fallen to this share of what it was when the average began,
     patience: int = 5  # or the average's own bound has not improved for so many searches
 

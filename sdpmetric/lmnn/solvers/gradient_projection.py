@@ -30,8 +30,6 @@ class PaperOptions:
 
 @dataclass(frozen=True)
 class PolyakOptions:
-    """The Polyak rule."""
-
     longest_interval: int = 15  # iterations between searches at most,
     missing: float = 1.0  # which come closer together where more than this share of the listed objective was missing
     longest_move: float = 0.25  # a step moves the metric by at most this share of its norm
@@ -124,7 +122,7 @@ def gradient_projection(
     coordinates: Coordinates, L: FloatArray, budget: Budget, rule: PaperStep | PolyakStep
 ) -> Iterator[Step]:
     """Run Algorithm 1, with the lower bound that its slopes prove."""
-    points, cost = coordinates.points, coordinates.cost
+    costs = coordinates.costs
     precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)
     M = np.swapaxes(L, 1, 2) @ L  # line 1
     t = since_search = 0  # line 2
@@ -133,8 +131,8 @@ def gradient_projection(
     searched_metric, search, converged = M, True, False
     while True:  # line 5
         budget.spend()
-        Z = coordinates.problem.push.blocks.times(points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
-        linear = float(np.sum(cost * M))
+        Z = coordinates.embed(L)
+        linear = float(np.sum(costs * M))
         active.update(Z, after_search=False)  # lines 10 and 11
         # Eq. 18, too low while there are active triplets that are not on the list.
         listed_objective = linear + active.loss
@@ -151,7 +149,7 @@ def gradient_projection(
             if converged and (positions < 0).any():
                 rule.restart()
         objective = linear + active.loss
-        G = cost - active.matrices  # lines 4 and 13, Eq. 19
+        G = costs - active.matrices  # lines 4 and 13, Eq. 19
         gradient, metric = float(np.linalg.norm(G)), float(np.linalg.norm(M))
         step = rule.length(objective, dual.bound, gradient, metric)
         dual.add(step)

@@ -102,7 +102,6 @@ def _check_full(problem: LMNNProblem, full: Solution) -> None:
 
 
 def multipliers_of(solution: Solution) -> Callable[[], Multipliers] | None:
-    """The multipliers of a solution as a step takes them."""
     dual = solution.dual
     return None if dual is None else lambda: dual
 

@@ -60,7 +60,6 @@ class MovableTriplets:
         return change
 
     def _pair_weights(self, c: FloatArray) -> FloatArray:
-        """The weight of each pair in ``sum c_t B_t``."""
         first, _, of_impostors, of_targets = self._pairs
         pushes = np.bincount(of_impostors, c, len(first)).astype(np.float64)
         return pushes - np.bincount(of_targets, c, len(first))

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
+from sdpmetric.engine.cached import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.program import MARGINS, hinges
 from sdpmetric.lmnn.push import Push, list_triplets
+from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.frobenius_dual import lagrangian_minimizer
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.programs.atoms import metric_variable
@@ -48,58 +50,17 @@ OPTIONS = ReductionOptions()
 class ReducedProgram:
     """A reduced program of LMNN or a relative.
 
-    Attributes
-    ----------
-    program : cvxpy.Problem
-        In units where M is divided by `unit` and the objective by the push weight: there the multipliers lie between
-        0 and their weights, which is what a solver's absolute tolerances are made for.
-    variables : list of cvxpy.Variable
-        The metrics divided by `unit`, on the faces.
-    faces : sequence of (rank, q) arrays
-        Each metric is ``Q N Q^T`` with N in the program.
+    It is in units where M is divided by `unit` and the objective by the push weight: there the multipliers lie between
+    0 and their weights, which is what a solver's absolute tolerances are made for.
     """
 
     free: Triplets
     at_bound: Triplets
     program: cp.Problem
-    variables: list[cp.Variable]
+    variables: Sequence[cp.Variable]  # N, the metrics divided by `unit`, on the faces
     unit: float
     push: Push
-    faces: Sequence[FloatArray]
-
-    @classmethod
-    def of(
-        cls,
-        push: Push,
-        points: FloatArray,
-        free: Triplets,
-        at_bound: Triplets,
-        *,
-        costs: Sequence[FloatArray] | None = None,
-        frobenius: float = 0.0,
-        unit: float = 1.0,
-        faces: Sequence[FloatArray] | None = None,
-    ) -> ReducedProgram:
-        if push.squared and len(at_bound):
-            raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
-        weights, points_by_metric = push.source.weights_of(at_bound), np.split(points, push.n_regions)
-        margin_sums = push.adjoint(points, at_bound, weights)
-        identities = [np.eye(points.shape[1])] * push.n_regions
-        costs, faces = identities if costs is None else costs, identities if faces is None else faces
-        names = ["M"] if push.n_regions == 1 else [f"M{region}" for region in range(push.n_regions)]
-        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(faces, names, strict=True))
-        variables, cones = zip(*stated, strict=True)
-        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + lam / 2 ||M||_F^2 + mu sum_free w_t xi_t, over mu
-        metrics = [unit * N for N in variables]
-        points_on_faces = [P @ Q for P, Q in zip(points_by_metric, faces, strict=True)]
-        loss, constraints = hinges(metrics, points_on_faces, push, free)
-        objective = loss + float(weights.sum())
-        for N, Q, C, B in zip(variables, faces, costs, margin_sums, strict=True):
-            objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
-            if frobenius:
-                objective += 0.5 * frobenius * unit * unit / push.weight * cp.sum_squares(N)
-        program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
-        return cls(free, at_bound, program, list(variables), unit, push, faces)
+    faces: Sequence[FloatArray]  # (rank, q) each: a metric is ``Q N Q^T``
 
     @property
     def value(self) -> float:
@@ -121,10 +82,9 @@ class ReducedProgram:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """Reduced programs of LMNN; a point is factors, (c, r, rank), of metrics on `points`.
+    """Reduced programs of LMNN; a point is factors, (c, r, rank), of metrics in coordinates.
 
-    Coordinates are whitened. With a Frobenius term, beside which every direction costs something, they are the data's
-    own.
+    These are whitened. With a Frobenius term, beside which every direction costs something, they are the data's own.
     """
 
     problem: LargeMarginProblem
@@ -133,29 +93,32 @@ class Reduction:
     def push(self) -> Push:
         return self.problem.push
 
-    @property
-    def points(self) -> FloatArray:
-        """The data in the coordinates of each metric, (c n, rank)."""
-        return self.problem.centered if self.problem.frobenius else self.problem.points
-
-    @property
-    def groups(self) -> IndexArray | None:
-        """Null directions separate impostors of another group, (c n,); None: of none."""
-        return None if self.problem.frobenius else self.problem.null_groups
-
-    def lift(self, L: FloatArray) -> FloatArray:
-        return self.problem.squeeze(L) if self.problem.frobenius else self.problem.lift(L)
+    @cached
+    def coordinates(self) -> Coordinates:
+        return Coordinates(self.problem, whitened=not self.problem.frobenius)
 
     def program(
-        self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
+        self, unit: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None = None
     ) -> ReducedProgram:
-        """State a reduced program; the point L and its objective say how large the optimal metric may be."""
-        weight = self.problem.frobenius
-        # In whitened coordinates the trace is the cost, and that of an optimal metric is below every objective.
-        unit = (float(np.sum(L**2)) if weight else objective) or 1.0
-        costs = [cost.matrix for cost in self.problem.pull_costs] if weight else None
-        arguments = self.push, self.points, free, at_bound
-        return ReducedProgram.of(*arguments, costs=costs, frobenius=weight, unit=unit, faces=faces)
+        push, points, frobenius = self.push, self.coordinates.points, self.problem.frobenius
+        if push.squared and len(at_bound):
+            raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
+        weights = push.source.weights_of(at_bound)
+        margin_sums = push.adjoint(points, at_bound, weights)
+        faces = [np.eye(points.shape[1])] * push.n_regions if faces is None else faces
+        names = ["M"] if push.n_regions == 1 else [f"M{region}" for region in range(push.n_regions)]
+        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(faces, names, strict=True))
+        variables, cones = zip(*stated, strict=True)
+        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + lam / 2 ||M||_F^2 + mu sum_free w_t xi_t, over mu
+        points_on_faces = [P @ Q for P, Q in zip(np.split(points, push.n_regions), faces, strict=True)]
+        loss, constraints = hinges([unit * N for N in variables], points_on_faces, push, free)
+        objective = loss + float(weights.sum())
+        for N, Q, C, B in zip(variables, faces, self.coordinates.costs, margin_sums, strict=True):
+            objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
+            if frobenius:
+                objective += 0.5 * frobenius * unit * unit / push.weight * cp.sum_squares(N)
+        program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
+        return ReducedProgram(free, at_bound, program, variables, unit, push, faces)
 
     def point(self, solved: ReducedProgram) -> FloatArray:
         """The solved metrics; with a Frobenius term the better of these and of what minimizes the Lagrangian."""
@@ -165,19 +128,18 @@ class Reduction:
         minimizer = lagrangian_minimizer(self.problem.tied, solved.dual)[None]
         return min(point, minimizer, key=lambda factors: self.problem.objective(factors[0]))
 
-    def embed(self, L: FloatArray) -> FloatArray:
-        return self.push.blocks.times(self.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
-
     def excess(self, L: FloatArray, triplets: Triplets) -> FloatArray:
         """``u = 1 - <B_t, M>`` of triplets, (t,)."""
-        return 1.0 - self.push.margins(self.embed(L), triplets)
+        return 1.0 - self.push.margins(self.coordinates.embed(L), triplets)
 
     def violated(self, L: FloatArray, widen: float = 0.0) -> Triplets:
         """Search for the triplets whose hinge may be active at a point, or nearly so; as many as may be held."""
         push, everybody = self.push, np.arange(len(self.problem.X), dtype=np.int32)
         try:
             max_pairs = push.source.capacity(everybody)
-            blocks = [push.candidates(self.embed(L), self.groups, widen=widen, max_pairs=max_pairs)]
+            blocks = [
+                push.candidates(self.coordinates.embed(L), self.coordinates.groups, widen=widen, max_pairs=max_pairs)
+            ]
         except TooManyCandidates as many:  # the others are for later rounds
             blocks = many.blocks
         triplets = Triplets.join(*(list_triplets(push.as_examples(block)) for block in blocks))
@@ -185,7 +147,7 @@ class Reduction:
 
     def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
         """The triplets nearest to their kink are free; of the others, those beyond it are at their bound."""
-        push, rank = self.push, self.points.shape[1]
+        push, rank = self.push, self.coordinates.points.shape[1]
         none = Triplets.join()
         if push.source.size <= OPTIONS.small:
             return self.violated(np.zeros((len(L), 1, L.shape[2]))), none
@@ -217,7 +179,7 @@ class Reduction:
         """The subspaces that the next metrics may use, or None for all of them, if that is cheap."""
         if self.problem.frobenius or L.shape[2] <= OPTIONS.full_cone:
             return None
-        margin_sums = self.push.adjoint(self.points, dual.triplets, dual.values)
+        margin_sums = self.push.adjoint(self.coordinates.points, dual.triplets, dual.values)
         return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, margin_sums, strict=True)]
 
 

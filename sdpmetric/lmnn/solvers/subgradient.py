@@ -48,13 +48,13 @@ def steps(
     if step == "paper":
         first = problem.euclidean if start is None else start
         yield Step(first)  # line 1
-        data = Coordinates.of_data(problem)
+        data = Coordinates(problem, whitened=False)
         yield from gradient_projection(data, problem.stack(first), budget, PaperStep(check_every))
     elif (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
     else:
         L = yield from _begin(problem, budget, start)
-        yield from gradient_projection(Coordinates.whitened(problem), L, budget, PolyakStep(check_every))
+        yield from gradient_projection(Coordinates(problem), L, budget, PolyakStep(check_every))
 
 
 def _begin(problem: LargeMarginProblem, budget: Budget, start: FloatArray | None) -> Generator[Step, None, FloatArray]:

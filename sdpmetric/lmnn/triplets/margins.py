@@ -63,7 +63,6 @@ def target_distances(Z: NDArray[np.floating], anchors: IndexArray, targets: Inde
 
 
 def compressed(candidates: Candidates) -> loops.Pairs:
-    """Candidates as compiled loops take them."""
     weights = np.zeros(0) if candidates.weights is None else candidates.weights
     return fixed(candidates.anchors), candidates.indptr, candidates.impostors, weights
 
