@@ -69,12 +69,6 @@ def energies(
     energies : (m, c) array
         Columns in the sorted order of the classes.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, there are no queries, a class has examples of several metrics, or `query_neighbors` is
-        unknown.
-
     See Also
     --------
     energy_predict, sdpmetric.estimators.EnergyClassifier

@@ -137,11 +137,6 @@ def guaranteed_threshold(
     -------
     GuaranteedThreshold
 
-    Raises
-    ------
-    ValueError
-        If an argument is not as described.
-
     See Also
     --------
     sdpmetric.estimators.PairClassifier : Learns the metric from some pairs and the threshold from others.

@@ -49,13 +49,6 @@ def nearest_neighbors(
     distances, neighbors : (m, n_neighbors) arrays
         Squared distances and row numbers of `X_train`, nearest first.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, there are fewer training examples than neighbors, or the algorithm is unknown.
-    ImportError
-        If faiss is requested but not installed.
-
     See Also
     --------
     knn_predict
@@ -161,11 +154,6 @@ def knn_predict(
     Returns
     -------
     labels : (m,) array
-
-    Raises
-    ------
-    ValueError
-        As `nearest_neighbors`, or if there is not one label for each training example, or a label is missing.
 
     See Also
     --------

@@ -149,11 +149,6 @@ def load_table(name_or_path: str | Path, columns: Columns | None = None) -> Tabl
     -------
     table : Table
 
-    Raises
-    ------
-    ValueError, ConnectionError
-        As in `load`; also if columns are chosen of data that have no names.
-
     See Also
     --------
     Columns, Table, load
@@ -192,11 +187,6 @@ def load_split(
     Returns
     -------
     X_train, y_train, X_test, y_test : Split
-
-    Raises
-    ------
-    ValueError
-        As in `load`, if there is no customary split, or the share is not between 0 and 1.
 
     See Also
     --------

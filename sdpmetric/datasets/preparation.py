@@ -127,11 +127,6 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
     Z : (n, r) array
         Float64.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer principal components than requested.
-
     See Also
     --------
     pipeline
@@ -177,11 +172,6 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     -------
     Z : (n, n_components) array
 
-    Raises
-    ------
-    ValueError
-        If `n_components` is out of range, or the norm is negative.
-
     See Also
     --------
     MeanNorm, pipeline, standardize
@@ -212,11 +202,6 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
     -------
     counts : (n, n_words) array of uint16
         Columns in alphabetical order; 65,535 for more.
-
-    Raises
-    ------
-    ValueError
-        If no text has a word, or `n_words` is not positive.
 
     See Also
     --------
@@ -261,11 +246,6 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     upright : array
         Array of the same shape; float32 if `images` is, else float64. An image without extent along its columns is not
         sheared, one without mass not moved.
-
-    Raises
-    ------
-    ValueError
-        If the rows are no square images, or a pixel is negative or not finite.
 
     See Also
     --------

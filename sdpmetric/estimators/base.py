@@ -151,11 +151,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             Nonnegative weights of the examples; the statement's ``from_labels`` says what they mean. Examples of weight
             0 are left out.
 
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its range, or the problem rejects the data.
-
         Warns
         -----
         ConvergenceWarning
@@ -393,13 +388,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         ----------
         X : (n, n_features_in_) array or sparse matrix
             Sparse rows are not made dense. ``X @ components_.T``, (n, r), is float32 if X is.
-
-        Raises
-        ------
-        NotFittedError
-            Before any fit.
-        ValueError
-            If X has other features than the data of the fit, or numbers that are not finite.
         """
         check_is_fitted(self)
         data = rows_to_embed(self, X)

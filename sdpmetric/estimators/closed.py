@@ -170,11 +170,6 @@ class Covariance(ClosedForm):
         y : ignored
         sample_weight : (n,) array, optional
             Nonnegative: how often each example counts.
-
-        Raises
-        ------
-        ValueError
-            If all examples are equal.
         """
         data = self._checked(X)
         weights, rows = weighed(sample_weight, len(data))
@@ -275,12 +270,6 @@ class RCA(ClosedForm):
             Number of each example's chunklet; -1 for none.
         sample_weight : (n,) array, optional
             Nonnegative: how often each example counts.
-
-        Raises
-        ------
-        ValueError
-            If chunks are not one integer of at least -1 per example, no chunklet has two different members, or the data
-            vary in a direction in which no chunklet does and there is no ridge.
         """
         data = self._checked(X)
         numbers = np.asarray(chunks)

@@ -96,15 +96,10 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sdpmetric.estimators import OrdinalEmbedding
-    >>> rng, points = np.random.default_rng(0), np.arange(8.0)
-    >>> i, j, l = np.stack([rng.permutation(8)[:3] for _ in range(300)]).T
-    >>> nearer = abs(points[i] - points[j]) < abs(points[i] - points[l])
-    >>> answers = np.stack([i, np.where(nearer, j, l), np.where(nearer, l, j)], axis=1)
-    >>> embedding = OrdinalEmbedding().fit(answers)
-    >>> embedding.embedding_.shape[0], bool(embedding.score(answers) > 0.9)
-    (8, True)
+    >>> triplets = [[i, j, k] for i in range(6) for j in range(6) for k in range(6) if 0 < abs(i - j) < abs(i - k)]
+    >>> OrdinalEmbedding().fit(triplets).score(triplets) > 0.9
+    True
     """
 
     kernel: Matrix | None = None
@@ -132,12 +127,6 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         validation : (v, 3) or (v, 4) integer array, optional
             Answers that score the path, in place of a share of X; they are not learned from. Pass random answers if
             those in X were chosen by `ask`, since these are not a fair sample.
-
-        Raises
-        ------
-        ValueError
-            If comparisons are not as described, name objects that do not exist, or balance each other: then no
-            embedding is better than none.
 
         Warns
         -----

@@ -146,13 +146,6 @@ class ComparisonEstimator(TupleEstimator):
             Classes of all examples, to learn from instead.
         sample_weight : (p,) array, optional
             Nonnegative weights of the tuples, for a learner from tuples; default 1.
-
-        Raises
-        ------
-        ValueError
-            As the learner raises it; or if tuples or labels are not as described.
-        TypeError
-            If the estimator is no transformer, or learns from labels and gets none.
         """
         rows, index, names = self._checked(X, examples)
         self._learn(rows, names, labels, index, *(() if sample_weight is None else (sample_weight,)))
@@ -238,10 +231,9 @@ class QuadrupletClassifier(ComparisonEstimator):
 
     Examples
     --------
-    >>> from sdpmetric.estimators import RCA, QuadrupletClassifier
+    >>> from sdpmetric.estimators import LSML, QuadrupletClassifier
     >>> X = [[0.0, 0.0], [0.2, 3.0], [1.0, 0.1], [1.1, 3.2]]
-    >>> classifier = QuadrupletClassifier(RCA(), examples=X)
-    >>> classifier.fit([[0, 1, 2, 1], [2, 3, 0, 3]], labels=[0, 0, 1, 1]).score([[0, 1, 0, 3]])
+    >>> QuadrupletClassifier(LSML(), examples=X).fit([[0, 1, 2, 1], [2, 3, 0, 3]]).score([[0, 1, 0, 3]])
     1.0
     """
 
@@ -365,25 +357,18 @@ class PairClassifier(TupleEstimator):
 
     Notes
     -----
-    Two ways to draw pairs for a guarantee. Draw examples from the population, none of them twice, and use two fresh
-    ones for each pair: the guarantee is about pairs of new examples. Or draw pairs at random, with replacement, from
-    all pairs of a collection: the guarantee is about pairs drawn so from this collection, new ones of its examples,
-    and says nothing about other examples. Pairs that the metric is learned from may share examples with those held out
-    only in the second way, in which the pairs, given the collection, are independent all the same. Where pairs are
-    row numbers and some share an example, `fit` and `calibrate_threshold` warn, since they cannot know how the pairs
-    were drawn.
+    `guaranteed_threshold` names two ways to draw pairs for a guarantee. Pairs that the metric is learned from may share
+    examples with those held out only in the second way, in which the pairs, given the collection, are independent all
+    the same. Where pairs are row numbers and some share an example, `fit` and `calibrate_threshold` warn, since they
+    cannot know how the pairs were drawn.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.model_selection import cross_val_score
     >>> from sdpmetric.estimators import ITML, PairClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> pairs = np.random.default_rng(0).permutation(150).reshape(75, 2)
-    >>> similar = np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
-    >>> bool(cross_val_score(PairClassifier(ITML(), examples=X), pairs, similar, cv=3).mean() > 0.8)
-    True
+    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
+    >>> classifier = PairClassifier(ITML(), examples=X).fit([[0, 1], [2, 3], [0, 2], [1, 3]], [1, 1, -1, -1])
+    >>> classifier.predict([[0, 3], [2, 3]]).tolist()
+    [-1, 1]
     """
 
     size = 2
@@ -415,14 +400,6 @@ class PairClassifier(TupleEstimator):
         labels : (n,) array, optional
             Classes of all examples: the metric is then learned from the classes of the examples in pairs, and only the
             threshold from y.
-
-        Raises
-        ------
-        ValueError
-            As the learner raises it; or if pairs, labels or the strategy are not as described; or if the pairs do not
-            suffice for the guarantee (the message says how many are missing).
-        TypeError
-            If the estimator is no transformer, or learns from labels and gets none.
         """
         rows, index, names = self._checked(X, examples)
         classes, similar = _similar(y, len(index))
@@ -490,12 +467,6 @@ class PairClassifier(TupleEstimator):
             As in the constructor, instead of a strategy. The guarantee assumes that these pairs are drawn independently
             from one distribution, and independently of the pairs or labels that the metric was learned from: examples
             may be common to both only if the pairs are drawn from all pairs of one collection.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range, the strategy needs pairs of both kinds, or the pairs do not suffice for the
-            guarantee (the message says how many are missing).
         """
         if guarantee is not None:
             _, index, names = self._checked(X, examples)

@@ -75,8 +75,7 @@ class ConvergenceDisplay(Display):
 
     Attributes
     ----------
-    ax_ : list of two Axes
-    figure_ : Figure
+    ax_, figure_ : list of two Axes, and Figure
 
     See Also
     --------
@@ -123,11 +122,6 @@ class ConvergenceDisplay(Display):
         against : {"seconds", "iteration"}, default "seconds"
         ax, name, color
             As in `plot`; `name` is the solver's by default.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no solution, or its trace is empty.
         """
         solution = solution_of(learned)
         certificate, n_iter = solution.certificate, solution.n_iter
@@ -184,10 +178,6 @@ class ConvergenceDisplay(Display):
             Prefix of the legend's entries "objective" and "lower bound".
         color : str, optional
             Default: the next color of the axes.
-
-        Returns
-        -------
-        self
         """
         values, gaps = self.ax_ = self._axes(ax, 2, (6.4, 5.6), stacked=True)
         named = f"{name}: " if name else ""
@@ -249,8 +239,7 @@ class PathDisplay(Display):
 
     Attributes
     ----------
-    ax_ : Axes
-    figure_ : Figure
+    ax_, figure_ : Axes, and Figure
 
     See Also
     --------
@@ -306,11 +295,6 @@ class PathDisplay(Display):
         n_neighbors : int, default 3
             That vote.
         ax : Axes, optional
-
-        Raises
-        ------
-        ValueError
-            If a solution has no problem, or no such weight.
         """
         values, train, test, ranks = [], [], [], []
         labels, truth = np.asarray(y).ravel(), np.asarray(y_test).ravel()

@@ -39,8 +39,7 @@ class DistancesDisplay(Display):
 
     Attributes
     ----------
-    ax_ : list of Axes
-    figure_ : Figure
+    ax_, figure_ : list of Axes, and Figure
 
     See Also
     --------
@@ -105,11 +104,6 @@ class DistancesDisplay(Display):
             Seed of the draw.
         panels, ax
             As in `plot`.
-
-        Raises
-        ------
-        ValueError
-            If the shapes do not fit, or all examples have one label.
         """
         if threshold is None and isinstance(learned, Solution) and "threshold" in learned.extras:
             threshold = float(np.sqrt(learned.extras["threshold"]))
@@ -130,10 +124,6 @@ class DistancesDisplay(Display):
         ax : Axes, optional
             As many as `panels`; default: new ones side by side.
         panels : sequence of {"histogram", "roc"}
-
-        Returns
-        -------
-        self
         """
         self.ax_ = self._panels(ax, panels, (5.2, 4.2), {"histogram": self._histogram, "roc": self._roc})
         for axes in self.ax_:

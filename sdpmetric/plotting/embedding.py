@@ -64,8 +64,7 @@ class EmbeddingDisplay(Display):
 
     Attributes
     ----------
-    ax_ : list of two Axes
-    figure_ : Figure
+    ax_, figure_ : list of two Axes, and Figure
 
     See Also
     --------
@@ -111,11 +110,6 @@ class EmbeddingDisplay(Display):
             Target neighbors; every class needs more members than this.
         example, ax
             As in `plot`.
-
-        Raises
-        ------
-        ValueError
-            If the examples and labels do not fit each other or the estimator.
         """
         (data, Z), gap = before_and_after(learned, X), _proven(learned)
         classes, index = validation.check_labels(y, len(data))
@@ -143,15 +137,6 @@ class EmbeddingDisplay(Display):
             For before and after; default: new ones side by side.
         example : int, optional
             Join this example to its target neighbors by solid lines and to its impostors by broken ones.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If there is no such example, or two axes were not given.
         """
         is_row = validation.is_integer(example)
         if example is not None and not (is_row and 0 <= example < len(self.y)):

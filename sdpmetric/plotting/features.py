@@ -45,8 +45,7 @@ class FeaturesDisplay(Display):
 
     Attributes
     ----------
-    ax_ : list of Axes
-    figure_ : Figure
+    ax_, figure_ : list of Axes, and Figure
 
     See Also
     --------
@@ -100,11 +99,6 @@ class FeaturesDisplay(Display):
             Rows and columns of images whose pixels the features are: the weights are drawn as an image.
         panels, ax
             As in `plot`.
-
-        Raises
-        ------
-        ValueError
-            If there are several metrics, no solution, or `shape` has another number of pixels.
         """
         solution = solution_of(learned)
         L = one_metric(solution)
@@ -132,10 +126,6 @@ class FeaturesDisplay(Display):
         panels : sequence of {"weights", "matrix", "spectrum"}
             "weights": the features of the largest weights, at most 16, hatched where they cancel; "matrix": the heat
             map of ``s_i s_j M_ij``; "spectrum": the eigenvalues of that.
-
-        Returns
-        -------
-        self
         """
         height = 3.6 + 0.16 * min(max(len(self.names), 4), NAMED)
         draw = {"weights": self._weights, "matrix": self._matrix, "spectrum": self._spectrum}

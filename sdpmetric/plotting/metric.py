@@ -46,8 +46,7 @@ class MetricDisplay(Display):
 
     Attributes
     ----------
-    ax_ : Axes
-    figure_ : Figure
+    ax_, figure_ : Axes, and Figure
 
     See Also
     --------
@@ -96,11 +95,6 @@ class MetricDisplay(Display):
             One center for each metric; default: the mean of the data. Several metrics are all drawn there, unless
             they are as many as there are labels in `y`: then each is drawn at the mean of its class.
         ax : Axes, optional
-
-        Raises
-        ------
-        ValueError
-            If the shapes do not fit, or there are no such features.
         """
         if hasattr(learned, "fit"):
             check_is_fitted(learned)
