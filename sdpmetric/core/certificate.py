@@ -85,18 +85,6 @@ def reservation(rigor: Rigor, assumption: str | None = None) -> str:
     return f"; {why} (rigor: {rigor})"
 
 
-@dataclass(frozen=True)
-class Wording:
-    """When a certificate and the status that it gives choose which words."""
-
-    inaccurate: float = 10.0  # tolerances: a solve that ends at a larger gap counts as stalled
-    weak_gap: float = 1e-6  # relative: above it the message says why the bound may be weak
-    wide_gap: float = 1e-2  # relative: above it the message says how far from the smallest objective this may be
-
-
-WORDING = Wording()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Certificate(ABC):
     """The fields that every kind of certificate has.
@@ -298,7 +286,7 @@ class DualityCertificate(Certificate):
         if self.resolved:
             resolution = f"{self.resolution:.{digits - 1}e}"
             return f"gap {scientific(self.gap, digits)}, below the resolution {resolution} of this statement"
-        wide = f": {excess_sentence(self.objective, self.lower_bound)}" if self.relative_gap > WORDING.wide_gap else ""
+        wide = f": {excess_sentence(self.objective, self.lower_bound)}" if self.relative_gap > 1e-2 else ""
         return super().gap_in_words(digits) + wide
 
     def with_origin(self, before: Certificate) -> Self:
@@ -316,14 +304,14 @@ class DualityCertificate(Certificate):
         """``optimal`` if the gap is proven; ``stalled`` if it is above ten times the tolerance."""
         if self.proves_optimal(tol):
             return Status.OPTIMAL
-        return Status.OPTIMAL_INACCURATE if self.proves_optimal(WORDING.inaccurate * tol) else Status.STALLED
+        return Status.OPTIMAL_INACCURATE if self.proves_optimal(10.0 * tol) else Status.STALLED
 
     def finding(self) -> str:
         """Objective, lower bound and gap."""
         directions = self.info.get("null_dimension")
         null = f", {directions} null directions of the pull cost" if directions else ""
         polished = ", multipliers polished" if self.info.get("polished") else ""
-        weak = f"; {self.weakness}" if self.weakness is not None and not self.proves_optimal(WORDING.weak_gap) else ""
+        weak = f"; {self.weakness}" if self.weakness is not None and not self.proves_optimal(1e-6) else ""
         proven = "" if self.reservation else "proven "
         low, high = digits(self.lower_bound, self.objective)
         return (

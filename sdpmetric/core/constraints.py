@@ -5,7 +5,7 @@ See ``docs/duals.md`` for the inequalities.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -89,10 +89,6 @@ class TermConstraints:
     loss: Cost
     stretch: Sequence[tuple[IndexArray, IndexArray, FloatArray]]
 
-    def role(self, name: str) -> IndexArray:
-        """Row numbers by a role, -1 where the part has none."""
-        return self.roles.get(name, np.full(len(self.excess), -1))
-
 
 @dataclass(frozen=True, eq=False)
 class TermCosts:
@@ -100,9 +96,9 @@ class TermCosts:
 
     terms: Sequence[TermConstraints]
 
-    def _by_term(self, values: FloatArray) -> list[tuple[Cost, FloatArray]]:
+    def _by_term(self, excess: FloatArray) -> Iterator[tuple[Cost, FloatArray]]:
         cuts = np.cumsum([len(term.excess) for term in self.terms])[:-1]
-        return [(term.loss, term_excess) for term, term_excess in zip(self.terms, np.split(values, cuts), strict=True)]
+        return zip((term.loss for term in self.terms), np.split(excess, cuts), strict=True)
 
     @property
     def ceilings(self) -> FloatArray:
@@ -112,10 +108,8 @@ class TermCosts:
         return np.concatenate([loss.values(term_excess) for loss, term_excess in self._by_term(excess)])
 
     def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
-        lower, upper = zip(
-            *(loss.intervals(term_excess, gap) for loss, term_excess in self._by_term(excess)), strict=True
-        )
-        return np.concatenate(lower), np.concatenate(upper)
+        bounds = [loss.intervals(term_excess, gap) for loss, term_excess in self._by_term(excess)]
+        return np.concatenate([low for low, _ in bounds]), np.concatenate([high for _, high in bounds])
 
 
 def concatenated(terms: Mapping[str, TermConstraints], dual: Multipliers, sums: Mapping[str, float]) -> Constraints:
@@ -131,7 +125,10 @@ def concatenated(terms: Mapping[str, TermConstraints], dual: Multipliers, sums: 
     names = dict.fromkeys(name for term in blocks for name in term.roles)
     return Constraints(
         dual=dual,
-        roles={name: np.concatenate([term.role(name) for term in blocks]) for name in names},
+        roles={
+            name: np.concatenate([term.roles.get(name, np.full(len(term.excess), -1)) for term in blocks])
+            for name in names
+        },
         columns={"term": np.repeat([*terms], sizes)} if len(terms) > 1 else {},
         multipliers=np.concatenate([np.zeros(0), *(term.multipliers for term in blocks)]),
         excess=np.concatenate([np.zeros(0), *(term.excess for term in blocks)]),

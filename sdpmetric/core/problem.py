@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
@@ -242,14 +242,6 @@ class Problem(ABC):
         """
         validation.check_known(f"with_weights of {type(self).__name__}", values, self.weights)
         return replace(self, **values)
-
-    def with_each(self, name: str, values: Iterable[float]) -> list[Self]:
-        """State the same problem with each of some values of a weight, all of them checked at once."""
-        try:
-            numbers = [float(value) for value in values]
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be a list of numbers, the values along the path, got {values!r}.") from error
-        return [self.with_weights(**{name: number}) for number in numbers]
 
     def best_scale(self, components: FloatArray) -> float:
         """The number s > 0 that about minimizes the objective of ``s * components``, not above that of s = 1.

@@ -69,6 +69,8 @@ class Run:
         Whether the steps bound another, larger set, whose lower bound is then that of a relaxation.
     rank : int or None
         The largest rank of the answer; None: any.
+    solver : str
+        Whose steps the last ones are.
     best : Step or None
         Of the smallest objective; of a stream, the last.
     tightest : Step or None
@@ -87,6 +89,7 @@ class Run:
     stream: bool = False
     relaxed: bool = False
     rank: int | None = None
+    solver: str = field(default="", init=False)
     trace: Trace = field(default_factory=Trace, init=False)
     status: Status | None = field(default=None, init=False)
     best: Step | None = field(default=None, init=False)
@@ -178,7 +181,7 @@ class Run:
             components=components,
             certificate=certificate,
             status=status,
-            solver="",
+            solver=self.solver,
             dual=multipliers,
             trace=self.trace,
             n_iter=self.budget.spent,
@@ -286,46 +289,28 @@ def in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> 
     return converted
 
 
-class Attempts:
+def attempts(run: Run, solvers: Sequence[Solver], options: Mapping[str, object]) -> Iterator[Step]:
     """Steps of the first solver for a run, and of the next one where a solver ends before the gap is closed.
 
-    The run stops once the tolerance is proven. A later solver starts from the best components and multipliers that the
-    run has, where it has options for them (``init``, ``multipliers``).
-
-    Attributes
-    ----------
-    solver : Solver
-        Whose steps these are.
+    A later solver starts from the best components and multipliers that the run has, where it has options for them
+    (``init``, ``multipliers``); where it fails, that says nothing about the answer of an earlier one.
     """
-
-    def __init__(self, run: Run, solvers: Sequence[Solver], options: Mapping[str, object]) -> None:
-        self.run, self.solvers, self.options = run, solvers, options
-        self.solver = solvers[0]
-
-    def __iter__(self) -> Iterator[Step]:
-        step: Step | None = None
-        for solver in self.solvers:
-            self.solver = solver
-            if step is not None and step.certificate is not None and step.certificate.settles(self.run.tol):
-                return  # what is proven, for example a contradiction, leaves nothing to another solver
-            try:
-                for step in self._steps():
-                    yield step
-            except (ArithmeticError, np.linalg.LinAlgError):
-                if self.solver is self.solvers[-1] and (self.run.best is None or self.run.best.certificate is None):
-                    raise
-
-    def _steps(self) -> Iterator[Step]:
-        """Steps of the present solver; a later one that fails says nothing about the answer of an earlier one."""
-        run, solver = self.run, self.solver
-        options = {name: value for name, value in self.options.items() if name in solver.options}
+    step: Step | None = None
+    for solver in solvers:
+        if step is not None and step.certificate is not None and step.certificate.settles(run.tol):
+            return  # what is proven, for example a contradiction, leaves nothing to another solver
+        run.solver, is_later = solver.name, run.best is not None and solver is not solvers[0]
+        taken = {name: value for name, value in options.items() if name in solver.options}
         if run.best is not None and run.best.components.any() and "init" in solver.options:
-            options["init"] = run.best.components
+            taken["init"] = run.best.components
         if run.tightest is not None and run.tightest.multipliers is not None and "multipliers" in solver.options:
-            options["multipliers"] = run.tightest.multipliers()
-        is_later = run.best is not None and solver is not self.solvers[0]
-        for step in solver.steps(run.problem, run.budget, run.tol, **options):
-            yield replace(step, status=None) if is_later and step.status is not None else step
+            taken["multipliers"] = run.tightest.multipliers()
+        try:
+            for step in solver.steps(run.problem, run.budget, run.tol, **taken):
+                yield replace(step, status=None) if is_later else step
+        except (ArithmeticError, np.linalg.LinAlgError):
+            if solver is solvers[-1] and (run.best is None or run.best.certificate is None):
+                raise
 
 
 def solve(
@@ -443,9 +428,7 @@ def solve(
             relaxed=entry.relaxed,
             rank=cast(int | None, options.get("n_components", getattr(problem, "n_components", None))),
         )
-        attempts = Attempts(run, solvers, options)
-        solution = run.over(attempts)
-    solution = replace(solution, solver=attempts.solver.name)
+        solution = run.over(attempts(run, solvers, options))
     if printer is not None:
         printer.end(solution)
     return solution

@@ -86,9 +86,13 @@ def path(
             f"got {', '.join(f'{name}=' for name in weights) or 'none'}."
         )
     ((name, values),) = weights.items()
+    try:
+        problems = [problem.with_weights(**{name: value}) for value in values]
+    except TypeError as error:
+        raise ValueError(f"{name} must be a list of numbers, the values along the path, got {values!r}.") from error
     takes_start = "init" in solvers_to_try(problem, solver)[0].options
     solutions: list[Solution] = []
-    for problem_at in problem.with_each(name, values):
+    for problem_at in problems:
         start = solutions[-1].components if takes_start and solutions and solutions[-1].components.size else None
         once = partial(solve, problem_at, solver, tol=tol, max_time=max_time, verbose=verbose)
         solutions.append(once() if start is None else once(init=start))

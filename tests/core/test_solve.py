@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 
 import sdpmetric as sm
 from sdpmetric.core.registry import Solver
-from sdpmetric.core.run import Attempts, Run
+from sdpmetric.core.run import Run, attempts
 from sdpmetric.core.steps import Budget, Step
 
 
@@ -83,8 +83,8 @@ def entry(steps, *options: str) -> Solver:
 
 def solved(*solvers: Solver, tol: float = 1e-3) -> tuple[sm.Solution, str]:
     run = Run(PROBLEM, Budget(), tol)
-    attempts = Attempts(run, solvers, {})
-    return run.over(attempts), attempts.solver.name
+    solution = run.over(attempts(run, solvers, {}))
+    return solution, solution.solver
 
 
 @pytest.mark.parametrize("first", [stalls, fails])
