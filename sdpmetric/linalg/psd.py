@@ -26,6 +26,15 @@ def project(A: FloatArray) -> FloatArray:
     return L.T @ L
 
 
+def is_definite(A: FloatArray) -> bool:
+    """Whether a symmetric matrix has a Cholesky factor, which takes a tenth of the time of its eigenvalues."""
+    try:
+        np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
     """Factor of the PSD part of a symmetric matrix."""
     values, vectors = np.linalg.eigh(symmetrize(A))

@@ -31,6 +31,7 @@ from sdpmetric.sums.descent_point import Point
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.progress import Progress
 from sdpmetric.sums.slack import ByLoss
+from sdpmetric.sums.terms.base import Regularizer
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,12 @@ class FactoredOptions:
     smooth_width: float = 1e-9  # where nothing has a kink, which roots are smoothed by
     width_ratio: float = 4.0  # by which it grows after a level that took all its iterations, and falls after another
     iterations: int = 300  # of a level at most
-    smooth_iterations: int = 30  # of the first level without kinks; each has twice as many as the one before
+    smooth_iterations: int = 30  # of the first level where no gap ends it; each has twice as many as the one before
     memory: int = 30  # pairs of steps and gradients that L-BFGS keeps
-    gap_share: float = 0.5  # of the tolerance: with LogDet the first level ends there, each later one at a tenth of it
+    gap_share: float = (
+        0.5  # of the tolerance: where the first level ends, each later one at a tenth of it, without kinks
+    )
+    check_ratio: float = 1.25  # of the iterations before a gap is looked at and those before the last look
     multiples: tuple[float, float] = (-0.05, 0.05)  # of a point that are tried: logarithms
     patience: int = 4  # levels without a smaller gap before it stops
     infeasible_patience: int = 40  # levels without a smaller violation before a feasible point is known
@@ -81,7 +85,7 @@ def steps(
     point.total = penalty.total
     center = None if multipliers is None else problem.read_dual(multipliers)
     width, close = options.first_width if has_kinks else options.smooth_width, options.gap_share * tol
-    iterations = options.iterations if has_kinks or _barrier_weight(problem) else options.smooth_iterations
+    iterations = options.iterations if has_kinks or _sole_regularizer(problem) else options.smooth_iterations
     progress, smallest_violation = Progress(), math.inf
     while progress.idle_rounds < (
         options.patience if math.isfinite(progress.smallest_gap) else options.infeasible_patience
@@ -101,7 +105,7 @@ def steps(
             progress.idle_rounds = 0
         smallest_violation = violation if progress.idle_rounds == 0 else smallest_violation
         took_all = n_evaluations >= options.iterations
-        slope = 0.0 if took_all else point.residual(point.F, S)
+        slope = 0.0 if took_all else point.residual(point.components(point.F), S)
         if penalty.adapt(a, center, width, slope, tol * abs(step.lower_bound)):
             point.total, progress.idle_rounds = penalty.total, 0
         center = a
@@ -184,49 +188,52 @@ def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float
 def _descend(
     point: Point, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float
 ) -> tuple[ByLoss, FloatArray, int]:
-    """Slopes, the slack matrix in coordinates, and how many evaluations it took to minimize at one width.
+    """Slopes, the slack matrix, and how many evaluations it took to minimize at one width.
 
     The point moves to the best one.
 
-    With a weight w of LogDet and losses without kinks, the gap of a point with its slopes is ``w sum(e - log(1 + e))``
-    over the eigenvalues e of ``F S F^T / w``, at most ``w |e|^2`` where these are at most 1/2. The descent ends where
-    that is a share `close` of the value.
+    Without kinks the gap of a point with its slopes is how far ``<S(a), M> + r(M)`` falls from there. Where a
+    regularizer knows that, descent ends once it is a share `close` of the value.
     """
-    shape, weight, before = point.F.shape, _barrier_weight(point.problem), budget.spent
+    shape, regularizer, before = point.F.shape, _sole_regularizer(point.problem), budget.spent
     # L-BFGS-B compares changes of the value with the larger of it and 1.
     unit = math.ldexp(1.0, -math.frexp(point.problem.moderate[2])[1])
-    lowest, is_close = math.inf, False
+    a, S = list[FloatArray](), point.F
+    lowest, n_iterations, next_check = math.inf, 0, 3.0
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal lowest, is_close
+        nonlocal lowest, a, S
         budget.spend()
         F = flat.reshape(shape)
-        value, _, S = point.smoothed(F, width, center)
+        L = point.components(F)
+        value, slopes, slack = point.total.smoothed(L, width, center)
         if not math.isfinite(value):  # a parabola that leads to where the objective is finite
             direction, size = F - point.F, unit * abs(lowest)
             return unit * lowest + 10.0 * size, (20.0 * size / np.sum(direction**2) * direction).ravel()
         if value < lowest:
-            lowest, point.F = value, F.copy()
-            residual = point.residual(F, S) if weight else math.inf
-            is_close = residual <= 0.5 * weight and residual * residual <= close * weight * abs(value)
-        return unit * value, unit * point.gradient(F, S).ravel()
+            lowest, point.F, a, S = value, F.copy(), slopes, slack
+        return unit * value, unit * point.gradient(L, slack).ravel()
 
     def stop(intermediate_result: OptimizeResult) -> None:
-        if is_close:
-            raise StopIteration
+        nonlocal n_iterations, next_check
+        n_iterations += 1
+        if regularizer is not None and n_iterations >= next_check:
+            next_check, enough = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
+            gradient = point.problem.domain.block_diagonal(S)
+            if regularizer.fall(point.components(point.F), gradient, enough) <= enough:
+                raise StopIteration
 
     options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": OPTIONS.memory, "ftol": 1e-16, "gtol": 0.0}
     if point.F.size:
         minimize(evaluate, point.F.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options)
-    _, a, S = point.smoothed(point.F, width, center)
+    if math.isinf(lowest):
+        _, a, S = point.smoothed(point.F, width, center)
     return a, S, budget.spent - before
 
 
-def _barrier_weight(problem: MetricProblem) -> float:
-    """The weight of LogDet where it is the only regularizer and no loss has kinks; else 0."""
-    total = problem.total
-    is_sole = total.barrier and not (total.kinked or problem.dual.bounded_by_slopes)
-    return total.regularizers[0].weight if is_sole else 0.0
+def _sole_regularizer(problem: MetricProblem) -> Regularizer | None:
+    """The only regularizer where no loss has kinks."""
+    return None if problem.total.kinked or problem.dual.bounded_by_slopes else problem.dual.minimized
 
 
 def _certified(point: Point, a: ByLoss, width: float) -> Step:

@@ -1,8 +1,8 @@
 """The unknowns F of a sum of terms in a solver's coordinates T: a factor of the metric, or roots of weights.
 
 A factor (r, p) means ``L = F T^T B`` for the basis B of the domain, roots of weights (k,) mean ``L = diag(F) T^T B``.
-With the slack matrix S, the gradient of the smoothed sum by the metric, the gradient by F is ``2 F S`` in coordinates.
-It does not see directions in which F is 0: those in which S is negative are added to a factor after each level.
+With the slack matrix S, the gradient of the smoothed sum by the metric, the gradient by a factor is ``2 L S B^T T``. It
+does not see directions in which F is 0: those in which S is negative are added to a factor after each level.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
+from sdpmetric.linalg.distances import times
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.slack import ByLoss
@@ -60,25 +61,20 @@ class Point(ABC):
         """L in the data's coordinates, (r, d)."""
 
     @abstractmethod
-    def slack(self, S: FloatArray) -> FloatArray:
-        """The slack matrix (d, d) in coordinates, or its diagonal."""
+    def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
+        """By F, at its components and slack matrix."""
 
     @abstractmethod
-    def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
-        """By F, from the slack matrix in coordinates."""
-
-    @abstractmethod
-    def residual(self, F: FloatArray, S: FloatArray) -> float:
-        """The Frobenius norm of ``F S F^T``, which is 0 where F is stationary; of weights, of ``F S F``."""
+    def residual(self, L: FloatArray, S: FloatArray) -> float:
+        """The Frobenius norm of ``L S L^T``, which is 0 where F is stationary; of weights, of its diagonal."""
 
     @abstractmethod
     def escape(self, S: FloatArray) -> None:
         """Drop what is negligible, and add directions in which the objective falls."""
 
     def smoothed(self, F: FloatArray, width: float, center: ByLoss | None) -> tuple[float, ByLoss, FloatArray]:
-        """The smoothed sum, the slopes of the losses, and the slack matrix in coordinates, or its diagonal."""
-        value, a, S = self.total.smoothed(self.components(F), width, center)
-        return value, a, self.slack(S)
+        """The smoothed sum, the slopes of the losses, and the slack matrix (d, d)."""
+        return self.total.smoothed(self.components(F), width, center)
 
 
 class Factor(Point):
@@ -93,28 +89,19 @@ class Factor(Point):
             self.escape(self.smoothed(F, INITIAL_WIDTH, None)[2])
 
     def components(self, F: FloatArray) -> FloatArray:
-        return F @ self.map
+        return times(F, self.map)
 
-    def slack(self, S: FloatArray) -> FloatArray:
-        N = self.map @ S @ self.map.T
-        if not self.problem.domain.blocks:
-            return N
-        block_diagonal = np.zeros_like(N)
-        for columns in self.column_blocks:
-            block_diagonal[np.ix_(columns, columns)] = N[np.ix_(columns, columns)]
-        return block_diagonal
+    def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
+        return 2.0 * times(L @ self.problem.domain.block_diagonal(S), self.map.T)
 
-    def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
-        return 2.0 * F @ S
-
-    def residual(self, F: FloatArray, S: FloatArray) -> float:
-        return float(np.linalg.norm(F @ S @ F.T))
+    def residual(self, L: FloatArray, S: FloatArray) -> float:
+        return float(np.linalg.norm(L @ self.problem.domain.block_diagonal(S) @ L.T))
 
     def escape(self, S: FloatArray) -> None:
         if self.problem.total.barrier:
             self._whiten()
             return  # every direction is there already
-        blocks = [np.zeros((0, self.F.shape[1]))]
+        S, blocks = times(times(S, self.map.T).T, self.map.T), [np.zeros((0, self.F.shape[1]))]
         size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(S).max(initial=0.0))
         for columns in self.column_blocks:
             eigenvalues, vectors = np.linalg.eigh(S[np.ix_(columns, columns)])
@@ -156,16 +143,14 @@ class Weights(Point):
     def components(self, F: FloatArray) -> FloatArray:
         return F[:, None] * self.map
 
-    def slack(self, S: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("ij,ij->i", self.map @ S, self.map))
+    def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
+        return np.asarray(2.0 * np.einsum("ij,ij->i", L @ S, self.map))
 
-    def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
-        return 2.0 * F * S
-
-    def residual(self, F: FloatArray, S: FloatArray) -> float:
-        return float(np.linalg.norm(F * S * F))
+    def residual(self, L: FloatArray, S: FloatArray) -> float:
+        return float(np.linalg.norm(np.einsum("ij,ij->i", L @ S, L)))
 
     def escape(self, S: FloatArray) -> None:
+        S = np.einsum("ij,ij->i", self.map @ S, self.map)
         size, steepest = float(np.abs(self.F).max(initial=0.0)) or 1.0, float(np.abs(S).max(initial=0.0))
         falling = (np.abs(self.F) < NEW_ROW * size) & (S + SMALLEST_FALL * steepest < 0.0)
         self.F = np.where(falling, NEW_ROW * size, self.F)

@@ -305,8 +305,11 @@ class MetricProblem(Problem):
             if scaled_objective < LARGEST_SCALE:  # else distances of about 1 are not those that the losses are about
                 T, multiple, objective = scaled, scaled_multiple, scaled_objective
         root = None if self.domain.diagonal or self.total.barrier else self._target_root
-        if root is not None and (objective_at_target := self._smoothed_objective(root.T, 1.0)) <= objective:
-            return root, 1.0, objective_at_target if objective_at_target > 1.0 / LARGEST_SCALE else 1.0
+        if root is not None:
+            losses = self.total.smoothed_losses(root.T, self.total.distances(root.T), 1.0)[0]
+            at_target = losses + sum(term.value(root.T) for term in self.total.regularizers)
+            if at_target <= objective:
+                return root, 1.0, at_target if at_target > 1.0 / LARGEST_SCALE else 1.0
         D, smallest = self.total.distances(T.T @ self.domain.basis), 0.0
         if not self.total.barrier and D.any():  # the zero metric may be the best
             smallest = SMALLEST_MEAN_DISTANCE / math.sqrt(float(D.mean()))
@@ -316,21 +319,21 @@ class MetricProblem(Problem):
     def _best_identity(self, T: FloatArray) -> tuple[float, float]:
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
         L = T.T @ self.domain.basis
-        D = self.total.distances(L)
+        D, regularizers = self.total.distances(L), [term.along(L) for term in self.total.regularizers]
+
+        def objective(log_scale: float) -> float:
+            check_deadline()
+            scale = math.exp(log_scale)
+            losses = self.total.smoothed_losses(scale * L, scale * scale * D, 1.0)[0]
+            return min(losses + sum(value(scale) for value in regularizers), 1e300)
+
         minimum = minimize_scalar(
-            lambda log_scale: self._smoothed_objective(L, math.exp(log_scale), D),
+            objective,
             bounds=LOG_SCALES,
             method="bounded",
             options={"xatol": 1e-2},
         )
         return math.exp(float(minimum.x)), abs(float(minimum.fun))
-
-    def _smoothed_objective(self, L: FloatArray, scale: float, D: FloatArray | None = None) -> float:
-        """The sum with losses smoothed at width 1 at a multiple of a factor, D being the distances of the factor."""
-        check_deadline()
-        total, D = self.total, self.total.distances(L) if D is None else D
-        losses = total.smoothed_losses(scale * L, scale * scale * D, 1.0)[0]
-        return min(losses + sum(term.value(scale * L) for term in total.regularizers), 1e300)
 
     @property
     def _target_root(self) -> FloatArray | None:

@@ -169,7 +169,7 @@ class Slack:
         if errors is not None and errors.any():
             used = np.flatnonzero(errors)
             i, j = self.total.pairs[used].T
-            error = images.form(i, j, errors[used], accuracy=math.inf).size
+            error = images.size(i, j, errors[used])
             form += Form(np.zeros_like(form.matrix), error, error)
         for matrix in matrices:
             if matrix.any():

@@ -13,6 +13,7 @@ from sdpmetric.engine import threads
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import pair_loops as pairs
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
 from sdpmetric.linalg.rigorous.directed import (
     TINY,
@@ -78,8 +79,8 @@ class Form:
             return cls.zero(V.shape[1])
         if power := _small_power(A):
             return cls.congruent(np.ldexp(A, -power), V)._shifted(power)
-        product, sizes = V.T @ A @ V, np.abs(V)
-        size = above(norm_above(sizes.T @ np.abs(A) @ sizes), 2 * len(V) + 8)
+        product, sizes = times(times(A, V).T, V), np.abs(V)
+        size = above(norm_above(times(times(np.abs(A), sizes).T, sizes)), 2 * len(V) + 8)
         error = above(gamma(2 * len(V) + 10) * size, 2)
         return cls(0.5 * (product + product.T), error + UNDERFLOW, size + UNDERFLOW)
 
@@ -121,8 +122,10 @@ class Form:
         """
         if not np.isfinite(self.matrix).all():
             return math.inf
-        values, vectors = np.linalg.eigh(self.matrix)
-        G = (vectors * np.sqrt(np.maximum(-values, 0.0))).T
+        G = np.zeros((0, len(self.matrix)))
+        if not psd.is_definite(self.matrix):
+            values, vectors = np.linalg.eigh(self.matrix)
+            G = (vectors * np.sqrt(np.maximum(-values, 0.0))).T
         rounding = gamma(len(G) + 4) * (float(np.sum(G * G)) + norm_above(self.matrix))
         return above(norm_above(self.matrix + G.T @ G) + rounding + math.sqrt(len(G)) * self.error, len(G) ** 2 + 8)
 
@@ -313,17 +316,8 @@ class Images:
         degrees = np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
         # One rounding each of difference, weighting and symmetrizing; then the sums of a row, of a block, of all.
         terms = degrees + float(min(n, block) + 2 * threads.MOST_PARTS + 32 + threads.ACCUMULATORS + 8 + roundings)
-        relative = terms * U / (1.0 - terms * U) * (1.0 + 8.0 * U)
-        lengths, P, errors = relative * norms_above(self.points), self.points, self.errors
-        cuts = threads.cuts(len(first), threads.part_count(len(first) * r))
-        sums = np.empty((len(cuts) - 1, 2))
-        threads.run(
-            lambda t: pairs.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
-            len(sums),
-        )
-        error, size = (float(total) for total in sums.sum(axis=0))
+        error, size = self._error_and_size(first, second, weights, terms * U / (1.0 - terms * U) * (1.0 + 8.0 * U))
         error = above(error + gamma(roundings) * size, len(first) + r + 16) + UNDERFLOW
-        size = above(size, len(first) + r + 16) + UNDERFLOW
         if error > accuracy:
             sampled = np.linspace(0, len(first) - 1, min(SAMPLED_PAIRS, len(first))).astype(np.int64)
             sample = self._form_of_differences(first[sampled], second[sampled], weights[sampled], roundings)
@@ -332,6 +326,27 @@ class Images:
         blocks = Blocks(np.unique(np.append(np.arange(0, n, block), n)).astype(np.int64))
         G = laplacian_form(self.points, first, second, weights, blocks).sum(axis=0)
         return Form(0.5 * (G + G.T), error, size)
+
+    def size(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> float:
+        """The `Form.size` of `form`."""
+        if power := _small_power(weights):
+            return scaled_above(self.size(first, second, np.ldexp(weights, -power)), power)
+        rows = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
+        return self._error_and_size(*rows, np.ascontiguousarray(weights, dtype=np.float64), np.zeros(len(self.X)))[1]
+
+    def _error_and_size(
+        self, first: IndexArray, second: IndexArray, weights: FloatArray, relative: FloatArray
+    ) -> tuple[float, float]:
+        """See `form_error`, for relative errors of rows of a product with the Laplacian; the size from above."""
+        lengths, P, errors = relative * norms_above(self.points), self.points, self.errors
+        cuts = threads.cuts(len(first), threads.part_count(len(first) * P.shape[1]))
+        sums = np.empty((len(cuts) - 1, 2))
+        threads.run(
+            lambda t: pairs.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
+            len(sums),
+        )
+        error, size = (float(total) for total in sums.sum(axis=0))
+        return error, above(size, len(first) + P.shape[1] + 16) + UNDERFLOW
 
     def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:
         d, r = self.map.shape

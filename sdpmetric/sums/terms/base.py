@@ -226,6 +226,10 @@ class Regularizer(Term):
     def value(self, components: FloatArray) -> float:
         """``weight * r(M)`` at a factor (r, d) of the metric."""
 
+    def along(self, components: FloatArray) -> Callable[[float], float]:
+        """`value` of multiples of a factor."""
+        return lambda scale: self.value(scale * components)
+
     def upper_bound(self, components: FloatArray, errors: FloatArray | None = None) -> float:
         """A float not below the exact `value` of a factor of floats.
 
@@ -251,6 +255,13 @@ class Regularizer(Term):
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
         """`value` and `gradient` at once."""
         return self.value(components), self.gradient(components)
+
+    def fall(self, components: FloatArray, gradient: FloatArray, enough: float) -> float:
+        """How far ``<S, M> + weight * r(M)`` falls at most from a metric with this gradient, in floats, or `enough`.
+
+        By default infinity, which says nothing.
+        """
+        return math.inf
 
     # -- the dual -----------------------------------------------------------------------------------------------
 

@@ -103,6 +103,15 @@ class Frobenius(Regularizer):
     def value(self, components: FloatArray) -> float:
         return 0.5 * self.weight * float(np.sum((components.T @ components - self.target) ** 2))
 
+    def along(self, components: FloatArray) -> Callable[[float], float]:
+        metric = components.T @ components
+        squares = [
+            float(np.sum(A * B)) for A, B in ((metric, metric), (metric, self.target), (self.target, self.target))
+        ]
+        return lambda scale: (
+            0.5 * self.weight * max(0.0, float(np.polyval(squares * np.array([1, -2, 1]), scale * scale)))
+        )
+
     def upper_bound(self, components: FloatArray, errors: FloatArray | None = None) -> float:
         size = np.abs(components).T @ np.abs(components) + np.abs(self.target)
         entries = np.abs(components.T @ components - self.target) + gamma(len(components) + 6) * size
@@ -117,6 +126,19 @@ class Frobenius(Regularizer):
 
     def gradient(self, components: FloatArray) -> FloatArray:
         return np.asarray(self.weight * (components.T @ components - self.target))
+
+    def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
+        gradient = self.gradient(components)
+        return 0.5 * float(np.sum(gradient * gradient)) / self.weight, gradient
+
+    def fall(self, components: FloatArray, gradient: FloatArray, enough: float) -> float:
+        """``|G|^2 / (2 w) - w / 2 |[M - G / w]_-|^2`` for the gradient G; the first part alone where that is enough."""
+        steps = gradient / self.weight
+        fall = 0.5 * self.weight * float(np.sum(steps * steps))
+        if not enough < fall < math.inf or psd.is_definite(minimizer := components.T @ components - steps):
+            return fall
+        negative = np.minimum(np.linalg.eigvalsh(minimizer), 0.0)
+        return fall - 0.5 * self.weight * float(np.sum(negative * negative))
 
     def conjugate(self, U: FloatArray) -> float:
         """``||U||_F^2 / (2 weight) + <U, M0>``."""
@@ -181,7 +203,8 @@ class FrobeniusMinimum(InnerMinimum):
         if not np.isfinite(Q).all():
             return -math.inf
         with np.errstate(over="ignore"):
-            return -0.5 * float(np.sum(np.maximum(np.linalg.eigvalsh(Q), 0.0) ** 2)) / self.term.weight
+            positive = Q if psd.is_definite(Q) else np.maximum(np.linalg.eigvalsh(Q), 0.0)
+            return -0.5 * float(np.sum(positive**2)) / self.term.weight
 
     def proven(self, t: float) -> tuple[float, float]:
         norm = (self.pull - self.segment.form(self.images, t)).positive_part
