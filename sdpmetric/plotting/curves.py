@@ -329,10 +329,9 @@ class PathDisplay(Display):
         if self.values.min() > 0 and self.values.max() > 50 * self.values.min():
             axes.set_xscale("log")
         for value, rank, height in zip(self.values, self.ranks, np.maximum(self.test, self.train), strict=True):
-            axes.annotate(
-                f"{rank}", (value, 100 * height), (0, 6), textcoords="offset points", ha="center", fontsize="small",
-                color="0.4",
-            )  # fmt: skip
+            point, offset = (value, 100 * height), (0, 6)
+            text = axes.annotate(f"{rank}", point, offset, textcoords="offset points", ha="center")
+            text.set(fontsize="small", color="0.4")
         axes.set(xlabel=self.weight.replace("_", " "), ylabel="errors of nearest neighbors, %")
         axes.plot([], [], " ", label="small numbers: rank of the metric")
         axes.set_ylim(0, max(115 * float(max(self.test.max(), self.train.max())), axes.dataLim.y1, 1.0))

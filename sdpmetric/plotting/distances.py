@@ -139,10 +139,17 @@ class DistancesDisplay(Display):
         kinds = (("same class", self.similar, hues()[0]), ("other class", ~self.similar, hues()[1]))
         for label, mask, color in kinds:
             axes.hist(self.after[mask], bins=edges, density=True, alpha=0.5, color=color, label=label)
+            name = f"{label}, before"
             axes.hist(
-                before[mask], bins=edges, density=True, histtype="step", color=color, linewidth=1.4, linestyle=":",
-                label=f"{label}, before",
-            )  # fmt: skip
+                before[mask],
+                edges,
+                density=True,
+                histtype="step",
+                color=color,
+                linestyle=":",
+                linewidth=1.4,
+                label=name,
+            )
         accuracy = np.mean((self.after <= self.threshold) == self.similar)
         level = f"threshold {self.threshold:.3g}"
         axes.axvline(self.threshold, color=ink(), linestyle="--", linewidth=1.4, label=level)

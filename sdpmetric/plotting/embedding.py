@@ -38,6 +38,24 @@ class View:
     accuracy: float  # Of the nearest neighbors in all dimensions, each example left out of its own
     gap: float = math.nan  # Relative gap of the metric
 
+    @classmethod
+    def of(cls, P: FloatArray, points: FloatArray, kind: str, source: LabeledTriplets, gap: float = math.nan) -> Self:
+        """Points of any dimension, as they are drawn in the plane whose axes are of a kind."""
+        anchors, together = source.anchors(), np.zeros(len(P), dtype=np.int32)
+        limits = furthest_target(P, anchors, source.targets[anchors])
+        pairs = [
+            np.stack([candidates.anchors[candidates.rows], candidates.impostors], axis=1)
+            for candidates in source.candidate_blocks(P, together, among=anchors, limits=limits)
+        ]
+        predicted = classification.knn_predict(np.eye(P.shape[1]), P, source.labels, None, source.targets.shape[1])
+        return cls(
+            points,
+            np.concatenate([np.zeros((0, 2), dtype=np.int32), *pairs]),
+            (kind, CLASS) if P.shape[1] == 1 else (f"first {kind}", f"second {kind}"),
+            float(np.mean(predicted == source.labels)),
+            gap,
+        )
+
     @property
     def invaders(self) -> IndexArray:
         """The examples that are an impostor of another one, each once."""
@@ -120,10 +138,7 @@ class EmbeddingDisplay(Display):
             u, _, vt = np.linalg.svd((after - after.mean(axis=0)).T @ (before - before.mean(axis=0)))
             after = after @ u @ vt
         kind = "feature" if data.shape[1] <= 2 else "principal component"
-        views = (
-            View(before, _impostors(data, source), _named(kind, data), _accuracy(data, index, n_neighbors)),
-            View(after, _impostors(Z, source), _named("learned direction", Z), _accuracy(Z, index, n_neighbors), gap),
-        )
+        views = View.of(data, before, kind, source), View.of(Z, after, "learned direction", source, gap)
         return cls(*views, np.asarray(y).ravel(), source.targets).plot(ax, example=example)
 
     from_solution = from_estimator
@@ -156,13 +171,11 @@ class EmbeddingDisplay(Display):
                 self._join(axes, view, example)
         classes = np.unique(self.y)
         if len(classes) <= 20:
-            handles, names = self.ax_[0].get_legend_handles_labels()
-            extra, extra_labels = self.ax_[1].get_legend_handles_labels()
-            entries = dict(zip(names + extra_labels, handles + extra, strict=True))
-            legend = self.ax_[1].legend(
-                list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False,
-                fontsize="small",
-            )  # fmt: skip
+            listed = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in self.ax_]
+            entries = {name: handle for handles in listed for handle, name in handles}
+            names, handles = list(entries), list(entries.values())
+            legend = self.ax_[1].legend(handles, names, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize="small")
+            legend.set_frame_on(False)
             for handle in legend.legend_handles:
                 if isinstance(handle, PathCollection):
                     handle.set_sizes([36])
@@ -171,21 +184,17 @@ class EmbeddingDisplay(Display):
 
     def _draw(self, axes: Axes, view: View) -> None:
         size, faint = float(np.clip(12000 / len(self.y), 6, 30)), float(np.sqrt(DENSE / max(len(self.y), DENSE)))
-        for c, label in enumerate(np.unique(self.y)):
+        classes = np.unique(self.y)
+        for c, label in enumerate(classes):
             members, (color, marker) = view.points[self.y == label], look(c)
-            axes.scatter(
-                members[:, 0], members[:, 1], s=size, color=color, marker=marker, linewidths=0, alpha=0.8 * faint,
-                label=str(label), zorder=2,
-            )  # fmt: skip
-        ringed = view.points[view.invaders]
-        if len(ringed):
-            axes.scatter(
-                ringed[:, 0], ringed[:, 1], s=2.6 * size, facecolors="none", edgecolors=ink(), linewidths=0.6,
-                alpha=faint, label="impostor", zorder=3,
-            )  # fmt: skip
+            x, y = members.T
+            axes.scatter(x, y, size, color=color, marker=marker, linewidths=0, alpha=0.8 * faint, label=label, zorder=2)
+        if len(ringed := view.points[view.invaders]):
+            x, y = ringed.T
+            rings = axes.scatter(x, y, 2.6 * size, facecolors="none", edgecolors=ink(), linewidths=0.6, zorder=3)
+            rings.set(alpha=faint, label="impostor")
         axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
         if view.labels[1] == CLASS:
-            classes = np.unique(self.y)
             axes.set_yticks(np.arange(len(classes)), [str(label) for label in classes])
             axes.set_ylim(-0.7, len(classes) - 0.3)
         else:
@@ -195,21 +204,12 @@ class EmbeddingDisplay(Display):
     def _join(self, axes: Axes, view: View, example: int) -> None:
         P, target_rows = view.points, self.targets[example]
         far = view.impostors[view.impostors[:, 0] == example, 1]
-        for linked_rows, style, name in ((target_rows, "-", "to target neighbors"), (far, ":", "to its impostors")):
-            for number, linked_row in enumerate(linked_rows):
-                axes.plot(
-                    *P[[example, linked_row]].T, style, color=ink(), linewidth=1.3, zorder=4,
-                    label=name if number == 0 else None,
-                )  # fmt: skip
-        axes.plot(
-            *P[example],
-            "*",
-            color=ink(),
-            markersize=13,
-            markeredgecolor=axes.get_facecolor(),
-            zorder=5,
-            label="the example",
-        )
+        for linked, style, name in ((target_rows, "-", "to target neighbors"), (far, ":", "to its impostors")):
+            for number, row in enumerate(linked):
+                label = name if number == 0 else None
+                axes.plot(*P[[example, row]].T, style, color=ink(), linewidth=1.3, zorder=4, label=label)
+        (star,) = axes.plot(*P[example], "*", color=ink(), zorder=5, label="the example")
+        star.set(markersize=13, markeredgecolor=axes.get_facecolor())
 
 
 def _proven(learned: object) -> float:
@@ -220,26 +220,8 @@ def _proven(learned: object) -> float:
         return math.nan
 
 
-def _accuracy(P: FloatArray, index: IndexArray, n_neighbors: int) -> float:
-    return float(np.mean(classification.knn_predict(np.eye(P.shape[1]), P, index, n_neighbors=n_neighbors) == index))
-
-
 def _plane(P: FloatArray, index: IndexArray) -> FloatArray:
     """Project points of any dimension to the plane; for one dimension, classes are drawn above each other."""
     if P.shape[1] == 1:
         return np.column_stack([P[:, 0], index])
     return P if P.shape[1] == 2 else leading_plane(P)
-
-
-def _named(kind: str, P: FloatArray) -> tuple[str, str]:
-    return (kind, CLASS) if P.shape[1] == 1 else (f"first {kind}", f"second {kind}")
-
-
-def _impostors(P: FloatArray, source: LabeledTriplets) -> IndexArray:
-    anchors, together = source.anchors(), np.zeros(len(P), dtype=np.int32)
-    limits = furthest_target(P, anchors, source.targets[anchors])
-    pairs = [
-        np.stack([candidates.anchors[candidates.rows], candidates.impostors], axis=1)
-        for candidates in source.candidate_blocks(P, together, among=anchors, limits=limits)
-    ]
-    return np.concatenate([np.zeros((0, 2), dtype=np.int32), *pairs])

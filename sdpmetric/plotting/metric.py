@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
-from sdpmetric.plotting.style import Display, ink, look, metric_step, names_seen, steps_of, tidy
+from sdpmetric.plotting.style import Display, feature_names, ink, look, metric_step, names_seen, steps_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +99,6 @@ class MetricDisplay(Display):
         if hasattr(learned, "fit"):
             check_is_fitted(learned)
         names_at_fit = names_seen(learned) if hasattr(learned, "steps") else getattr(X, "columns", names_seen(learned))
-        names = None if names_at_fit is None else np.ravel(np.asarray(names_at_fit, dtype=object))
         metric_estimator, received = metric_step(learned, X)
         learned = steps_of(metric_estimator)[0]
         components = learned.components if isinstance(learned, Solution) else getattr(learned, "components_", None)
@@ -128,16 +127,9 @@ class MetricDisplay(Display):
         else:
             means = _class_means(data, labels)
             origins = means if len(L) == len(means) > 1 else np.tile(data.mean(axis=0), (len(L), 1))
-        first_name, second_name = (str(names[f]) if names is not None else f"feature {f}" for f in (first, second))
-        plane = cls(
-            np.swapaxes(L, 1, 2) @ L,
-            data,
-            labels,
-            features=(first, second),
-            centers=origins,
-            names=(first_name, second_name),
-        )
-        return plane.plot(ax)
+        names = feature_names(names_at_fit, d, "feature ")
+        metrics, pair = np.swapaxes(L, 1, 2) @ L, (names[first], names[second])
+        return cls(metrics, data, labels, features=(first, second), centers=origins, names=pair).plot(ax)
 
     from_solution = from_estimator
 
@@ -192,10 +184,9 @@ class MetricDisplay(Display):
         size = float(np.clip(12000 / len(points), 12, 30))
         for c, label in enumerate(np.unique(labels)):
             members = points[labels == label]
-            axes.scatter(
-                members[:, 0], members[:, 1], s=size, linewidths=0, alpha=0.6, color=look(c)[0], marker=look(c)[1],
-                label=None if self.y is None else str(label),
-            )  # fmt: skip
+            (color, marker), name = look(c), None if self.y is None else str(label)
+            x, y = members.T
+            axes.scatter(x, y, size, linewidths=0, alpha=0.6, color=color, marker=marker, label=name)
         classes, several = self.classes, len(self.metrics) > 1
         names = [f"metric of {c}" for c in classes] if classes else [f"metric {c}" for c in range(len(self.metrics))]
         origins = self.centers[:, list(self.features)]

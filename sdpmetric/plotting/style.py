@@ -150,10 +150,10 @@ def solution_of(learned: object) -> Solution:
     return solutions[-1]
 
 
-def feature_names(names: ArrayLike | None, d: int) -> list[str]:
-    """Names of d features; numbers if there are none, or they are of other features."""
+def feature_names(names: ArrayLike | None, d: int, prefix: str = "") -> list[str]:
+    """Names of d features; numbers after a prefix if there are none, or they are of other features."""
     feature_list = [] if names is None else [str(name) for name in np.ravel(np.asarray(names, dtype=object))]
-    return feature_list if len(feature_list) == d else [str(number) for number in range(d)]
+    return feature_list if len(feature_list) == d else [f"{prefix}{number}" for number in range(d)]
 
 
 def one_metric(solution: Solution) -> FloatArray:
