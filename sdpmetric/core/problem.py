@@ -22,7 +22,7 @@ from sdpmetric.core import html, validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.read_only import read_only
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.linalg.dependence import described
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
@@ -299,7 +299,7 @@ class Problem(ABC):
             "features out, or learn in the directions that vary, for example by PCA; see docs/useless_optima.md."
         )
 
-    @cached
+    @published
     def centered(self) -> FloatArray:
         """The data minus a float near the mean of each feature, float64; exactly 0 where the feature is constant.
 

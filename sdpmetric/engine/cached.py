@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from functools import cached_property as cached
+    from functools import cached_property as published
 else:
 
     class cached:
@@ -31,5 +34,18 @@ else:
                 return self.compute(instance)  # read by super(): the name belongs to the attribute of the subclass
             return values[self.name] if self.name in values else values.setdefault(self.name, self.compute(instance))
 
+    class published(cached):
+        """The same for arrays that users can reach: they cannot be written to, as later answers depend on them."""
 
-__all__ = ["cached"]
+        def __init__(self, compute: Callable[[object], object]) -> None:
+            super().__init__(lambda instance: _read_only(compute(instance)))
+            self.__doc__ = compute.__doc__
+
+    def _read_only(value: object) -> object:
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, np.ndarray):
+                item.flags.writeable = False
+        return value
+
+
+__all__ = ["cached", "published"]

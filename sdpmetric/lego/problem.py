@@ -15,7 +15,7 @@ from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous.directed import above
 from sdpmetric.sums.fenchel import NULL_TOLERANCE
@@ -158,13 +158,13 @@ class LEGOProblem(Problem):
         first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
         return LEGOProblem(self.X, *first, self.learning_rate, self.prior)
 
-    @cached
+    @published
     def differences(self) -> FloatArray:
         """``z_t``, the difference of each pair, (p, d)."""
         X = np.asarray(self.X, dtype=np.float64)
         return X[self.pairs[:, 0]] - X[self.pairs[:, 1]]
 
-    @cached
+    @published
     def root(self) -> FloatArray:
         """``G_0``, upper triangular, with ``G_0^T G_0 = A_0``."""
         return np.ascontiguousarray(np.linalg.cholesky(self.prior).T)

@@ -34,7 +34,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge, caution
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.engine.interface import ShardLost, Share, current, deadline, is_late, remaining
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
@@ -117,7 +117,7 @@ class LargeMarginProblem(Problem):
     def n_regions(self) -> int:
         return self.push.n_regions
 
-    @cached
+    @published
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs of the pull term, each once."""
         return self.push.source.target_pairs()
@@ -242,7 +242,7 @@ class LargeMarginProblem(Problem):
             state["_whitenings"] = [cost.coordinates for cost in self.pull_costs]
         return state
 
-    @cached
+    @published
     def points(self) -> FloatArray:
         """The data in the coordinates that whiten each cost, (c n, rank), padded with zeros to one rank."""
         rank = max(cost.coordinates.rank for cost in self.pull_costs)

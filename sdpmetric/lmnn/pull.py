@@ -17,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.well_posed import SampleSize
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.engine.interface import check_deadline, check_time_for
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, weighted_differences
@@ -71,7 +71,7 @@ class PullCost:
         """The factor on the whitened data, (r, rank), of components."""
         return components @ self.coordinates.inverse[: self.coordinates.rank].T
 
-    @cached
+    @published
     def null_groups(self) -> IndexArray:
         n = len(self.X)
         null = self.coordinates.null

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.nca import loops
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 
@@ -165,12 +165,12 @@ class NCAProblem(SoftNeighborProblem):
             self.X, y, rank, objective, diagonal=self.diagonal, targets="continuous", sample_weight=w, **values
         )
 
-    @cached
+    @published
     def order(self) -> LongArray:
         """Examples by class, (n,); example ``order[a]`` is row a of `rows`."""
         return np.argsort(self.index, kind="stable")
 
-    @cached
+    @published
     def row_classes(self) -> NDArray[np.int32] | None:
         """Class of each of the `rows`; None for continuous targets."""
         return None if len(self.targets) else self.index[self.order]

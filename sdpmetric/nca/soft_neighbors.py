@@ -15,7 +15,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.nca import loops
 
 
@@ -75,18 +75,18 @@ class SoftNeighborProblem(Problem):
         """Class of each of the `rows`; None if there are none."""
         return None
 
-    @cached
+    @published
     def order(self) -> LongArray:
         """Example ``order[a]`` is row a of `rows`, (n,)."""
         return np.arange(len(self.X))
 
-    @cached
+    @published
     def rows(self) -> FloatArray:
         """The data in `order`, minus their mean, float64, (n, d)."""
         X = np.asarray(self.X, dtype=np.float64)
         return np.ascontiguousarray((X - X.mean(axis=0))[self.order])
 
-    @cached
+    @published
     def spans(self) -> tuple[LongArray, LongArray]:
         """First and last but one row of the class of each of the `rows`, two (n,) arrays."""
         labels = self.row_classes
@@ -128,7 +128,7 @@ class SoftNeighborProblem(Problem):
             self._last[:] = L.copy(), value, gradient.copy()
         return value, gradient
 
-    @cached
+    @published
     def example_weights(self) -> FloatArray:
         """Weights of the examples' values, (n,)."""
         return np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight

@@ -25,7 +25,7 @@ from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous.directed import (
@@ -195,12 +195,12 @@ class POLAProblem(Problem):
             f"{margin}, initial threshold {self.initial_threshold:g}"
         )
 
-    @cached
+    @published
     def signs(self) -> FloatArray:
         """``y_t``: 1 for similar pairs and -1 for dissimilar ones, (p,)."""
         return np.where(self.similar, 1.0, -1.0)
 
-    @cached
+    @published
     def ceilings(self) -> FloatArray:
         """The largest multipliers, (p,): the slack weight times those of the pairs, or infinity."""
         weight = math.inf if self.slack_weight is None else self.slack_weight
@@ -223,7 +223,7 @@ class POLAProblem(Problem):
         """A factor of ``diag(A, b - 1)``, the point of `as_sum` that a metric and a threshold are, (r + 1, d + 1)."""
         return np.asarray(scipy.linalg.block_diag(components, [[math.sqrt(threshold - 1.0)]]))
 
-    @cached
+    @published
     def differences(self) -> FloatArray:
         """``v_t``, the difference of each pair, (p, d)."""
         X = np.asarray(self.X, dtype=np.float64)
@@ -468,7 +468,7 @@ class POLAProblem(Problem):
             rigor="float",
         )
 
-    @cached
+    @published
     def repeated(self) -> FloatArray:
         """Multipliers (p,) of the contradictions that need no search; zeros where there are none.
 

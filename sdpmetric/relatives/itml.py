@@ -17,7 +17,7 @@ from sdpmetric.core.pairs import check_labeled_pairs, weight_of_slacks, weighted
 from sdpmetric.core.problem import NOT_STATED, Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import published
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.sums import descent
@@ -188,17 +188,17 @@ class ITMLProblem(MetricProblem):
             f"upper {self.upper:g}, lower {self.lower:g}, gamma {self.gamma:g}"
         )
 
-    @cached
+    @published
     def signs(self) -> FloatArray:
         """1 for similar and -1 for dissimilar pairs."""
         return np.where(self.similar, 1.0, -1.0)
 
-    @cached
+    @published
     def bounds(self) -> FloatArray:
         """``xi0``: upper for similar and lower for dissimilar pairs."""
         return np.where(self.similar, self.upper, self.lower)
 
-    @cached
+    @published
     def gammas(self) -> FloatArray:
         """`gamma` times the weight of each pair, (p,)."""
         return self.gamma * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)

@@ -14,7 +14,7 @@ from sdpmetric.core.certificate import Certificate, Multipliers, check_multiplie
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.well_posed import SampleSize, caution
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import published
 from sdpmetric.sums import descent
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.softmax import Collapse
@@ -88,7 +88,7 @@ class MCMLProblem(MetricProblem):
             f"{len(self.classes)} classes"
         )
 
-    @cached
+    @published
     def ideal(self) -> FloatArray:
         """The ideal distribution ``p0(j | i)``, (n, n), rows sum to 1."""
         return self._square(self._term.ideal)

@@ -15,7 +15,7 @@ from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_mu
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import formulation
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import (
     TINY,
@@ -134,7 +134,7 @@ class QueryProblem(Problem):
         """``W0.T``, where every solve starts."""
         return self.to.T
 
-    @cached
+    @published
     def pairs(self) -> tuple[FloatArray, FloatArray]:
         """The queries and the differences of their two items, (t, d) each."""
         q, x, z = (np.asarray(self.X[rows], dtype=np.float64) for rows in self.triplets.T)

@@ -20,7 +20,7 @@ from sdpmetric.core.problem import LOG_SCALES, NOT_STATED, Problem, StrongConvex
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
@@ -208,7 +208,7 @@ class MetricProblem(Problem):
     def total(self) -> BoundTerms:
         return BoundTerms(self.centered, self.terms, scales=self.domain.scales)
 
-    @cached
+    @published
     def centered(self) -> FloatArray:
         """See `Problem.centered`; of tasks, the shared features are scaled by the root of `sharing`."""
         centered, scales = super().centered, self.domain.scales
@@ -287,7 +287,7 @@ class MetricProblem(Problem):
 
     # -- for solvers --------------------------------------------------------------------------------------------
 
-    @cached
+    @published
     def moderate(self) -> tuple[FloatArray, float, float]:
         """Coordinates (k, p) of moderate size; the best multiple of the identity there, for a factor; its objective.
 

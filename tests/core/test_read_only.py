@@ -127,3 +127,21 @@ def test_nothing_is_claimed_about_data_that_were_changed_by_force(name):
     for verb in (partial(sm.certify, problem, L), partial(sm.verify, problem, L), partial(sm.solve, problem)):
         with pytest.raises(ValueError, match="X changed since this"):
             verb()
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_arrays_that_a_statement_computes_cannot_be_written_to(name):
+    """Later answers depend on those that are kept; others are made for each who reads them."""
+    problem = FACTORIES[name](*data())
+    claim(problem)
+    for attribute in (name for name in dir(type(problem)) if not name.startswith("_")):
+        try:
+            first, second = getattr(problem, attribute), getattr(problem, attribute)
+        except ValueError:  # MLR's triplets with a loss that has none
+            continue
+        arrays = first if isinstance(first, tuple) else (first,)
+        assert first is not second or not any(isinstance(a, np.ndarray) and a.flags.writeable for a in arrays), (
+            attribute
+        )
+    with pytest.raises(ValueError, match="read-only"):
+        problem.centered[:] = 0.0

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.proof import ProofTerm
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.cached import cached, published
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import (
     U,
@@ -105,7 +105,7 @@ class LogDet(Regularizer):
     def target(self) -> FloatArray:
         return np.asarray(self.to, dtype=np.float64)
 
-    @cached
+    @published
     def root(self) -> FloatArray:
         """A symmetric square root of M0, (d, d)."""
         if self._is_from_identity:
