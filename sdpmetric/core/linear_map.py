@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -43,8 +44,13 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
             "data that the estimator was fitted to."
         )
     examples = np.asarray(X[:: max(1, len(X) // 200)], dtype=np.float64)
-    rows = np.concatenate([np.zeros((1, d)), np.eye(d), examples])
-    Z = np.asarray(estimator.transform(_with_names(rows, estimator)), dtype=np.float64)
+    rows: ArrayLike = np.concatenate([np.zeros((1, d)), np.eye(d), examples])
+    if (names := getattr(estimator, "feature_names_in_", None)) is not None:
+        with suppress(ImportError):
+            import pandas
+
+            rows = pandas.DataFrame(rows, columns=names)
+    Z = np.asarray(estimator.transform(rows), dtype=np.float64)
     L: FloatArray = (Z[1 : d + 1] - Z[0]).T
     error = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)
     if not error <= 1e-6 * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
@@ -53,15 +59,3 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
             "its linear steps on the data that they receive."
         )
     return L
-
-
-def _with_names(rows: FloatArray, estimator: object) -> ArrayLike:
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return rows
-    try:
-        import pandas
-    except ImportError:
-        return rows
-    frame: ArrayLike = pandas.DataFrame(rows, columns=names)
-    return frame

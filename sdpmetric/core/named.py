@@ -24,9 +24,7 @@ def named_prior(
     """A metric to stay near: as given, or by name; where `scaled`, the identity is divided by the largest variance."""
     if not isinstance(prior, str):
         return validation.real_array("prior", prior)
-    if prior not in get_args(Prior):
-        names = ", ".join(map(repr, get_args(Prior)))
-        raise ValueError(f"prior must be one of {names}, or a positive definite matrix, got {prior!r}.")
+    validation.check_choice("prior, where it is no matrix,", prior, get_args(Prior))
     d = X.shape[1]
     if prior == "covariance":
         if len(X) <= d + 1:

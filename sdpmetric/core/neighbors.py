@@ -40,16 +40,15 @@ def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
     n = len(P)
     n_candidates = min(n, k + 5)
     candidates = np.sort(NearestNeighbors(n_neighbors=n_candidates).fit(P).kneighbors(P, return_distance=False), axis=1)
-    distance = _row_distances(P, np.arange(n), candidates)
+    distance = distances(P, np.repeat(np.arange(n), n_candidates), candidates.ravel()).reshape(candidates.shape)
     distance[candidates == np.arange(n)[:, None]] = np.inf
+    unsettled = np.zeros(0, dtype=np.int64)
     if n_candidates < n:
         # A row is settled if everything that was not listed is strictly farther than the ties of its k-th neighbor.
         kth = np.sort(distance, axis=1)[:, k - 1]
         finite = np.where(np.isfinite(distance), distance, -np.inf)
         noise = 1e-12 * np.einsum("ij,ij->i", P, P).max()
         unsettled = np.flatnonzero(finite.max(axis=1) <= kth * (1 + 2 * TIE_TOLERANCE) + noise)
-    else:
-        unsettled = np.zeros(0, dtype=np.int64)
     result = _pick(candidates, distance, k)
     for start in range(0, len(unsettled), 256):
         rows = unsettled[start : start + 256]
@@ -57,10 +56,6 @@ def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
         full[np.arange(len(rows)), rows] = np.inf
         result[rows] = _pick(np.broadcast_to(np.arange(n), full.shape), full, k)
     return result
-
-
-def _row_distances(P: FloatArray, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> FloatArray:
-    return distances(P, np.repeat(rows, columns.shape[1]), columns.ravel()).reshape(columns.shape)
 
 
 def _pick(index: NDArray[np.integer], distance: FloatArray, k: int) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ import logging
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sdpmetric.core import rounding
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sdpmetric.core.trace import TraceRow
 
 LOGGER = logging.getLogger("sdpmetric")
+HEAD = f"{'iter':>6} {'seconds':>7} {'objective':>14} {'lower bound':>14} {'gap':>8} {'level':>8} {'active':>7}"
 
 
 class _StandardError(logging.Handler):
@@ -37,26 +39,18 @@ def say(text: str) -> None:
     LOGGER.info(printable(text))
 
 
+@dataclass(kw_only=True)
 class Printer:
     """Write the progress of a solve, one line for each row of its trace that is due; what is unknown is left blank."""
 
-    HEAD = f"{'iter':>6} {'seconds':>7} {'objective':>14} {'lower bound':>14} {'gap':>8} {'level':>8} {'active':>7}"
-
-    def __init__(
-        self,
-        write: Callable[[str], None] = say,
-        *,
-        interval: float = 0.5,
-        stream: bool = False,
-        tol: float | None = None,
-    ) -> None:
-        self.write = write
-        self.interval = interval
-        self.stream = stream
-        self.tol = tol
-        self._fell = math.nan, math.nan, math.nan  # when the gap fell last, to what, and how fast its logarithm
-        self._last = -math.inf
-        self._best, self._bound = math.inf, -math.inf
+    write: Callable[[str], None] = field(default=say, kw_only=False)
+    interval: float = 0.5
+    stream: bool = False
+    tol: float | None = None
+    _fell: tuple[float, float, float] = (math.nan,) * 3  # when the gap fell last, to what, and how fast its logarithm
+    _last: float = -math.inf
+    _best: float = math.inf
+    _bound: float = -math.inf
 
     def __call__(self, row: TraceRow) -> None:
         """Write one row, unless the last one is too fresh or neither objective nor bound is known."""
@@ -69,7 +63,7 @@ class Printer:
             return
         scored = not math.isnan(row.score)
         if self._last < 0:
-            self.write(self.HEAD + (f" {'score':>7}" if scored else ""))
+            self.write(HEAD + (f" {'score':>7}" if scored else ""))
         self._last = row.seconds
         cells = (
             f"{row.iteration:6d}",

@@ -349,14 +349,12 @@ class Solution:
             dual = Dual(triplets, np.asarray(arrays["dual_values"], dtype=np.float64))
         elif "dual_values" in arrays:
             dual = np.asarray(arrays["dual_values"], dtype=np.float64)
-        names, integers = [f.name for f in fields(TraceRow)], INTEGER_COLUMNS
-        rows = [
-            TraceRow(**{name: int(v) if name in integers else v for name, v in zip(names, row, strict=True)})
-            for row in zip(*(arrays[f"trace_{name}"].tolist() for name in names), strict=True)
-        ]
+        names = [f.name for f in fields(TraceRow)]
+        columns = [arrays[f"trace_{name}"].astype(int if name in INTEGER_COLUMNS else float).tolist() for name in names]
+        rows = [TraceRow(*row) for row in zip(*columns, strict=True)]
         return cls(
             components=cast(NDArray[np.floating], arrays["components"]),
-            certificate=Certificate.from_dict(_printable(values["certificate"])),
+            certificate=Certificate.from_dict(cast(dict[str, object], _printable(values["certificate"]))),
             status={status.word: status for status in Status}[values["status"]],
             solver=printable(values["solver"]),
             dual=dual,
@@ -405,11 +403,10 @@ TEXT_SCHEMA = {
 EXTRAS = {"threshold": "float", "mistakes": "int", "perplexity": "float"}
 
 
-def _printable(values: dict[str, object]) -> dict[str, object]:
-    words = {name: value for name, value in values.items() if isinstance(value, str)}
-    mappings = {name: value for name, value in values.items() if isinstance(value, dict)}
-    texts = values | {name: printable(value) for name, value in words.items()}
-    return {printable(name): value for name, value in (texts | {k: _printable(v) for k, v in mappings.items()}).items()}
+def _printable(value: object) -> object:
+    if isinstance(value, dict):
+        return {printable(name): _printable(entry) for name, entry in value.items()}
+    return printable(value) if isinstance(value, str) else value
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:

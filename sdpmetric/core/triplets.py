@@ -113,20 +113,15 @@ class Candidates:
     def concatenate(cls, blocks: list[Candidates]) -> Candidates:
         """Stack the rows of several candidate sets; those that have the same rows are put together row by row."""
         blocks = [block for block in blocks if len(block.anchors)] or blocks[:1]
-        if len(blocks) > 1 and all(block.anchors is blocks[0].anchors for block in blocks):
-            rows = np.concatenate([block.rows for block in blocks])
-            order = np.argsort(rows, kind="stable")
-            impostors = np.concatenate([block.impostors for block in blocks])[order]
-            weights_by_block = [block.weights for block in blocks if block.weights is not None]
-            weighted = np.concatenate(weights_by_block)[order] if weights_by_block else None
-            indptr = sum((block.indptr for block in blocks), np.zeros_like(blocks[0].indptr))
-            return cls(blocks[0].anchors, blocks[0].targets, indptr, impostors, weighted)
-        counts = np.concatenate([np.diff(block.indptr) for block in blocks])
-        weights = [block.weights for block in blocks if block.weights is not None]
-        return cls(
-            np.concatenate([block.anchors for block in blocks]),
-            np.concatenate([block.targets for block in blocks]),
-            np.concatenate([[0], np.cumsum(counts)]),
-            np.concatenate([block.impostors for block in blocks]),
-            np.concatenate(weights) if weights else None,
-        )
+        first, impostors = blocks[0], np.concatenate([block.impostors for block in blocks])
+        weights_by_block = [block.weights for block in blocks if block.weights is not None]
+        weights = np.concatenate(weights_by_block) if weights_by_block else None
+        if len(blocks) > 1 and all(block.anchors is first.anchors for block in blocks):
+            order = np.argsort(np.concatenate([block.rows for block in blocks]), kind="stable")
+            indptr = sum((block.indptr for block in blocks), np.zeros_like(first.indptr))
+            weights = None if weights is None else weights[order]
+            return cls(first.anchors, first.targets, indptr, impostors[order], weights)
+        counts = np.concatenate([[0], *(np.diff(block.indptr) for block in blocks)])
+        anchors = np.concatenate([block.anchors for block in blocks])
+        targets = np.concatenate([block.targets for block in blocks])
+        return cls(anchors, targets, np.cumsum(counts), impostors, weights)

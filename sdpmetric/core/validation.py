@@ -128,11 +128,10 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
             raise ValueError(
                 f"each of the {len(classes)} labels occurs once; pass classes of several members, or numbers to MLKR."
             )
-        members = "member" if size == 1 else "members"
         remedy = f"use n_neighbors={size - 1} or fewer, or drop the class" if size > 1 else "drop the class"
         raise ValueError(
-            f"class {classes.tolist()[smallest]!r} has {size} {members}, but n_neighbors={n_neighbors} target "
-            f"neighbors need at least {n_neighbors + 1}; {remedy}."
+            f"class {classes.tolist()[smallest]!r} has {size} member{'s' * (size > 1)}, but n_neighbors={n_neighbors} "
+            f"target neighbors need at least {n_neighbors + 1}; {remedy}."
         )
 
 

@@ -12,7 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from threading import Lock
@@ -115,13 +115,13 @@ class _Blas:
     def __init__(self) -> None:
         self.lock, self.users = Lock(), 0
 
-    def hold(self) -> None:
+    def __enter__(self) -> None:
         with self.lock:
             if self.users == 0:
                 self.held = _libraries().limit(limits=1, user_api="blas")
             self.users += 1
 
-    def release(self) -> None:
+    def __exit__(self, *error: object) -> None:
         with self.lock:
             self.users -= 1
             if self.users == 0:
@@ -137,14 +137,9 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def one_pool() -> Iterator[None]:
+def one_pool() -> AbstractContextManager[None]:
     """Hold BLAS to one thread, so no other pool of threads works beside this one."""
-    _blas.hold()
-    try:
-        yield
-    finally:
-        _blas.release()
+    return _blas
 
 
 @contextmanager
