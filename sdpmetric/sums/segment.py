@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.interface import check_deadline
@@ -28,9 +29,8 @@ class SearchOptions:
     largest: float = 1e6  # multiple of the segment that is tried
     first_step: float = 1e-5  # from 1, as a share of it: given multipliers are nearly the best as a rule
     step_growth: float = 10.0
-    smallest_shift: float = 1e-3  # from the best point, as a share of the longer side of the bracket
-    max_steps: int = 60
-    negligible_gain: float = 1e-12  # as a share of the value: what concavity leaves to gain at the end
+    smallest_shift: float = 1e-3  # from a best point at an end of the bracket, as a share of it
+    accuracy: float = 1e-6  # as a share of the bracket, of whose gain concavity leaves its square
     lowest_value: float = -1e300  # in place of minus infinity, where values are subtracted
 
 
@@ -123,13 +123,11 @@ class Segment:
 def best_multiple(value: Callable[[float], float], furthest: float) -> float:
     """About the t in ``[0, furthest]`` at which a concave function is largest; as a rule it is near 1.
 
-    Steps away from 1 grow until the best of three points is between the others; parabolas and bisection follow. As
-    the function is concave, the lines through the best point and either end say by how much it may still rise.
+    Steps away from 1 grow until the largest value of three points is not at an end, and Brent's method goes on there.
     """
-    top = min(furthest, SEARCH.largest)
+    top, values = min(furthest, SEARCH.largest), dict[float, float]()
     if not top > 0.0:
         return 0.0
-    values: dict[float, float] = {}
 
     def f(t: float) -> float:
         check_deadline()
@@ -146,27 +144,9 @@ def best_multiple(value: Callable[[float], float], furthest: float) -> float:
     while low < best and (f(low) > f(best) or f(best) <= SEARCH.lowest_value):
         step *= SEARCH.step_growth
         low, best, high = max(0.0, low - step), low, best
-    widths = (math.inf, math.inf)  # of the last two brackets
-    for _ in range(SEARCH.max_steps):
-        below, above = best - low, high - best
-        longer_side = above if above > below else -below
-        shift = SEARCH.smallest_shift * longer_side
-        if below > 0.0 and above > 0.0:
-            slope_below, slope_above = (f(best) - f(low)) / below, (f(high) - f(best)) / above
-            if max(slope_below * above, -slope_above * below) <= SEARCH.negligible_gain * abs(f(best)):
-                break
-            parabola = 0.5 * (slope_below * above + slope_above * below) / max(slope_below - slope_above, 1e-300)
-            if below + above > 0.5 * widths[0]:
-                shift = 0.5 * longer_side
-            elif abs(shift) < abs(parabola) and -below < parabola < above:
-                shift = parabola
-        elif f(best + shift) <= f(best):
-            break  # the best point is an end of the interval
-        widths, new = (widths[1], below + above), best + shift
-        if new in (low, best, high):
-            break
-        if f(new) > f(best):
-            low, best, high = (best, new, high) if shift > 0.0 else (low, new, best)
-        else:
-            low, high = (low, new) if shift > 0.0 else (new, high)
+    shift = SEARCH.smallest_shift * (high - low)
+    if low < best < high or f(high - shift if best == high else low + shift) > f(best):
+        tolerance = {"xatol": SEARCH.accuracy * (high - low)}
+        minimize_scalar(lambda t: -f(float(t)), bounds=(low, high), method="bounded", options=tolerance)
+    best = max(values, key=f)
     return best if f(best) > f(0.0) or f(0.0) <= SEARCH.lowest_value else 0.0
