@@ -8,6 +8,9 @@ As P is positive semidefinite, the last term is at least 0. The residual r of fl
 bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by w with ``(A'DA + P) w = -r``, which makes the residual 0
 exactly. This w is not computed but enclosed: if ``A'DA + P >= kappa I``, then ``||w|| <= ||r|| / kappa`` and
 ``||D^(1/2) A w|| <= ||r|| / kappa^(1/2)``. A proven point is made likewise from equations ``A_0 x = b_0``.
+
+Multipliers or slacks that are outside by a little are moved inside by about the shortest step that changes no others
+near the boundary; a few steps are tried.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+import scipy.sparse.linalg
 
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.linalg.rigorous.directed import (
@@ -36,7 +40,7 @@ from sdpmetric.programs.definite import DENSE, Definite, Equations, OverSizeErro
 
 UNDERFLOW = 1e-280  # More than underflow takes from a sum of products
 ROOT = 1e-150  # More than underflow takes from the root of a sum of squares
-REPAIRS = 8  # Times that multipliers are moved into the cone and corrected again
+REPAIRS = 8  # Times that multipliers or slacks are moved into the cone and corrected again
 MARGIN = 1.0 + 1e-9  # More than the rounding of some products of bounds
 
 
@@ -50,6 +54,11 @@ def image(
     if radii.nnz or extra_radii.any():
         errors += (radii @ np.abs(v) + extra_radii) * MARGIN
     return M @ v + extra, errors
+
+
+def shortest(M: sp.csr_array, v: FloatArray) -> FloatArray:
+    """About the shortest w for which ``M w - v`` is shortest."""
+    return np.asarray(scipy.sparse.linalg.lsqr(M, v, atol=1e-9, btol=1e-9, iter_lim=200)[0])
 
 
 # -- cones ----------------------------------------------------------------------------------------------------------
@@ -250,7 +259,11 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         if missing.max() > 0.7 * worst and not cones.exp and not cones.power:  # of these, what lacks is a guess
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
+        near = lacks(cones, z - 10.0 * worst * cones.dual_interior, _balls(cones, errors), dual=True) > 0.0
         z = z + 1.5 * missing * cones.dual_interior
+        weights = sp.diags_array(np.where(near, 0.03, roots))  # those near the boundary stay where they are moved
+        r = (program.c + program.transposed @ z + P @ x)[columns]
+        z = z - weights @ shortest(sp.csr_array(program.transposed @ weights)[columns], r)
     else:
         return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
     products, heights = np.concatenate([b * z, 0.5 * x * Px]), all_above(np.abs(b) + radii.b)
@@ -319,27 +332,36 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> Bound:
     empty = np.diff(A.indptr)[:zero] == 0
     if (np.abs(b[:zero]) + radii.b[:zero] + radii.A[:zero].sum(axis=1))[empty].any():
         return Bound(math.inf, "an equation has no variables")
-    length, lengths = 0.0, np.zeros(cones.size)
-    if not empty.all():
-        if "equations" not in program.proofs:
-            program.proofs["equations"] = Equations.of(program)
-        equations: Equations = program.proofs["equations"]
-        rows, definite = equations.rows, equations.definite
-        if definite is None:
-            return Bound(math.inf, "equations depend on each other, or nearly")
-        x = np.where(np.isnan(equations.values), x, equations.values)
+    if "equations" not in program.proofs:
+        program.proofs["equations"] = Equations.of(program)
+    equations: Equations = program.proofs["equations"]
+    rows, definite, worst = equations.rows, equations.definite, math.inf
+    if definite is None:
+        return Bound(math.inf, "equations depend on each other, or nearly")
+    for _ in range(REPAIRS):
+        x, length = np.where(np.isnan(equations.values), x, equations.values), 0.0
         if len(rows):
             M = A[rows]
             for _ in range(3):
                 x = x + equations.matrix.T @ definite.solve(b[rows] - M @ x)
             r, r_radii = image(M, -x, b[rows], radii.A[rows], radii.b[rows])
             length = definite.norms(np.abs(r) + r_radii)[0]
-            lengths = (norms_of_rows(A) + norms_of_rows(radii.A)) * length * (1.0 + 1e-12)
-    slack, slack_radii = image(A, -x, b, radii.A, radii.b)
-    errors = slack_radii + lengths
-    errors[:zero] = slack[:zero] = 0.0
-    missing = lacks(cones, slack, _balls(cones, errors), dual=False)
-    if missing.max(initial=0.0) > 0.0:
+        slack, errors = image(A, -x, b, radii.A, radii.b)
+        if length:
+            errors += (norms_of_rows(A) + norms_of_rows(radii.A)) * length * (1.0 + 1e-12)
+        errors[:zero] = slack[:zero] = 0.0
+        balls = _balls(cones, errors)
+        missing = lacks(cones, slack, balls, dual=False)
+        if missing.max(initial=0.0) <= 0.0:
+            break
+        if missing.max() > 0.7 * worst:
+            return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
+        worst = missing.max()
+        near = lacks(cones, slack - 10.0 * worst * cones.interior, balls, dual=False) > 0.0
+        near[:zero] = True
+        move = (1.5 * missing + 2.0 * balls[cones.block] * (missing > 0.0)) * cones.interior
+        x = x - shortest(A[near], move[near])
+    else:
         return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
     Px, Px_radii = image(program.P, x, np.zeros(len(x)), radii.P, np.zeros(len(x)))
     terms = np.concatenate([program.c * x, 0.5 * x * Px])

@@ -83,9 +83,16 @@ class Search:
         contradictory = self.lower == math.inf or self.upper == -math.inf
         return not contradictory and not self.width <= self.target
 
-    def run(self, radius: float | None) -> bool:
-        """Search in units near 1, and in the program's own; whether the lower bound rests on the radius."""
+    def run(self, radius: float | None, given: Answer | None = None) -> bool:
+        """Search in units near 1, and in the program's own; whether the lower bound rests on the radius.
+
+        Nothing is solved if an answer that is given proves a narrow interval.
+        """
         scaled, units = self.program.equilibrated()
+        if given is not None:
+            given = Answer(units.point(given.x, -1), units.dual(given.z, -1), given.status)
+            self._bounds(scaled, units, given)
+            self._use_active(scaled, units, given)
         unscaled, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
         attempts = [(scaled, units, False), (*unscaled, matrices), (scaled, units, True), (*unscaled, False)]
         for number, (program, scale, accurate) in enumerate(attempts if matrices else attempts[:3]):
@@ -150,8 +157,20 @@ class Search:
         if np.isfinite(box).any():
             self._below(program, units, answer, box=box)
 
+    def _use_active(self, program: ConeProgram, units: Units, answer: Answer) -> None:
+        """Bounds where inequalities whose multipliers are larger than their slacks are equations, others left out."""
+        zero, rows = program.cones.zero, np.arange(program.cones.linear)
+        active = (answer.z > program.b - program.A @ answer.x)[rows] | (rows < zero)
+        if self._open("upper"):
+            equations = np.append(rows[active], rows[~active])
+            self._above(program.of_rows(equations, int(np.sum(active))), units, answer.x)
+        if self._open("lower"):
+            used = np.append(rows[active], np.arange(program.cones.linear, program.cones.size))
+            self._below(program.of_rows(rows[active], zero), units, replace(answer, z=answer.z[used]), rows=used)
+
     def _use_faces(self, program: ConeProgram, units: Units, answer: Answer) -> None:
         """Bounds on the faces of the feasible sets of linear constraints, primal and dual."""
+        self._use_active(program, units, answer)
         zero, rows = program.cones.zero, np.arange(program.cones.size)
         for point, strict in inner_points(program, self.solver) if self._open("upper") else ():
             face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric.cli import app
+from sdpmetric.programs import search
 from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
 from sdpmetric.programs.definite import Equations
@@ -283,6 +284,25 @@ def test_multipliers_points_and_reasons_are_the_users():
     for solver in ("SCIPY", "HIGHS"):
         line = sm.bound(cp.Problem(cp.Minimize(cost @ x), [cp.sum(x) == 1, x >= 0]), solver)
         assert line.lower_bound <= 1 <= line.upper_bound
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "HIGHS", "SCS"])
+def test_a_solution_is_certified_without_another_solve(solver, monkeypatch):
+    """A raw answer, or values of variables and constraints; one that is far from a solution is no error."""
+    x, X, C, calls = cp.Variable(3), cp.Variable((2, 2), symmetric=True), np.array([[2, 1], [1, 2]]), []
+    linear = cp.Problem(cp.Maximize(-np.arange(1.0, 4.0) @ x), [cp.sum(x) == 1, x >= 0])
+    conic = cp.Problem(cp.Minimize(cp.sum_squares(x) + cp.trace(X)), [cp.norm(x - 2) <= 12**0.5 / 2, X >> C])
+    problem, optimum = (conic, 7) if solver in ("CLARABEL", "SCS") else (linear, -1)
+    options = {"eps_abs": 1e-11, "eps_rel": 1e-11} if solver == "SCS" else {}
+    problem.solve(solver=solver, **options)
+    monkeypatch.setattr(search, "ask", lambda *arguments: calls.append(arguments) or ask(*arguments))
+    solution = x.value
+    for values in (solution, solution + 0.1):
+        x.save_value(values)
+        bound = sm.bound(problem, side="lower" if solver == "SCS" else None)  # whose points are outside by rounding
+        assert optimum - 1e-6 <= bound.lower_bound <= optimum <= bound.upper_bound
+        assert not calls or (solver == "HIGHS" and values is not solution)
+    assert np.array_equal(x.value, solution + 0.1)
 
 
 MPS = """NAME small
