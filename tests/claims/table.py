@@ -128,7 +128,7 @@ ROWS = (
     Claim(
         "RegretCertificate, LEGOProblem.allowance",
         "The cumulative loss is at most what the theorem allows.",
-        "test_lego_theorem.test_corrected_theorem_holds test_pola_stream.test_theorem_1_and_the_mistake_bound",
+        "test_lego.test_corrected_theorem_holds test_pola.test_theorem_1_and_the_mistake_bound",
         "rounding",
         "scale offset ties",
     ),
@@ -153,7 +153,7 @@ ROWS = (
     Claim(
         "Solution.save_proof, check.__main__",
         "The metric has at most this objective, and no metric one below the bound, for the program that is printed.",
-        "forgeries.Truth proof_truth.Program verbs.proof test_mutations.test_no_forgery_is_believed",
+        "forgeries.Truth proof_truth.Program verbs.proof test_forgeries.test_no_forgery_is_believed",
         families=ALL,
     ),
     Claim(

@@ -1,4 +1,4 @@
-"""The pool of threads: every part once, errors, forks, BLAS held to one thread; and the same bits with any number."""
+"""The pool of threads, the same bits with any number of them, and preparations that wait for no other object's."""
 
 import multiprocessing
 import os
@@ -141,3 +141,27 @@ def test_results_are_the_same_bits_with_any_number_of_threads(name, monkeypatch)
             (solution.components.tobytes(), solution.objective, solution.lower_bound, solution.n_iter, energy)
         )
     assert results[0] == results[1] == results[2]
+
+
+def test_a_solve_does_not_wait_for_the_preparation_of_another_problem(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    slow, quick = (sm.LMNNProblem.from_labels(X + shift, y) for shift in (1.0, 2.0))
+    sm.solve(sm.LMNNProblem.from_labels(X, y))  # loops are compiled
+    compute = sm.LMNNProblem.pull_costs.compute
+    begun, go_on = threading.Event(), threading.Event()
+
+    def pull_costs(problem):
+        if problem is slow:
+            begun.set()
+            go_on.wait(30)
+        return compute(problem)
+
+    monkeypatch.setattr(sm.LMNNProblem.pull_costs, "compute", pull_costs)
+    thread = threading.Thread(target=sm.solve, args=(slow,))
+    thread.start()
+    assert begun.wait(10)
+    solution = sm.solve(quick, max_time=5.0)
+    go_on.set()
+    thread.join()
+    assert solution.status is sm.Status.OPTIMAL

@@ -10,8 +10,6 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric.estimators import SCML
 
-PRIOR = np.array([[1.0, 0.2, 0.0], [0.2, 0.05, 0.0], [0.0, 0.0, 3.0]])
-
 
 def mmc(d=3):
     return sm.MMCProblem(nine_rows(d=d), PAIRS, SIMILAR)

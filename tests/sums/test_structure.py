@@ -1,9 +1,10 @@
-"""Domains, LMNN as a sum, sums without a minimum, and constraints that contradict each other."""
+"""Domains, LMNN as a sum, hard constraints and contradictions: exact and fast solvers prove each other."""
 
 import numpy as np
 import pytest
-from cases import data, different
-from instances import assert_same, assert_sandwich
+from cases import data, different, hard_ones, random_hard_problem
+from instances import assert_same, assert_sandwich, rounding
+from seeds import blocks
 
 import sdpmetric as sm
 from sdpmetric import terms
@@ -108,3 +109,118 @@ def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(
     # Also of multipliers that spread a proof over constraints that it does not need.
     weights = np.where(np.isin(np.arange(16), [0, 9]), 1.0, 1e-5)
     assert problem.certify(problem.zero, dual=weights).contradiction == (0, 9)
+
+
+@pytest.mark.parametrize("name", list(hard_ones(np.random.default_rng(0), np.eye(30))))
+def test_hard_constraints_and_spreads(name):
+    rng = np.random.default_rng(5)
+    X = data(rng)
+    problem = sm.MetricProblem(X, hard_ones(rng, X)[name])
+    fast, exact = sm.solve(problem, tol=1e-4), sm.solve(problem, "conic", tol=1e-5)
+    for first in (fast, exact):
+        assert first.certificate.primal_residual <= 1e-7
+        assert first.relative_gap <= 1e-4, first
+        assert first.lower_bound <= min(fast.objective, exact.objective) + 1e-6 * abs(fast.objective)
+
+
+def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
+    """Weighted pairs under one softmax over all pairs: near pairs become likely, and nothing is better."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    X[30:, :2] = X[:30, :2] + 0.1 * rng.normal(size=(30, 2))
+    pairs = np.stack([np.arange(30), 30 + np.arange(30)], axis=1)
+    problem = sm.MetricProblem(X, terms.PairSoftmax(pairs, weights=rng.random(30)))
+    fast, exact = sm.solve(problem, tol=1e-6), sm.solve(problem, "conic")
+    assert fast.relative_gap <= 1e-6
+    assert_sandwich(exact, fast)
+    assert np.diag(fast.metric)[:2].min() > 10 * np.diag(fast.metric)[2:].max()
+    L, K = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+    between = problem.objective(metric=0.5 * (L.T @ L + K.T @ K))
+    assert between <= 0.5 * (problem.objective(L) + problem.objective(K)) + rounding(between)
+
+
+@pytest.mark.parametrize(("loss", "domain"), [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks")])
+def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain):
+    rng = np.random.default_rng(5)
+    X, triplets = rng.normal(size=(40, 12)), different(rng, 60, 3, 40)
+    tasks = np.arange(40) % 2
+    if domain == "tasks":
+        triplets = triplets // 2 * 2
+        triplets = triplets[[len(set(row)) == 3 for row in triplets.tolist()]]
+    arguments = {"all": {}, "tasks": {"tasks": tasks}}[domain]
+    prior = np.eye(36 if domain == "tasks" else 12)
+    total = terms.TripletHinge(triplets, loss=loss) + 2.0 * terms.Frobenius(to=prior) + 0.1 * terms.Trace()
+    problem = sm.MetricProblem(X, total, **arguments)
+    by_dual, by_factors = sm.solve(problem, "dual", tol=1e-6), sm.solve(problem, "factored", tol=1e-5)
+    assert by_dual.certificate.proves_optimal(1e-6)
+    assert_sandwich(by_dual, by_factors)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge"])
+def test_newtons_steps_take_the_gap_to_rounding(loss):
+    rng = np.random.default_rng(8)
+    X, triplets = rng.normal(size=(60, 8)), different(rng, 500, 3, 60)
+    i, j, l = triplets.T
+    target_gap, impostor_gap = (np.sum((X[i, :2] - X[column, :2]) ** 2, axis=1) for column in (j, l))
+    triplets[target_gap > impostor_gap] = triplets[target_gap > impostor_gap][:, [0, 2, 1]]  # two features decide
+    problem = sm.MetricProblem(X, terms.TripletHinge(triplets, loss=loss) + terms.Frobenius())
+    assert sm.solve(problem, "dual", tol=1e-9, max_iter=1000).certificate.proves_optimal(1e-9)
+
+
+def test_hard_bounds_beside_a_frobenius_term_hold_or_contradict_on_the_dual():
+    rng = np.random.default_rng(7)
+    X, pairs = rng.normal(size=(30, 8)), different(rng, 20, 2, 30)
+    D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
+    regularizer = terms.Frobenius(to=np.eye(8))
+    solution = sm.solve(
+        sm.MetricProblem(X, regularizer + terms.DistanceBounds(pairs, 0.7 * D, 0.6 * D)), "dual", tol=1e-4
+    )
+    assert solution.status.word == "optimal"
+    wrong = terms.DistanceBounds(
+        np.concatenate([pairs, pairs]),
+        np.concatenate([0.5 * D, np.full(20, np.inf)]),
+        np.concatenate([0.0 * D, 0.9 * D]),
+    )
+    assert sm.solve(sm.MetricProblem(X, regularizer + wrong), "dual").status.word == "infeasible"
+
+
+def proven(seed: int) -> None:
+    problem = random_hard_problem(seed)
+    solution = sm.solve(problem, tol=1e-4)
+    assert solution.status in (sm.Status.OPTIMAL, sm.Status.INFEASIBLE), (seed, solution)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, pytest.param(4, marks=pytest.mark.slow)])
+def test_sums_with_hard_bounds_are_proven(seed):
+    """Multipliers of hard bounds are of any size, and penalties become as steep as these ask for."""
+    proven(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", blocks(12, 412), ids=str)
+def test_sums_with_hard_bounds_are_proven_many(seeds):
+    for seed in seeds:
+        proven(seed)
+
+
+@pytest.mark.parametrize("regularizer", [terms.Frobenius(), terms.Frobenius(to=np.eye(4)), terms.LogDet()], ids=str)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_a_sum_of_tiny_weights_has_the_optimum_of_the_sum(regularizer, loss):
+    rng = np.random.default_rng(0)
+    X, total = rng.normal(size=(30, 4)), terms.TripletHinge(different(rng, 60, 3), loss=loss) + regularizer
+    tiny, moderate = (sm.solve(sm.MetricProblem(X, scale * total), tol=1e-4) for scale in (1e-150, 1.0))
+    assert tiny.status is moderate.status is sm.Status.OPTIMAL
+    assert 1e150 * tiny.objective == pytest.approx(moderate.objective, rel=1e-4)
+
+
+def test_an_open_gap_says_which_sum_is_easier():
+    rng = np.random.default_rng(5)
+    X, triplets = rng.normal(size=(40, 6)), different(rng, 200, 3, 40)
+    hinge, logistic = (terms.TripletHinge(triplets, loss=loss) for loss in ("hinge", "logistic"))
+    for loss, advised in ((hinge, True), (logistic, False)):
+        problem = sm.MetricProblem(X, loss + 0.1 * terms.Trace())
+        solution = sm.solve(problem, tol=1e-9, max_iter=3)
+        assert solution.status.word == "user_limit"
+        assert solution.advice.startswith(solution.status.advice)
+        assert ("loss='logistic'" in solution.advice) == advised
+    assert sm.solve(problem, tol=0.1).advice == "The requested relative gap is proven, at the rigor of the certificate."
