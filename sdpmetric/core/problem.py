@@ -189,24 +189,23 @@ class Problem(ABC):
         """
         return validation.check_point(components, metric, self.X.shape[1])
 
-    def check_given(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
-        """`check_point` for a point that a user gives, which may be too large for squared distances.
+    def check_size(self, components: ArrayLike | None, metric: ArrayLike | None) -> None:
+        """Refuse a point that a user gives where squared distances or the trace may overflow.
 
-        Raises
-        ------
-        ValueError
-            As `check_point`, and where squared distances or the trace may overflow.
+        Parameters
+        ----------
+        components : (r, d) array or None
+        metric : (d, d) array or None
+            Exactly one of the two.
         """
         name = "components" if metric is None else "metric"
         array = validation.real_array(name, components if metric is None else metric)
-        if array.ndim >= 2 and array.shape[-1] == self.X.shape[1]:
+        if array.ndim >= 2 and array.shape[-1] == self.X.shape[1] and np.isfinite(array).all():
             with np.errstate(over="ignore", invalid="ignore"):
                 far = np.abs(array) @ self._ranges
                 sizes = [np.sum(far**2), np.sum(array**2)] if metric is None else [np.sum(far @ self._ranges)]
-            # Squared distances under a metric may be so large, and their sums larger.
-            if np.isfinite(array).all() and not max(sizes) <= 1e300:
+            if not max(sizes) <= 1e300:  # sums of squared distances may be larger
                 raise ValueError(f"{name} is too large: squared distances or the trace overflow; scale it down.")
-        return self.check_point(components, metric)
 
     @cached
     def _ranges(self) -> FloatArray:

@@ -154,7 +154,7 @@ def certify(
     True
     """
     check_problem("certify", problem)
-    problem.check_given(components, metric)
+    problem.check_size(components, metric)
     return _certificate_in_time(problem, components, metric, dual, Budget(max_time))
 
 
@@ -250,7 +250,8 @@ def verify(
         if components is not None or metric is not None:
             raise ValueError("pass exactly one of components=, metric= and estimator=.")
         components = linear_map(estimator, problem.X)
-    L, primal_residual = problem.check_given(components, metric)
+    problem.check_size(components, metric)
+    L, primal_residual = problem.check_point(components, metric)
     scale = 1.0
     if rescale:
         with contextlib.suppress(BudgetSpent), deadline(budget.began + SHARE * budget.max_time, budget.last):

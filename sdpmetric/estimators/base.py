@@ -301,10 +301,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             return {}
         if isinstance(self.init, str):
             return {"init": self._named(problem, cast(Init, self.init), y)}
-        try:
-            problem.check_point(np.asarray(self.init), None)
-        except ValueError as error:
-            raise ValueError(str(error).replace("components", "init")) from error
         return {"init": self.init}
 
     def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:

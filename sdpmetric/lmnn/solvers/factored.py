@@ -154,7 +154,7 @@ def _begin(state: State, init: FloatArray | None, rng: np.random.Generator) -> I
         if not warm:
             yield from approach(state, rng)
     elif init is not None:
-        state.L = problem.whitened(problem.check_point(init, None)[0])
+        state.L = problem.whitened(init)
     else:
         try:
             if single.L.size:

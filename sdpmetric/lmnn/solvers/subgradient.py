@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterator
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -35,16 +34,14 @@ def steps(
     tol: float,
     *,
     step: StepName = "polyak",
-    init: ArrayLike | None = None,
+    init: FloatArray | None = None,
     check_every: int | None = None,
 ) -> Iterator[Step]:
     """Projected subgradients with an active set (Weinberger and Saul 2009, Algorithm 1) [WS2009]."""
     validation.check_choice("step", step, ("polyak", "paper"))
     if check_every is not None:
         validation.check_integer("check_every", check_every)
-    start = None if init is None else problem.check_point(init, None)[0]
-    if start is not None and not start.any():  # every triplet is active at the zero metric
-        start = None
+    start = init if init is not None and init.any() else None  # every triplet is active at the zero metric
     if step == "paper":
         first = problem.euclidean if start is None else start
         yield Step(first)  # line 1
