@@ -132,8 +132,7 @@ def energy_predict(
         order = np.argsort(cost, axis=1)
         ranked = [*scanned, cost, order]
         chosen[block] = _by_rows(loops.cheapest_labels, ranked, state.starts, state.chunks, state.push_weight)
-    labels: NDArray[np.generic] = state.classes[chosen]
-    return labels
+    return np.asarray(state.classes[chosen])
 
 
 class _Energies:
@@ -286,8 +285,7 @@ def _reach(
             i, j = has[under_metric], target_rows[under_metric]
             step = Z[i].astype(np.float64, copy=False) - Z[j]
             reach[i, slot] = 1.0 + np.einsum("ij,ij->i", step, step)
-    descending: FloatArray = np.ascontiguousarray(-np.sort(-reach, axis=1))
-    return descending
+    return np.asarray(np.ascontiguousarray(-np.sort(-reach, axis=1)))
 
 
 def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLike | sp.sparray | sp.spmatrix:

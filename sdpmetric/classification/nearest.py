@@ -169,8 +169,7 @@ def knn_predict(
     """
     _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions, algorithm=algorithm)
     classes, y = validation.check_labels(y_train, len(np.asarray(X_train)), n_classes=1)
-    labels: NDArray[np.generic] = classes[majority(y[neighbors], len(classes))]
-    return labels
+    return np.asarray(classes[majority(y[neighbors], len(classes))])
 
 
 def majority(nearest: NDArray[np.integer], n_classes: int) -> NDArray[np.integer]:

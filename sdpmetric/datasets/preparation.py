@@ -301,5 +301,4 @@ def _shifted(P: FloatArray, shift: FloatArray) -> FloatArray:
     source = np.arange(width + 1) + whole_pixels[..., None].astype(np.int64)
     inside = (source >= 0) & (source < width)
     pixels = np.where(inside, np.take_along_axis(P, np.clip(source, 0, width - 1), axis=2), 0.0)
-    shifted: FloatArray = (1 - fraction) * pixels[..., :-1] + fraction * pixels[..., 1:]
-    return shifted
+    return np.asarray((1 - fraction) * pixels[..., :-1] + fraction * pixels[..., 1:])

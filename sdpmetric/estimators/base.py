@@ -81,9 +81,11 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     validation_score_: float
     n_iter_: int
     n_features_in_: int
-    n_components: int | None
     checks_neighbors: ClassVar[bool] = False  # whether a fit to labels warns where neighbors get worse
     # of estimators without these options:
+    n_components: int | None = None
+    n_neighbors: int = 3
+    max_time: float | None = None
     solver: str = "auto"
     random_state: Seed = None
     init: ArrayLike | Init = "auto"
@@ -110,7 +112,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _ranked(self, X: Data) -> Data:
         """Data with as many features as there are to be components."""
-        n, d = getattr(self, "n_components", None), X.shape[1]
+        n, d = self.n_components, X.shape[1]
         if n is not None and n > d:
             raise ValueError(f"n_components={n} is more than the {d} features of X; ask for fewer components.")
         return X
@@ -126,10 +128,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             arguments["random_state"] = self._seed()
         if isinstance(word := arguments.get("prior"), str) and word == "random":
             arguments["prior"] = named_prior(word, cast(Data, data[0]), self._seed())
-        return make(*data, **arguments | named)
+        return make(*data, **arguments | {name: value for name, value in named.items() if value is not None})
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
-        return self._state(cast(type[Labeled], self.statement).from_labels, X, y, **weighted(weights))
+        return self._state(cast(type[Labeled], self.statement).from_labels, X, y, sample_weight=weights)
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
         """State the problem of pairs that are similar or not, or of triplets or quadruplets with weights."""
@@ -206,10 +208,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         What was done since `began` counts as time of the solve.
         """
         task = self._task(X, y)
-        options, max_time = self._start(problem, labels), getattr(self, "max_time", None)
-        if began is not None and max_time is not None:
+        options = self._start(problem, labels)
+        if began is not None and self.max_time is not None:
             # Seconds that are left to a solve where all were spent before.
-            options["max_time"] = max(max_time - (time.perf_counter() - began), 1e-3)
+            options["max_time"] = max(self.max_time - (time.perf_counter() - began), 1e-3)
         self._keep(problem, *self._solve(problem, task, measure, **options))
         task.finish({})
         return self
@@ -219,8 +221,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _share_of_time(self, n: int) -> float | None:
         """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
-        max_time: float | None = getattr(self, "max_time", None)
-        return None if max_time is None else 0.5 * max_time / n
+        return None if self.max_time is None else 0.5 * self.max_time / n
 
     def _solve(
         self, problem: Problem, task: Task, measure: Score | None, **options: object
@@ -243,10 +244,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         arguments = self._options(problem) | patience | hooks | options
         solution = cast(Callable[..., Solution], solve)(problem, **arguments)
         if not solution.status.expected:
-            proven = isinstance(solution.certificate, DualityCertificate)
-            gap = f" at a relative gap of {rounding.scientific(solution.relative_gap, 3)}" if proven else ""
-            words = f"ended with status {solution.status}{gap}. {self._advice(solution)}"
-            warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=5)
+            words = f"{type(self).__name__} ended with status {solution.status}"
+            if isinstance(solution.certificate, DualityCertificate):
+                words += f" at a relative gap of {rounding.scientific(solution.relative_gap, 3)}"
+            warnings.warn(f"{words}. {self._advice(solution)}", ConvergenceWarning, stacklevel=5)
         if caution := self._caution(problem, solution, task.y):
             warnings.warn(f"{type(self).__name__}: {caution}", UselessOptimumWarning, stacklevel=5)
         return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
@@ -256,10 +257,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         if not solution.status.expected and not solution.components.any():
             return None  # a limit left no other metric: the weights are not to blame
         caution = problem.caution(solution.components, solution.certificate)
-        if caution is not None or y is None or not self.checks_neighbors:
-            return caution
-        if len(problem.X) != len(y):  # some were held back
-            return None
+        if caution is not None or y is None or not self.checks_neighbors or len(problem.X) != len(y):
+            return caution  # of other lengths if some were held back
         rows, X = np.random.default_rng(0).permutation(len(y))[:CHECKED_EXAMPLES], np.asarray(problem.X, np.float64)
         maps = np.eye(X.shape[1]), np.asarray(solution.components, dtype=np.float64)
         before, after = (float(np.mean(knn_predict(L, X[rows], y[rows], None, 3) == y[rows])) for L in maps)
@@ -307,7 +306,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """Components to start from by name, as many as there are."""
         n, d = problem.X.shape
         index = None if y is None else validation.check_labels(y, n)[1]
-        rows = getattr(self, "n_components", None) or getattr(problem, "n_components", d)
+        rows = self.n_components or getattr(problem, "n_components", d)
         max_rows = n if init == "pca" else int(index.max()) if init == "lda" and index is not None else d
         L = named_components(init, problem.X, index, min(rows, d, max_rows), self._seed())
         domain: Domain | None = getattr(problem, "domain", None)
@@ -338,7 +337,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
 
     def _rows(self, d: int) -> int:
-        return getattr(self, "n_components", None) or d
+        return self.n_components or d
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
         self._forget()
@@ -362,7 +361,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return divide(n, self.validation_fraction, self._seed(), groups)
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
-        votes = min(getattr(self, "n_neighbors", 3), len(y))
+        votes = min(self.n_neighbors, len(y))
         return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes) == y_held))
 
     def _measure_tuples(self, problem: Problem, held: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> Score:
@@ -374,8 +373,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def metric_(self) -> Data:
         """The metric ``L.T @ L``."""
         check_is_fitted(self)
-        metric: Data = self.components_.T @ self.components_
-        return metric
+        return np.asarray(self.components_.T @ self.components_)
 
     def transform(self, X: ArrayLike) -> Data:
         """Embed examples so that the Euclidean distance is the learned one.
@@ -390,8 +388,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return self._embed(data).astype(data.dtype, copy=False)
 
     def _embed(self, X: Data | sp.csr_array) -> Data:
-        embedded: Data = X @ self.components_.T
-        return embedded
+        return np.asarray(X @ self.components_.T)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """How well its nearest neighbors among the others predict an example's class or target.
@@ -411,7 +408,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _score_embedded(self, Z: FloatArray, y: Labels) -> float:
         """The score of embedded examples, each predicted by the others."""
-        votes = min(getattr(self, "n_neighbors", 3), len(y) - 1)
+        votes = min(self.n_neighbors, len(y) - 1)
         return float(np.mean(knn_predict(np.eye(Z.shape[1]), Z, y, None, votes) == y))
 
     def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
@@ -481,11 +478,6 @@ class SolvedEstimator(LimitedEstimator):
     early_stopping: bool = False
     validation_fraction: Share = 0.1
     n_iter_no_change: Count = 10
-
-
-def weighted(weights: Weights) -> dict[str, object]:
-    """The argument of a statement that takes weights of examples, if there are any."""
-    return {} if weights is None else {"sample_weight": weights}
 
 
 def _without_problem(value: object) -> object:

@@ -78,8 +78,7 @@ def _dense(estimator: BaseEstimator, X: Data | sp.csr_array) -> Data:
             f"of {d:,} features, would be more than {MOST_NUMBERS:,} numbers: reduce the dimension first, "
             f"make_pipeline(TruncatedSVD(100), {kind}()), or pass X.toarray() if memory suffices."
         )
-    dense: Data = X.toarray()
-    return dense
+    return np.asarray(X.toarray())
 
 
 IndexArray = NDArray[np.int64]

@@ -514,8 +514,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     def metrics_(self) -> Data:
         """The metrics ``L.T @ L``, (c, d, d)."""
         check_is_fitted(self)
-        metrics: Data = np.swapaxes(self.components_, 1, 2) @ self.components_
-        return metrics
+        return np.asarray(np.swapaxes(self.components_, 1, 2) @ self.components_)
 
     @property
     def metric_(self) -> NoReturn:

@@ -19,7 +19,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators import routes
-from sdpmetric.estimators.base import LimitedEstimator, MetricEstimator, P, SolvedEstimator, weighted
+from sdpmetric.estimators.base import LimitedEstimator, MetricEstimator, P, SolvedEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
 from sdpmetric.estimators.options import Count, Matrix, NotNegative, Positive, estimator
@@ -35,7 +35,7 @@ class RankingEstimator(MetricEstimator):
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         _, index = validation.check_labels(y, len(X))
         related = Relevance.from_labels(index, unanswerable="exclude")
-        return self._state(self.statement, X, related, **weighted(weights))
+        return self._state(self.statement, X, related, sample_weight=weights)
 
     @with_callbacks
     def fit_relevance(
@@ -57,7 +57,6 @@ class RankingEstimator(MetricEstimator):
         """
         data = self._checked(X)
         query_data = None if queries is None else checked_data(self, queries)
-
         state = partial(self._state, self.statement)
         if isinstance(relevance, Relevance):
             related = relevance

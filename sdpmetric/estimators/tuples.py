@@ -252,8 +252,7 @@ def _labels_of(names: NDArray[np.generic] | None, labels: ArrayLike) -> NDArray[
         raise ValueError("labels= are those of examples; pass tuples as row numbers, and examples=.")
     if names[-1] >= len(label_array):
         raise ValueError(f"labels has {len(label_array)} entries, and X names row {names[-1]}; label every example.")
-    named_labels: NDArray[Any] = label_array[names]
-    return named_labels
+    return np.asarray(label_array[names])
 
 
 Strategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr"]

@@ -137,8 +137,7 @@ class MetricDisplay(Display):
     def sections(self) -> FloatArray:
         """The metrics of the plane, (c, 2, 2)."""
         plane = list(self.features)
-        sections: FloatArray = self.metrics[:, plane][:, :, plane]
-        return sections
+        return np.asarray(self.metrics[:, plane][:, :, plane])
 
     @property
     def extent(self) -> float:

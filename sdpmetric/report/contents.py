@@ -170,8 +170,7 @@ def leading_plane(Z: FloatArray) -> FloatArray:
     if Z.shape[1] < 2:
         Z = np.column_stack([Z, np.zeros((len(Z), 2 - Z.shape[1]))])
     axes = np.linalg.eigh(Z.T @ Z)[1][:, [-1, -2]]
-    points: FloatArray = Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]]))  # eigenvectors have no sign
-    return points
+    return np.asarray(Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])))  # eigenvectors have no sign
 
 
 def cancelling(L: FloatArray, X: FloatArray) -> NDArray[np.int64]:
@@ -188,8 +187,7 @@ def cancelling(L: FloatArray, X: FloatArray) -> NDArray[np.int64]:
     shares[sizes[None, :] < 0.5 * sizes[:, None]] = 0.0  # too small to take anything back
     np.fill_diagonal(shares, 0.0)
     partners = shares.argmin(axis=1)
-    partner_rows: NDArray[np.int64] = np.where(shares.min(axis=1) < -OPTIONS.cancel_share, partners, -1)
-    return partner_rows
+    return np.asarray(np.where(shares.min(axis=1) < -OPTIONS.cancel_share, partners, -1))
 
 
 def _number(value: float) -> float | None:
