@@ -260,10 +260,8 @@ def check_bad_arguments(problem: Problem) -> None:
         once = partial(solve, problem, entry.name)
         _refuses(partial(once, tol=0.0), "tol")
         _refuses(partial(once, max_time=0.0), "max_time")
-        _refuses(partial(once, max_iter=-1), "max_iter")
-        _refuses(partial(once, patience=3), "patience")
-        _refuses(partial(once, n_components=10**9), "n_components")
-        _refuses(partial(once, nonsense=1), "nonsense")
+        for name, value in (("max_iter", -1), ("patience", 3), ("n_components", 10**9), ("nonsense", 1)):
+            _refuses(partial(once, **{name: value}), name)
     _refuses(partial(solve, problem, "nonsense"), "nonsense")
 
 

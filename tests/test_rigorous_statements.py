@@ -85,7 +85,7 @@ def test_triplets_that_the_search_leaves_out_are_inactive(method, family, rng):
         problem = LMNNProblem.from_labels(X, y, 1, 0.5, search=method)
         d = X.shape[1]
         L = rng.normal(size=(min(2, d), d)) * size / np.maximum(np.abs(X.astype(float) - X[0]).max(axis=0), 1e-300)
-        images = Images.of(problem.X, problem.centered, L.T)
+        images = Images(problem.X, problem.centered, L.T)
         candidates = set()
         for _, block in problem.push.blocks_by_region(images.points, widen=inactive_beyond(images)):
             candidates |= set(zip(block.anchors[block.rows].tolist(), block.impostors.tolist(), strict=True))
@@ -106,7 +106,7 @@ def test_distances_of_a_singular_metric_are_between_their_bounds() -> None:
     rng = np.random.default_rng(1)
     for d in (1, 2, 5):
         X, L = rng.normal(size=(8, d)) * 10.0 ** rng.uniform(-6, 6, d), short(rng.normal(size=(1, d)))
-        images = Images.of(X, X - X.mean(axis=0), rng.normal(size=(d, 2)), metric=L.T @ L)
+        images = Images(X, X - X.mean(axis=0), rng.normal(size=(d, 2)), metric=L.T @ L)
         first, second = np.triu_indices(8, 1)
         low, high = images.distances(first, second)
         for i, j, a, b in zip(first, second, low, high, strict=True):

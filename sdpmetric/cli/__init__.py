@@ -10,6 +10,7 @@ from __future__ import annotations
 import textwrap
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -43,6 +44,10 @@ app = typer.Typer(
 )
 
 
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    return app.command(cls=Command)(with_options(function))
+
+
 def _print_version(requested: bool) -> None:
     if requested:
         typer.echo(f"sdpmetric {__version__}")
@@ -58,8 +63,7 @@ def about(
     """Take the options of no command."""
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def solve(
     data: DATA,
     options: ProblemOptions,
@@ -94,8 +98,7 @@ def solve(
     out.finish(solution.status.expected)
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def transform(
     model: MODEL,
     data: DATA,
@@ -119,8 +122,7 @@ def transform(
         results.write(learned, learned.transform(loaded.X), loaded.y, output)
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def evaluate(
     model: MODEL,
     data: DATA,
@@ -180,8 +182,7 @@ def evaluate(
     out.finish()
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json: JSON = False) -> None:
     """Solve with several solvers and set what each of them proves side by side."""
     from sdpmetric.cli import inputs, results
@@ -208,8 +209,7 @@ def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json
     out.finish(results.proves(comparison))
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def verify(
     data: DATA,
     metric: Annotated[
@@ -258,8 +258,7 @@ def verify(
     out.finish(certificate.proves_optimal(proof.tol))
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def report(
     data: DATA,
     page: Annotated[Path, typer.Argument(metavar="PAGE", help="The HTML file to write.")],
@@ -295,8 +294,7 @@ def report(
     out.finish(solution.status.expected)
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def check(
     data: DATA,
     proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of Solution.save_proof.")],
@@ -327,8 +325,7 @@ def lines(text: str) -> str:
     return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def demo(
     only: Annotated[
         list[str] | None, typer.Option(help="rings, iris, wine or digits; may be repeated. Default: all.")
@@ -377,8 +374,7 @@ def demo(
     out.finish(proven)
 
 
-@app.command(cls=Command)
-@with_options
+@command
 def bound(
     program: Annotated[
         str, typer.Argument(help="An SDPA file (.dat-s) or an MPS file (.mps), possibly with .gz behind.")

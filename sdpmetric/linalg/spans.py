@@ -93,7 +93,7 @@ def independent(points: FloatArray) -> bool:
         V = scipy.linalg.solve_triangular(R, Q.T).T / np.where(scale > 0.0, scale, 1.0)[:, None]
     if not np.isfinite(V).all():
         return False
-    images = Images.of(points, centered, V)
+    images = Images(points, centered, V)
     deviation, errors = images.points[1:] - images.points[0] - np.eye(n - 1), images.errors[1:] + images.errors[0]
     return bool(above(norm_above(deviation) + float(np.sqrt(np.sum(errors * errors))), n * n + 8) < 0.99)
 

@@ -156,14 +156,14 @@ class DualCone:
 
     def _of(self, V: FloatArray, used: BoolArray, groups: IndexArray) -> Coordinates:
         """Features outside `used` are equal within groups: they are in no difference."""
-        images = Images.of(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
+        images = Images(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
         cost = self._cost(images)
         # Coordinates in which the cost differs from the identity by more than this are whitened once more.
         if 0.0 < cost.least < 1.0 - 1e-11 - cost.error:
             # The whitening itself was rounded: what it left is whitened again.
             root = np.linalg.cholesky(cost.matrix)
             V = scipy.linalg.solve_triangular(root, images.map.T, lower=True).T
-            images = Images.of(self.X, self.pull.X, V)
+            images = Images(self.X, self.pull.X, V)
             cost = self._cost(images)
         return Coordinates(images, cost, groups)
 
@@ -267,5 +267,5 @@ class QuadraticCone(DualCone):
 
     @cached
     def coordinates(self) -> Coordinates:
-        images = Images.of(self.X, self.pull.X, np.eye(self.X.shape[1]))
+        images = Images(self.X, self.pull.X, np.eye(self.X.shape[1]))
         return Coordinates(images, self._cost(images), self.separated_groups)

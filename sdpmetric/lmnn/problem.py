@@ -318,7 +318,7 @@ class LargeMarginProblem(Problem):
                 weakness=LATE,
             )
         metrics = [None] * len(factors) if metric is None else self.stack(metric)
-        images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
+        images = [Images(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
         push, cones, quadratic = self.push, self.cones, self.cones[0].quadratic
         if late := dual is None and is_late():
             dual = Dual(Triplets.join(), np.zeros(0))
@@ -466,10 +466,10 @@ class PushShard:
     ) -> PushSums:
         """Sums over these triplets at a point: maps, metrics; coordinates of the cones, and their groups."""
         p = self.problem
-        images = [Images.of(p.X, p.centered, T, metric=metric) for T, metric in points]
+        images = [Images(p.X, p.centered, T, metric=metric) for T, metric in points]
         sums = PushSums.none(p.push, [V.shape[1] for V, _ in cones], slopes=slopes)
         with deadline(time.perf_counter() + seconds), searching(self.share):
-            cone_images = [Images.of(p.X, p.centered, V) for V, _ in cones]
+            cone_images = [Images(p.X, p.centered, V) for V, _ in cones]
             sums.add_by_search(p.push, images, cone_images, [groups for _, groups in cones])
         return sums
 

@@ -435,7 +435,7 @@ class POLAProblem(Problem):
         self, components: FloatArray, threshold: float, metric: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         """Margins of exact components from below, but for the rounding of the last difference, and the distances."""
-        low, high = Images.of(self.X, self.centered, components.T, metric=metric).distances(*self.pairs.T)
+        low, high = Images(self.X, self.centered, components.T, metric=metric).distances(*self.pairs.T)
         return np.where(self.similar, threshold - high, low - threshold), np.where(self.similar, high, low)
 
     def _feasible_multiple(self, components: FloatArray, threshold: float, metric: FloatArray | None = None) -> float:

@@ -370,7 +370,7 @@ class MLRProblem(Problem):
 
     def _images(self, L: FloatArray, metric: FloatArray | None = None) -> Images:
         points, centered, _ = self._points
-        return Images.of(points, centered, L.T, metric=metric)
+        return Images(points, centered, L.T, metric=metric)
 
     def _ranked(self, images: Images) -> Iterator[Ranked]:
         """The most violated rankings of some queries after the other.

@@ -53,7 +53,7 @@ class BoundTerms:
         metric: FloatArray | None = None,
     ) -> Images:
         """Images of the exact data X, scaled, in coordinates T (d, r) within errors of exact ones; see `Images`."""
-        return Images.of(X, self.centered, T, errors, self.scales, metric)
+        return Images(X, self.centered, T, errors, self.scales, metric)
 
     @cached
     def losses(self) -> tuple[Loss, ...]:

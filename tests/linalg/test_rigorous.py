@@ -37,7 +37,7 @@ def as_floats(M):
 def images_of(X, T):
     X = np.asarray(X)
     wide = X.astype(np.float64)
-    return Images.of(X, wide - wide.mean(axis=0), T)
+    return Images(X, wide - wide.mean(axis=0), T)
 
 
 def is_psd(M):
@@ -133,7 +133,7 @@ def test_differences_beside_a_large_offset_are_exact(rng, offset):
     assert [Fraction(x) - Fraction(centered[0, 1]) for x in centered[:, 1]] == exact_differences
     assert not centered[:, 2].any()
     i, j = (rows.astype(np.int32) for rows in np.triu_indices(20, 1))
-    images = Images.of(X, centered, np.diag([1.0, 1.0 / np.spacing(offset), 1.0]))
+    images = Images(X, centered, np.diag([1.0, 1.0 / np.spacing(offset), 1.0]))
     D, bounds = Distances(X, images.map), images.distances(i, j)
     assert all(low <= fraction(D(a, b)) <= high for a, b, low, high in zip(i, j, *bounds, strict=True))
 
@@ -266,11 +266,11 @@ def test_divergences_from_a_prior_and_determinants_relative_to_it(identity, rng)
         X = rng.normal(size=(8, d)) / np.sqrt(np.diag(A0))
         first, second = (np.arange(6, dtype=np.int32), np.arange(1, 7, dtype=np.int32))
         w = np.array([1.0, -0.02, 0.5, 2.0, -0.01, 0.3])
-        images = Images.of(X, X - X.mean(axis=0), prior.root)
+        images = Images(X, X - X.mean(axis=0), prior.root)
         values, vectors = np.linalg.eigh(np.eye(d) + images.form(first, second, w).matrix)
         assert values[0] > 0.0
         P = np.ascontiguousarray(prior.root @ (vectors / np.sqrt(values)))
-        form = Images.of(X, X - X.mean(axis=0), P).form(first, second, w)
+        form = Images(X, X - X.mean(axis=0), P).form(first, second, w)
         V = rational(X[first]) - rational(X[second])
         F = V.transpose() * rational(np.diag(w)) * V
         exact = log_det(rational(np.eye(d)) + rational(A0) * F)

@@ -158,17 +158,8 @@ class Images:
     scales: FloatArray | None = None
     metric: FloatArray | None = None
 
-    @classmethod
-    def of(
-        cls,
-        X: NDArray[np.floating],
-        centered: FloatArray,
-        T: FloatArray,
-        map_errors: FloatArray | None = None,
-        scales: FloatArray | None = None,
-        metric: FloatArray | None = None,
-    ) -> Images:
-        return cls(X, centered, np.ascontiguousarray(T, dtype=np.float64), map_errors, scales, metric)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "map", np.ascontiguousarray(self.map, dtype=np.float64))
 
     @cached
     def points(self) -> FloatArray:
