@@ -123,9 +123,7 @@ class Model:
                 raise ValueError(f"X lacks {', '.join(map(printable, missing))}; the model's features are {named}.")
             X = cast(Frame, X)[list(self.features)]
         data = validation.check_data(X).astype(np.float64)
-        if data.shape[1] != self.n_features:
-            names = f": {', '.join(map(printable, self.features))}" if self.features else ""
-            raise ValueError(f"X has {data.shape[1]} features; the model has {self.n_features}{names}.")
+        validation.check_width("X", data, self.n_features, f"the model ({', '.join(map(printable, self.features))})")
         prepared: FloatArray = self.preparation.transform(data)
         return prepared
 

@@ -326,7 +326,7 @@ REASONS = {
         partial(linear_map, fitted, X)
         for fitted in (KernelPCA(3, kernel="rbf", gamma=0.1).fit(X), make_pipeline(Normalizer(), PCA(2)).fit(X))
     ],
-    "PCA is for 3 features": [lambda: sm.verify(sm.LMNNProblem.from_labels(X[:, :2], Y, 1), estimator=PCA(2).fit(X))],
+    "PCA has 3": [lambda: sm.verify(sm.LMNNProblem.from_labels(X[:, :2], Y, 1), estimator=PCA(2).fit(X))],
     "must be fitted": [lambda: sm.verify(LMNN, estimator="LMNN")],
     "'ball_tree'": [lambda: classification.nearest_neighbors(EYE, X, algorithm="annoy")],
     "engine must be|client must be|leave engine= out": [

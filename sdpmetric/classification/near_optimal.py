@@ -12,7 +12,7 @@ from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.classification.ball import Neighbors, Space
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
-from sdpmetric.core.solution import Solution, check_solution
+from sdpmetric.core.solution import Solution, problem_of
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import Rigor, above
 
@@ -189,10 +189,7 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
     >>> bool((high - low < 0.1).all())
     True
     """
-    check_solution("near_optimal", solution)
-    problem, certificate = solution.problem, solution.certificate
-    if problem is None:
-        raise ValueError("the solution was loaded without its problem; pass it to Solution.load(path, problem).")
+    problem, certificate = problem_of("near_optimal", solution), solution.certificate
     convexity = problem.strong_convexity(np.asarray(solution.components, dtype=np.float64))
     if convexity is None:
         raise TypeError(

@@ -13,7 +13,7 @@ from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Constrained, Problem, unsupported
-from sdpmetric.core.solution import Solution, check_solution
+from sdpmetric.core.solution import Solution, problem_of
 
 Columns = dict[str, NDArray[np.generic]]
 
@@ -300,10 +300,7 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     >>> explanation.support.at_bound.any()
     np.True_
     """
-    check_solution("explain", solution)
-    stated = solution.problem if problem is None else problem
-    if stated is None:
-        raise ValueError("the solution was loaded without its problem; pass it as explain(solution, problem).")
+    stated = problem_of("explain", solution, problem)
     if not isinstance(stated, Constrained):
         reason = "it has no method constraints() that says what multipliers belong to; see solution.certificate"
         raise unsupported("explain", stated, reason)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
 
 
 class FittedEstimator(Protocol):
@@ -37,12 +38,8 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
             )
         return cast(FittedEstimator, estimator).components_
     d = X.shape[1]
-    wanted = getattr(estimator, "n_features_in_", d)
-    if wanted != d:
-        raise ValueError(
-            f"{type(estimator).__name__} is for {wanted} features, and the problem has {d}; state the problem with the "
-            "data that the estimator was fitted to."
-        )
+    wanted: int = getattr(estimator, "n_features_in_", d)
+    validation.check_width("the problem", X, wanted, type(estimator).__name__)
     examples = np.asarray(X[:: max(1, len(X) // 200)], dtype=np.float64)
     rows: ArrayLike = np.concatenate([np.zeros((1, d)), np.eye(d), examples])
     if (names := getattr(estimator, "feature_names_in_", None)) is not None:

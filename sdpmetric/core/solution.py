@@ -265,11 +265,7 @@ class Solution:
         ValueError
             If there is no problem or no multipliers, or the certificate does not account for every rounding.
         """
-        problem: object = self.problem
-        if problem is None:
-            raise ValueError(
-                "a loaded solution needs its problem to write a proof file: load it with Solution.load(path, problem)."
-            )
+        problem: object = problem_of("save_proof", self)
         if not isinstance(problem, Provable):
             raise unsupported(
                 "save_proof", problem, "it has no method proof(); use certify, which proves the same from solution.dual"
@@ -369,6 +365,15 @@ class Solution:
 def check_solution(verb: str, solution: object) -> None:
     if not isinstance(solution, Solution):
         raise TypeError(f"{verb} takes a solution, as solve(problem) returns one, got {type(solution).__name__}.")
+
+
+def problem_of(verb: str, solution: object, problem: Problem | None = None) -> Problem:
+    """The problem that is given, or that of the solution."""
+    check_solution(verb, solution)
+    stated = cast(Solution, solution).problem if problem is None else problem
+    if stated is None:
+        raise ValueError(f"{verb}: the solution was loaded without its problem; pass it to Solution.load, too.")
+    return stated
 
 
 # Of the files that `Solution.save` writes.

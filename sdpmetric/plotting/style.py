@@ -184,10 +184,7 @@ def before_and_after(learned: Learned, X: ArrayLike) -> tuple[FloatArray, FloatA
 def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
     if isinstance(learned, Solution):
         L, data = one_metric(learned), np.asarray(validation.check_data(X), dtype=np.float64)
-        if data.shape[1] != L.shape[1]:
-            raise ValueError(
-                f"X has {data.shape[1]} features and the metric {L.shape[1]}; pass the features it is for."
-            )
+        validation.check_width("X", data, L.shape[1], "the metric")
         return data @ L.T if len(L) else np.zeros((len(data), 1))
     kind = type(learned).__name__
     if getattr(getattr(learned, "components_", None), "ndim", 2) > 2:

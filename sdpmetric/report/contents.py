@@ -27,7 +27,7 @@ from sdpmetric.core.explanation import explain
 from sdpmetric.core.problem import Constrained, Problem, unsupported
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.rounding import digits, rounded, scientific
-from sdpmetric.core.solution import Solution
+from sdpmetric.core.solution import Solution, problem_of
 from sdpmetric.report.recorder import Frame
 from sdpmetric.report.scores import UNKNOWN, Scores, score
 
@@ -89,9 +89,7 @@ def page_data(
     frames: Sequence[Frame] = (),
 ) -> dict[str, Json]:
     """The data of the page; parameters as in `sdpmetric.report.write`."""
-    problem = solution.problem
-    if problem is None:
-        raise ValueError("the solution was loaded without its problem; load it with Solution.load(path, problem).")
+    problem = problem_of("report", solution)
     if not problem.has_metric:
         raise unsupported("report", problem, "its point is no metric, and the page is about distances; use explain")
     X = np.asarray(problem.X, dtype=np.float64)
@@ -199,9 +197,10 @@ def _packed(values: NDArray[np.generic]) -> str:
 
 
 def _names(names: Sequence[str] | None, count: int, argument: str, kind: str) -> list[str]:
-    if names is not None and len(names) != count:
-        raise ValueError(f"{argument} must have a name for each {kind}, {count} in all, got {len(names)}.")
-    return [f"{kind} {i}" for i in range(count)] if names is None else [str(name) for name in names]
+    if names is None:
+        return [f"{kind} {i}" for i in range(count)]
+    validation.check_count(argument, len(names), count, kind)
+    return [str(name) for name in names]
 
 
 def _labels(problem: Problem, y: ArrayLike | None) -> NDArray[np.generic] | None:
@@ -209,8 +208,7 @@ def _labels(problem: Problem, y: ArrayLike | None) -> NDArray[np.generic] | None
     if y is None:
         return stated.row_labels if isinstance(stated, WithLabels) else None
     labels = np.asarray(y).ravel()
-    if len(labels) != len(problem.X):
-        raise ValueError(f"y must have a label for each of the {len(problem.X)} examples, got {len(labels)}.")
+    validation.check_count("y", len(labels), len(problem.X), "example")
     return labels
 
 

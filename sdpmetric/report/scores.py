@@ -123,10 +123,8 @@ def score(
 def _checked(X: FloatArray, queries: ArrayLike, truth: ArrayLike) -> tuple[FloatArray, NDArray[np.generic]]:
     """Held-out examples and their labels: of the same features, and not the training examples again."""
     Q, y = np.asarray(validation.check_data(queries), dtype=np.float64), np.asarray(truth).ravel()
-    if Q.shape[1] != X.shape[1] or len(y) != len(Q):
-        raise ValueError(
-            f"held_out must be examples of {X.shape[1]} features with a label each, got {Q.shape} and {len(y)} labels."
-        )
+    validation.check_width("held_out", Q, X.shape[1], "the metric")
+    validation.check_count("held_out", len(y), len(Q), "example")
     if np.array_equal(Q, X):
         raise ValueError("the metric was learned from these very examples; pass other held_out examples, or none.")
     return Q, y

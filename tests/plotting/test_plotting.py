@@ -147,7 +147,7 @@ class Several:
     ("draw", "sentence"),
     [
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y[:-1]), "177 entries"),
-        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X[:, 1:], y), "X has 12 features and the metric 13"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X[:, 1:], y), "X has 12 features, and the metric has 13"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, example=178), "example must be a row from 0 to 177"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, n_neighbors=90), "n_neighbors=90"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, ax=[pyplot.gca()]), "2 parts; .* got 1"),
