@@ -51,8 +51,8 @@ def check(data_path: Path, proof_path: Path) -> str:
     below, above = digits(bottom, top)
     if not is_program:
         return f"{words}: the metric has an objective of at most {above}, no metric has one below {below}."
-    ends = [f"at most {above}"] * (high is not None) + [f"at least {below}"] * (low is not None)
-    return f"{words}: the optimum is {', and '.join(ends)}."
+    bounds_in_words = [f"at most {above}"] * (high is not None) + [f"at least {below}"] * (low is not None)
+    return f"{words}: the optimum is {', and '.join(bounds_in_words)}."
 
 
 def main(arguments: list[str]) -> tuple[int, str]:

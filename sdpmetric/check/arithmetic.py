@@ -88,10 +88,10 @@ def independent(D: arb_mat, work: Work) -> list[int] | None:
     work.spend(8 * D.nrows() * D.ncols())
     if not all(x.is_exact() for x in D.entries()):
         return None
-    parts = [x.mid().man_exp() for x in D.entries()]
-    bit_ranges = [(int(e), int(e) + m.bit_length()) for m, e in parts if m]
+    mantissas = [x.mid().man_exp() for x in D.entries()]
+    bit_ranges = [(int(e), int(e) + m.bit_length()) for m, e in mantissas if m]
     bits = max((last for _, last in bit_ranges), default=0) - min((start for start, _ in bit_ranges), default=0)
     work.spend(0, D.ncols() ** 2 * (D.ncols() + D.nrows() // 8) * (1 + bits // 32))
-    E = fmpq_mat(D.nrows(), D.ncols(), [fmpq(m) * fmpq(2) ** int(e) for m, e in parts])
+    E = fmpq_mat(D.nrows(), D.ncols(), [fmpq(m) * fmpq(2) ** int(e) for m, e in mantissas])
     R, rank = (E.transpose() * E).rref()
     return [next(j for j in range(D.ncols()) if R[i, j] != 0) for i in range(rank)]

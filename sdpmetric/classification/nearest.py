@@ -99,8 +99,8 @@ def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[
     """Which metric each of n examples has; None if there is one."""
     if regions is None and n_metrics > 1:
         raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
-    given = np.zeros(n, dtype=np.int64) if regions is None else regions
-    return validation.check_rows("regions", given, n_metrics, (n,), ", one for each example")
+    region_numbers = np.zeros(n, dtype=np.int64) if regions is None else regions
+    return validation.check_rows("regions", region_numbers, n_metrics, (n,), ", one for each example")
 
 
 def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:

@@ -38,7 +38,7 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
             )
         return cast(FittedEstimator, estimator).components_
     d = X.shape[1]
-    wanted: int = getattr(estimator, "n_features_in_", d)
+    wanted: int = getattr(estimator, "n_features_in_", None) or d
     validation.check_width("the problem", X, wanted, type(estimator).__name__)
     examples = np.asarray(X[:: max(1, len(X) // 200)], dtype=np.float64)
     rows: ArrayLike = np.concatenate([np.zeros((1, d)), np.eye(d), examples])

@@ -300,13 +300,13 @@ def attempts(run: Run, solvers: Sequence[Solver], options: Mapping[str, object])
         if step is not None and step.certificate is not None and step.certificate.settles(run.tol):
             return  # what is proven, for example a contradiction, leaves nothing to another solver
         run.solver, is_later = solver.name, run.best is not None and solver is not solvers[0]
-        taken = {name: value for name, value in options.items() if name in solver.options}
+        solver_options = {name: value for name, value in options.items() if name in solver.options}
         if run.best is not None and run.best.components.any() and "init" in solver.options:
-            taken["init"] = run.best.components
+            solver_options["init"] = run.best.components
         if run.tightest is not None and run.tightest.multipliers is not None and "multipliers" in solver.options:
-            taken["multipliers"] = run.tightest.multipliers()
+            solver_options["multipliers"] = run.tightest.multipliers()
         try:
-            for step in solver.steps(run.problem, run.budget, run.tol, **taken):
+            for step in solver.steps(run.problem, run.budget, run.tol, **solver_options):
                 yield replace(step, status=None) if is_later else step
         except (ArithmeticError, np.linalg.LinAlgError):
             if solver is solvers[-1] and (run.best is None or run.best.certificate is None):

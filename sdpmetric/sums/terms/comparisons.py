@@ -221,9 +221,9 @@ class QuadrupletHinge(_Comparison):
     def bind(self, X: NDArray[np.floating]) -> Self:
         margin = self._checked_margin()
         roles = ", the near pair and then the far pair"
-        given: ArrayLike = () if self.quadruplets is None else self.quadruplets
+        listed_rows: ArrayLike = () if self.quadruplets is None else self.quadruplets
         with errors_of(self.name):
-            quadruplets = validation.check_rows("quadruplets", given, len(X), ("t", 4), roles)
+            quadruplets = validation.check_rows("quadruplets", listed_rows, len(X), ("t", 4), roles)
         pairs = [check_term_pairs(self.name, quadruplets[:, columns], len(X)) for columns in (NEARER, FARTHER)]
         bound, rows = self._with_weights(X, np.concatenate(pairs, axis=1))
         return replace(bound, quadruplets=rows, margin=margin)
