@@ -135,7 +135,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
         w, u = program.stretched(w, program.excess(w))
         slack = program.slack(a)
         value = program.value(w, u)
-        bound = min(program.dual_value(a, slack, program.cost), value)
+        bound = min(_dual_value(program, a, slack), value)
         L = program.components(w, GAP_SHARE * tol)
         if is_complete or relative_gap(value, bound) <= tol:
             step = Step.certified(problem, L, a)
@@ -152,6 +152,15 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
         columns = renewed(columns, costly, -slack / program.squared_lengths, OPTIONS.first_columns)
         if all(map(np.array_equal, before, (rows, columns))):
             rows, columns = all_indices
+
+
+def _dual_value(program: WeightedSum, a: FloatArray, slack: FloatArray) -> float:
+    """About what multipliers prove, made smaller until no slack is negative, if weights cost enough for that."""
+    cost, short = program.cost, slack < 0.0
+    if (cost[short] <= 0.0).any():
+        return -math.inf
+    share = float((cost[short] / (cost[short] - slack[short])).min(initial=1.0))
+    return float((program.fixed + share * (a - program.fixed)) @ program.offset)
 
 
 def first(program: WeightedSum) -> tuple[Index, Index]:

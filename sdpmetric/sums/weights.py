@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import minimize
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import relative_gap
@@ -38,10 +38,9 @@ class WeightsOptions:
     max_multiple: float = 1e12  # of the weights, that is tried for that
     negligible: tuple[float, ...] = (1e-2, 1e-4, 1e-6)  # shares of the largest weight: smaller ones become 0
     negligible_gap: float = 0.1  # of the gap asked for: what that may cost
-    first_iterations: int = 50  # of L-BFGS-B; each call has twice as many as the one before
+    first_iterations: int = 20  # of L-BFGS-B; each call has twice as many as the one before
     max_iterations: int = 3200  # of a call
     patience: int = 3  # calls without a smaller gap before the solver stops
-    gap_ratio: float = 0.1  # of the gaps to which two calls after one another go
     memory: int = 20  # pairs of steps and gradients that are kept
     min_share: float = 1e-10  # of its unit that a weight keeps where LogDet is part of the sum
 
@@ -106,37 +105,6 @@ class WeightedSum(MarginSum):
         linear = float(self.cost @ w - self.fixed @ (u - self.offset))
         losses = [loss.value(excess) for loss, excess in zip(self.losses, self.total.split(u), strict=True)]
         return math.inf if math.inf in losses else math.fsum([self.constant, linear, regularizers, *losses])
-
-    def dual_value(self, a: FloatArray, slack: FloatArray, cost: FloatArray) -> float:
-        """About what multipliers prove where slacks of weights are such.
-
-        The minimum of ``s w + h w^2 / 2 - g log w`` is at ``w = ((s^2 + 4 g h)^(1/2) - s) / (2 h)``. Without
-        regularizers multipliers are made smaller until slacks are not negative, if weights cost enough for that.
-        """
-        h, g = self.h, self.g
-        if not (h or g):
-            short = slack < 0.0
-            if (cost[short] <= 0.0).any():
-                return -math.inf
-            share = float((cost[short] / (cost[short] - slack[short])).min(initial=1.0))
-            a, slack = self.fixed + share * (a - self.fixed), np.maximum(slack, 0.0)
-        if g and not h and not (slack > 0.0).all():
-            return -math.inf
-        root = np.sqrt(slack * slack + 4.0 * h * g)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            w = np.where(slack > 0.0, 2.0 * g / (slack + root), (root - slack) / (2.0 * h) if h else 0.0)
-        minimum = float(slack @ w) + 0.5 * h * float(w @ w) - (g * float(np.log(w).sum()) if g else 0.0)
-        conjugates = [
-            float(loss.conjugates(slopes).sum()) for loss, slopes in zip(self.losses, self.total.split(a), strict=True)
-        ]
-        if math.inf in conjugates:
-            return -math.inf
-        return math.fsum([self.constant, float(a @ self.offset), minimum, *(-value for value in conjugates)])
-
-    def gap(self, w: FloatArray, u: FloatArray, a: FloatArray, slack: FloatArray) -> float:
-        """About the relative gap."""
-        value = self.value(w, u)
-        return relative_gap(value, min(value, self.dual_value(a, slack, self.cost)))
 
     def components(self, w: FloatArray, gap: float) -> FloatArray:
         """A factor of the metric, in which weights that hardly matter beside a relative gap are 0."""
@@ -211,21 +179,13 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
             raise OverflowError("weights or slopes are too large for floats")
         return value, units * gradient
 
-    def stop(intermediate_result: OptimizeResult) -> None:
-        w = units * np.asarray(intermediate_result.x)
-        u = total.offset + T @ w
-        a = slopes(u)
-        if total.gap(w, u, a, total.linear_cost + T.T @ a) <= gap:
-            raise StopIteration
-
     bounds = np.stack([lowest, np.full(k, np.inf)], axis=1)
-    progress, iterations, gap = Progress(), options.first_iterations, 0.5 * GAP_SHARE * tol
+    progress, iterations = Progress(), options.first_iterations
     while progress.idle_rounds < options.patience:
         limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": options.memory, "ftol": 0.0, "gtol": 0.0}
-        x = minimize(evaluate, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=limits).x
+        x = minimize(evaluate, x, jac=True, method="L-BFGS-B", bounds=bounds, options=limits).x
         iterations = min(2 * iterations, options.max_iterations)
         w, u = total.stretched(units * x, total.offset + T @ (units * x))
         step = Step.certified(problem, total.components(w, GAP_SHARE * tol), slopes(u))
         yield step
         progress.record(relative_gap(step.objective, min(step.lower_bound, step.objective)))
-        gap *= options.gap_ratio  # several regularizers are bounded one by one, so the certificate proves less
