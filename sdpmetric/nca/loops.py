@@ -7,6 +7,8 @@ The exponential is a polynomial that the compiler vectorizes, within 1e-15 of th
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from sdpmetric.arrays import FloatArray, LongArray
@@ -25,6 +27,8 @@ Matches = tuple[LongArray, LongArray, FloatArray, int, FloatArray]
 Sums = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 # Entries of the buffer: what a core's second-level cache holds, beside what is multiplied with it.
 BUFFER = 80_000
+# Pairs between two looks at the clock: 0.1 s.
+PAIRS_AT_ONCE = 1 << 23
 # Rows of a block at least and at most.
 FEWEST_ROWS = 16
 MOST_ROWS = 128
@@ -269,10 +273,13 @@ def evaluate(
         values, products = np.zeros(m), np.zeros((m if differentiate else 0, factors.shape[1]))
         column_sums = np.zeros((n_workers, n))
         transposed_products = np.zeros((n_workers if differentiate and not in_features else 0, n, len(L)))
-        embedding = anchors, anchor_rows, np.ascontiguousarray(Z.T), norms, factors
-        matches = *spans, fixed(targets), loss, fixed(weights)
-        sums = values, products, column_sums, transposed_products
-        threads.run(lambda t: weighted_rows(embedding, matches, height, sums, t), n_workers)
+        columns, matches = np.ascontiguousarray(Z.T), (*spans, fixed(targets), loss, fixed(weights))
+        n_rows = height * n_workers * max(1, PAIRS_AT_ONCE // (height * n_workers * n))  # deadlines hold between
+        for first in range(0, m, n_rows):
+            rows = slice(first, first + n_rows)
+            embedding = anchors[rows], anchor_rows[rows], columns, norms, factors
+            sums = values[rows], products[rows], column_sums, transposed_products
+            threads.run(partial(weighted_rows, embedding, matches, height, sums), n_workers)
         value, c = float(values.sum()), column_sums.sum(axis=0)
         if not differentiate:
             return value, np.zeros(L.shape)

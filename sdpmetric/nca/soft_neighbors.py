@@ -120,6 +120,8 @@ class SoftNeighborProblem(Problem):
     ) -> tuple[float, FloatArray]:
         if anchors is None and np.array_equal(L, self._last[0]):
             return self._last[1], self._last[2].copy()
+        if anchors is None and not L.any() and (value := self._value_at_zero) is not None:
+            return value, np.zeros(L.shape)
         anchor_rows = None if anchors is None else self._row_of[np.asarray(anchors)]
         stated = self.spans, self.value.targets, self.value.loss, self._row_weights
         value, gradient = loops.evaluate(self.rows, L, *stated, anchor_rows, differentiate)
@@ -127,6 +129,17 @@ class SoftNeighborProblem(Problem):
         if anchors is None and differentiate:  # a solver's last point is what is certified next
             self._last[:] = L.copy(), value, gradient.copy()
         return value, gradient
+
+    @cached
+    def _value_at_zero(self) -> float | None:
+        """The objective where all others are equally likely neighbors; None where matches are soft."""
+        t, w, loss, n_others = self.value.targets, self._row_weights, self.value.loss, max(1, len(self.X) - 1)
+        if loss == loops.SQUARED_ERROR:
+            return float(w @ ((t.sum() - t) / n_others - t) ** 2)
+        p = (self.spans[1] - self.spans[0] - 1) / n_others
+        if len(t):
+            return None
+        return -float(w @ p) if loss == loops.PROBABILITY else -float(w[p > 0.0] @ np.log(p[p > 0.0]))
 
     @published
     def example_weights(self) -> FloatArray:

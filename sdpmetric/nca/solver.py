@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.interface import BudgetSpent, check_last
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 from sdpmetric.nca.start import start_of
 
@@ -90,8 +91,11 @@ def steps(
 
 
 def _extras(problem: SoftNeighborProblem, factor: FloatArray) -> dict[str, float]:
-    """The perplexity; one pass over all pairs, as an evaluation is."""
-    return {"perplexity": float(problem.perplexity(factor).mean())}
+    """The perplexity, if there is time for a pass over all pairs, of about 10 ns each."""
+    with contextlib.suppress(BudgetSpent):
+        check_last(250.0 * len(problem.X) ** 2)
+        return {"perplexity": float(problem.perplexity(factor).mean())}
+    return {}
 
 
 @dataclass(frozen=True)
