@@ -13,6 +13,8 @@ from sdpmetric.engine.compiled import FAST, loop
 
 Rows = NDArray[np.floating]
 Keys = NDArray[np.uint64]
+# Slots of examples, bits of their keys, and projections.
+Entries = tuple[NDArray[np.int32], NDArray[np.int16], Rows]
 
 
 @loop(inline="always")
@@ -96,19 +98,13 @@ def follow(X: Rows, step_rows: Rows, images: Rows, alive: NDArray[np.bool_], P: 
 
 @loop(fastmath=FAST)
 def list_near(
-    P: Rows,
-    alive: NDArray[np.bool_],
-    cuts: Rows,
-    first: int,
-    slots: NDArray[np.int32],
-    bits: NDArray[np.int16],
-    values: Rows,
+    P: Rows, alive: NDArray[np.bool_], cuts: Rows, first: int, entries: Entries, count: int
 ) -> tuple[int, int]:
     """Entries of P (n, b) nearer to 0 than their column's cut, row by row; rows are numbered from `first`.
 
-    Writes what fits into `slots`, `bits` and `values`, and returns how many entries it wrote and how many rows it did.
+    Writes what fits behind the `count` entries so far, and returns how many there are then and how many rows it did.
     """
-    count, b = 0, P.shape[1]
+    (slots, bits, values), b = entries, P.shape[1]
     words = (b + 63) // 64
     flags = np.zeros(64 * words, dtype=np.uint8)
     packed = flags.view(np.uint64)
@@ -132,19 +128,13 @@ def list_near(
 
 @loop(fastmath=FAST)
 def flip_bits(
-    X: Rows,
-    slots: NDArray[np.int32],
-    bits: NDArray[np.int16],
-    values: Rows,
-    changes: Rows,
-    reach: Rows,
-    keys: Keys,
-    alive: NDArray[np.bool_],
+    X: Rows, entries: Entries, count: int, changes: Rows, reach: Rows, keys: Keys, alive: NDArray[np.bool_]
 ) -> tuple[int, int, int]:
     """Set the listed bits to the sign of ``value + changes[bit] . row``, where a flip is within reach."""
+    slots, bits, values = entries
     flips = changed = looked = 0
     last = -1
-    for e in range(len(slots)):
+    for e in range(count):
         i, j, value = slots[e], bits[e], values[e]
         positive = value > 0.0
         if abs(value) < reach[j] and alive[i]:

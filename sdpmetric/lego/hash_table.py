@@ -186,21 +186,16 @@ class NearPlanes:
         self._searched = self._now = self._projections > 0.0  # bits of the sample at the last search, and seen last
         share = min(1.0, OPTIONS.list_length * rehash_share / normals.shape[1])
         room = int(2.0 * share * table.size * normals.shape[1]) + 8 * normals.shape[1] if share > 0.0 else 0
-        self._slots, self._bits = np.empty(room, np.int32), np.empty(room, np.int16)
-        self._values = np.empty(room, normals.dtype)
+        self._entries = np.empty(room, np.int32), np.empty(room, np.int16), np.empty(room, normals.dtype)
         if len(chosen):
             self._cuts = np.quantile(np.abs(self._projections), share, axis=0).astype(normals.dtype)
         self._count = self.rows = 0
 
     def take(self, P: Rows, alive: NDArray[np.bool_], first: int) -> None:
         """List the near entries of a block of projections whose first slot is `first`; blocks come in order."""
-        if self.rows < first or not len(self._slots):
+        if self.rows < first or not len(self._entries[0]):
             return  # the list is full
-        count = self._count
-        written, done = loops.list_near(
-            P, alive, self._cuts, first, self._slots[count:], self._bits[count:], self._values[count:]
-        )
-        self._count += written
+        self._count, done = loops.list_near(P, alive, self._cuts, first, self._entries, self._count)
         self.rows += done
 
     def shares(self, planes: Planes) -> tuple[float, float, Rows]:
@@ -216,10 +211,9 @@ class NearPlanes:
 
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
         """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
-        count, dtype, self._searched = self._count, table.X.dtype, self._now
-        entries = self._slots[:count], self._bits[:count], self._values[:count]
-        changes = planes.change.astype(dtype)
-        flips, changed, looked = loops.flip_bits(table.X, *entries, changes, reach, table.keys, table.alive)
+        dtype, self._searched = table.X.dtype, self._now
+        listed, changes = (self._entries, self._count), planes.change.astype(dtype)
+        flips, changed, looked = loops.flip_bits(table.X, *listed, changes, reach, table.keys, table.alive)
         if self.rows < table.size:  # all bits of examples added after the list was made
             new = slice(self.rows, table.size)
             P = table.X[new] @ planes.normals.T.astype(dtype)

@@ -16,10 +16,10 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.proof import Proof, ProofTerm
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.triplets.margins import margin_adjoint
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 from sdpmetric.sums.proof import CLAIM_SLACK, CONSTRAINT_SLACK, Arrays, check_finite, number_labels
 from sdpmetric.sums.terms.comparisons import TripletHinge
@@ -50,11 +50,8 @@ def with_frobenius(
 ) -> Proof:
     """A proof of ``sum a - ||U||_F^2 / (2 weight)``, with a slope U that makes ``S + U`` positive definite."""
     terms, a, _ = _terms(push, ridge, feasible, 0.0)
-    T = feasible.triplets
-    first, second = np.concatenate([T.anchors, T.anchors]), np.concatenate([T.impostors, T.targets])
     term = Frobenius(weight=weight).bind(push.X)
-    S = pull.matrix + adjoint(pull.X, first, second, np.concatenate([-a, a]))
-    U, _ = term.proof_slope(S, lambda A: A)
+    U, _ = term.proof_slope(pull.matrix - margin_adjoint(pull.X, feasible.triplets, a), lambda A: A)
     bound = sum_below(a) - (1.0 + 1e-11) * float(np.sum(U * U)) / (2.0 * weight)
     return _proof(push, (objective, bound - CLAIM_SLACK * abs(bound)), [*terms, term.proof_term(U)], components)
 

@@ -154,8 +154,8 @@ class Push:
         assert isinstance(source, LabeledTriplets)
         anchors = source.anchors(among)
         targets = self.target_points(source.targets[anchors])
-        target_D = target_distances(Z, targets // np.int32(n) * np.int32(n) + anchors[:, None], targets)
-        limits = 1.0 + target_D.max(axis=1, initial=0.0)
+        bases = targets // np.int32(n) * np.int32(n) + anchors[:, None]
+        limits = 1.0 + target_distances(Z, bases, targets).max(axis=1, initial=0.0)
         for region in range(self.n_regions):
             columns = np.flatnonzero(self.regions == region).astype(np.int32)
             rows = slice(region * n, (region + 1) * n)

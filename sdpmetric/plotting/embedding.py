@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import neighbors, rounding, validation
-from sdpmetric.lmnn.triplets.margins import furthest_target
+from sdpmetric.lmnn.triplets.margins import target_distances
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 from sdpmetric.plotting.style import Display, Learned, before_and_after, ink, look, solution_of, tidy
 from sdpmetric.report.contents import leading_plane
@@ -42,7 +42,7 @@ class View:
     def of(cls, P: FloatArray, points: FloatArray, kind: str, source: LabeledTriplets, gap: float = math.nan) -> Self:
         """Points of any dimension, as they are drawn in the plane whose axes are of a kind."""
         anchors, together = source.anchors(), np.zeros(len(P), dtype=np.int32)
-        limits = furthest_target(P, anchors, source.targets[anchors])
+        limits = target_distances(P, anchors, source.targets[anchors]).max(axis=1, initial=0.0)
         pairs = [
             np.stack([candidates.anchors[candidates.rows], candidates.impostors], axis=1)
             for candidates in source.candidate_blocks(P, together, among=anchors, limits=limits)

@@ -306,9 +306,7 @@ class POLAProblem(Problem):
         if dissimilar_min <= similar_max or dissimilar_min == math.inf:
             return 1.0 if dissimilar_min <= similar_max else 0.0
         squared_length = _squared_norm(components) + dissimilar_min * dissimilar_min
-        unconstrained = (
-            (self.initial_threshold + 1.0) * dissimilar_min / squared_length if squared_length > 0.0 else math.inf
-        )
+        unconstrained = (self.initial_threshold + 1.0) * dissimilar_min / max(squared_length, 5e-324)
         multiple = max(2.0 / (dissimilar_min - similar_max), unconstrained)
         return multiple if multiple < math.inf else 1.0
 

@@ -145,17 +145,17 @@ def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
 
 def _begin(state: State, init: FloatArray | None, rng: np.random.Generator) -> Iterator[Step]:
     """Set the factors to start from: what is given, or a rough solution, with several metrics of a single one."""
-    problem, budget, tied, c = state.problem, state.budget, state.problem.tied, state.problem.n_regions
-    if tied is problem or init is None:
-        L, warm = scaled_start(tied, init, rng)
-        single = State(tied, budget, L[None])
+    problem, tied, c = state.problem, state.problem.tied, state.problem.n_regions
+    if tied is not problem and init is not None:
+        state.L = problem.whitened(init)
+        return
+    L, warm = scaled_start(tied, init, rng)
     if tied is problem:
-        state.L = single.L
+        state.L = L[None]
         if not warm:
             yield from approach(state, rng)
-    elif init is not None:
-        state.L = problem.whitened(init)
     else:
+        single = State(tied, state.budget, L[None])
         try:
             if single.L.size:
                 for step in approach(single, rng):
@@ -187,15 +187,10 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
             value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
             if value < best:
                 best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
-    return start if warm else _leading(problem.points, start), warm
-
-
-def _leading(points: FloatArray, L: FloatArray) -> FloatArray:
-    """A factor (r, rank) along the directions in which the embedded points vary most."""
-    if len(L) <= OPTIONS.leading:
-        return L
-    _, directions = np.linalg.eigh(np.cov(points @ L.T, rowvar=False))
-    return np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ L)
+    if not warm and len(start) > OPTIONS.leading:  # the directions in which the embedded points vary most
+        _, directions = np.linalg.eigh(np.cov(problem.points @ start.T, rowvar=False))
+        start = np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ start)
+    return start, warm
 
 
 def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:

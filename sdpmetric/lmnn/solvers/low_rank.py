@@ -54,7 +54,12 @@ def steps(
     `Solution.leading` are in the coordinates of the data, as in the paper, and differ. Without `full`, the problem is
     solved first by "factored", from `init`.
     """
-    _check(problem, n_components)
+    validation.check_integer("n_components", n_components, high=problem.X.shape[1])
+    if null_dimension := problem.coordinates.null.shape[1]:
+        raise ValueError(
+            f"n_components has no meaning here: {null_dimension} directions have no pull cost, and the metric needs "
+            "them all; reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
+        )
     interrupted = False
     if full is None:
         run = Run(problem, budget, tol)
@@ -62,14 +67,18 @@ def steps(
         interrupted = run.status is Status.INTERRUPTED  # also where the point is proven all the same
     elif init is not None:
         raise ValueError("full= is the solution to start from: leave it or init= out.")
+    elif (
+        full.problem is None
+        or full.problem.fingerprint() != problem.fingerprint()
+        or full.certificate.kind != DualityCertificate.kind
+    ):
+        raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
+    if len(full.components) > n_components:
+        descent = descend_at_rank(problem, budget, full, n_components)
     else:
-        _check_full(problem, full)
-    if len(full.components) <= n_components:
         components = np.asarray(full.components, dtype=np.float64)
-        first = Step.of_certificate(components, full.certificate, full.dual)
-        yield from unless_interrupted(interrupted, iter([first]))
-        return
-    yield from unless_interrupted(interrupted, descend_at_rank(problem, budget, full, n_components))
+        descent = iter([Step.of_certificate(components, full.certificate, full.dual)])
+    yield from unless_interrupted(interrupted, descent)
 
 
 def unless_interrupted(interrupted: bool, steps: Iterator[Step]) -> Iterator[Step]:
@@ -83,22 +92,6 @@ def unless_interrupted(interrupted: bool, steps: Iterator[Step]) -> Iterator[Ste
         if interrupted:
             raise KeyboardInterrupt from None
         raise
-
-
-def _check(problem: LMNNProblem, n_components: int) -> None:
-    d = problem.X.shape[1]
-    validation.check_integer("n_components", n_components, high=d)
-    if null_dimension := problem.coordinates.null.shape[1]:
-        raise ValueError(
-            f"n_components has no meaning here: {null_dimension} directions have no pull cost, and the metric needs "
-            "them all; reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
-        )
-
-
-def _check_full(problem: LMNNProblem, full: Solution) -> None:
-    same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
-    if not same or full.certificate.kind != DualityCertificate.kind:
-        raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
 
 
 def multipliers_of(solution: Solution) -> Callable[[], Multipliers] | None:

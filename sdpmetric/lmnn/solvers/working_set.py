@@ -10,7 +10,7 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import count
 from typing import TypeVar
@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray, IndexArray, LongArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
@@ -58,7 +58,6 @@ class Slopes:
     matrix: FloatArray  # sum a_t B_t of each metric in whitened coordinates, (c, rank, rank)
 
 
-@dataclass
 class Shard:
     """A share of the candidates of some anchors, on the points that they use.
 
@@ -67,21 +66,18 @@ class Shard:
     here, under numbers that the working set gives them.
     """
 
-    problem: LargeMarginProblem
-    interval: Share
-    anchors: IndexArray
-    dtype: type[np.floating]
-    pairs_per_anchor: int  # so many are drawn at random where a search finds fewer
-    candidates: Candidates = field(init=False)
-    anchors_by_target: IndexArray = field(init=False)
-    blocks: Blocks = field(init=False)
-    used: LongArray = field(init=False)
-    values: dict[int, FloatArray] = field(init=False, default_factory=dict)
-    duals: dict[int, Dual] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        problem = self.problem
-        self.share = self.interval[1] - self.interval[0]
+    def __init__(
+        self,
+        problem: LargeMarginProblem,
+        interval: Share,
+        anchors: IndexArray,
+        dtype: type[np.floating],
+        pairs_per_anchor: int,
+    ) -> None:
+        self.problem, self.interval, self.anchors, self.dtype = problem, interval, anchors, dtype
+        self.pairs_per_anchor = pairs_per_anchor  # so many are drawn at random where a search finds fewer
+        self.values, self.duals = dict[int, FloatArray](), dict[int, Dual]()
+        self.share = interval[1] - interval[0]
         self.capacity = math.ceil(self.share * problem.push.source.capacity(self.anchors))
         self.memory = PairMemory(problem.push, problem.null_groups, self.capacity // 2)
         self._points = problem.points.astype(self.dtype, copy=False)
@@ -206,9 +202,8 @@ class Shard:
         pair, slot = np.nonzero(room > 0)
         C, row = self.candidates, self.candidates.rows[pair]
         limits = np.full(len(pair), np.inf) if squared else np.broadcast_to(ceilings, values.shape)[pair, slot]
-        impostor_pairs = C.anchors[row], C.impostors[pair]
-        target_pairs = self.anchors_by_target[row, slot], C.targets[row, slot]
-        self._movable = MovableTriplets(self.X, self.blocks, impostor_pairs, target_pairs, values[pair, slot], limits)
+        pairs = (C.anchors[row], C.impostors[pair]), (self.anchors_by_target[row, slot], C.targets[row, slot])
+        self._movable = MovableTriplets(self.X, self.blocks, *pairs, values[pair, slot], limits)
         self._moved_values, self._movable_slots = values.copy(), (pair, slot)
         return len(pair)
 
@@ -357,15 +352,10 @@ class WorkingSet:
 
     def _value(self, L: FloatArray, gamma: float) -> Value:
         values = self.shards.call(Shard.value, L, gamma)
-        smoothed, loss, n_active = sum_of([sums for sums, _ in values])
-        push = sum_of([gradient for _, gradient in values])
-        trace = float(np.sum(L**2))
-        return Value(
-            trace + self.weight * float(smoothed),
-            2.0 * (L + self.weight * push),
-            trace + self.weight * float(loss),
-            round(n_active),
-        )
+        smoothed, loss, n_active = sum_of([sums for sums, _ in values]).tolist()
+        push, trace = sum_of([gradient for _, gradient in values]), float(np.sum(L**2))
+        gradient = 2.0 * (L + self.weight * push)
+        return Value(trace + self.weight * smoothed, gradient, trace + self.weight * loss, round(n_active))
 
     def slopes(self, L: FloatArray, gamma: float) -> tuple[Slopes, HeldMultipliers]:
         """The slopes at a factor as a dual candidate."""
@@ -393,11 +383,10 @@ class WorkingSet:
 
         def dual() -> Dual:
             duals = self.with_shards(partial(of_shards, Shard.dual))
-            triplets = [shard.triplets for shard in duals]
-            return Dual(
-                triplets[0] if len(duals) == 1 else Triplets.join(*triplets),
-                np.concatenate([shard.values for shard in duals]),
-            )
+            if len(duals) == 1:
+                return duals[0]
+            triplets = Triplets.join(*(shard.triplets for shard in duals))
+            return Dual(triplets, np.concatenate([shard.values for shard in duals]))
 
         self.with_shards(partial(of_shards, Shard.freeze))
         return dual

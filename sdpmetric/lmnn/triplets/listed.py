@@ -15,7 +15,7 @@ from sdpmetric.engine.interface import in_share
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searched_share
-from sdpmetric.lmnn.triplets.margins import furthest_target, slope_pairs
+from sdpmetric.lmnn.triplets.margins import slope_pairs, target_distances
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,7 +123,7 @@ class ListedTriplets:
         C = self.candidates
         if not len(C.impostors):
             return
-        limits = (1.0 + furthest_target(Z, C.anchors, C.targets)) * (1.0 + widen)
+        limits = (1.0 + target_distances(Z, C.anchors, C.targets).max(axis=1, initial=0.0)) * (1.0 + widen)
         rows = C.rows
         anchors = C.anchors[rows]
         keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])

@@ -46,14 +46,6 @@ def margins(Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
     return impostor_distances - distances(Z, triplets.anchors, triplets.targets)
 
 
-def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
-    """Largest squared distance from each anchor to its target neighbors, (m,) float64."""
-    furthest = np.zeros(len(anchors))
-    for column in targets.T:
-        np.maximum(furthest, distances(Z, anchors, np.where(column >= 0, column, anchors)), out=furthest)
-    return furthest
-
-
 def target_distances(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
     """Squared distances to `targets`, (m, K), from anchors, (m,) or (m, K); -1 where there is no target."""
     first = np.broadcast_to(anchors if anchors.ndim == 2 else anchors[:, None], targets.shape)

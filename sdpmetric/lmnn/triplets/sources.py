@@ -15,7 +15,7 @@ from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.triplets.impostors import Search, SearchMethod, capacity
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
-from sdpmetric.lmnn.triplets.margins import furthest_target
+from sdpmetric.lmnn.triplets.margins import target_distances
 from sdpmetric.lmnn.triplets.unit_hinges import impostor_counts, impostor_weights, scatter_form
 
 
@@ -169,7 +169,8 @@ class LabeledTriplets:
         columns = np.arange(len(Z), dtype=np.int32) if columns is None else columns
         if not len(anchors) or not len(columns):
             return
-        limits = 1.0 + furthest_target(Z, anchors, self.targets[anchors]) if limits is None else limits
+        if limits is None:
+            limits = 1.0 + target_distances(Z, anchors, self.targets[anchors]).max(axis=1, initial=0.0)
         search = Search(Z, self.labels, groups, anchors, limits * (1.0 + widen), columns)
         previous, targets = None, self.targets
         for block_anchors, indptr, impostors in search.blocks(method):
