@@ -15,9 +15,8 @@ def concentric_circles(
 ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
     """Concentric circles of alternating classes, nearer to each other than the points of a circle are.
 
-    After Fig. 7 of Weinberger and Saul (2009) [WS2009]: every nearest neighbor is of the other class, and no single
-    linear map changes that, since what must be stretched is the radius. Three metrics, each for a third of the
-    directions, can (a metric does not tell a direction from its opposite).
+    After Fig. 7 of [WS2009]: every nearest neighbor is of the other class, and no single linear map changes that, since
+    what must be stretched is the radius. Three metrics, each for a third of the directions, can.
 
     Parameters
     ----------
@@ -64,10 +63,9 @@ def zebra_stripes(
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Alternating long, narrow stripes of two classes.
 
-    After Fig. 2 of Weinberger and Saul (2009) [WS2009], with other sizes. Only the second feature, of small variance,
-    separates the classes: many nearest neighbors are of the other class, the leading principal component is the useless
-    feature, and, for an odd number of stripes, the two classes have the same mean, so linear discriminant analysis
-    fails. A metric that shrinks the first feature makes no errors.
+    After Fig. 2 of [WS2009], with other sizes. Only the second feature, of small variance, separates the classes: the
+    leading principal component is the useless one, and, for an odd number of stripes, the classes have the same mean,
+    so linear discriminant analysis fails. A metric that shrinks the first feature makes no errors.
 
     Parameters
     ----------
@@ -112,8 +110,7 @@ def noisy_digits(
 ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.bool_]]:
     """Handwritten digits with noise on some pixels, the same ones in all images.
 
-    After Fig. 2 of Shalev-Shwartz, Singer and Ng (2004) [SSN2004], on scikit-learn's digits, with other sizes. A metric
-    can learn to leave out the noisy pixels.
+    After Fig. 2 of [SSN2004], on scikit-learn's digits. A metric can learn to leave out the noisy pixels.
 
     Parameters
     ----------
@@ -156,8 +153,8 @@ def concentric_rings(
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Concentric rings in two features, a class each, and a third feature of noise.
 
-    After Fig. 2 of Goldberger et al. (2005) [GRHS2005], with other sizes. The noise has the largest variance, so it is
-    a principal component, and all classes have the same mean, so linear discriminant analysis fails.
+    After Fig. 2 of [GRHS2005], with other sizes. The noise has the largest variance, so it is a principal component,
+    and all classes have the same mean, so linear discriminant analysis fails.
 
     Parameters
     ----------

@@ -214,7 +214,6 @@ def load_split(
 
 
 def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None]:
-    """The data, and the number of leading rows for training where that is known."""
     name, path, stored = str(name_or_path), Path(name_or_path), in_folder(name_or_path)
     if name not in NAMED:
         if stored is not None and stored.is_file() and not (path.suffix and path.is_file()):

@@ -63,6 +63,7 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.sums.domains import Domain
 
 P = TypeVar("P", bound=Problem)
+Statement = Callable[[Data, ArrayLike, ArrayLike | None], Problem]  # of tuples and what is said about them
 # Parameters that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
 CHECKED_EXAMPLES = 2_000  # of a fit, whose nearest neighbors are compared before and after
@@ -174,11 +175,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return self._learn(problem, X, y, measure, y[rows], began=began)
 
     def _fit_tuples(
-        self,
-        X: Data,
-        tuples: ArrayLike,
-        annotations: ArrayLike | None,
-        state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
+        self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None, state: Statement | None = None
     ) -> Self:
         """Learn from pairs, triplets or quadruplets; early stopping holds some of them back."""
         began, state = time.perf_counter(), state or self._problem_of_tuples
@@ -321,7 +318,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             )
 
     def _advice(self, solution: Solution) -> str:
-        """What to do about a solve that did not end as it should."""
         return solution.advice
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
@@ -407,7 +403,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return self._score_embedded(np.asarray(self._embed(data), dtype=np.float64), labels)
 
     def _score_embedded(self, Z: FloatArray, y: Labels) -> float:
-        """The score of embedded examples, each predicted by the others."""
         votes = min(self.n_neighbors, len(y) - 1)
         return float(np.mean(knn_predict(np.eye(Z.shape[1]), Z, y, None, votes) == y))
 
@@ -446,7 +441,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return int(self.components_.shape[0])
 
     def __sklearn_tags__(self) -> Tags:
-        """Set the tags for scikit-learn's checks and meta-estimators."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = tags.target_tags.required = True

@@ -7,7 +7,6 @@ spread has numbers like any other's, and the ranks below are decided without reg
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import field
 from typing import Literal, Self
 
@@ -22,7 +21,6 @@ from sklearn.utils import Tags, gen_batches
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labeled_pairs, drawn_chunks
-from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import in_dtype
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.status import UselessOptimumWarning
@@ -173,10 +171,8 @@ class Covariance(ClosedForm):
         """
         data = self._checked(X)
         weights, rows = weighed(sample_weight, len(data))
-        rank, d = (
-            self._whiten(data[rows], np.zeros(len(data[rows]), dtype=np.int64), self.ridge, weights),
-            data.shape[1],
-        )
+        chunks = np.zeros(len(data), dtype=np.int64)
+        rank, d = self._whiten(data[rows], chunks[rows], self.ridge, weights), data.shape[1]
         if rank < d:
             warnings.warn(
                 f"the examples vary in {rank} of {d} directions: the metric is a pseudo-inverse, and differences along "
@@ -187,7 +183,6 @@ class Covariance(ClosedForm):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """No labels are needed."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
@@ -245,13 +240,7 @@ class RCA(ClosedForm):
         self._whiten(X, index if drawn is None else drawn, self.ridge, weights)
         return self
 
-    def _fit_tuples(
-        self,
-        X: Data,
-        tuples: ArrayLike,
-        annotations: ArrayLike | None,
-        state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
-    ) -> Self:
+    def _fit_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None, state: object = None) -> Self:
         """Examples that similar pairs connect are a chunklet; dissimilar pairs are not used."""
         rows, similar = check_labeled_pairs(tuples, np.asarray(annotations), len(X))
         first, second = rows[similar].T

@@ -132,7 +132,6 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def __sklearn_tags__(self) -> Tags:
-        """Sparse data are made dense."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

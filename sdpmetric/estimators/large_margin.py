@@ -241,19 +241,16 @@ class LMNN(LargeMarginEstimator):
         statement = cast(LMNNProblem, problem)
         sample = statement.pull_costs[0].sample_size
         n_parameters = sample.directions * (sample.directions + 1) // 2
-        if y is None and statement.source.size < n_parameters:
-            evidence = f"{statement.source.size:,} triplets"
-        elif y is not None and sample.crowding > CROWDED:
-            evidence = f"{sample.examples:,} examples"
-        else:
-            return super()._caution(problem, solution, y)
-        warnings.warn(
-            f"LMNN: {evidence} determine a metric of {n_parameters:,} parameters, which may forget what they do not "
-            "tell apart, as classes that are not among them: use Adapter, which stays near the given distances, or "
-            "reduce the dimension (PCA); see docs/useless_optima.md.",
-            UserWarning,
-            stacklevel=6,
-        )
+        too_few = statement.source.size < n_parameters if y is None else sample.crowding > CROWDED
+        if too_few:
+            evidence = f"{statement.source.size:,} triplets" if y is None else f"{sample.examples:,} examples"
+            warnings.warn(
+                f"LMNN: {evidence} determine a metric of {n_parameters:,} parameters, which may forget what they do "
+                "not tell apart, as classes that are not among them: use Adapter, which stays near the given "
+                "distances, or reduce the dimension (PCA); see docs/useless_optima.md.",
+                UserWarning,
+                stacklevel=6,
+            )
         return super()._caution(problem, solution, y)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
@@ -281,10 +278,11 @@ class LMNN(LargeMarginEstimator):
                     break
                 n_scored += len(held)
                 start, targets = None, self._targets_of_small_classes(X[rows], y[rows])
+                fold_weights = None if weights is None else weights[rows]
+                problem = super()._problem(X[rows], y[rows], fold_weights, targets, ridge="auto")
                 for k, ridge in enumerate(self.ridges_.tolist()):
-                    self.ridge_ = ridge
-                    problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows], targets)
-                    L = solve(problem, tol=tol, max_time=max_time, init=start).components
+                    stated = problem.with_weights(ridge=ridge)
+                    L = solve(stated, tol=tol, max_time=max_time, init=start).components
                     start = L if L.any() else None
                     self.scores_[k] += np.sum(knn_predict(L, problem.X, y[rows], X[held], 1) == y[held])
             self.scores_ /= n_scored
@@ -386,7 +384,6 @@ class KernelLMNN(LargeMarginEstimator):
         return self.space_.transform(X if isinstance(X, np.ndarray) else X.toarray()) @ self.components_.T
 
     def __sklearn_tags__(self) -> Tags:
-        """With a precomputed kernel, X is a matrix of pairs."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags

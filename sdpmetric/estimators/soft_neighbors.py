@@ -276,7 +276,6 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
         return rescaled(problem, start)
 
     def __sklearn_tags__(self) -> Tags:
-        """Targets are numbers."""
         tags = super().__sklearn_tags__()
         tags.target_tags.one_d_labels = True
         return tags

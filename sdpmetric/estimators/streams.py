@@ -58,7 +58,6 @@ class StreamingEstimator(LimitedEstimator):
 
     @property
     def _n_taken(self) -> int:
-        """Pairs of the stream so far."""
         if not self._streaming():
             return 0
         return self.stream_.n_pairs if isinstance(self.stream_, POLAStream) else self.stream_.n_items

@@ -114,7 +114,6 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
         return tuple(np.sqrt(squared) for squared in tuple_distances(Z, index))
 
     def __sklearn_tags__(self) -> Tags:
-        """A sample is an array of examples."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
         tags.classifier_tags.multi_class = False
@@ -168,7 +167,6 @@ class ComparisonEstimator(TupleEstimator):
         return float(accuracy_score(np.ones(np.shape(X)[0]), self.predict(X, examples), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
-        """A tuple has its label in its order."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
@@ -242,7 +240,6 @@ class QuadrupletClassifier(ComparisonEstimator):
 
 
 def _last(learner: TransformerMixin) -> TransformerMixin:
-    """The metric learner of a pipeline, or the learner itself."""
     return learner[-1] if isinstance(learner, Pipeline) else learner
 
 

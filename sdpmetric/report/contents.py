@@ -253,7 +253,6 @@ def _frames(
 
 
 def _alike(first: FloatArray, second: FloatArray) -> bool:
-    """Whether two metrics differ by less than the eye sees."""
     M, N = first.T @ first, second.T @ second
     return bool(np.linalg.norm(M - N) <= OPTIONS.same_distance * np.linalg.norm(N))
 
