@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -210,7 +210,19 @@ class HashIndex:
         ValueError
             If a step has another shape, is not finite, or makes the factor too large; then no step is taken.
         """
-        for step in check_steps(steps, self._planes.components):
+        checked, largest, (r, d) = [], float(np.abs(self._planes.components).max()), self._planes.components.shape
+        for step in steps:
+            if not isinstance(step, MetricStep):
+                raise TypeError(
+                    "update takes steps, as MetricStep(column, row) or as *result.steps of a stream's update, "
+                    f"got {type(step).__name__}."
+                )
+            column = moderate("the column of a step", validation.check_vector("the column of a step", step.column, r))
+            row = moderate("the row of a step", validation.check_vector("the row of a step", step.row, d))
+            largest += float(np.abs(column).max() * np.abs(row).max())  # not below any entry of the factor after it
+            moderate("the factor after a step", np.array([largest]))
+            checked.append(MetricStep(column.copy(), row.copy()))
+        for step in checked:
             self._planes.push(step)
             self.counters.updates += 1
             self._is_behind = True
@@ -440,20 +452,3 @@ def check_names(ids: ArrayLike) -> NDArray[np.int64]:
     if len(values) < len(names):
         raise ValueError(f"id {values[counts > 1][0]} is named twice; each example needs its own id.")
     return names.astype(np.int64)
-
-
-def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[MetricStep]:
-    """Finite steps that fit a factor (r, d) and cannot make squares of its entries overflow."""
-    checked, largest, (r, d) = [], float(np.abs(components).max()), components.shape
-    for step in steps:
-        if not isinstance(step, MetricStep):
-            raise TypeError(
-                "update takes steps, as MetricStep(column, row) or as *result.steps of a stream's update, "
-                f"got {type(step).__name__}."
-            )
-        column = moderate("the column of a step", validation.check_vector("the column of a step", step.column, r))
-        row = moderate("the row of a step", validation.check_vector("the row of a step", step.row, d))
-        largest += float(np.abs(column).max() * np.abs(row).max())  # not below any entry of the factor after the steps
-        moderate("the factor after a step", np.array([largest]))
-        checked.append(MetricStep(column.copy(), row.copy()))
-    return checked

@@ -15,6 +15,12 @@ So V has to have as many columns as the differences span dimensions, which is de
 * otherwise the null directions of the floats are taken to cost very little, and the bound may be weak.
 
 With a Frobenius term beside the cost no slack has to be PSD; see `Quadratic`.
+
+`sdpmetric.sums.slack` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers are
+listed: V whitens the pairs with positive weights, and whether S is proven PSD is decided by the dimension that all pairs
+with a nonzero weight span. Here multipliers are never listed: searches and shards hand over nothing but the p x p form
+``V^T (sum_t a_t B_t) V``, so V, and for which pairs it decides, have to be settled from the cost alone before any
+multiplier is known. C is PSD by itself, which makes that possible, and the best multiple a closed form.
 """
 
 from __future__ import annotations
@@ -134,7 +140,11 @@ class DualCone:
                 f"such directions is tested for at most {MAX_COMPLEMENT:,} features, so the bound is 0",
             )
         if pull.ridge:
-            return self._of(self._complemented(varying), varying, groups)
+            # An orthonormal complement, in which the ridge is the identity.
+            Q = np.linalg.qr(V[varying], mode="complete")[0][:, rank:]
+            complement = np.zeros((len(V), Q.shape[1]))
+            complement[varying] = Q / math.sqrt(pull.ridge)
+            return self._of(np.concatenate([V, complement], axis=1), varying, groups)
         pulled = varying & differing(X, pull.first, pull.second)
         n_pulled = int(pulled.sum())
         groups = refined(groups, X[:, varying & ~pulled].astype(np.float64))
@@ -196,14 +206,6 @@ class DualCone:
         with np.errstate(over="ignore"):
             V[pulled] = Vt.T / sizes / scale[:, None]
         return V
-
-    def _complemented(self, varying: BoolArray) -> FloatArray:
-        """The range of the cost, and an orthonormal complement in which a ridge is the identity."""
-        V = self.pull.coordinates.range
-        Q = np.linalg.qr(V[varying], mode="complete")[0][:, V.shape[1] :]
-        complement = np.zeros((len(V), Q.shape[1]))
-        complement[varying] = Q / math.sqrt(self.pull.ridge)
-        return np.concatenate([V, complement], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

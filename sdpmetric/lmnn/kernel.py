@@ -77,7 +77,14 @@ class FeatureSpace:
         parameters = {name: validation.check_number(name, x, -np.inf) for name, x in options.items() if x is not None}
         validation.check_choice("kernel", kernel, (*NAMES, "precomputed"))
         data = validation.check_examples(X)
-        K = _check_kernel(data if kernel == "precomputed" else KernelFunction.of(kernel, parameters)(data, data))
+        given = data if kernel == "precomputed" else KernelFunction.of(kernel, parameters)(data, data)
+        if given.shape[0] != given.shape[1]:
+            raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {given.shape}.")
+        K = psd.symmetrize(np.asarray(given, dtype=np.float64))
+        # Kernel values in single precision have its rounding errors.
+        rounding = PSD_TOLERANCE if given.dtype == np.float64 else 1e-5
+        check_symmetric(np.asarray(given, dtype=np.float64), rounding)
+        check_positive(K, rounding)
         mean = K.mean(axis=0)
         centered = psd.symmetrize(K - mean - mean[:, None] + mean.mean())
         values, vectors = scipy.linalg.eigh(centered)
@@ -297,14 +304,3 @@ class KernelLMNNProblem(LMNNProblem):
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         root = self.space.weights @ L.T
         return root @ root.T
-
-
-def _check_kernel(K: NDArray[np.floating]) -> FloatArray:
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {K.shape}.")
-    # Kernel values in single precision have its rounding errors.
-    rounding = PSD_TOLERANCE if K.dtype == np.float64 else 1e-5
-    values = np.asarray(K, dtype=np.float64)
-    check_symmetric(values, rounding)
-    check_positive(values, rounding)
-    return psd.symmetrize(values)

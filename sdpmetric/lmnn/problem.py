@@ -410,7 +410,9 @@ class LargeMarginProblem(Problem):
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""
-        feasible = self.feasible_dual(proof.given_triplets(dual))
+        if dual is None:
+            raise ValueError("there is no proof to write: this solution has no multipliers; use another solver.")
+        feasible = self.feasible_dual(check_triplet_multipliers(dual))
         point = feasible, self.certify(components, dual=dual).objective, self.stack(components)
         if self.frobenius:
             return proof.with_frobenius(self.push, self.ridge, self.pull_costs[0], self.frobenius, *point)

@@ -30,8 +30,20 @@ MARGINS, SLACKS = "margins", "slacks"
 PUSH_WEIGHT, RIDGE, FROBENIUS = "push_weight", "ridge", "frobenius"
 
 
-def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, parametric: bool = False) -> cp.Problem:
-    chosen, X = chosen_triplets(problem, triplets), problem.centered
+@formulation(LargeMarginProblem)
+def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
+    chosen = chosen_triplets(problem, triplets)
+    program = _program(problem, chosen, parametric)
+
+    def read() -> Point:
+        metrics = np.stack([named(program)[name].value for name in _names(problem)])
+        return Point(problem.squeeze(metrics), dual_of(program, chosen))
+
+    return ExactProgram(program, read)
+
+
+def _program(problem: LargeMarginProblem, chosen: Triplets, parametric: bool) -> cp.Problem:
+    X = problem.centered
     mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
     names = _names(problem)
     metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in names), strict=True)
@@ -55,18 +67,6 @@ def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, 
 
 def _names(problem: LargeMarginProblem) -> list[str]:
     return ["M"] if problem.tied is problem else [f"M{region}" for region in range(problem.n_regions)]
-
-
-@formulation(LargeMarginProblem)
-def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
-    program = lmnn_program(problem, triplets, parametric)
-    chosen = chosen_triplets(problem, triplets)
-
-    def read() -> Point:
-        metrics = np.stack([named(program)[name].value for name in _names(problem)])
-        return Point(problem.squeeze(metrics), dual_of(program, chosen))
-
-    return ExactProgram(program, read)
 
 
 def dual_of(program: cp.Problem, triplets: Triplets) -> Dual | None:

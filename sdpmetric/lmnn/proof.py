@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.certificate import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.proof import Proof, ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
@@ -25,15 +25,6 @@ from sdpmetric.sums.proof import CLAIM_SLACK, CONSTRAINT_SLACK, Arrays, check_fi
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Trace, pull_part
-
-NO_MULTIPLIERS = "there is no proof to write: this solution has no multipliers; use another solver."
-
-
-def given_triplets(dual: Multipliers | None) -> Dual:
-    """The multipliers of a solution, which has to have some."""
-    if dual is None:
-        raise ValueError(NO_MULTIPLIERS)
-    return check_triplet_multipliers(dual)
 
 
 def with_semidefinite_slacks(

@@ -109,9 +109,8 @@ class MMCProblem(MetricProblem):
         if (data[rows[~flags, 0]] == data[rows[~flags, 1]]).all():
             raise ValueError("all dissimilar pairs coincide, so every metric has objective 0; check the data.")
         self.pairs, self.similar, self.pair_weights = rows, flags, weights
-        pull, spread = (
-            term(rows[kind], weights=self._weights(kind)) for term, kind in ((Pull, flags), (Spread, ~flags))
-        )
+        w = np.ones(len(rows)) if weights is None else weights
+        pull, spread = Pull(rows[flags], weights=w[flags]), Spread(rows[~flags], weights=w[~flags])
         self._set(data, (pull.bind(data), spread.bind(data)), Domain.of(data.shape[1], diagonal))
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
@@ -155,9 +154,6 @@ class MMCProblem(MetricProblem):
             f"MMC (Xing et al. 2002): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs"
         )
-
-    def _weights(self, kind: NDArray[np.bool_]) -> FloatArray:
-        return np.ones(int(kind.sum())) if self.pair_weights is None else self.pair_weights[kind]
 
     @cached
     def budgeted(self) -> MetricProblem:
