@@ -17,8 +17,8 @@ So V has to have as many columns as the differences span dimensions, which is de
 With a Frobenius term beside the cost no slack has to be PSD; see `Quadratic`.
 
 `sdpmetric.sums.slack` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers are
-listed: V whitens the pairs with positive weights, and whether S is proven PSD is decided by the dimension that all pairs
-with a nonzero weight span. Here multipliers are never listed: searches and shards hand over nothing but the p x p form
+listed: V whitens the pairs with positive weights, and the dimension that all pairs with a nonzero weight span decides
+whether S is proven PSD. Here multipliers are never listed: searches and shards hand over nothing but the p x p form
 ``V^T (sum_t a_t B_t) V``, so V, and for which pairs it decides, have to be settled from the cost alone before any
 multiplier is known. C is PSD by itself, which makes that possible, and the best multiple a closed form.
 """
