@@ -107,15 +107,6 @@ def test_a_line_search_that_ends_far_out_is_not_the_end():
     assert solution.objective < -340
 
 
-def test_perplexity_is_the_exponential_of_the_entropy():
-    problem = make(2)
-    L = np.random.default_rng(0).normal(size=(2, 3))
-    p = problem.distribution(L)
-    expected = [math.exp(-sum(q * math.log(q) for q in row if q > 0)) for row in p]
-    np.testing.assert_allclose(problem.perplexity(L), expected, rtol=1e-12)
-    np.testing.assert_allclose(problem.perplexity(metric=L.T @ L), expected, rtol=1e-9)
-
-
 N_NUMBERS = 13
 
 
