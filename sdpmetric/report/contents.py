@@ -93,23 +93,23 @@ def page_data(
     if not problem.has_metric:
         raise unsupported("report", problem, "its point is no metric, and the page is about distances; use explain")
     X = np.asarray(problem.X, dtype=np.float64)
-    labels = _labels(problem, y)
     features = _names(feature_names, X.shape[1], "feature_names", "feature")
     names = _names(example_names, len(X), "example_names", "example")
     rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), OPTIONS.points)).round().astype(np.int64))
     regions, metrics = _regions(problem)
     factors, captions = _frames(solution, metrics, frames)
     embedded = [X[rows] if L is None else X[rows] @ L.T for L in factors]
-    classes, index = _classes(labels, rows)
-    targets = _targets(problem, len(X), rows)
-    if targets is None and classes:
-        targets = _nearest(X[rows], index)
-    measured = [embedded[:1], *[embedded[1:]] * len(metrics)] if metrics else [[Z] for Z in embedded]
-    impostors, counts, invading = _impostors(measured, regions[rows], index, targets) if classes else (None, None, None)
+    labels, classes, index = _labels(problem, y, rows)
+    targets = _targets(problem, X, rows, index if classes else None)
+    impostors = counts = invading = scores = None
+    if classes and targets is not None:
+        measured = [embedded[:1], *[embedded[1:]] * len(metrics)] if metrics else [[Z] for Z in embedded]
+        impostors, counts, invading = _impostors(measured, regions[rows], index, targets)
     certificate = solution.certificate
-    scores = score(solution.components, X, rows, labels, held_out, regions) if classes and labels is not None else None
     size = f"{len(X):,} examples, {X.shape[1]:,} features" + (f", {len(classes):,} classes" if classes else "")
-    size += f"; {scores.n:,} more were held out" if scores is not None and scores.held_out else ""
+    if labels is not None:
+        scores = score(solution.components, X, rows, labels, held_out, regions)
+        size += f"; {scores.n:,} more were held out" if scores.held_out else ""
     return {
         "title": certificate.program if title is None else f"{certificate.program} on {title}",
         "verdict": UNKNOWN if scores is None else scores.verdict,
@@ -135,14 +135,14 @@ def page_data(
         "index": index.tolist(),
         "frames": captions,
         "points": _packed(planes(embedded).astype(np.float32)),
-        "invading": None if invading is None else _packed(np.packbits(invading)),
-        "targets": None if targets is None else _packed(targets),
-        "impostors": None if impostors is None else _packed(impostors),
-        "counts": None if counts is None else _packed(counts),
+        "invading": _packed(None if invading is None else np.packbits(invading)),
+        "targets": _packed(targets),
+        "impostors": _packed(impostors),
+        "counts": _packed(counts),
         "trace": _trace(solution),
         "spectrum": _spectrum(solution),
         "weights": _weights(solution, features, metrics, X),
-        "support": _support(solution, names, labels if classes else None),
+        "support": _support(solution, names, labels),
     }
 
 
@@ -156,9 +156,8 @@ def planes(embedded: Sequence[FloatArray]) -> FloatArray:
             P = P @ u @ vt
         flat.append(P)
     sizes = [float(np.sqrt(np.square(P).sum(axis=1).mean())) for P in flat]
-    last = sizes[-1] or 1.0
     return np.stack(
-        [P * (last / size if size > 0 else 1.0) for P, size in zip(flat[:-1], sizes, strict=False)] + flat[-1:]
+        [P * (sizes[-1] / size if size > 0 and sizes[-1] else 1.0) for P, size in zip(flat, sizes, strict=True)]
     )
 
 
@@ -192,7 +191,9 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _packed(values: NDArray[np.generic]) -> str:
+def _packed(values: NDArray[np.generic] | None) -> str | None:
+    if values is None:
+        return None
     return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode("ascii")
 
 
@@ -203,21 +204,19 @@ def _names(names: Sequence[str] | None, count: int, argument: str, kind: str) ->
     return [str(name) for name in names]
 
 
-def _labels(problem: Problem, y: ArrayLike | None) -> NDArray[np.generic] | None:
+def _labels(
+    problem: Problem, y: ArrayLike | None, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.generic] | None, list[str], IndexArray]:
+    """Labels of all examples, their classes, and the class of each row; none where labels are numbers, not classes."""
     stated: object = problem
-    if y is None:
-        return stated.row_labels if isinstance(stated, WithLabels) else None
-    labels = np.asarray(y).ravel()
-    validation.check_count("y", len(labels), len(problem.X), "example")
-    return labels
-
-
-def _classes(labels: NDArray[np.generic] | None, rows: NDArray[np.int64]) -> tuple[list[str], IndexArray]:
-    is_number = labels is not None and labels.dtype.kind == "f" and len(np.unique(labels)) > len(labels) // 2
-    if labels is None or is_number:
-        return [], np.zeros(len(rows), dtype=np.int32)
+    labels = stated.row_labels if isinstance(stated, WithLabels) else None
+    if y is not None:
+        labels = np.asarray(y).ravel()
+        validation.check_count("y", len(labels), len(problem.X), "example")
+    if labels is None or (labels.dtype.kind == "f" and len(np.unique(labels)) > len(labels) // 2):
+        return None, [], np.zeros(len(rows), dtype=np.int32)
     classes, index = validation.check_labels(labels, len(labels), n_classes=1)
-    return [str(c) for c in classes], np.asarray(index[rows], dtype=np.int32)
+    return labels, [str(c) for c in classes], np.asarray(index[rows], dtype=np.int32)
 
 
 def _regions(problem: Problem) -> tuple[IndexArray, list[str]]:
@@ -257,12 +256,16 @@ def _alike(first: FloatArray, second: FloatArray) -> bool:
     return bool(np.linalg.norm(M - N) <= OPTIONS.same_distance * np.linalg.norm(N))
 
 
-def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | None:
-    """Target neighbors of the examples that are drawn, as numbers among them, (m, targets), -1 for none."""
+def _targets(problem: Problem, X: FloatArray, rows: NDArray[np.int64], index: IndexArray | None) -> IndexArray | None:
+    """Target neighbors of the examples that are drawn, as numbers among them, (m, targets), -1 for none.
+
+    Of statements without target neighbors these are up to three nearest members of the own class.
+    """
     stated: object = problem
     if not isinstance(stated, WithTargets):
-        return None
-    place = np.full(n, -1, dtype=np.int32)
+        k = 0 if index is None else min(3, int(np.bincount(index)[np.unique(index)].min()) - 1)
+        return None if index is None or k < 1 else neighbors.target_neighbors(X[rows], index, k).astype(np.int16)
+    place = np.full(len(X), -1, dtype=np.int32)
     place[rows] = np.arange(len(rows), dtype=np.int32)
     anchors, targets = (place[np.asarray(side)] for side in stated.target_pairs)
     drawn = np.flatnonzero((anchors >= 0) & (targets >= 0))
@@ -274,22 +277,14 @@ def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | 
     return target_rows
 
 
-def _nearest(X: FloatArray, index: IndexArray) -> IndexArray | None:
-    """Up to three nearest members of the own class, for statements without target neighbors."""
-    k = min(3, int(np.bincount(index)[np.unique(index)].min()) - 1)
-    return neighbors.target_neighbors(X, index, k).astype(np.int16) if k > 0 else None
-
-
 def _impostors(
-    measured: Sequence[Sequence[FloatArray]], regions: IndexArray, index: IndexArray, targets: IndexArray | None
-) -> tuple[IndexArray | None, IndexArray | None, NDArray[np.bool_] | None]:
+    measured: Sequence[Sequence[FloatArray]], regions: IndexArray, index: IndexArray, targets: IndexArray
+) -> tuple[IndexArray, IndexArray, NDArray[np.bool_]]:
     """Nearest impostors in each frame, (f, m, impostors), how many there are, and who is one of anybody, (f, m).
 
     An impostor is no farther than the furthest target neighbor; without the margin, which means nothing before
     learning. A frame has an embedding for each metric, and distances are those in the second example's region.
     """
-    if targets is None:
-        return None, None, None
     m = len(index)
     impostors = np.full((len(measured), m, OPTIONS.impostors), -1, dtype=np.int16)
     counts, invading = np.zeros((len(measured), m), dtype=np.int16), np.zeros((len(measured), m), dtype=bool)
@@ -314,35 +309,35 @@ def _tiles(
     certificate: Certificate, scores: Scores | None, invading: NDArray[np.bool_] | None, name: str, size: str
 ) -> list[Json]:
     """The headline in figures: accuracy, impostors, what is proven, and the data."""
-    tiles: list[Json] = []
-
-    def tile(label: str, value: str, note: str) -> None:
-        tiles.append({"label": label, "value": value, "note": note})
-
+    tiles = list[tuple[str, str, str]]()
     if scores is not None:
         (before, after), (low, high) = scores.correct, scores.intervals[1]
         sample = "held-out accuracy" if scores.held_out else "accuracy on training examples"
         exact = f"exact 95\u00a0% interval {low:.1%} to {high:.1%}" if scores.held_out else "says little about others"
         exact += f"; {scores.n_seen:,} of them equal a training example" if scores.n_seen else ""
-        tile(sample, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}")
+        tiles.append((sample, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}"))
     if invading is not None:
         first, last = invading[[0, -1]].sum(axis=1).tolist()
-        tile("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
+        tiles.append(
+            ("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
+        )
     if isinstance(certificate, DualityCertificate) and np.isfinite(certificate.lower_bound):
         claim = "computed" if certificate.reservation else "proven"
         amount = excess(certificate.objective, certificate.lower_bound)
         if certificate.resolved:
-            tile(claim, "at the optimum", f"the smallest possible objective, up to rounding; {certificate.program}")
+            tiles.append(
+                (claim, "at the optimum", f"the smallest possible objective, up to rounding; {certificate.program}")
+            )
         elif amount is None:
             bound = rounded(certificate.lower_bound, up=False)
             note = f"nothing about how much better another metric could be; {certificate.program}"
-            tile(claim, f"lower bound {bound}", note)
+            tiles.append((claim, f"lower bound {bound}", note))
         else:
-            tile(claim, amount, f"above the smallest possible objective; {certificate.program}")
+            tiles.append((claim, amount, f"above the smallest possible objective; {certificate.program}"))
     else:
-        tile("kind of certificate", certificate.kind, "no gap to a global optimum is proven")
-    tile("data", name, size)
-    return tiles
+        tiles.append(("kind of certificate", certificate.kind, "no gap to a global optimum is proven"))
+    tiles.append(("data", name, size))
+    return [dict(zip(("label", "value", "note"), tile, strict=True)) for tile in tiles]
 
 
 def _trace(solution: Solution) -> dict[str, Json]:
