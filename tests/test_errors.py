@@ -375,6 +375,7 @@ REASONS = {
     "no proof|equations|no multipliers": [
         lambda: bounded(W[0], [cp.sum(W) == 1, 2 * cp.sum(W) == 2, W >= 0]).save_proof("nowhere.npz", "data.npz"),
         lambda: bounded(-W[0], [W >= 0]).save_proof("nowhere.npz", "data.npz"),
+        lambda: bounded(W[0] + W[1], [W[0] >= 1]).save_proof("nowhere.npz", "data.npz"),
         lambda: bounded(W[0], [W[0] >= 0, 1e-3 * W[0] + W[1] <= 1, W[1] >= 1]).save_proof("nowhere.npz", "data.npz"),
     ],
     "integer|not convex|no value|cvxpy.Problem|CLARABEL|radius": [

@@ -300,7 +300,7 @@ def error(L, X, y):
 
 
 def test_zebra_stripes_need_the_direction_of_small_variance():
-    X, y = datasets.zebra_stripes(random_state=0)
+    X, y = datasets.zebra_stripes(random_state=np.random.default_rng(0))
     assert X.shape == (540, 2)
     np.testing.assert_array_equal(np.bincount(y), [300, 240])
     assert X[:, 0].var() > 30 * X[:, 1].var()
@@ -346,7 +346,7 @@ def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
 
 
 def test_rings_begin_at_radius_1_and_norms_are_those_asked_for():
-    X, ring = datasets.concentric_rings(random_state=0)
+    X, ring = datasets.concentric_rings(random_state=np.random.RandomState(0))
     radii = np.linalg.norm(X[:, :2], axis=1)
     np.testing.assert_allclose([np.median(radii[ring == k]) for k in range(5)], [1, 2, 3, 4, 5], atol=0.05)
     assert np.linalg.norm(datasets.reduce(X, 2, mean_norm=2.5), axis=1).mean() == pytest.approx(2.5)
