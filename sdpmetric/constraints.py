@@ -61,11 +61,6 @@ def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int 
     triplets : (t, 3) integer array
         Row numbers: an example, one of its class, and one of another class.
 
-    Raises
-    ------
-    ValueError
-        If every class has one member.
-
     See Also
     --------
     chunks, pairs, quadruplets
@@ -95,11 +90,6 @@ def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) 
     -------
     quadruplets : (q, 4) integer array
         Row numbers: the near pair, then the far one.
-
-    Raises
-    ------
-    ValueError
-        If every class has one member.
 
     See Also
     --------
@@ -132,11 +122,6 @@ def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int =
     -------
     chunks : (n,) integer array
         Number of each example's chunklet; -1 for none.
-
-    Raises
-    ------
-    ValueError
-        If the classes do not have that many chunklets.
 
     See Also
     --------

@@ -110,11 +110,6 @@ class Model:
         ----------
         X : (n, d) array or frame
             A frame's columns are taken by name, in any order.
-
-        Raises
-        ------
-        ValueError
-            If X lacks a feature, or has another number of them.
         """
         columns = getattr(X, "columns", None)
         if columns is not None and self.features:
@@ -134,11 +129,6 @@ class Model:
         ----------
         X : (n, d) array or frame
             As in `prepare`. With several metrics their coordinates are side by side.
-
-        Raises
-        ------
-        ValueError
-            As in `prepare`, or if the metric is not one of features but of a kernel's.
         """
         if not self.linear:
             raise ValueError(
@@ -164,11 +154,6 @@ class Model:
         ----------
         path : str or Path
             The file to write, as given.
-
-        Raises
-        ------
-        TypeError
-            If a step of the preparation is not one of `STEPS`.
         """
         steps, arrays = [], {}
         for number, step in enumerate(step for step in self.preparation if step != "passthrough"):
@@ -202,11 +187,6 @@ class Model:
         Parameters
         ----------
         path : str or Path
-
-        Raises
-        ------
-        ValueError
-            If the file was not written by `save`.
         """
         arrays = read_npz(path)
         if "model" not in arrays:

@@ -42,11 +42,6 @@ def check_statement(make: Make, tolerances: Mapping[str, float] | None = None) -
     tolerances : mapping from str to float, optional
         Relative gaps to request, by the names of solvers; default: those of the solvers.
 
-    Raises
-    ------
-    AssertionError
-        If a promise is broken.
-
     See Also
     --------
     check_bad_arguments, check_bad_points, check_sandwich, check_solver

@@ -214,13 +214,7 @@ class Certificate(ABC):
 
     @staticmethod
     def from_dict(values: dict[str, object]) -> Certificate:
-        """The certificate that `to_dict` wrote.
-
-        Raises
-        ------
-        ValueError
-            If there is no such kind, or its fields are not those given.
-        """
+        """The certificate that `to_dict` wrote."""
         arguments, kind = dict(values), KINDS.get(str(values.get("kind")))
         if kind is None or not arguments.pop("kind"):
             raise ValueError(f"{values.get('kind')!r} is not a certificate of a kind among {', '.join(KINDS)}.")

@@ -125,11 +125,6 @@ def compare(*solutions: Solution) -> Comparison:
     comparison : Comparison
         Prints as a table; `verdict` is the sentence below it.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or they belong to different problems, objectives, or kinds of certificates.
-
     See Also
     --------
     Comparison, solve, verify

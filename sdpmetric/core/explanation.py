@@ -275,13 +275,6 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     -------
     Explanation
 
-    Raises
-    ------
-    TypeError
-        If the statement has no multipliers with a meaning, or the solution is of a stream.
-    ValueError
-        If the solution was loaded without its problem and none is given, or the constraints contradict each other.
-
     See Also
     --------
     Explanation, near_optimal, solve

@@ -181,11 +181,6 @@ class Problem(ABC):
         components : (r, d) array or None
         metric : (d, d) array or None
             Exactly one of the two.
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite, or is not PSD.
         """
         return validation.check_point(components, metric, self.X.shape[1])
 
@@ -233,11 +228,6 @@ class Problem(ABC):
         ----------
         **values : float
             Those of `weights` that change.
-
-        Raises
-        ------
-        TypeError
-            If the statement has no such weight.
         """
         validation.check_known(f"with_weights of {type(self).__name__}", values, self.weights)
         return replace(self, **values)

@@ -137,11 +137,6 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     solvers : list of Solver
         With `name`, `tol` and `options`.
 
-    Raises
-    ------
-    TypeError
-        If nothing solves problems of this kind.
-
     See Also
     --------
     solve, solver

@@ -378,15 +378,6 @@ def solve(
         less and the gap to be at most the certificate's `resolution`; ``stalled`` if no solver could do more and the
         gap is above ten times `tol`.
 
-    Raises
-    ------
-    ValueError
-        If the solver is unknown, or an argument is out of range.
-    TypeError
-        If nothing solves problems of this kind, or the solver does not take an option or another engine.
-    ImportError
-        If the engine needs a package that is not installed.
-
     See Also
     --------
     certify, compare, path, solvers_of, verify

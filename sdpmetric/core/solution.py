@@ -97,13 +97,7 @@ class Solution:
 
     @property
     def metric(self) -> NDArray[np.floating]:
-        """The metric ``M = L.T @ L``, (d, d), PSD.
-
-        Raises
-        ------
-        ValueError
-            If there are several.
-        """
+        """The metric ``M = L.T @ L``, (d, d), PSD."""
         if self.components.ndim > 2:
             raise ValueError(f"this solution has {len(self.components)} metrics; take one of solution.metrics.")
         return self.components.T @ self.components
@@ -257,13 +251,6 @@ class Solution:
         data : str or Path, optional
             Another one to write, with the data that the proof is about: X, and what the statement needs of y, pairs,
             similar, triplets, quadruplets and tasks. Default: you have such a file.
-
-        Raises
-        ------
-        TypeError
-            If the statement has no proofs that can be written down.
-        ValueError
-            If there is no problem or no multipliers, or the certificate does not account for every rounding.
         """
         problem: object = problem_of("save_proof", self)
         if not isinstance(problem, Provable):
@@ -293,11 +280,6 @@ class Solution:
             The problem that was solved; it is checked to be the same one.
         tol : float, optional
             Relative gap up to which a point is optimal, default that of the solver, or 1e-3.
-
-        Raises
-        ------
-        ValueError
-            If the file was not written by `save`, or belongs to another problem.
         """
         description = (path, "a saved solution", "Solution.save")
         if tol is not None:

@@ -56,15 +56,10 @@ RANGES = Ranges()
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
     """Dense finite (n, d) data in float64 or float32, C-contiguous; n >= 1, d >= 1."""
-    try:
-        with columns_in_errors(X):
-            array: NDArray[np.floating] = check_array(
-                numbers("X", X), dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
-            )
-    except ValueError as error:
-        if "could not convert" not in str(error) or hasattr(X, "columns"):
-            raise
-        raise ValueError(f"X contains text ({error}); encode it as numbers, or drop it.") from error
+    with columns_in_errors(X):
+        array: NDArray[np.floating] = check_array(
+            numbers("X", X), dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
+        )
     return array
 
 
@@ -276,11 +271,6 @@ def check_width(name: str, rows: NDArray[np.generic], d: int, owner: str) -> Non
     """Raise an error unless rows have the d features that `owner` has."""
     if rows.shape[1] != d:
         raise ValueError(f"{name} has {rows.shape[1]} features, and {owner} has {d}; pass the same ones.")
-
-
-def check_kind(name: str, value: object, kind: type, remedy: str = "") -> None:
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{remedy and '; '}{remedy}.")
 
 
 def _fits(array: NDArray[np.generic], shape: Shape) -> bool:

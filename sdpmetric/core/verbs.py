@@ -58,13 +58,6 @@ def path(
     list of Solution
         One for each value, up to an interruption; `Solution.problem` is the problem that it solves.
 
-    Raises
-    ------
-    TypeError
-        If the statement has no weights.
-    ValueError
-        If not exactly one of its weights is given.
-
     See Also
     --------
     Problem.with_weights, explain, solve
@@ -131,13 +124,6 @@ def certify(
     -------
     certificate : Certificate
         Of the kind that the problem has.
-
-    Raises
-    ------
-    TypeError
-        If the statement takes multipliers of another kind.
-    ValueError
-        If the point has the wrong shape, is not finite, or is not PSD.
 
     See Also
     --------
@@ -218,13 +204,6 @@ def verify(
     -------
     Certificate
         Certificate of the given metric: its objective, the proven lower bound, and the gap between them.
-
-    Raises
-    ------
-    TypeError
-        If nothing proves a lower bound for statements of this kind.
-    ValueError
-        If not exactly one point is given, or it has the wrong shape, is not finite, or is not PSD.
 
     See Also
     --------

@@ -56,15 +56,6 @@ class Dask:
     ----------
     client : dask.distributed.Client
 
-    Raises
-    ------
-    ImportError
-        If dask.distributed is not installed.
-    TypeError
-        If it is not a client.
-    ValueError
-        If the client has no workers.
-
     Examples
     --------
     >>> from dask.distributed import Client  # doctest: +SKIP
@@ -101,13 +92,7 @@ class Dask:
         return workers
 
     def workers_for(self, size: int) -> dict[str, int]:
-        """Threads of each worker by its address.
-
-        Raises
-        ------
-        TooLittleMemory
-            If one of them cannot hold so many bytes.
-        """
+        """Threads of each worker by its address."""
         workers = self._workers()
         for address, (_, memory) in workers.items():
             if memory and size > memory:
@@ -147,15 +132,7 @@ class Dask:
             answer.cancel()
 
     def wait(self, future: Waiting[R], workers: Collection[str] | None = None) -> R:
-        """The result of a future that needs some workers; by default, any one.
-
-        Raises
-        ------
-        BudgetSpent
-            After the deadline of the calling thread.
-        ShardLost
-            If one of the workers has gone, or what they held.
-        """
+        """The result of a future that needs some workers; by default, any one."""
         while True:
             done = future.done()
             try:
@@ -201,17 +178,7 @@ class _Holder(Generic[Held]):
 
 
 def resolve(engine: Engine | Client | str) -> Engine:
-    """The engine that is meant by a name, a Dask client or an engine.
-
-    Raises
-    ------
-    ValueError
-        If no engine has the name.
-    TypeError
-        If it is none of these.
-    ImportError
-        If the engine needs a package that is not installed.
-    """
+    """The engine that is meant by a name, a Dask client or an engine."""
     if engine == "threads":
         return Threads()
     if isinstance(engine, str):

@@ -129,13 +129,6 @@ class Engine(Protocol):
             What all of them need. It is sent once, however often it is used.
         size : int
             Bytes that each of the objects will take.
-
-        Raises
-        ------
-        ShardLost
-            If a machine went in the meantime.
-        MemoryError
-            If an object is larger than the memory of its machine.
         """
 
 

@@ -130,13 +130,12 @@ def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
 
 
 def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:
-    validation.check_kind("triplets", triplets, Triplets)
     n = len(problem.X)
-    array = validation.check_rows("triplets", triplets.to_array(), n, ("t", 3))
+    triplets = validation.check_triplets(triplets, n)
     if len(np.unique(triplets.keys(n))) < len(triplets):
         raise ValueError("triplets names a triplet twice; give each once.")
     foreign = problem.push.source.weights_of(triplets) == 0
     if foreign.any():
-        i, j, l = array[foreign][0].tolist()
+        i, j, l = triplets.to_array()[foreign][0].tolist()
         raise ValueError(f"triplet (anchor {i}, target {j}, impostor {l}) has no weight in the problem; leave it out.")
     return triplets
