@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import sdpmetric as sm
 from sdpmetric import classification
 from sdpmetric.classification import energy
-from sdpmetric.core.neighbors import target_neighbors
 from sdpmetric.linalg import partial_loops as partial
 
 rng = np.random.default_rng(0)
@@ -97,34 +95,6 @@ def test_ties_among_whole_numbers_go_to_the_first_row():
     D, R = classification.nearest_neighbors(np.eye(3), X + 5, n_neighbors=46)
     np.testing.assert_array_equal(R, np.argsort(exact, axis=1, kind="stable")[:, :46])
     np.testing.assert_allclose(D, np.take_along_axis(exact, R, axis=1))
-
-
-def push_by_example(D, y, targets):
-    """``sum_j sum_l [1 + D_ij - D_il]_+`` for each example i."""
-    return np.array(
-        [
-            sum(max(0.0, 1 + D[i, j] - D[i, far]) for j in targets[i] for far in np.flatnonzero(y != y[i]))
-            for i in range(len(y))
-        ]
-    )
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(2))
-def test_push_is_at_least_one_where_neighbors_are_wrong(seed, k):
-    rng = np.random.default_rng(seed)
-    y = np.repeat([0, 1, 2], [6, 9, 12])
-    X = rng.normal(size=(27, 3)) + y[:, None] * [1.0, 0, 0]
-    targets = target_neighbors(X, y, k)
-    for L in (np.eye(3), rng.normal(size=(2, 3)), 0.1 * rng.normal(size=(3, 3)), 30 * rng.normal(size=(3, 3))):
-        wrong = classification.knn_predict(L, X, y, n_neighbors=k) != y
-        D = np.sum(((X[:, None] - X) @ L.T) ** 2, axis=2)
-        push = push_by_example(D, y, targets)
-        assert np.all(push[wrong] >= 1 - 1e-12)
-        problem = sm.LMNNProblem.from_labels(X, y, k, 0.5, target_neighbors=targets)
-        pull = sum(D[i, j] for i in range(len(y)) for j in targets[i])
-        assert problem.objective(L) == pytest.approx(0.5 * pull + 0.5 * push.sum())
-        assert wrong.sum() <= push.sum() * (1 + 1e-12)
 
 
 def written_out(components, regions, X, label, targets, mu, query, tried, k, euclidean=False):

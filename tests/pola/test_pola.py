@@ -403,27 +403,6 @@ def test_streams_equal_full_decompositions(d: int) -> None:
     assert abs(stream.threshold - point.threshold) <= rounding(point.threshold)
 
 
-@pytest.mark.parametrize("make", [sm.POLAStream, sm.KernelPOLAStream])
-def test_bad_input_names_the_argument_and_changes_nothing(make, rng) -> None:
-    X = rng.normal(size=(4, 2))
-    stream = make(2).partial_fit(X, [[0, 1], [2, 3]], [-1, 1])
-    before = stream.metric
-    for arguments, words in (
-        ((X[:, :1], [[0, 1]], [1]), "feature"),
-        ((X, [[0, 4]], [1]), "pairs"),
-        ((X, [[2, 2]], [1]), "pair"),
-        ((X, [[0, 1]], [1, 1]), "similar"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            stream.partial_fit(*arguments)
-    with pytest.raises(ValueError, match=r"\bu\b|vector"):
-        stream.update([1.0], [2.0, 1.0], True)
-    with pytest.raises(ValueError, match=r"\+1"):
-        stream.update([1.0, 2.0], [2.0, 1.0], 2)
-    assert np.array_equal(before, stream.metric)
-    assert stream.n_pairs == 2
-
-
 def test_regret_bound_with_gamma_counts_the_gamma() -> None:
     """Thirty times the same dissimilar pair: short steps lose much more than 2 R times the comparator's objective."""
     problem = sm.POLAProblem([[0.0], [0.3]], [[0, 1]] * 30, [False] * 30)

@@ -53,21 +53,6 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
     return examples
 
 
-def hard_ones(rng: np.random.Generator, X: np.ndarray) -> dict[str, terms.Sum]:
-    """Sums with hard constraints that some metric satisfies, and with a spread."""
-    n = len(X)
-    pairs, second_pairs = different(rng, 20, 2, n), different(rng, 30, 2, n)
-    D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1) / 3.0
-    return {
-        "bounds": terms.Frobenius(to=np.eye(X.shape[1])) + terms.DistanceBounds(pairs, 1.2 * D, 0.8 * D),
-        "bounds, log_det": terms.LogDet() + terms.DistanceBounds(pairs, at_most=2 * D, at_least=0.3 * D),
-        "at least": terms.Trace() + terms.DistanceBounds(pairs, at_least=D),
-        "mmc": terms.Spread(second_pairs) + terms.Budget(pairs),
-        "spread, trace": 0.3 * terms.Spread(second_pairs, weights=rng.exponential(size=30)) + terms.Trace(),
-        "budget": terms.TripletHinge(different(rng, 30, 3, n)) + terms.Budget(pairs, 0.5),
-    }
-
-
 def random_hard_problem(seed: int) -> sm.MetricProblem:
     """A random sum with hard bounds that some metric satisfies; every third is pull, trace and triplets beside them."""
     rng = np.random.default_rng([seed, 11])
