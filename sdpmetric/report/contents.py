@@ -156,9 +156,9 @@ def planes(embedded: Sequence[FloatArray]) -> FloatArray:
             P = P @ u @ vt
         flat.append(P)
     sizes = [float(np.sqrt(np.square(P).sum(axis=1).mean())) for P in flat]
-    return np.stack(
-        [P * (sizes[-1] / size if size > 0 and sizes[-1] else 1.0) for P, size in zip(flat, sizes, strict=True)]
-    )
+    last = sizes[-1] or 1.0
+    scales = [last / size if size > 0 else 1.0 for size in sizes]
+    return np.stack([P * scale for P, scale in zip(flat, scales, strict=True)])
 
 
 def leading_plane(Z: FloatArray) -> FloatArray:
@@ -309,35 +309,35 @@ def _tiles(
     certificate: Certificate, scores: Scores | None, invading: NDArray[np.bool_] | None, name: str, size: str
 ) -> list[Json]:
     """The headline in figures: accuracy, impostors, what is proven, and the data."""
-    tiles = list[tuple[str, str, str]]()
+    tiles: list[Json] = []
+
+    def tile(label: str, value: str, note: str) -> None:
+        tiles.append({"label": label, "value": value, "note": note})
+
     if scores is not None:
         (before, after), (low, high) = scores.correct, scores.intervals[1]
         sample = "held-out accuracy" if scores.held_out else "accuracy on training examples"
         exact = f"exact 95\u00a0% interval {low:.1%} to {high:.1%}" if scores.held_out else "says little about others"
         exact += f"; {scores.n_seen:,} of them equal a training example" if scores.n_seen else ""
-        tiles.append((sample, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}"))
+        tile(sample, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}")
     if invading is not None:
         first, last = invading[[0, -1]].sum(axis=1).tolist()
-        tiles.append(
-            ("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
-        )
+        tile("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
     if isinstance(certificate, DualityCertificate) and np.isfinite(certificate.lower_bound):
         claim = "computed" if certificate.reservation else "proven"
         amount = excess(certificate.objective, certificate.lower_bound)
         if certificate.resolved:
-            tiles.append(
-                (claim, "at the optimum", f"the smallest possible objective, up to rounding; {certificate.program}")
-            )
+            tile(claim, "at the optimum", f"the smallest possible objective, up to rounding; {certificate.program}")
         elif amount is None:
             bound = rounded(certificate.lower_bound, up=False)
             note = f"nothing about how much better another metric could be; {certificate.program}"
-            tiles.append((claim, f"lower bound {bound}", note))
+            tile(claim, f"lower bound {bound}", note)
         else:
-            tiles.append((claim, amount, f"above the smallest possible objective; {certificate.program}"))
+            tile(claim, amount, f"above the smallest possible objective; {certificate.program}")
     else:
-        tiles.append(("kind of certificate", certificate.kind, "no gap to a global optimum is proven"))
-    tiles.append(("data", name, size))
-    return [dict(zip(("label", "value", "note"), tile, strict=True)) for tile in tiles]
+        tile("kind of certificate", certificate.kind, "no gap to a global optimum is proven")
+    tile("data", name, size)
+    return tiles
 
 
 def _trace(solution: Solution) -> dict[str, Json]:

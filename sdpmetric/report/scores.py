@@ -90,19 +90,16 @@ def score(
     regions: NDArray[np.integer] | None = None,
 ) -> Scores:
     """Score held-out examples by neighbors among all of X; without them, some rows of X by neighbors among these."""
-    L, same = np.asarray(components, dtype=np.float64), np.eye(X.shape[1])
-    n_seen = 0
+    L, n_seen = np.asarray(components, dtype=np.float64), 0
+    examples, labels, queries, truth = X, y, None, y[rows]
     if held_out is None:
-        truth = y[rows]
-        scored, query_regions = (X[rows], truth), None if regions is None else regions[rows]
-        before = knn_predict(same, *scored, n_neighbors=NEIGHBORS)
-        after = knn_predict(L, *scored, n_neighbors=NEIGHBORS, regions=query_regions)
+        examples, labels, regions = X[rows], truth, None if regions is None else regions[rows]
     else:
         queries, truth = _checked(X, *held_out)
         training_rows = {row.tobytes() for row in np.ascontiguousarray(X)}
         n_seen = sum(row.tobytes() in training_rows for row in np.ascontiguousarray(queries))
-        before = knn_predict(same, X, y, queries, NEIGHBORS)
-        after = knn_predict(L, X, y, queries, NEIGHBORS, regions=regions)
+    before = knn_predict(np.eye(X.shape[1]), examples, labels, queries, NEIGHBORS)
+    after = knn_predict(L, examples, labels, queries, NEIGHBORS, regions=regions)
     was_correct, correct = before == truth, after == truth
     wrong = Counter(zip(truth[~correct].astype(str).tolist(), after[~correct].astype(str).tolist(), strict=True))
     classes = np.union1d(y, truth)
