@@ -147,7 +147,7 @@ def main() -> None:
             continue
         for _, call in calls(state(*data(200, 10))):  # compiles
             with contextlib.suppress(TypeError):
-                call(0.2)
+                call(20.0)
         for n, d in SIZES:
             for call_name, call in calls(state(*data(n, d))):
                 cells = " | ".join(cell(call, limit) for limit in options.seconds)

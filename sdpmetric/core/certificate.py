@@ -466,8 +466,8 @@ class StationarityCertificate(Certificate):
     kind: ClassVar[str] = "stationarity"
 
     def settles(self, tol: float) -> bool:
-        """Whether the gradient is at most `tol`."""
-        return self.stationarity <= tol
+        """Whether the gradient is at most `tol`; where it is exactly 0, as at the zero metric, that settles nothing."""
+        return 0.0 < self.stationarity <= tol
 
     def status(self, tol: float) -> Status:
         """``stationary`` if the gradient is at most `tol`."""

@@ -160,7 +160,7 @@ class FRMLProblem(Problem):
         One sort of the items for each query, a block of queries at a time: no memory of n x n; see `Problem.objective`.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        return self._evaluate(L, with_gradient=False)[0]
+        return self._evaluate(L, with_gradient=False)[0] if L.any() else self._value_at_zero
 
     def gradient(self, components: ArrayLike) -> FloatArray:
         """Gradient of the objective in the metric, (d, d), where the numbers of violators do not change.
@@ -209,7 +209,14 @@ class FRMLProblem(Problem):
                 rigor="float",
                 info=bound.info,
             )
-        value, gradient, active = self._evaluate(L, with_gradient=True)
+        if L.any():
+            value, gradient, active = self._evaluate(L, with_gradient=True)
+        else:
+            value, gradient, active = (
+                self._value_at_zero,
+                np.zeros((L.shape[1],) * 2),
+                int(self.relevance.triplet_counts.sum()),
+            )
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
         return StationarityCertificate(
             objective=math.inf if math.isnan(value) else above(value, ROUNDINGS),
@@ -244,6 +251,11 @@ class FRMLProblem(Problem):
         weighted_triplets = ListedTriplets.from_triplets(checked, 2.0 / relevance.n_relevant[checked.anchors - first])
         pulls = 2.0 * self.lam / relevance.n_relevant[weighted_triplets.candidates.anchors - first]
         return LMNNProblem(validation.check_examples(rows), replace(weighted_triplets, pulls=pulls), 0.5)
+
+    @property
+    def _value_at_zero(self) -> float:
+        """Where every irrelevant item violates, by 1."""
+        return math.fsum(self._weights[m][m] for m in self.relevance.n_irrelevant[self.relevance.queries].tolist())
 
     @cached
     def _weights(self) -> dict[int, FloatArray]:

@@ -11,10 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.engine.compiled import fixed
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.ranking import frml_loops as loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, rank_weights
 
+# Steps between two looks at the clock.
+STEPS_AT_ONCE = 64
 # The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.
 LARGEST_CHANGE = 1.0
 
@@ -234,18 +237,20 @@ class FRMLStream:
         if self._pending_items:
             self._end_batch()
         lists = related.list_of_query, related.indptr, related.indices, related.self_position
-        loss = loops.frml(
-            self.components,
-            self._gram,
-            (rows, data, related.queries, *lists),
-            rule,
-            self.batch_size,
-            self._lengths(count),
-            LARGEST_CHANGE,
-            self._random,
-            self._totals,
-        )
-        self.cumulative_loss += float(loss)
+        draws, lengths = (rows, data, related.queries, *lists), self._lengths(count)
+        for first in range(0, count, STEPS_AT_ONCE):
+            check_deadline()
+            self.cumulative_loss += loops.frml(
+                self.components,
+                self._gram,
+                draws,
+                rule,
+                self.batch_size,
+                lengths[first : first + STEPS_AT_ONCE],
+                LARGEST_CHANGE,
+                self._random,
+                self._totals,
+            )
         return self
 
     def _rule(self, n: int, mean_irrelevant: float) -> loops.Rule:

@@ -341,6 +341,13 @@ class MLRProblem(Problem):
 
     def _highest(self, L: FloatArray, metric: FloatArray | None = None) -> tuple[float, int]:
         """A float not below the objective, and how many queries violate."""
+        if metric is None and not L.any():  # the worst rankings: all relevant items are behind all others
+            queries = self.relevance.queries
+            counts = np.stack([self.relevance.n_relevant[queries], self.relevance.n_irrelevant[queries]], axis=1)
+            kinds, kind_of_query = np.unique(counts, axis=0, return_inverse=True)
+            worst = [np.mean(m / (m + 1.0 + np.arange(k))) if self.loss == "map" else 1.0 for k, m in kinds.tolist()]
+            loss = sum_above(self._shares * np.asarray(worst)[kind_of_query.ravel()])
+            return product_above(self.slack_weight, above(loss, len(self.X) + 8)), len(queries)
         loss, cut = self._evaluate(L, metric, with_slope=False)
         objective = above(trace_above(L, metric) + product_above(self.slack_weight, loss), 2)
         return (objective if objective < math.inf else math.inf), cut.n_violated

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.engine.interface import check_last
 from sdpmetric.linalg import psd
 from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance
@@ -130,6 +131,7 @@ def sorted_scores(
     columns = np.ascontiguousarray(items.T)
     height = max(1, SCORES_AT_ONCE // max(1, len(items)))
     for first in range(0, len(relevance.queries), height):
+        check_last()
         block = relevance.queries[first : first + height]
         scores = np.empty((len(block), len(items)))
         loops.distances_to(queries[block], columns, scores, products)
