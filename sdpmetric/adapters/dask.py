@@ -55,8 +55,6 @@ def solve(
         If the data do not fit into the memory of every worker, or a shard of the problem does not.
     TimeoutError
         If there is no solution after 1.2 times `max_time` and a second, as data or statement take longer.
-    ImportError, TypeError, ValueError
-        As `sdpmetric.engines.Dask`, `state` and `sdpmetric.solve` do.
 
     Examples
     --------

@@ -92,12 +92,7 @@ class NearOptimal:
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Bounds on squared distances under all these metrics, (p,) each: ``D(v) -+ radius |v|^2``, and at least 0.
 
-        Parameters
-        ----------
-        X : (n, d) array
-            Examples, learned from or new.
-        pairs : (p, 2) integer array
-            Row numbers of X.
+        X are (n, d) examples, learned from or new, and pairs are (p, 2) row numbers of X.
         """
         space = Space.of(self.components, self.radius, X)
         low, high = space.intervals(*validation.check_pairs(pairs, len(space.raw)).T)

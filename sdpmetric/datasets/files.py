@@ -61,13 +61,7 @@ class Table:
 
     @property
     def labels(self) -> Labels:
-        """The labels.
-
-        Raises
-        ------
-        ValueError
-            If the table has none.
-        """
+        """The labels; without any, a ValueError says how to name their column."""
         if self.y is None:
             raise ValueError("these data have no labels; name their column (label=, or --label).")
         return self.y

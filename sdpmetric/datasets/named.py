@@ -41,12 +41,7 @@ FOLDER = "SDPMETRIC_DATA"
 
 
 class Split(NamedTuple):
-    """A training and a test part.
-
-    Attributes
-    ----------
-    X_train, y_train : (n, d) and (n,) arrays
-    X_test, y_test : (m, d) and (m,) arrays
+    """A training part, (n, d) and (n,) arrays, and a test part.
 
     See Also
     --------
@@ -186,7 +181,7 @@ def load_split(
 
     Returns
     -------
-    X_train, y_train, X_test, y_test : Split
+    Split
 
     See Also
     --------

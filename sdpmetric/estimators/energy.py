@@ -102,21 +102,11 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The label of least energy, (n,); the first of equal ones.
-
-        Parameters
-        ----------
-        X : (n, n_features_in_) array
-        """
+        """The label of least energy of each example, (n,); the first of equal ones."""
         return self._evaluated(energy_predict, X)
 
     def energies(self, X: ArrayLike) -> FloatArray:
-        """What each label would add to the objective, (n, c), in the order of `classes_`.
-
-        Parameters
-        ----------
-        X : (n, n_features_in_) array
-        """
+        """What each label would add to the objective for each example, (n, c), in the order of `classes_`."""
         return self._evaluated(energies, X)
 
     def _evaluated(self, evaluate: Callable[..., Array], X: ArrayLike) -> Array:

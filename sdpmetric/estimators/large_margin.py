@@ -519,12 +519,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         raise AttributeError("there are several metrics; take one of metrics_.")
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """Majority vote of the nearest training examples, (n,); ties shrink the neighborhood until they break.
-
-        Parameters
-        ----------
-        X : (n, n_features_in_) array
-        """
+        """Majority vote of the nearest training examples, (n,); ties shrink the neighborhood until they break."""
         check_is_fitted(self)
         data = checked_data(self, X)
         return knn_predict(self.components_, self.X_fit_, self.y_fit_, data, self._votes(), regions=self.regions_)

@@ -147,11 +147,7 @@ class POLA(StreamingEstimator):
     def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
         """Say which pairs are similar, (p,): those whose squared distance is below the threshold.
 
-        Parameters
-        ----------
-        X : (n, n_features_in_) array
-        pairs : (p, 2) integer array
-            Row numbers of X.
+        Arguments as in `pair_distance`.
         """
         check_is_fitted(self)
         return np.asarray(self.pair_distance(X, pairs) ** 2 < self.threshold_)

@@ -31,11 +31,8 @@ class Frame:
 
     Examples
     --------
-    >>> import sdpmetric as sm
     >>> from sdpmetric import report
-    >>> recorder = report.Recorder()
-    >>> solution = sm.solve(sm.LMNNProblem.from_labels(*sm.datasets.load("iris")), watch=recorder)
-    >>> recorder.frames[0].row
+    >>> report.Frame(0, [[1.0, 0.0]]).row
     0
     """
 
