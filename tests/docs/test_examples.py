@@ -165,7 +165,9 @@ def test_pages_are_in_plain_american_english_and_well_formed(page):
         phrase = re.search(pattern, words, re.IGNORECASE)
         assert not phrase, f"{page.name}: write {instead!r}, not {phrase[0]!r}"
     # Ends of an interval that print alike hide the width that it is about.
-    for low, high in re.findall(r"between ([-\d.e]+) and ([-\d.e]+?)[ ,.;]", " ".join(page.read_text("utf-8").split())):
+    for low, high in re.findall(
+        r"between (-?\d[-\d.e]*) and (-?\d[-\d.e]*\d)", " ".join(page.read_text("utf-8").split())
+    ):
         assert low != high
     # Markdown makes a list of a line that begins with a minus, in the middle of a formula, too.
     for paragraph in text.split("\n\n"):
