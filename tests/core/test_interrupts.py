@@ -323,3 +323,12 @@ def test_more_pairs_than_can_be_listed_in_time() -> None:
     assert solution.status is Status.USER_LIMIT
     assert sm.verify(problem, np.eye(2), max_time=0.5).objective == np.inf
     assert time.process_time() - began <= 3.2
+
+
+@pytest.mark.parametrize("name", ["mlr", "mlr, auc", "frml", "nca", "mlkr", "mcml"])
+def test_the_zero_metric_needs_no_pass_over_all_pairs(name):
+    """What is returned where time is short costs what nearly equal examples cost."""
+    problem = make(name)
+    zero, near = (problem.certify(factor) for factor in (problem.zero, 1e-12 * np.eye(3)[: len(problem.zero) or 2]))
+    assert zero.objective == pytest.approx(near.objective, rel=1e-9)
+    assert (zero.n_active == near.n_active) or name == "mcml"
