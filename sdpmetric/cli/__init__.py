@@ -141,10 +141,7 @@ def evaluate(
     under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned from
     it prints neither.
     """
-    from scipy.stats import binomtest
-
     from sdpmetric.cli import inputs, results
-    from sdpmetric.cli.results import scores
 
     out = results.Output(as_json)
     with inputs.input_errors(model, data):
@@ -153,32 +150,35 @@ def evaluate(
         columns = inputs.columns_of(table, model=learned)
         test = inputs.load(data, columns, learned)
         base = None if train is None else inputs.load(train, columns, learned)
-        neighbor_scores = {}
+        facts = {}
         for name, embed in (("metric", learned.transform), ("euclidean", learned.prepare)):
             training = None if base is None else (embed(base.X), base.labels)
-            neighbor_scores[name] = scores(embed(test.X), test.labels, n_neighbors, training, seed)
+            facts[name] = results.scores(embed(test.X), test.labels, n_neighbors, training, seed)
         n_seen = inputs.learned_from(model, learned, test)
     n, among = len(test.X), "the others" if base is None else f"{len(base.X):,} examples of {train}"
     out.say(f"{data}: {n:,} examples, neighbors among {among}.")
+    metric, euclidean = facts["metric"], facts["euclidean"]
     if n_seen:
         out.say(
             "The metric was learned from these examples: their accuracy says little about others. Pass labeled "
             f"examples that were held out, and --train {data}."
         )
+        metric["interval"] = euclidean["interval"] = None
     else:
-        (accuracy, auc), (euclidean_accuracy, euclidean_auc) = neighbor_scores["metric"], neighbor_scores["euclidean"]
-        low, high = binomtest(accuracy, n).proportion_ci(method="exact")
-        exact = "" if base is None else f", exact 95 % interval {low:.4f} to {high:.4f}"
+        exact = "" if base is None else ", exact 95 % interval {:.4f} to {:.4f}".format(*metric["interval"])
         out.say(
-            f"{n_neighbors}-nearest-neighbor accuracy {accuracy / n:.4f} ({accuracy:,} of {n:,}{exact}); "
-            f"without the metric {euclidean_accuracy / n:.4f} ({euclidean_accuracy:,})."
+            f"{n_neighbors}-nearest-neighbor accuracy {metric['accuracy']:.4f} ({metric['right']:,} of {n:,}{exact}); "
+            f"without the metric {euclidean['accuracy']:.4f} ({euclidean['right']:,})."
         )
-        if auc is not None:
-            out.say(f"ROC area of pairs {auc:.4f}; without the metric {euclidean_auc:.4f}.")
-    out.facts = {"data": data, "examples": n, "train": train, "n_neighbors": n_neighbors, "training_data": n_seen}
-    for name, (count, area) in neighbor_scores.items():
-        interval = None if base is None or n_seen else list(binomtest(count, n).proportion_ci(method="exact"))
-        out.facts[name] = {"accuracy": count / n, "right": count, "interval": interval, "auc": area}
+        if metric["auc"] is not None:
+            out.say(f"ROC area of pairs {metric['auc']:.4f}; without the metric {euclidean['auc']:.4f}.")
+    out.facts = {
+        "data": data,
+        "examples": n,
+        "train": train,
+        "n_neighbors": n_neighbors,
+        "training_data": n_seen,
+    } | facts
     out.finish()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import typer
@@ -18,6 +18,7 @@ from numba.core import event
 from numpy.typing import NDArray
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from sdpmetric.arrays import FloatArray
@@ -249,14 +250,16 @@ Labels = NDArray[np.generic]
 
 def scores(
     Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int
-) -> tuple[int, float | None]:
-    identity = np.eye(Z.shape[1])
-    predicted = knn_predict(identity, *((Z, y) if train is None else train), None if train is None else Z, n_neighbors)
+) -> dict[str, Any]:
+    """Neighbors that vote for the right label, with an exact interval of their share beside other examples; the AUC."""
+    predicted = knn_predict(np.eye(Z.shape[1]), *(train or (Z, y)), Z if train else None, n_neighbors)
     _, index = validation.check_labels(y, len(Z), n_classes=1)
     pairs, similar = pairs_of_labels(index, 10_000, seed)
     squared = distances(np.ascontiguousarray(Z), pairs[:, 0], pairs[:, 1])
-    both_kinds = bool(similar.any() and not similar.all())
-    return int(np.count_nonzero(predicted == y)), float(roc_auc_score(~similar, squared)) if both_kinds else None
+    correct, both_kinds = int(np.count_nonzero(predicted == y)), bool(similar.any() and not similar.all())
+    interval = list(binomtest(correct, len(y)).proportion_ci(method="exact")) if train else None
+    auc = float(roc_auc_score(~similar, squared)) if both_kinds else None
+    return {"accuracy": correct / len(y), "right": correct, "interval": interval, "auc": auc}
 
 
 FORMATS = (".csv", ".npz", ".parquet")

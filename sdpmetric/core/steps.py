@@ -122,8 +122,6 @@ class Step:
         multipliers: Multipliers | None = None,
         *,
         step_size: float = math.nan,
-        n_active: int | None = None,
-        extras: dict[str, float] | None = None,
     ) -> Self:
         """A step whose bounds are those of a certificate of its point."""
         return cls(
@@ -133,8 +131,7 @@ class Step:
             multipliers=None if multipliers is None else lambda: multipliers,
             certificate=certificate,
             step_size=step_size,
-            n_active=certificate.n_active if n_active is None else n_active,
-            extras={} if extras is None else extras,
+            n_active=certificate.n_active,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.registry import solver
@@ -33,4 +34,4 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
         stream.partial_fit(problem.X, problem.pairs[rows], problem.targets[rows], problem.sides[rows])
         n_taken += size
         certificate = certify(n_taken)
-        yield Step.of_certificate(stream.components, certificate, n_active=stream.n_updates)
+        yield replace(Step.of_certificate(stream.components, certificate), n_active=stream.n_updates)

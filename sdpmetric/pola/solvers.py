@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -176,11 +176,8 @@ def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: flo
         pairs = slice(first, first + size)
         stream.partial_fit(problem.X, problem.pairs[pairs], problem.similar[pairs])
         certificate = problem.certify_stream(stream.cumulative_loss, first + size, stream.n_updates)
-        yield Step.of_certificate(
-            stream.components,
-            certificate,
-            n_active=stream.n_updates,
-            extras={"threshold": stream.threshold, "mistakes": stream.mistakes},
-        )
+        extras = {"threshold": stream.threshold, "mistakes": stream.mistakes}
+        step = Step.of_certificate(stream.components, certificate)
+        yield replace(step, n_active=stream.n_updates, extras=extras)
         if size < min(chunk, n_pairs - first):  # the iterations are used up: the next chunk says so
             budget.spend()

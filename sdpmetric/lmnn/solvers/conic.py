@@ -140,7 +140,7 @@ def generate(
             settings = settings[1:]
         faces = reduction.faces(L, dual)  # the backend's own multipliers show which directions the faces lack
     if patience == OPTIONS.patience and best_gap == np.inf:  # no program was solved
-        yield replace(Step.of_certificate(components, certificate, n_active=0), status=Status.SOLVER_ERROR)
+        yield replace(Step.of_certificate(components, certificate), n_active=0, status=Status.SOLVER_ERROR)
 
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float, polish: bool) -> Step:

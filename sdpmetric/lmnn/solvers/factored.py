@@ -140,7 +140,7 @@ def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
     certificate = problem.certify(zero)
     if not idle and rank and not certificate.proves_optimal(tol):
         return None
-    return Step.of_certificate(zero, certificate, n_active=0)
+    return replace(Step.of_certificate(zero, certificate), n_active=0)
 
 
 def _begin(state: State, init: FloatArray | None, rng: np.random.Generator) -> Iterator[Step]:
