@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 from scipy.stats import binomtest
 from sklearn.utils import column_or_1d
@@ -156,7 +156,8 @@ def guaranteed_threshold(
     for name, share in (("alpha", alpha), ("delta", delta)):
         if not 0.0 < validation.check_number(name, share, 0.0, 1.0) < 1.0:
             raise ValueError(f"{name} must be between 0 and 1, both excluded, got {share!r}.")
-    values, is_similar = _labeled(distances, similar)
+    values = _checked_distances(distances)
+    is_similar = check_answers("similar", similar, len(values))[1]
     values = -values if similarity else values
     mirrored = control == "false_non_matches"
     rows = np.arange(len(values)) if control == "precision" else np.flatnonzero(is_similar == mirrored)
@@ -238,13 +239,21 @@ def _fewest(alpha: float, delta: float) -> int:
     return math.ceil(min(math.log(delta) / math.log1p(-alpha), sys.maxsize))
 
 
-def _labeled(distances: ArrayLike, similar: ArrayLike) -> tuple[FloatArray, BoolArray]:
-    """Finite distances, in float64 or their own lower precision, and which pairs are similar."""
-    values, labels = np.asarray(distances), column_or_1d(similar)
+def _checked_distances(distances: ArrayLike) -> FloatArray:
+    """Finite distances, in float64 or their own lower precision."""
+    values = np.asarray(distances)
     values = values if values.dtype.kind == "f" and values.dtype.itemsize <= 8 else values.astype(np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(f"distances must be finite numbers, one for each pair, got an array of shape {values.shape}.")
-    validation.check_count("similar", len(labels), len(values), "pair")
-    if labels.dtype.kind not in "biuf" or not (np.isin(labels, (0, 1)).all() or np.isin(labels, (-1, 1)).all()):
-        raise ValueError("similar must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")
-    return values, labels > 0
+    return values
+
+
+def check_answers(name: str, answers: ArrayLike, n: int) -> tuple[NDArray[np.generic], BoolArray]:
+    """The labels of dissimilar and similar pairs, and which of n pairs are similar."""
+    labels = column_or_1d(answers)
+    validation.check_count(name, len(labels), n, "pair")
+    for classes in (np.array([False, True]), np.array([-1, 1]), np.array([0, 1])):
+        alike = classes.dtype.kind == labels.dtype.kind or (labels.dtype.kind in "iuf" and classes.dtype.kind == "i")
+        if alike and np.isin(labels, classes).all():
+            return classes, np.asarray(labels == classes[1])
+    raise ValueError(f"{name} must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")

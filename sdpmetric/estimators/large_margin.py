@@ -504,9 +504,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
         return np.stack([super()._named(problem, init, y)] * len(cast(MultiMetricLMNNProblem, problem).region_names))
 
-    def _votes(self) -> int:
-        return min(self.n_neighbors, len(self.X_fit_))
-
     @property
     def metrics_(self) -> Data:
         """The metrics ``L.T @ L``, (c, d, d)."""
@@ -521,8 +518,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
         """Majority vote of the nearest training examples, (n,); ties shrink the neighborhood until they break."""
         check_is_fitted(self)
-        data = checked_data(self, X)
-        return knn_predict(self.components_, self.X_fit_, self.y_fit_, data, self._votes(), regions=self.regions_)
+        votes, data = min(self.n_neighbors, len(self.X_fit_)), checked_data(self, X)
+        return knn_predict(self.components_, self.X_fit_, self.y_fit_, data, votes, regions=self.regions_)
 
     def kneighbors(
         self, X: ArrayLike | None = None, n_neighbors: int | None = None

@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.classification.guarantees import Control, GuaranteedThreshold, guaranteed_threshold
+from sdpmetric.classification.guarantees import Control, GuaranteedThreshold, check_answers, guaranteed_threshold
 from sdpmetric.core import validation
 from sdpmetric.estimators import options
 from sdpmetric.estimators.data import tuple_distances
@@ -398,7 +398,7 @@ class PairClassifier(TupleEstimator):
             threshold from y.
         """
         rows, index, names = self._checked(X, examples)
-        classes, similar = _similar(y, len(index))
+        classes, similar = check_answers("y", y, len(index))
         if self.guarantee is not None:
             _warn_of_common_examples(index, names)
             learned, held = self._divided(similar, self.guarantee)
@@ -469,7 +469,7 @@ class PairClassifier(TupleEstimator):
             _warn_of_common_examples(index, names)
             return self._guarantee(X, y, examples, guarantee, alpha, delta)
         (distances,) = self._distances(X, examples)
-        _, similar = _similar(y, len(distances))
+        _, similar = check_answers("y", y, len(distances))
         self.guarantee_ = None
         self.threshold_ = best_threshold(distances, similar, strategy, min_rate, beta)
         return self
@@ -479,7 +479,7 @@ class PairClassifier(TupleEstimator):
     ) -> Self:
         """Choose the threshold with a guarantee, if these pairs suffice for one."""
         (distances,) = self._distances(X, examples)
-        _, similar = _similar(y, len(distances))
+        _, similar = check_answers("y", y, len(distances))
         limit = guaranteed_threshold(distances, similar, alpha=alpha, delta=delta, control=control)
         if limit.threshold is None:
             raise ValueError(str(limit))
@@ -511,7 +511,7 @@ class PairClassifier(TupleEstimator):
     ) -> float:
         """Area under the ROC curve, which does not depend on the threshold; arguments as in `fit`."""
         scores = self.pair_score(X, examples)
-        return float(roc_auc_score(_similar(y, len(scores))[1], scores, sample_weight=sample_weight))
+        return float(roc_auc_score(check_answers("y", y, len(scores))[1], scores, sample_weight=sample_weight))
 
 
 def _warn_of_common_examples(index: NDArray[np.intp], names: NDArray[np.generic] | None) -> None:
@@ -526,14 +526,3 @@ def _warn_of_common_examples(index: NDArray[np.intp], names: NDArray[np.generic]
             UserWarning,
             stacklevel=3,
         )
-
-
-def _similar(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """The labels of dissimilar and similar pairs, and which of n pairs are similar."""
-    labels = column_or_1d(y)
-    validation.check_count("y", len(labels), n, "pair")
-    for classes in (np.array([False, True]), np.array([-1, 1]), np.array([0, 1])):
-        alike = classes.dtype.kind == labels.dtype.kind or (labels.dtype.kind in "iuf" and classes.dtype.kind == "i")
-        if alike and np.isin(labels, classes).all():
-            return classes, np.asarray(labels == classes[1])
-    raise ValueError("y must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")
