@@ -151,7 +151,7 @@ def unproven(kinds: tuple[str, ...], names: tuple[str, ...], count: int, seed: i
                 for loss in LOSSES:
                     for regularizer, term in regularizers(X.shape[1]).items():
                         problem = sm.MetricProblem(data, labeled_rows(kind, y, loss, count, seed) + term)
-                        solution = sm.solve(problem, max_time=120)
+                        solution = sm.solve(problem, max_time=300)
                         if not solution.status.ok:
                             yield f"{name} {features} {kind} {loss} {regularizer}: {solution}"
 
