@@ -103,6 +103,16 @@ class ShardLost(Exception):
     """A shard has gone with its machine, and with it what the shard held."""
 
 
+def persist(work: Callable[[], R]) -> R:
+    """Do some work again where shards are lost meanwhile, as often as it may be bad luck."""
+    for _ in range(16):
+        try:
+            return work()
+        except ShardLost as error:
+            lost_shard = error
+    raise ShardLost("the engine lost workers again and again; check them, or leave engine= out.") from lost_shard
+
+
 class Shards(Protocol[Held_co]):
     """Objects that hold a part of the work each, where their loops run."""
 

@@ -159,12 +159,6 @@ class LEGOProblem(Problem):
         return LEGOProblem(self.X, *first, self.learning_rate, self.prior)
 
     @published
-    def differences(self) -> FloatArray:
-        """``z_t``, the difference of each pair, (p, d)."""
-        X = np.asarray(self.X, dtype=np.float64)
-        return X[self.pairs[:, 0]] - X[self.pairs[:, 1]]
-
-    @published
     def root(self) -> FloatArray:
         """``G_0``, upper triangular, with ``G_0^T G_0 = A_0``."""
         return np.ascontiguousarray(np.linalg.cholesky(self.prior).T)

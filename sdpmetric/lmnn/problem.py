@@ -35,7 +35,7 @@ from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached, published
-from sdpmetric.engine.interface import ShardLost, Share, current, deadline, is_late, remaining
+from sdpmetric.engine.interface import Share, current, deadline, is_late, persist, remaining
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -63,8 +63,6 @@ Loss = Literal["hinge", "squared_hinge"]
 # Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
 # leaves such objectives of null directions.
 RESOLUTION = 1e-9
-# How often shards are placed again before a certificate is given up.
-ATTEMPTS = 8
 
 
 class LargeMarginProblem(Problem):
@@ -375,16 +373,13 @@ class LargeMarginProblem(Problem):
             return sums
         size = self.X.nbytes + 8 * n * sum(2 * len(image.map) + image.map.shape[1] for image in images)
         points, coordinates = [(P.map, P.metric) for P in images], [(cone.images.map, cone.groups) for cone in cones]
-        for _ in range(ATTEMPTS):
-            try:
-                shards = engine.place(PushShard, self, size)
-                for shard_sums in shards.call(PushShard.sums, points, coordinates, slopes, remaining()):
-                    sums.include(shard_sums)
-            except ShardLost as error:
-                lost_shard = error
-                continue
-            return sums
-        raise ShardLost("the engine lost workers again and again; check them, or leave engine= out.") from lost_shard
+
+        def of_shards() -> list[PushSums]:
+            return engine.place(PushShard, self, size).call(PushShard.sums, points, coordinates, slopes, remaining())
+
+        for shard_sums in persist(of_shards):
+            sums.include(shard_sums)
+        return sums
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.

@@ -22,7 +22,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import FULL_SHARE, ShardLost, Share, current, deadline, in_share, remaining
+from sdpmetric.engine.interface import FULL_SHARE, ShardLost, Share, current, deadline, in_share, persist, remaining
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn import loops
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -284,7 +284,8 @@ class WorkingSet:
 
     def with_shards(self, work: Callable[[], R]) -> R:
         """Do some work; where shards are lost meanwhile, make all again, as after the last search, and repeat."""
-        for _ in range(LIMITS.attempts):
+
+        def attempt() -> R:
             try:
                 if self._shards_lost:
                     self._place()
@@ -294,7 +295,9 @@ class WorkingSet:
                 return work()
             except ShardLost:
                 self._shards_lost = True
-        raise ShardLost("the engine lost workers again and again; check them, or leave engine= out.")
+                raise
+
+        return persist(attempt)
 
     @property
     def has_all_anchors(self) -> bool:
