@@ -130,7 +130,7 @@ def test_linear_kernel_is_lego():
         for (a, b), y, side in zip(problem.pairs, problem.targets, problem.sides, strict=True)
     ]
     assert sum(outcome.loss for outcome in outcomes) == pytest.approx(linear.cumulative_loss, rel=1e-9)
-    Z = problem.differences @ linear.components.T
+    Z = (problem.X[problem.pairs[:, 0]] - problem.X[problem.pairs[:, 1]]) @ linear.components.T
     for stream in (kernel, kernelized):
         assert stream.cumulative_loss == pytest.approx(linear.cumulative_loss, rel=1e-9)
         assert stream.n_updates == linear.n_updates
