@@ -28,7 +28,7 @@ def scaled(low: float, high: float):
     return lambda X, y, rng: (X * log_uniform(rng, low, high), y)
 
 
-def scales_apart(X, y, rng):
+def apart(X, y, rng):
     return X * 10.0 ** rng.uniform(-150, 150, X.shape[1]), y
 
 
@@ -95,7 +95,7 @@ def large_integers(X, y, rng):
     return rng.integers(-(2 ** int(rng.integers(20, 53))), 2**53, X.shape), y
 
 
-def few_members(X, y, rng):
+def few(X, y, rng):
     keep = np.concatenate([np.flatnonzero(y == c)[:3] for c in (0, 1)])
     return X[keep], y[keep]
 
@@ -111,22 +111,10 @@ HOSTILE = {
     "vanishing": scaled(-151, -100),
     "huge": scaled(10, 70),
     "enormous": scaled(70, 151),
-    "apart": scales_apart,
-    "beside": beside,
-    "far": far,
-    "dependent": dependent,
-    "units": units,
-    "summed": summed,
-    "null": null,
-    "last digits": last_digits,
-    "stamps": stamps,
-    "coincident": coincident,
-    "single far": single_far,
-    "single tiny": single_tiny,
-    "large integers": large_integers,
-    "few": few_members,
-    "equal classes": equal_classes,
 }
+NAMED = (apart, beside, far, dependent, units, summed, null, last_digits, stamps, coincident)
+NAMED += (single_far, single_tiny, large_integers, few, equal_classes)
+HOSTILE |= {make.__name__.replace("_", " "): make for make in NAMED}
 FAMILIES = (*COMMON, *HOSTILE)
 
 

@@ -209,10 +209,8 @@ LOSSES = (
     "budget",
     "spread",
     "repulsion",
-    "collapse",
-    "collapse_of_neighbors",
-    "pair_softmax",
 )
+LOSSES += ("collapse", "collapse_of_neighbors", "pair_softmax")
 COSTS = ("pull", "trace", "frobenius", "log_det", "off_diagonal")
 
 

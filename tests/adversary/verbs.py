@@ -255,18 +255,5 @@ def near_optimal(case, ledger, rng, folder):
                 ledger.wrong("near", "neighbor", f"{nearest} of {i}")
 
 
-VERBS = {
-    "certify": certify,
-    "near": near_optimal,
-    "metric": metric,
-    "solve": solve,
-    "verify": verify,
-    "compare": compare,
-    "stop": stop,
-    "path": path,
-    "explain": explain,
-    "rank": rank,
-    "proof": proof,
-    "regret": regret,
-    "relaxed": relaxed,
-}
+NAMED = (certify, metric, solve, verify, compare, stop, path, explain, rank, proof, regret, relaxed)
+VERBS = {verb.__name__: verb for verb in NAMED} | {"near": near_optimal}
