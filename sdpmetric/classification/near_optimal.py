@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.classification.ball import Neighbors, Space
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import AS_SAVED, Claim, DualityCertificate
 from sdpmetric.core.solution import Solution, problem_of
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import Rigor, above
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decisions:
+class Decisions(Claim):
     """Decisions of a metric, and which of them all metrics of a set share.
 
     Attributes
@@ -29,6 +29,8 @@ class Decisions:
         Proven to be the same under every metric of the set; the others are *open*.
     rigor : {"float", "rounding"}
         As of a certificate: "float" where every rounding is accounted for.
+    as_saved : bool
+        Whether a pickle or skops restored them, or the set of metrics; nothing is proven then.
 
     See Also
     --------
@@ -46,6 +48,7 @@ class Decisions:
     values: NDArray[np.generic]
     settled: BoolArray
     rigor: Rigor = "float"
+    as_saved: bool = False
 
     @property
     def share(self) -> float:
@@ -53,11 +56,12 @@ class Decisions:
         return float(self.settled.mean()) if self.settled.size else 1.0
 
     def __repr__(self) -> str:
-        return f"<Decisions: {int(self.settled.sum()):,} of {self.settled.size:,} settled ({self.share:.1%})>"
+        saved = f"; {AS_SAVED}" if self.as_saved else ""
+        return f"<Decisions: {int(self.settled.sum()):,} of {self.settled.size:,} settled ({self.share:.1%}){saved}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NearOptimal:
+class NearOptimal(Claim):
     """A ball of metrics, proven to contain all metrics of some quality; made by `near_optimal`.
 
     Attributes
@@ -70,6 +74,8 @@ class NearOptimal:
         For POLA, the threshold in the center.
     rigor : {"float", "rounding"}
         As of the certificate of the solution.
+    as_saved : bool
+        Whether a pickle or skops restored it; nothing is proven then.
 
     See Also
     --------
@@ -88,6 +94,7 @@ class NearOptimal:
     radius: float
     threshold: float | None = None
     rigor: Rigor = "float"
+    as_saved: bool = False
 
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Bounds on squared distances under all these metrics, (p,) each: ``D(v) -+ radius |v|^2``, and at least 0.
@@ -106,14 +113,14 @@ class NearOptimal:
         Arguments as in `nearest_neighbors`.
         """
         nearest = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
-        return Decisions(nearest.nearest, nearest.certain, self.rigor)
+        return Decisions(nearest.nearest, nearest.certain, self.rigor, self.as_saved)
 
     def labels(
         self, X_train: ArrayLike, y_train: ArrayLike, X: ArrayLike | None = None, n_neighbors: int = 3
     ) -> Decisions:
         """The labels by the vote of the nearest examples, (m,), counted as in `knn_predict`, with its arguments."""
         nearest = Neighbors.of(self.components, self.radius, X_train, X, n_neighbors)
-        return Decisions(*nearest.labels(y_train), self.rigor)
+        return Decisions(*nearest.labels(y_train), self.rigor, self.as_saved)
 
     def matches(self, X: ArrayLike, pairs: ArrayLike, threshold: float | None = None) -> Decisions:
         """Whether squared distances of pairs are at most a threshold, (p,).
@@ -135,11 +142,14 @@ class NearOptimal:
             high = np.nextafter(high, np.inf)
         squared_distances = distances(np.asarray(X, dtype=np.float64) @ self.components.T, *np.asarray(pairs).T)
         certain = (high <= limit) | (low > limit)
-        return Decisions(np.where(certain, high <= limit, squared_distances <= limit), certain, self.rigor)
+        return Decisions(
+            np.where(certain, high <= limit, squared_distances <= limit), certain, self.rigor, self.as_saved
+        )
 
     def __repr__(self) -> str:
         size = np.linalg.norm(self.components @ self.components.T)
-        return f"<All metrics within {self.radius:.3g} of one of norm {size:.3g}>"
+        saved = f"; {AS_SAVED}" if self.as_saved else ""
+        return f"<All metrics within {self.radius:.3g} of one of norm {size:.3g}{saved}>"
 
 
 def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:

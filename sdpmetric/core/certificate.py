@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -85,8 +86,24 @@ def reservation(rigor: Rigor, assumption: str | None = None) -> str:
     return f"; {why} (rigor: {rigor})"
 
 
+class Claim:
+    """What is proven, and is marked as saved where a pickle or skops restores it."""
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, as_saved=True)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """The same claim: unlike a pickle, a copy in memory cannot have been changed."""
+        claim = object.__new__(type(self))
+        claim.__dict__.update(copy.deepcopy(vars(self), memo))
+        return claim
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Certificate(ABC):
+class Certificate(Claim, ABC):
     """The fields that every kind of certificate has.
 
     Attributes

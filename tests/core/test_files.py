@@ -267,6 +267,20 @@ def test_what_a_pickle_restores_claims_nothing():
     assert sm.certify(solution.problem, restored.components, dual=restored.dual) == solution.certificate
     for alike in (copy.copy(solution), copy.deepcopy(solution)):
         assert not alike.certificate.as_saved
+    certificate = pickle.loads(pickle.dumps(solution.certificate))
+    assert certificate.as_saved
+    assert not certificate.proves_optimal(1.0)
+    assert not copy.deepcopy(solution.certificate).as_saved
+
+
+def test_a_restored_set_of_metrics_claims_nothing():
+    X, y = sm.datasets.load("iris")
+    near = sm.near_optimal(sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=1.0), tol=1e-6))
+    restored = pickle.loads(pickle.dumps(near))
+    assert restored.as_saved
+    assert "as saved, not verified" in repr(restored)
+    assert "as saved, not verified" in repr(restored.neighbors(X))
+    assert "as saved" not in repr(near) + repr(near.neighbors(X)) + repr(copy.deepcopy(near))
 
 
 def with_state(**values):
