@@ -76,9 +76,7 @@ def check_identity(make: Make) -> None:
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import testing
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> testing.check_identity(lambda: problem)  # doctest: +SKIP
     """
     problem = make()
@@ -109,9 +107,7 @@ def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> S
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import testing
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> testing.check_solver(problem, "factored", 1e-2)  # doctest: +SKIP
     """
     solution = solve(problem, entry.name, tol=tol, max_time=SECONDS)
@@ -138,9 +134,7 @@ def check_sandwich(solutions: list[Solution]) -> None:
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import testing
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> testing.check_sandwich([solution])
     """
@@ -162,9 +156,7 @@ def check_saving(solution: Solution) -> None:
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import testing
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> testing.check_saving(solution)
     """
@@ -193,9 +185,7 @@ def check_limits(problem: Problem, entry: Solver) -> None:
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import testing
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> testing.check_limits(problem, "factored")  # doctest: +SKIP
     """
 
@@ -223,9 +213,7 @@ def check_bad_points(problem: Problem) -> None:
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import testing
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> testing.check_bad_points(problem)
     """
     d = problem.X.shape[1]
@@ -246,9 +234,7 @@ def check_bad_arguments(problem: Problem) -> None:
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import testing
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> testing.check_bad_arguments(problem)
     """
     for entry in solvers_of(problem):

@@ -134,9 +134,7 @@ class Certificate(Claim, ABC):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> solution.certificate.kind, solution.certificate.proves_optimal(1e-3)
     ('duality', True)
@@ -273,9 +271,7 @@ class DualityCertificate(Certificate):
     --------
     >>> import numpy as np
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> certificate = sm.certify(problem, metric=np.eye(4))
     >>> certificate.lower_bound <= solution.objective, certificate.rigor
@@ -524,9 +520,7 @@ class Dual:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> dual = solution.dual
     >>> len(dual) == len(dual.triplets), float(dual.values.max()) <= problem.push_weight

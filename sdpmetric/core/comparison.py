@@ -31,9 +31,7 @@ class Comparison:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> comparison = sm.compare(solution, sm.solve(problem, solver="conic"))
     >>> comparison.consistent, comparison.verdict[:6]
@@ -132,9 +130,7 @@ def compare(*solutions: Solution) -> Comparison:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> sm.compare(solution, sm.solve(problem, solver="conic")).consistent
     True

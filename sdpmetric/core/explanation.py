@@ -224,9 +224,7 @@ class Explanation:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> explanation = sm.explain(solution)
     >>> len(explanation.influence.contribution)
@@ -283,9 +281,7 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     --------
     >>> import numpy as np
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> explanation = sm.explain(solution)
     >>> len(explanation.support) == np.sum(explanation.dual.values > 1e-6 * 0.5)

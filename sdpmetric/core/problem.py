@@ -71,9 +71,7 @@ class Problem(ABC):
     --------
     >>> import numpy as np
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> problem.describe().startswith("LMNN"), problem.weights
     (True, ('push_weight', 'ridge'))

@@ -144,9 +144,7 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> [entry.name for entry in sm.solvers_of(problem)]
     ['factored', ...'conic'...]
     """
@@ -214,9 +212,7 @@ def formulation(
     --------
     >>> from dataclasses import dataclass
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> @dataclass(eq=False, repr=False)
     ... class Renamed(sm.LMNNProblem):
     ...     pass

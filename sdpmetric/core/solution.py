@@ -74,9 +74,7 @@ class Solution:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> solution.components.shape[1], solution.metric.shape
     (4, (4, 4))

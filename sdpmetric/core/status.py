@@ -15,9 +15,7 @@ class Status(Enum):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> solution.status.word, solution.status.ok
     ('optimal', True)

@@ -132,9 +132,7 @@ def certify(
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> solution = sm.solve(problem)
     >>> sm.certify(problem, solution.components, dual=solution.dual) == solution.certificate
     True
@@ -213,9 +211,7 @@ def verify(
     --------
     >>> import numpy as np
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
     >>> certificate = sm.verify(problem, metric=np.eye(4), rescale=True)
     >>> certificate.lower_bound <= certificate.objective
     True

@@ -32,25 +32,7 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
 
     Nothing is said of data with no more rows than features, whose features depend on each other in the sample only.
     Without dependent features, distances under a metric of the others are any that a metric of all has, up to rounding
-    of the data.
-
-    Parameters
-    ----------
-    X : (n, d) array
-
-    Returns
-    -------
-    dict of int to list of int
-        By the number of a dependent feature those of the features that it depends on, none of them dependent; empty
-        lists of constant features.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sdpmetric.linalg.dependence import dependent_features
-    >>> X = np.random.default_rng(0).normal(size=(20, 3))
-    >>> dependent_features(np.c_[X, X[:, 0] + X[:, 2]])
-    {3: [0, 2]}
+    of the data. Those that a feature depends on are not dependent themselves; constant ones depend on none.
     """
     Z = np.asarray(X, dtype=np.float64)
     n, d = Z.shape
