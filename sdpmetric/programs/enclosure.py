@@ -256,7 +256,7 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         missing = lacks(cones, z, _balls(cones, errors, roots * shift * (1.0 + 1e-12)), dual=True)
         if missing.max(initial=0.0) <= 0.0:
             break
-        if missing.max() > 0.7 * worst and not cones.exp and not cones.power:  # of these, what lacks is a guess
+        if missing.max() > 0.7 * worst:
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
         near = lacks(cones, z - 10.0 * worst * cones.dual_interior, _balls(cones, errors), dual=True) > 0.0

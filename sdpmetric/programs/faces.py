@@ -25,7 +25,7 @@ from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Solver, ask
 def inner_points(program: ConeProgram, solver: Solver) -> Iterator[tuple[FloatArray, BoolArray]]:
     """Points inside linear constraints, and the inequalities that they fulfil strictly; False for equations."""
     A, b, zero, (m, n) = program.A, program.b, program.cones.zero, program.A.shape
-    solver, count = replace(solver, accurate=False, tolerance=1e-8), m - zero
+    solver, count = replace(solver, settings={}, tolerance=1e-8), m - zero
     center = ask(ConeProgram(sp.csr_array((n, n)), np.zeros(n), A, b, program.cones), solver)
     if isinstance(center, Answer):
         yield center.x, (b - A @ center.x > center.z) & (np.arange(m) >= zero)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine.interface import remaining
-from sdpmetric.programs.canonical import Answer, ConeProgram, Data, Solver, Units, ask
+from sdpmetric.programs.canonical import ACCURATE, CAUTIOUS, Answer, ConeProgram, Data, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, curvature, lower_bound, upper_bound
 from sdpmetric.programs.faces import inner_multipliers, inner_points
 from sdpmetric.programs.rays import farkas
@@ -28,7 +28,8 @@ class SearchOptions:
     """When a search ends, and by how much cones are moved, in units in which the data are about 1."""
 
     width: float = 1e-6  # The relative width that is enough
-    matrix_width: float = 1e-7  # Of programs with semidefinite cones, whose solves cost more than points between two
+    small_width: float = 1e-8  # Of programs with semidefinite cones and up to 50 variables, whose solves are cheap
+    matrix_width: float = 1e-7  # Of larger ones, whose solves cost more than points between two
     poor: float = 1e-4  # One that is worth a search in other units
     shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Rows that lack something are moved by more, one by one
     largest_shift: float = 1e-3
@@ -75,7 +76,9 @@ class Search:
     @property
     def target(self) -> float:
         """The relative width that is enough."""
-        return OPTIONS.matrix_width if self.program.cones.psd else OPTIONS.width
+        if not self.program.cones.psd:
+            return OPTIONS.width
+        return OPTIONS.small_width if self.program.A.shape[1] <= 50 else OPTIONS.matrix_width
 
     @property
     def wide(self) -> bool:
@@ -94,11 +97,12 @@ class Search:
             self._bounds(scaled, units, given)
             self._use_active(scaled, units, given)
         unscaled, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
-        attempts = [(scaled, units, False), (*unscaled, matrices), (scaled, units, True), (*unscaled, False)]
-        for number, (program, scale, accurate) in enumerate(attempts if matrices else attempts[:3]):
+        second = ACCURATE if matrices else {}
+        attempts = [(scaled, units, {}), (*unscaled, second), (scaled, units, ACCURATE), (*unscaled, CAUTIOUS)]
+        for number, (program, scale, settings) in enumerate(attempts if matrices else attempts[:3]):
             poor = matrices or self.lower == -math.inf or OPTIONS.poor < self.width < math.inf
             if self.wide and ((poor and remaining() > 0.0) or number == 0):
-                self.solver = replace(self.solver, accurate=accurate)
+                self.solver = replace(self.solver, settings=settings)
                 self._explore(program, scale)
         if self.wide and not math.isfinite(self.width) and remaining() > 0.0:
             self._decide(scaled, units, "infeasible, unbounded")
