@@ -32,6 +32,7 @@ class SearchOptions:
     matrix_width: float = 1e-7  # Of larger ones, whose solves cost more than points between two
     poor: float = 1e-4  # One that is worth a search in other units
     shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Rows that lack something are moved by more, one by one
+    first_shift: float = 1e-9  # Of exponential and power cones at once, as points of these are outside by rounding
     largest_shift: float = 1e-3
     exponents: tuple[float, ...] = (-9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)  # Shares of the inner of two points
     precision: float = 0.2  # Of an exponent, where a better one is wanted
@@ -119,7 +120,9 @@ class Search:
 
     def _explore(self, program: ConeProgram, units: Units) -> None:
         """The bounds of one answer, then of answers with margins."""
-        answer, self.estimate = ask(program, self.solver), math.nan
+        cones = program.cones
+        shift = OPTIONS.first_shift if (cones.exp or cones.power) and not cones.psd else 0.0
+        answer, self.estimate = ask(program, self.solver, shift, shift), math.nan
         linear = program.cones.linear == program.cones.size
         if isinstance(answer, Answer):
             self.status = answer.status
