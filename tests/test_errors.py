@@ -309,7 +309,7 @@ REASONS = {
         lambda: index().update(sm.MetricStep(["a", "b"], np.ones(2))),
     ],
     "several metrics": [lambda: classification.energies(STACKED, **ENERGIES, regions=np.arange(N) % 2)],
-    "cannot keep": [partial(datasets.reduce, np.eye(5, 3), n) for n in (4, "a")],
+    "number of principal components must be": [partial(datasets.reduce, np.eye(5, 3), n) for n in (4, "a")],
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
     "no words": [lambda: datasets.word_counts(["1 2", "a"], 1)],
     "takes a problem": [partial(verb, EYE) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],

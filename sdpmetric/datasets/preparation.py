@@ -140,20 +140,12 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
     data = validation.check_data(X).astype(np.float64)
     for step in steps:
         if isinstance(step, PCA):
-            check_components(step.n_components, data)
+            validation.check_integer("the number of principal components", step.n_components, high=min(data.shape))
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0
         prepared: FloatArray = steps.fit_transform(data)
     if not np.isfinite(prepared).all():
         raise ValueError("X is too large to be prepared: its squares overflow; divide it by a power of 2.")
     return prepared
-
-
-def check_components(n_components: int, data: FloatArray) -> None:
-    if not validation.is_integer(n_components) or not 1 <= n_components <= min(data.shape):
-        raise ValueError(
-            f"cannot keep {n_components!r} principal components of {data.shape[0]} examples with {data.shape[1]} "
-            f"features; keep between 1 and {min(data.shape)}."
-        )
 
 
 def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatArray:

@@ -301,10 +301,9 @@ class LFDA(ClosedForm):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import LFDA
-    >>> X, y = load_iris(return_X_y=True)
-    >>> LFDA(n_components=2).fit(X, y).transform(X).shape
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> sm.estimators.LFDA(n_components=2).fit(X, y).transform(X).shape
     (150, 2)
     """
 

@@ -58,10 +58,9 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import LMNN, EnergyClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = EnergyClassifier(LMNN(push_weight=0.3)).fit(X[::2], y[::2])
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> classifier = sm.estimators.EnergyClassifier(sm.estimators.LMNN(push_weight=0.3)).fit(X[::2], y[::2])
     >>> float(classifier.score(X[1::2], y[1::2])) > 0.9
     True
     """

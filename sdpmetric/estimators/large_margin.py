@@ -214,10 +214,9 @@ class LMNN(LargeMarginEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import LMNN
-    >>> X, y = load_iris(return_X_y=True)
-    >>> lmnn = LMNN(tol=1e-3).fit(X, y)
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> lmnn = sm.estimators.LMNN(tol=1e-3).fit(X, y)
     >>> lmnn.solution_.status.word, bool(lmnn.relative_gap_ <= 1e-3)
     ('optimal', True)
     """
@@ -443,10 +442,9 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import MultiMetricLMNN
-    >>> X, y = load_iris(return_X_y=True)
-    >>> several = MultiMetricLMNN().fit(X, y)
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> several = sm.estimators.MultiMetricLMNN().fit(X, y)
     >>> several.metrics_.shape, several.transform(X).shape[0]
     ((3, 4, 4), 150)
     """

@@ -112,11 +112,10 @@ class MLR(RankingEstimator, SolvedEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.preprocessing import scale
-    >>> from sdpmetric.estimators import MLR
-    >>> X, y = load_wine(return_X_y=True)
-    >>> bool(MLR(loss="map").fit(scale(X), y).relative_gap_ <= 1e-2)
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("wine")
+    >>> X = sm.datasets.standardize(X)
+    >>> bool(sm.estimators.MLR(loss="map").fit(X, y).relative_gap_ <= 1e-2)
     True
     """
 
@@ -173,11 +172,10 @@ class FRML(RankingEstimator, LimitedEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.preprocessing import scale
-    >>> from sdpmetric.estimators import FRML
-    >>> X, y = load_wine(return_X_y=True)
-    >>> FRML(n_components=3).fit(scale(X), y).transform(scale(X)).shape
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("wine")
+    >>> X = sm.datasets.standardize(X)
+    >>> sm.estimators.FRML(n_components=3).fit(X, y).transform(X).shape
     (178, 3)
     """
 

@@ -163,10 +163,9 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import NCA
-    >>> X, y = load_iris(return_X_y=True)
-    >>> NCA(n_components=2, random_state=0).fit(X, y).transform(X).shape
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> sm.estimators.NCA(n_components=2, random_state=0).fit(X, y).transform(X).shape
     (150, 2)
     """
 

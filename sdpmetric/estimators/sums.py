@@ -151,10 +151,9 @@ class SDML(SolvedEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import SDML
-    >>> X, y = load_iris(return_X_y=True)
-    >>> SDML(n_pairs=200).fit(X, y).transform(X).shape
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> sm.estimators.SDML(n_pairs=200).fit(X, y).transform(X).shape
     (150, 4)
     """
 
@@ -201,10 +200,9 @@ class SCML(SolvedEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import SCML
-    >>> X, y = load_iris(return_X_y=True)
-    >>> SCML().fit(X, y).transform(X).shape[0]
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> sm.estimators.SCML().fit(X, y).transform(X).shape[0]
     150
     """
 
@@ -366,10 +364,9 @@ class MCML(_WithoutDependent):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sdpmetric.estimators import MCML
-    >>> X, y = load_iris(return_X_y=True)
-    >>> bool(MCML(tol=1e-3).fit(X, y).relative_gap_ <= 1e-3)
+    >>> import sdpmetric as sm
+    >>> X, y = sm.datasets.load("iris")
+    >>> bool(sm.estimators.MCML(tol=1e-3).fit(X, y).relative_gap_ <= 1e-3)
     True
     """
 

@@ -196,7 +196,7 @@ BAD = [
     (None, ("solve", "iris", "--seed", "-1"), "--seed"),
     (None, ("demo", "--only", "mnist"), "'mnist'"),
     (None, ("solve", "iris", "--label", "species"), "has its own labels"),
-    (None, ("solve", "iris", "--pca", "5"), "cannot keep 5"),
+    (None, ("solve", "iris", "--pca", "5"), "at most 4, got 5"),
     (None, ("solve", "iris", "--output", "no/such/folder/x.npz"), "no folder no/such/folder"),
     (None, ("report", "iris", "."), r"\. is a folder"),
     (None, ("verify", "iris", "missing.npz"), r"no file missing\.npz"),
