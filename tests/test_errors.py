@@ -370,7 +370,7 @@ REASONS = {
     "distance_weight=1000 is too large": [lambda: sm.SDMLProblem(X, PAIRS, -SIMILAR, EYE, 1000.0)],
     "outside|no weight|twice": [
         partial(sm.to_cvxpy, LMNN, sm.Triplets.from_array(np.array(rows)))
-        for rows in ([[0, 1, 99]], [[-1, 1, 2]], [[0, 0, 0]], [[0, *LMNN.source.targets[0], 8]] * 2)
+        for rows in ([[0, 1, 99]], [[-1, 1, 2]], [[0, 2, 4]], [[0, *LMNN.source.targets[0], 8]] * 2)
     ],
     "no proof|equations|no multipliers": [
         lambda: bounded(W[0], [cp.sum(W) == 1, 2 * cp.sum(W) == 2, W >= 0]).save_proof("nowhere.npz", "data.npz"),
