@@ -293,9 +293,8 @@ class KernelLMNN(LargeMarginEstimator):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
 
     Time is cubic and memory quadratic in the number of training examples. Target neighbors are nearest in the feature
-    space. With a precomputed kernel `fit` cannot stop early, and `fit_triplets` also expects the kernel matrix.
-
-    The program and its certificate: docs/variants.md.
+    space. With a precomputed kernel `fit` cannot stop early, and `fit_triplets` also expects the kernel matrix. Program
+    and certificate: docs/variants.md.
 
     Parameters
     ----------
@@ -394,9 +393,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     The distance to a training example is measured by the metric of the training example's region. No embedding has
     these distances, so this estimator has its own `kneighbors` and `predict`; `transform` gives the coordinates under
-    each metric side by side.
-
-    The program and its certificate: docs/variants.md.
+    each metric side by side. Program and certificate: docs/variants.md.
 
     Parameters
     ----------

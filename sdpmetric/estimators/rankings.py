@@ -81,9 +81,7 @@ class MLR(RankingEstimator, SolvedEstimator):
     """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
 
     Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Each evaluation ranks all
-    items for all queries, so time is quadratic in the number of examples.
-
-    The program and its certificate: docs/rankings.md.
+    items for all queries, so time is quadratic in the number of examples. Program and certificate: docs/rankings.md.
 
     Parameters
     ----------
@@ -132,9 +130,7 @@ class FRML(RankingEstimator, LimitedEstimator):
 
     Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Stochastic steps on
     matrices of fixed rank end when the mean average precision of validation queries stops rising. Optimality is not
-    proven: the certificate is of kind "stationarity".
-
-    The program and its certificate: docs/rankings.md.
+    proven: the certificate is of kind "stationarity". Program and certificate: docs/rankings.md.
 
     Parameters
     ----------

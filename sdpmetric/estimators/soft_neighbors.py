@@ -116,9 +116,8 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     All arguments of scikit-learn's ``NeighborhoodComponentsAnalysis`` mean the same here, so changing the import is
     enough; from the same start it takes the same path, faster, and in memory that is linear in n. Two things differ:
     float32 data give float32 components, and a fit that did not converge always warns. Parameters from ``objective`` on
-    are new. NCA is not convex, and optimality is not proven: the certificate is of kind "stationarity".
-
-    The program and its certificate: docs/nca.md.
+    are new. NCA is not convex, and optimality is not proven: the certificate is of kind "stationarity". Program and
+    certificate: docs/nca.md.
 
     Parameters
     ----------
@@ -221,9 +220,8 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
 
     For continuous targets y. It is a transformer for use before a regressor that depends on distances, such as
     ``KNeighborsRegressor``, which with weights ``exp(-d^2)`` is the paper's kernel regression (``docs/lfda.md``). MLKR
-    is not convex, and optimality is not proven: the certificate is of kind "stationarity".
-
-    The program and its certificate: docs/lfda.md.
+    is not convex, and optimality is not proven: the certificate is of kind "stationarity". Program and certificate:
+    docs/lfda.md.
 
     Parameters
     ----------

@@ -70,9 +70,8 @@ class LSML(SolvedEstimator):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
     Learns from quadruplets, each of which states that one pair is nearer than another; from triplets, quadruplets whose
-    pairs share an example; or from labels, from which quadruplets are drawn.
-
-    The program and its certificate: docs/relatives.md.
+    pairs share an example; or from labels, from which quadruplets are drawn. Program and certificate:
+    docs/relatives.md.
 
     Parameters
     ----------
@@ -169,9 +168,8 @@ class SDML(SolvedEstimator):
 class SCML(SolvedEstimator):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
-    The metric is a nonnegative combination of given directions, most of them with weight 0.
-
-    The program and its certificate: docs/relatives.md.
+    The metric is a nonnegative combination of given directions, most of them with weight 0. Program and certificate:
+    docs/relatives.md.
 
     Parameters
     ----------
@@ -341,10 +339,9 @@ class ITML(SolvedEstimator):
 class MCML(_WithoutDependent):
     """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
 
-    Time and memory are quadratic in the number of examples.
-
-    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
-    0, and the certificate is about the data without them (docs/useless_optima.md).
+    Time and memory are quadratic in the number of examples. Program and certificate: docs/relatives.md. Features that
+    are combinations of others up to rounding count as 0, and the certificate is about the data without them
+    (docs/useless_optima.md).
 
     Parameters
     ----------

@@ -84,10 +84,9 @@ class ConvergenceDisplay(Display):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import ConvergenceDisplay
     >>> X, y = sm.datasets.load("iris")
     >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    >>> bool(ConvergenceDisplay.from_solution(solution).gap[-1] <= 1e-3)
+    >>> bool(sm.plotting.ConvergenceDisplay.from_solution(solution).gap[-1] <= 1e-3)
     True
     """
 
@@ -248,10 +247,9 @@ class PathDisplay(Display):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import PathDisplay
     >>> X, y = sm.datasets.load("iris")
     >>> solutions = sm.path(sm.LMNNProblem.from_labels(X, y), push_weight=[0.3, 0.7], tol=1e-2)
-    >>> PathDisplay.from_solutions(solutions, y, X, y).test.shape
+    >>> sm.plotting.PathDisplay.from_solutions(solutions, y, X, y).test.shape
     (2,)
     """
 

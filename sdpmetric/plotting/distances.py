@@ -48,10 +48,9 @@ class DistancesDisplay(Display):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import DistancesDisplay
     >>> X, y = sm.datasets.load("iris")
     >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    >>> before, after = DistancesDisplay.from_solution(solution, X, y, random_state=0).areas
+    >>> before, after = sm.plotting.DistancesDisplay.from_solution(solution, X, y, random_state=0).areas
     >>> after > before
     True
     """

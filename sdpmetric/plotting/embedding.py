@@ -91,11 +91,9 @@ class EmbeddingDisplay(Display):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import EmbeddingDisplay
     >>> X, y = sm.datasets.load("iris")
     >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    >>> shown = EmbeddingDisplay.from_solution(solution, X, y)
-    >>> len(shown.ax_)
+    >>> len(sm.plotting.EmbeddingDisplay.from_solution(solution, X, y).ax_)
     2
     """
 

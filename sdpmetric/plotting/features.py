@@ -54,12 +54,10 @@ class FeaturesDisplay(Display):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import FeaturesDisplay
     >>> X, y = sm.datasets.load("iris")
     >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    >>> shown = FeaturesDisplay.from_solution(solution, X, names=["a", "b", "c", "d"], panels=["weights", "spectrum"])
-    >>> shown.weights.shape, len(shown.ax_)
-    ((4,), 2)
+    >>> sm.plotting.FeaturesDisplay.from_solution(solution, X, panels=["weights", "spectrum"]).weights.shape
+    (4,)
     """
 
     metric: FloatArray

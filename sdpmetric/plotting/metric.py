@@ -55,10 +55,9 @@ class MetricDisplay(Display):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric.plotting import MetricDisplay
     >>> X, y = sm.datasets.load("iris")
     >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    >>> MetricDisplay.from_solution(solution, X, y, features=(0, 2)).sections.shape
+    >>> sm.plotting.MetricDisplay.from_solution(solution, X, y, features=(0, 2)).sections.shape
     (1, 2, 2)
     """
 

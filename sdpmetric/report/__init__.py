@@ -80,10 +80,9 @@ def write(
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric import report
     >>> X, y = sm.datasets.load("iris")
     >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
-    >>> report.write(solution, "iris.html", title="iris")  # doctest: +SKIP
+    >>> sm.report.write(solution, "iris.html", title="iris")  # doctest: +SKIP
     """
     data = page_data(solution, y, title, held_out, feature_names, example_names, frames)
     folder = Path(__file__).parent

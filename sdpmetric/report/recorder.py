@@ -56,10 +56,9 @@ class Recorder:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric import report
-    >>> recorder = report.Recorder()
+    >>> recorder = sm.report.Recorder()
     >>> solution = sm.solve(sm.LMNNProblem.from_labels(*sm.datasets.load("iris")), watch=recorder)
-    >>> report.write(solution, "iris.html", frames=recorder.frames)  # doctest: +SKIP
+    >>> sm.report.write(solution, "iris.html", frames=recorder.frames)  # doctest: +SKIP
     """
 
     frames: list[Frame] = field(default_factory=list)
