@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -385,14 +384,23 @@ class HashIndex:
         """
         with expected(path, "a saved index", "HashIndex.save"):
             arrays = read_npz(path)
-            settings, counters, next_id = check_file(arrays)
+            check_arrays(arrays, ARRAYS)
+            values = read_json(arrays, "about")
+            check_values(values, TEXT_VALUES, "about", frozenset(TEXT_VALUES))
+            counts = cast(dict[str, int], values["counters"])
+            check_values(counts, {f.name: f.type for f in fields(Counters)}, "counters")
+            # No Gaussian number is as large.
+            if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > 100.0:
+                raise ValueError("its directions are not Gaussian vectors.")
+            next_id = validation.check_integer("next_id", cast(int, values["next_id"]), 0)
+            settings = cast(Settings, {name: values[name] for name in SETTINGS})
             rows = cast(NDArray[np.floating], arrays["rows"])
             index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **settings)
             index._start(Planes(index.components, cast(FloatArray, arrays["directions"])), rows.dtype)
             if len(rows):
                 index.add(rows, arrays["ids"])
             index._center, index._next_id = cast(FloatArray, arrays["center"]), max(index._next_id, next_id)
-            index.counters = counters
+            index.counters = Counters(**counts)
             return index
 
 
@@ -418,20 +426,6 @@ class Settings(TypedDict):
     search_share: float
     max_pending: int
     random_state: int
-
-
-def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Counters, int]:
-    """Settings, counters and next id of an index's file whose arrays fit each other."""
-    check_arrays(arrays, ARRAYS)
-    values = read_json(arrays, "about")
-    check_values(values, TEXT_VALUES, "about", frozenset(TEXT_VALUES))
-    counters = cast(dict[str, int], values["counters"])
-    check_values(counters, {f.name: f.type for f in fields(Counters)}, "counters")
-    # No Gaussian number is as large.
-    if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > 100.0:
-        raise ValueError("its directions are not Gaussian vectors.")
-    next_id = validation.check_integer("next_id", cast(int, values["next_id"]), 0)
-    return cast(Settings, {name: values[name] for name in SETTINGS}), Counters(**counters), next_id
 
 
 def moderate(name: str, array: FloatsT) -> FloatsT:

@@ -45,7 +45,7 @@ from sdpmetric.lmnn import proof
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone, QuadraticCone
 from sdpmetric.lmnn.pull import PullCost
-from sdpmetric.lmnn.push import Push, concatenated
+from sdpmetric.lmnn.push import Push, concatenated, list_triplets
 from sdpmetric.lmnn.readable import equation
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searching
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
@@ -681,18 +681,14 @@ class LMNNProblem(LargeMarginProblem):
         """
         source, mu = self.source, self.push_weight
         pull = Pull(np.stack(self.target_pairs, axis=1), source.target_weights(), weight=1.0 - mu)
-        if (
-            isinstance(source, LabeledTriplets)
-            and source.example_weights is None
-            and source.targets.min(initial=0) >= 0
-        ):
+        if isinstance(source, LabeledTriplets) and source.example_weights is None and (source.targets >= 0).all():
             labels, targets = source.labels, source.targets
             push = TripletHinge(labels=labels, target_neighbors=targets, loss=self.loss, weight=mu)
         else:
             if isinstance(source, LabeledTriplets):
                 triplets = labeled_triplets("as_sum", source.labels, source.targets)
             else:
-                triplets, _ = source.candidates.triplets(np.ones((source.size, 1)))
+                triplets = list_triplets(source.candidates)
             push = TripletHinge(triplets, loss=self.loss, weights=source.weights_of(triplets), weight=mu)
         regularizers = Trace(weight=self.ridge) + Frobenius(weight=self.frobenius)
         return MetricProblem(self.X, pull + push + regularizers)

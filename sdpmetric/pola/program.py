@@ -67,10 +67,9 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
     zero = np.zeros((0, problem.X.shape[1]))
     likely = problem.certify(zero).lower_bound
     units = 1.0 / likely if scaled and 1.0 / LARGEST < likely < LARGEST else 1.0
-    unscaled = pola_program(problem)
-    program = (
-        unscaled if units == 1.0 else cp.Problem(cp.Minimize(units * unscaled.objective.expr), unscaled.constraints)
-    )
+    program = pola_program(problem)
+    if units != 1.0:
+        program = cp.Problem(cp.Minimize(units * program.objective.expr), program.constraints)
 
     def read() -> Point:
         by_name = named(program)

@@ -17,7 +17,6 @@ from sdpmetric.core.pairs import check_labeled_pairs, weight_of_slacks, weighted
 from sdpmetric.core.problem import NOT_STATED, Problem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
-from sdpmetric.engine.cached import published
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.sums import descent
@@ -138,8 +137,10 @@ class ITMLProblem(MetricProblem):
                 "distance percentiles; pass both."
             )
         with np.errstate(over="ignore"):
-            check_products("gamma", self.gammas, self.pair_weights)
-        slacks = DistanceBounds(rows, loss="log_ratio", sides=self.signs, bounds=self.bounds, weights=self.gammas)
+            gammas = self.gamma * (np.ones(len(rows)) if self.pair_weights is None else self.pair_weights)
+            check_products("gamma", gammas, self.pair_weights)
+        signs, bounds = np.where(flags, 1.0, -1.0), np.where(flags, self.upper, self.lower)
+        slacks = DistanceBounds(rows, loss="log_ratio", sides=signs, bounds=bounds, weights=gammas)
         self._set(data, (LogDet(to=A0), slacks), Domain.of(data.shape[1]))
 
     @classmethod
@@ -188,21 +189,6 @@ class ITMLProblem(MetricProblem):
             f"upper {self.upper:g}, lower {self.lower:g}, gamma {self.gamma:g}"
         )
 
-    @published
-    def signs(self) -> FloatArray:
-        """1 for similar and -1 for dissimilar pairs."""
-        return np.where(self.similar, 1.0, -1.0)
-
-    @published
-    def bounds(self) -> FloatArray:
-        """``xi0``: upper for similar and lower for dissimilar pairs."""
-        return np.where(self.similar, self.upper, self.lower)
-
-    @published
-    def gammas(self) -> FloatArray:
-        """`gamma` times the weight of each pair, (p,)."""
-        return self.gamma * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
-
     def with_weights(self, **values: float) -> Self:
         """State the same problem with another `gamma`."""
         return Problem.with_weights(self, **values)
@@ -215,10 +201,11 @@ class ITMLProblem(MetricProblem):
         if not isinstance(certificate, DualityCertificate) or certificate.weakness is not None:
             return certificate
         L, _ = self.check_point(components, metric)
-        ratios = distances(self.centered @ L.T, *self.pairs.T) / self.bounds
+        ratios = distances(self.centered @ L.T, *self.pairs.T) / np.where(self.similar, self.upper, self.lower)
         short = ~self.similar & (ratios < 1.0)  # whose slack is the bound minus the shortfall
+        w = 1.0 if self.pair_weights is None else self.pair_weights[short]
         # 1e-15: the error of the ratio of a slack to its bound, absolute.
-        error = 1e-15 * float(np.sum(self.gammas[short] / np.maximum(ratios[short], 1e-300)))
+        error = 1e-15 * float(np.sum(self.gamma * w / np.maximum(ratios[short], 1e-300)))
         if not error > 1e-7 * certificate.objective:
             return certificate
         return replace(
