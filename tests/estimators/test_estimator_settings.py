@@ -60,26 +60,26 @@ def test_settings_are_those_of_the_statement(estimator, state):
 
 
 PAIRS = np.array([[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]])
-GIVEN = (X, PAIRS, Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]])
-LISTED = (X, [[0, 1, 2], [3, 4, 5], [6, 7, 8]], [1.0, 2.0, 0.5])
+WITH_PAIRS = (X, PAIRS, Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]])
+WITH_TRIPLETS = (X, [[0, 1, 2], [3, 4, 5], [6, 7, 8]], [1.0, 2.0, 0.5])
 
 
 @pytest.mark.parametrize(
     ("fitted", "state"),
     [
-        (lambda: MMC(tol=0.5).fit_pairs(*GIVEN), lambda: sm.MMCProblem(*GIVEN)),
-        (lambda: ITML(tol=0.5, **ITML_).fit_pairs(*GIVEN), lambda: sm.ITMLProblem(*GIVEN, **ITML_)),
+        (lambda: MMC(tol=0.5).fit_pairs(*WITH_PAIRS), lambda: sm.MMCProblem(*WITH_PAIRS)),
+        (lambda: ITML(tol=0.5, **ITML_).fit_pairs(*WITH_PAIRS), lambda: sm.ITMLProblem(*WITH_PAIRS, **ITML_)),
         (
-            lambda: POLA(slack_weight=0.3, initial_threshold=2.5).fit_pairs(*GIVEN),
-            lambda: sm.POLAProblem(*GIVEN, 0.3, 2.5),
+            lambda: POLA(slack_weight=0.3, initial_threshold=2.5).fit_pairs(*WITH_PAIRS),
+            lambda: sm.POLAProblem(*WITH_PAIRS, 0.3, 2.5),
         ),
         (
-            lambda: LMNN(push_weight=0.3, tol=0.5, ridge=0.1).fit_triplets(*LISTED),
-            lambda: sm.LMNNProblem.from_triplets(*LISTED, 0.3, ridge=0.1),
+            lambda: LMNN(push_weight=0.3, tol=0.5, ridge=0.1).fit_triplets(*WITH_TRIPLETS),
+            lambda: sm.LMNNProblem.from_triplets(*WITH_TRIPLETS, 0.3, ridge=0.1),
         ),
         (
-            lambda: KernelLMNN(push_weight=0.3, tol=0.5, **POLY).fit_triplets(*LISTED),
-            lambda: sm.KernelLMNNProblem.from_triplets(*LISTED, 0.3, **POLY),
+            lambda: KernelLMNN(push_weight=0.3, tol=0.5, **POLY).fit_triplets(*WITH_TRIPLETS),
+            lambda: sm.KernelLMNNProblem.from_triplets(*WITH_TRIPLETS, 0.3, **POLY),
         ),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_lower_bound_that_is_positive():
 
 def test_solve_takes_the_stream_once():
     problem = make_stream(4, d=3, p=60)
-    for solution, taken, status in (
+    for solution, n_pairs, status in (
         (sm.solve(problem), 60, sm.Status.STREAM_ENDED),
         (sm.solve(problem, max_iter=25), 25, sm.Status.USER_LIMIT),
         (sm.solve(problem, max_time=1e-9), 0, sm.Status.USER_LIMIT),
@@ -238,10 +238,10 @@ def test_solve_takes_the_stream_once():
         assert not solution.certificate.proves_optimal(1.0)
         assert solution.objective <= solution.certificate.regret_bound
         assert (np.diff(solution.trace["objective"]) >= 0).all()
-        stream = run(problem.head(taken)) if taken else None
-        assert solution.objective == (stream.cumulative_loss if taken else 0.0)
-        if taken:
-            assert solution.n_iter == taken
+        stream = run(problem.head(n_pairs)) if n_pairs else None
+        assert solution.objective == (stream.cumulative_loss if n_pairs else 0.0)
+        if n_pairs:
+            assert solution.n_iter == n_pairs
             np.testing.assert_array_equal(solution.components, stream.components)
     assert "regret" in str(solution)
 
