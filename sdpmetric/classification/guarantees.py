@@ -156,7 +156,11 @@ def guaranteed_threshold(
     for name, share in (("alpha", alpha), ("delta", delta)):
         if not 0.0 < validation.check_number(name, share, 0.0, 1.0) < 1.0:
             raise ValueError(f"{name} must be between 0 and 1, both excluded, got {share!r}.")
-    values = _checked_distances(distances)
+    values = np.asarray(distances)
+    if values.dtype.kind != "f" or values.dtype.itemsize > 8:  # lower precisions stay as they are
+        values = values.astype(np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise ValueError(f"distances must be finite numbers, one for each pair, got an array of shape {values.shape}.")
     is_similar = check_answers("similar", similar, len(values))[1]
     values = -values if similarity else values
     mirrored = control == "false_non_matches"
@@ -237,15 +241,6 @@ def _most_precise(ordered: FloatArray, wrong: BoolArray, alpha: float, delta: fl
 def _fewest(alpha: float, delta: float) -> int:
     """The least number of pairs without an error that proves a share of at most alpha: ``(1 - alpha)^n <= delta``."""
     return math.ceil(min(math.log(delta) / math.log1p(-alpha), sys.maxsize))
-
-
-def _checked_distances(distances: ArrayLike) -> FloatArray:
-    """Finite distances, in float64 or their own lower precision."""
-    values = np.asarray(distances)
-    values = values if values.dtype.kind == "f" and values.dtype.itemsize <= 8 else values.astype(np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError(f"distances must be finite numbers, one for each pair, got an array of shape {values.shape}.")
-    return values
 
 
 def check_answers(name: str, answers: ArrayLike, n: int) -> tuple[NDArray[np.generic], BoolArray]:
