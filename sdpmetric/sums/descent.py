@@ -218,9 +218,9 @@ def _descend(
         nonlocal n_iterations, next_check
         n_iterations += 1
         if regularizer is not None and n_iterations >= next_check:
-            next_check, enough = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
+            next_check, tolerance = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
             gradient = point.problem.domain.block_diagonal(S)
-            if regularizer.fall(point.components(point.F), gradient, enough) <= enough:
+            if regularizer.fall(point.components(point.F), gradient, tolerance) <= tolerance:
                 raise StopIteration
 
     options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": OPTIONS.memory, "ftol": 1e-16, "gtol": 0.0}

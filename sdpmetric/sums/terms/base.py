@@ -256,10 +256,10 @@ class Regularizer(Term):
         """`value` and `gradient` at once."""
         return self.value(components), self.gradient(components)
 
-    def fall(self, components: FloatArray, gradient: FloatArray, enough: float) -> float:
-        """How far ``<S, M> + weight * r(M)`` falls at most from a metric with this gradient, in floats, or `enough`.
+    def fall(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
+        """How far ``<S, M> + weight * r(M)`` falls at most from a metric with this gradient, in floats.
 
-        By default infinity, which says nothing.
+        A bound of at most `tolerance` suffices. By default infinity, which says nothing.
         """
         return math.inf
 

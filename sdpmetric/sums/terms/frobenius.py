@@ -131,11 +131,11 @@ class Frobenius(Regularizer):
         gradient = self.gradient(components)
         return 0.5 * float(np.sum(gradient * gradient)) / self.weight, gradient
 
-    def fall(self, components: FloatArray, gradient: FloatArray, enough: float) -> float:
+    def fall(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
         """``|G|^2 / (2 w) - w / 2 |[M - G / w]_-|^2`` for the gradient G; the first part alone where that is enough."""
         steps = gradient / self.weight
         fall = 0.5 * self.weight * float(np.sum(steps * steps))
-        if not enough < fall < math.inf or psd.is_definite(minimizer := components.T @ components - steps):
+        if not tolerance < fall < math.inf or psd.is_definite(minimizer := components.T @ components - steps):
             return fall
         negative = np.minimum(np.linalg.eigvalsh(minimizer), 0.0)
         return fall - 0.5 * self.weight * float(np.sum(negative * negative))

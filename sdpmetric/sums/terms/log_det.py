@@ -183,7 +183,7 @@ class LogDet(Regularizer):
         inverse = (Vt.T / np.maximum(sigma, SMALLEST_DIVISOR) ** 2) @ Vt
         return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
 
-    def fall(self, components: FloatArray, gradient: FloatArray, enough: float) -> float:
+    def fall(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
         """``w sum(e - log(1 + e))`` over eigenvalues e of ``L G L^T / w``, at most ``w |e|^2`` where ``|e| <= 1/2``."""
         residual = float(np.linalg.norm(components @ gradient @ components.T))
         return residual * residual / self.weight if residual <= 0.5 * self.weight else math.inf

@@ -324,8 +324,8 @@ class Collapse(_Softmax):
     def neighbor_rows(self) -> IndexArray:
         if self.neighbors is None:
             check_time_for(LISTING_WORK * self.size)
-            others = np.arange(self.n - 1, dtype=np.int32)
-            return others + (others >= np.arange(self.n)[:, None])
+            numbers = np.arange(self.n - 1, dtype=np.int32)
+            return numbers + (numbers >= np.arange(self.n)[:, None])
         return np.asarray(self.neighbors, dtype=np.int32)
 
     @cached
