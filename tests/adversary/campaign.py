@@ -49,10 +49,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "curved": lambda X, y, rng: sums.sums(X, y, rng, curved=True),
     "labels": sums.labels,
     "tasks": sums.tasks,
-    "lsml": relatives.lsml,
-    "sdml": relatives.sdml,
-    "scml": relatives.scml,
-    "queries": relatives.queries,
+    **relatives.CASES,
 }
 
 

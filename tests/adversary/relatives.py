@@ -160,3 +160,7 @@ def queries(X, y, rng):
         log_uniform(rng, -150, 150) * rng.normal(size=(d, d)),
     ]
     return case
+
+
+# One line adds a statement to the campaign.
+CASES = {"lsml": lsml, "sdml": sdml, "scml": scml, "queries": queries}
