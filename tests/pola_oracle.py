@@ -3,27 +3,24 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 import sdpmetric as sm
 from sdpmetric.linalg import psd
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Threshold:
     """A metric with its threshold: pairs nearer than the threshold are predicted similar."""
 
-    metric: FloatArray
+    metric: np.ndarray
     threshold: float
 
-    def loss(self, v: FloatArray, sign: float) -> float:
+    def loss(self, v: np.ndarray, sign: float) -> float:
         """The hinge ``[1 - y (b - v^T A v)]_+`` of a pair with difference v; above 1 where the pair is mistaken."""
         return max(0.0, 1.0 - sign * (self.threshold - float(v @ self.metric @ v)))
 
 
-def project_margin(point: Threshold, v: FloatArray, sign: float, gamma: float = 0.0) -> tuple[Threshold, float]:
+def project_margin(point: Threshold, v: np.ndarray, sign: float, gamma: float = 0.0) -> tuple[Threshold, float]:
     """Project onto ``{y (b - v^T A v) >= 1}``, symmetric A; also the step length ``loss / (||v||^4 + 1 + gamma)``."""
     step = point.loss(v, sign) / (float(v @ v) ** 2 + 1.0 + gamma)
     return Threshold(point.metric - sign * step * np.outer(v, v), point.threshold + sign * step), step
@@ -34,18 +31,10 @@ def project_cone(point: Threshold) -> Threshold:
     return Threshold(psd.project(point.metric), max(1.0, point.threshold))
 
 
-def update(point: Threshold, v: FloatArray, sign: float, gamma: float = 0.0) -> tuple[Threshold, float]:
-    """One online step: project onto the pair's margin, then onto metrics and thresholds; also the step length.
-
-    A similar pair may take the metric out of the cone, by one eigenvalue, and a dissimilar one lowers the threshold, so
-    that only half of the second projection is ever needed.
-    """
+def update(point: Threshold, v: np.ndarray, sign: float, gamma: float = 0.0) -> tuple[Threshold, float]:
+    """One online step: project onto the pair's margin, then onto metrics and thresholds; also the step length."""
     projected, step = project_margin(point, v, sign, gamma)
-    if step == 0.0:
-        return point, 0.0
-    if sign > 0:
-        return Threshold(psd.project(projected.metric), projected.threshold), step
-    return Threshold(projected.metric, max(1.0, projected.threshold)), step
+    return project_cone(projected) if step else point, step
 
 
 def separable(seed: int, weight: float | None = None, p: int = 25, start: float = 1.5) -> sm.POLAProblem:
