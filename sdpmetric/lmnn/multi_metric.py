@@ -49,9 +49,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> several = sm.MultiMetricLMNNProblem.from_labels(X, y)  # a metric for each class
+    >>> several = sm.MultiMetricLMNNProblem.from_labels(*sm.datasets.load("iris"))  # a metric for each class
     >>> sm.solve(several, tol=1e-2).metrics.shape
     (3, 4, 4)
     """

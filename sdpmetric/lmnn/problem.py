@@ -510,9 +510,7 @@ class LMNNProblem(LargeMarginProblem):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=3, push_weight=0.5)
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"), n_neighbors=3, push_weight=0.5)
     >>> solution = sm.solve(problem, tol=1e-3)
     >>> solution.status.word, solution.certificate.kind
     ('optimal', 'duality')

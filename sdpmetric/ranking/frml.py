@@ -71,9 +71,7 @@ class FRMLProblem(Problem):
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> ranking = sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1)
+    >>> ranking = sm.FRMLProblem.from_labels(*sm.datasets.load("iris"), 2, "auc", regularization=0.1)
     >>> found = sm.solve(ranking, solver="relaxed", max_iter=30)
     >>> found.certificate.kind
     'relaxation'
