@@ -105,7 +105,7 @@ def test_a_limit_on_time_counts_from_the_call_on(client, monkeypatch):
     def record_limit(problem, engine, max_time):
         return replace(sm.solve(problem, max_iter=1), seconds=max_time)
 
-    monkeypatch.setattr(adapter.verbs, "solve", record_limit)
+    monkeypatch.setattr(adapter.run, "solve", record_limit)
     X, y = make_blobs(60, 3, random_state=0)[:2]
     assert adapter.solve(client, slow, X, y, max_time=1e4).seconds < 1e4 - 0.1
     assert adapter.solve(client, slow, X, y).seconds is None
