@@ -30,7 +30,7 @@ import scipy.sparse as sp
 import sdpmetric as sm
 from sdpmetric import classification, constraints, datasets, estimators, ranking, terms
 
-# Seconds for a call.
+# Processor seconds for a call.
 LIMIT = 20
 # What a call may raise.
 SENTENCES = (ValueError, TypeError, ImportError, MemoryError, FileNotFoundError, IsADirectoryError)
@@ -230,7 +230,7 @@ def late(number: int, frame: object) -> None:
 def outcome(call: Callable[..., object], keywords: dict[str, object]) -> str:
     """ "answer", "refused", or what is wrong."""
     positional = [keywords.pop("solution")] if call is sm.compare else []
-    signal.alarm(LIMIT)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             answer = call(*positional, **keywords)
@@ -240,7 +240,7 @@ def outcome(call: Callable[..., object], keywords: dict[str, object]) -> str:
     except BaseException as error:  # noqa: BLE001  # a fuzz records whatever is raised, panics of Rust included
         return f"{type(error).__name__}: {str(error)[:90]}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def main() -> None:
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGPROF, late)
     rng, counts = np.random.default_rng(options.seed), Counter[str]()
     chosen = [(n, *c) for n, c in calls() if not options.names or any(part in n for part in options.names)]
     tried = [(n, call, valid, argument) for n, call, valid in chosen for argument in arguments(call, valid)]

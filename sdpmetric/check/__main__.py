@@ -7,7 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from flint import arb
+
+try:
+    from flint import arb
+except ImportError as error:
+    raise ImportError("a check needs python-flint: pip install 'sdpmetric[check]'.") from error
 
 from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import bounds

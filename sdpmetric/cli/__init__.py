@@ -306,7 +306,7 @@ def check(
     try:
         from sdpmetric.check.__main__ import main as check_files
     except ImportError as error:
-        note("Error: a check needs python-flint: pip install 'sdpmetric[check]'.")
+        note(f"Error: {error}")
         raise typer.Exit(BAD_INPUT) from error
     from sdpmetric.cli import inputs, results
 
