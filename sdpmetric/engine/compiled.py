@@ -42,7 +42,10 @@ class Loop:
             if self.ready is None:
                 from numba import njit
 
-                self.ready = njit(self.function, cache=True, **self.options)
+                try:
+                    self.ready = njit(self.function, cache=True, **self.options)
+                except RuntimeError:  # neither the package's folder nor the user's can be written to
+                    self.ready = njit(self.function, **self.options)
                 names = self.function.__globals__
                 names.update({name: value.compiled() for name, value in names.items() if isinstance(value, Loop)})
             return self.ready

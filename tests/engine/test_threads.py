@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 import sdpmetric as sm
 from sdpmetric.classification import energies
 from sdpmetric.engine import threads
+from sdpmetric.engine.compiled import Loop
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
@@ -165,3 +166,20 @@ def test_a_solve_does_not_wait_for_the_preparation_of_another_problem(monkeypatc
     go_on.set()
     thread.join()
     assert solution.status is sm.Status.OPTIMAL
+
+
+def test_loops_work_where_no_folder_can_keep_them(monkeypatch):
+    """Of a user without a writable home, in an environment of another one, numba finds no place for its cache."""
+
+    def no_place(self, function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", no_place)
+    assert Loop(abs_of_each, {})(np.array([-1.0, 2.0])) == 3.0
+
+
+def abs_of_each(numbers):
+    total = 0.0
+    for number in numbers:
+        total += abs(number)
+    return total
