@@ -15,6 +15,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
+    if name == "__all__":
+        return import_module("sdpmetric.api").__all__
     if not name.startswith("__"):
         if find_spec(f"sdpmetric.{name}") is not None:  # a submodule, which needs no other
             return import_module(f"sdpmetric.{name}")
@@ -26,4 +28,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *import_module("sdpmetric.api").__all__})
+    helpers = {"TYPE_CHECKING", "find_spec", "import_module"}
+    return sorted({*globals(), *import_module("sdpmetric.api").__all__} - helpers)

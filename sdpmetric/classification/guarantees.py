@@ -26,6 +26,8 @@ WORDS: dict[Control, tuple[str, str]] = {
     "precision": ("false ones among the matches", "matches"),
 }
 
+NONE = "none of these pairs is similar, so the share of similar pairs that are matches is unknown."
+
 
 @dataclass(frozen=True)
 class GuaranteedThreshold:
@@ -84,7 +86,12 @@ class GuaranteedThreshold:
             return (
                 f"Threshold {self.threshold:.6g}: {promise}, if labeled and new pairs are drawn independently from one "
                 f"distribution. {self.n_errors:,} of {self.n_of:,} {among} are errors, a share between {low} and "
-                f"{high}; {self.n_recognized:,} of {self.n_similar:,} similar pairs are matches."
+                f"{high}; "
+                + (
+                    f"{self.n_recognized:,} of {self.n_similar:,} similar pairs are matches."
+                    if self.n_similar
+                    else NONE
+                )
             )
         labeled = f"{self.n_pairs:,} {'pairs' if self.control == 'precision' else among}"
         if self.n_missing is None:

@@ -95,7 +95,7 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
     if len(classes) < n_classes:
         raise ValueError(
             f"y has one class only ({classes.tolist()[0]!r}); "
-            "metric learning needs at least two, since impostors come from other classes."
+            "metric learning needs at least two, since other classes are to be farther away."
         )
     return classes, index.astype(np.int32)
 
@@ -445,6 +445,7 @@ ADVICE = {
     "could not convert": "encode text with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or drop it",
     "NaN": "fill it with sklearn.impute.SimpleImputer in a ColumnTransformer, or drop the rows",
     "infinity": "replace such values, or drop the rows",
+    "with a sequence": "make a matrix of its vectors, X = np.stack(frame[column]), and pass that",
     "Complex": "take real and imaginary part as two columns",
     "": "make numbers of it, for example days since the first, in a ColumnTransformer, or drop it",
 }

@@ -17,6 +17,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import solve
+from sdpmetric.core.sample_weight import check_weights
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
@@ -46,8 +47,22 @@ class AdapterOptions:
 
 
 OPTIONS = AdapterOptions()
+# Names of tuples by their size, and what is in their columns.
+ROLES = {
+    2: ("pairs", ""),
+    3: ("triplets", ": an example, one that is to be near it, and one that is to be farther away"),
+    4: ("quadruplets", ": the near pair, then the far one"),
+}
 NO_METRIC = "side='query' learns no distances: compare transform(queries) with items by inner products."
-Stated = MetricProblem | QueryProblem
+
+
+class AdapterProblem(MetricProblem):
+    """The sum that `Adapter` minimizes."""
+
+    title = certificate_title = "Adapter"
+
+
+Stated = AdapterProblem | QueryProblem
 
 
 @estimator
@@ -189,12 +204,14 @@ class Adapter(SolvedEstimator):
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Stated:
         total = float(len(X) if weights is None else weights.sum())
         _, index = validation.check_labels(y, len(X))
+        if np.bincount(index).max() == 1:
+            raise ValueError("every class of y has one member; each example needs another one of its class to be near.")
         if self.side == "query":
             triplets = nearest_triplets(np.asarray(X, dtype=np.float64), index, *OPTIONS.query_neighbors)
             return self._queries(X, triplets, None if weights is None else weights[triplets[:, 0]])
         compared = candidates(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
         loss = Collapse(y, compared, sample_weight=weights, weight=1.0 / total)
-        return MetricProblem(X, loss + self._proximity(X, total)[0])
+        return AdapterProblem(X, loss + self._proximity(X, total)[0])
 
     def _queries(self, X: Data, triplets: ArrayLike, weights: ArrayLike | None) -> QueryProblem:
         """The map of queries, near twice the prior: by so much a difference of squared distances is larger."""
@@ -209,7 +226,9 @@ class Adapter(SolvedEstimator):
         )
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Stated:
-        rows = validation.rectangular("tuples", tuples)
+        rows = checked_tuples(tuples, len(X))
+        if rows.shape[1] > 2 and annotations is not None:
+            annotations = check_weights("weights", annotations, len(rows), "comparison")
         if self.side == "query":
             if rows.shape[1] != 3:
                 raise ValueError("side='query' learns from triplets or labels; fit others with side='both'.")
@@ -220,14 +239,13 @@ class Adapter(SolvedEstimator):
         loss: Term
         if rows.shape[1] == 2:
             similar = check_similar(() if annotations is None else annotations, len(rows))
-            pairs = validation.check_pairs(rows, len(X))
-            (squared_distances,) = tuple_distances(np.asarray(X, dtype=np.float64), pairs)
+            (squared_distances,) = tuple_distances(np.asarray(X, dtype=np.float64), rows)
             means = [float(squared_distances[kind].mean()) for kind in (similar, ~similar) if kind.any()]
-            loss = PairHinge(pairs, similar, scale * float(np.mean(means)), margin=0.0, loss="logistic")
+            loss = PairHinge(rows, similar, scale * float(np.mean(means)), margin=0.0, loss="logistic")
         else:
             hinge = TripletHinge if rows.shape[1] == 3 else QuadrupletHinge
             loss = hinge(rows, margin=0.0, loss="logistic", weights=annotations)
-        return MetricProblem(X, (1.0 / total) * loss + proximity)
+        return AdapterProblem(X, (1.0 / total) * loss + proximity)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
         X = self._in_span(X)
@@ -251,9 +269,7 @@ class Adapter(SolvedEstimator):
         state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
         X = self._in_span(X)
-        rows = validation.rectangular("tuples", tuples)
-        if rows.ndim != 2 or rows.shape[1] not in (2, 3, 4):
-            rows = validation.check_pairs(rows, len(X))
+        rows = checked_tuples(tuples, len(X))
         similar = (
             check_similar(() if annotations is None else annotations, len(rows)) if rows.shape[1:] == (2,) else None
         )
@@ -343,6 +359,19 @@ class Adapter(SolvedEstimator):
                 break
         self.strengths_, self.scores_ = np.array(OPTIONS.strengths[: len(scores)]), np.array(scores)
         self.strength_ = float(self.strengths_[np.argmax(scores)])
+
+
+def checked_tuples(tuples: ArrayLike, n: int) -> IndexArray:
+    """Pairs, triplets or quadruplets of row numbers below n, each of different rows that are compared; at least one."""
+    rows = validation.rectangular("pairs", tuples)
+    size = rows.shape[1] if rows.ndim == 2 and rows.shape[1] in ROLES else 2
+    name, roles = ROLES[size]
+    checked = validation.check_rows(name, rows, n, ("t", size), roles, distinct=size < 4)
+    if not len(checked):
+        raise ValueError(f"{name} is empty; pass at least one, of row numbers of X.")
+    for pair in (checked[:, :2], checked[:, 2:]) if size == 4 else ():
+        validation.check_rows(f"a pair of {name}", pair, n, ("t", 2), distinct=True)
+    return checked
 
 
 def candidates(X: FloatArray, y: IndexArray, m: int) -> IndexArray:

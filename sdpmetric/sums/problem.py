@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -44,6 +45,8 @@ WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 MANY_TRIPLETS = 50_000
 # Coordinates of solvers are as long as that the identity has a mean distance of at least the square of this.
 SMALLEST_MEAN_DISTANCE = 0.3
+# Of M0 in a factor where descent starts: it stays long where it starts near 0.
+SMALLEST_START = 0.1
 # Sums beyond this, or below its inverse, set no scale.
 LARGEST_SCALE = 1e250
 
@@ -294,8 +297,8 @@ class MetricProblem(Problem):
         With f the objective of the best multiple of the identity where costs are whitened, and V the differences of
         pairs, the coordinates T have ``T T^T = (I / f + V^T V / p)^(-1)`` there: a direction is as long as either the
         objective pays for, or distances of about 1 need. It matters where features have different units. Where the sum
-        is smaller at the M0 of a term such as Frobenius(to=M0), ``T T^T = M0`` and the multiple is 1: descent starts
-        there, and the term is well conditioned.
+        is smaller at M0, or a multiple of it, of a term such as Frobenius(to=M0), ``T T^T = M0``: descent starts there,
+        and the term is well conditioned.
         """
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_identity(T)
@@ -306,10 +309,12 @@ class MetricProblem(Problem):
                 T, multiple, objective = scaled, scaled_multiple, scaled_objective
         root = None if self.domain.diagonal or self.total.barrier else self._target_root
         if root is not None:
-            losses = self.total.smoothed_losses(root.T, self.total.distances(root.T), 1.0)[0]
-            at_target = losses + sum(term.value(root.T) for term in self.total.regularizers)
-            if at_target <= objective:
-                return root, 1.0, at_target if at_target > 1.0 / LARGEST_SCALE else 1.0
+            of_target = 1.0, self._along(root)(0.0)
+            if of_target[1] > objective:
+                of_target = self._best_identity(root)
+            if of_target[1] <= objective:
+                size = of_target[1] if of_target[1] > 1.0 / LARGEST_SCALE else 1.0
+                return root, max(of_target[0], SMALLEST_START), size
         D, smallest = self.total.distances(T.T @ self.domain.basis), 0.0
         if not self.total.barrier and D.any():  # the zero metric may be the best
             smallest = SMALLEST_MEAN_DISTANCE / math.sqrt(float(D.mean()))
@@ -318,6 +323,11 @@ class MetricProblem(Problem):
 
     def _best_identity(self, T: FloatArray) -> tuple[float, float]:
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
+        minimum = minimize_scalar(self._along(T), bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
+        return math.exp(float(minimum.x)), abs(float(minimum.fun))
+
+    def _along(self, T: FloatArray) -> Callable[[float], float]:
+        """The sum with losses smoothed at width 1 at multiples of coordinates T, by their logarithm."""
         L = T.T @ self.domain.basis
         D, regularizers = self.total.distances(L), [term.along(L) for term in self.total.regularizers]
 
@@ -327,13 +337,7 @@ class MetricProblem(Problem):
             losses = self.total.smoothed_losses(scale * L, scale * scale * D, 1.0)[0]
             return min(losses + sum(value(scale) for value in regularizers), 1e300)
 
-        minimum = minimize_scalar(
-            objective,
-            bounds=LOG_SCALES,
-            method="bounded",
-            options={"xatol": 1e-2},
-        )
-        return math.exp(float(minimum.x)), abs(float(minimum.fun))
+        return objective
 
     @property
     def _target_root(self) -> FloatArray | None:

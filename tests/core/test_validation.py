@@ -198,6 +198,7 @@ BAD = {
     "flag": (pd.array([True, None] * 4, dtype="boolean"), "Input contains NaN"),
     "gaps": ([1, 2, np.nan, 4, 5, 6, 7, 8], "Input contains NaN"),
     "inf": ([1, 2, np.inf, 4, 5, 6, 7, 8], "Input contains infinity.*; replace such values"),
+    "vectors": ([np.ones(3)] * 8, r"setting an array .*; make a matrix of its vectors, X = np.stack"),
     "complex": ([1j] * 8, "Complex data not supported; take real and imaginary part"),
 }
 

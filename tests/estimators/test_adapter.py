@@ -130,3 +130,36 @@ def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
     similar = unit @ labeled.components_.T @ unit.T
     np.fill_diagonal(similar, -np.inf)
     assert labeled.score(X, Y) == np.mean(Y[np.argmax(similar, axis=1)] == Y)
+
+
+@pytest.mark.parametrize(
+    ("fit", "given", "sentence"),
+    [
+        ("fit", [np.arange(43)], "^every class of y has one member"),
+        ("fit_triplets", [[[0, 1, 50]]], r"^triplets has indices outside 0\.\.42"),
+        ("fit_triplets", [[[0, 1, 1]]], "^triplets names a row twice"),
+        ("fit_triplets", [[[0.5, 1, 2]]], "^triplets must be .*: an example, one that is to be near it"),
+        ("fit_triplets", [np.zeros((0, 3), dtype=int)], "^triplets is empty"),
+        ("fit_triplets", [[[0, 1, 2]], [-1.0]], "^weights must be finite and at least 0"),
+        ("fit_quadruplets", [[[0, 1, 2, 2]]], "^a pair of quadruplets names a row twice"),
+        ("fit_quadruplets", [[[0, 1, 2, 3]], [np.nan]], "^weights must be finite"),
+        ("fit_pairs", [[[0, 0]], [True]], "^pairs names a row twice"),
+        ("fit_pairs", [[[0, 1]], [0.7]], "LEGO.fit_targets"),
+    ],
+)
+def test_errors_speak_of_what_was_passed(fit, given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        getattr(Adapter(), fit)(X, *given)
+
+
+def test_the_certificate_is_that_of_an_adapter():
+    adapter = Adapter().fit(X, Y)
+    assert str(adapter.solution_.certificate).startswith("Adapter: objective")
+    assert repr(adapter.solution_.problem).startswith("<Adapter: ")
+
+
+def test_noisy_labels_do_not_start_at_zero():
+    """Where the zero metric is better than the prior, descent starts at a multiple of the prior: 39 iterations before."""
+    rng = np.random.default_rng(0)
+    noisy = 0.02 * rng.normal(size=(120, 60)) + np.eye(60)[np.arange(120) % 60]
+    assert Adapter().fit(noisy, rng.integers(0, 30, 120)).n_iter_ <= 25
