@@ -185,7 +185,7 @@ def _read_csv(path: Path, columns: Columns) -> Table:
         if "" in row and columns.skip_missing:
             continue
         if "" in row:
-            n_missing = sum("" in [others[index] for index in needed if index < len(others)] for _, others in rows)
+            n_missing = sum("" in [values[index] for index in needed if index < len(values)] for _, values in rows)
             raise ValueError(
                 f"{location}, column {header[needed[row.index('')]]!r}, is empty; {n_missing} such rows: fill them, or "
                 "leave them out (skip_missing=True, or --skip-missing on the command line)."

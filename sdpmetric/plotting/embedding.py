@@ -169,8 +169,8 @@ class EmbeddingDisplay(Display):
                 self._join(axes, view, example)
         classes = np.unique(self.y)
         if len(classes) <= 20:
-            listed = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in self.ax_]
-            entries = {name: handle for handles in listed for handle, name in handles}
+            legend_entries = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in self.ax_]
+            entries = {name: handle for handles in legend_entries for handle, name in handles}
             names, handles = list(entries), list(entries.values())
             legend = self.ax_[1].legend(handles, names, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize="small")
             legend.set_frame_on(False)

@@ -80,19 +80,18 @@ class Display:
     figure_: Figure = field(init=False)
 
     def _axes(
-        self, given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], *, stacked: bool = False
+        self, ax: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], *, stacked: bool = False
     ) -> list[Axes]:
         """The given axes, or new ones side by side, or `stacked` with a common abscissa; their figure is kept."""
-        if given is None:
+        if ax is None:
             try:
                 from matplotlib import pyplot
             except ImportError as error:
                 raise ImportError("pictures need matplotlib: pip install 'sdpmetric[plot]'.") from error
             rows, columns = (count, 1) if stacked else (1, count)
-            given = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=stacked)[
-                1
-            ].flat
-        panels = list(np.ravel(np.asarray(given, dtype=object)))
+            shape = {"squeeze": False, "sharex": stacked}
+            ax = pyplot.subplots(rows, columns, figsize=size, layout="constrained", **shape)[1].flat
+        panels = list(np.ravel(np.asarray(ax, dtype=object)))
         if len(panels) != count:
             raise ValueError(f"this picture has {count} parts; pass as many axes as ax, got {len(panels)}.")
         figure = panels[0].get_figure(root=True)
@@ -103,7 +102,7 @@ class Display:
 
     def _panels(
         self,
-        given: Axes | Sequence[Axes] | None,
+        ax: Axes | Sequence[Axes] | None,
         panels: Sequence[str],
         size: tuple[float, float],
         painters: Mapping[str, Callable[[Axes], None]],
@@ -111,7 +110,7 @@ class Display:
         """Axes of a size for each of some panels, drawn."""
         if not panels or set(panels) - set(painters):
             raise ValueError(f"panels must be some of {', '.join(painters)}, got {panels!r}.")
-        drawn = self._axes(given, len(panels), (size[0] * len(panels), size[1]))
+        drawn = self._axes(ax, len(panels), (size[0] * len(panels), size[1]))
         for axes, panel in zip(drawn, panels, strict=True):
             painters[panel](axes)
         return drawn

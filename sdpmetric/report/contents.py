@@ -447,11 +447,11 @@ def checks(solution: Solution) -> list[Json]:
         )
     ]
     if isinstance(solution.certificate, DualityCertificate):
-        what = "Prove a bound of your own, by another solver, without the multipliers:"
-        commands.append((what, "sm.verify(problem, solution.components)"))
+        purpose = "Prove a bound of your own, by another solver, without the multipliers:"
+        commands.append((purpose, "sm.verify(problem, solution.components)"))
     problem: object = solution.problem
     if isinstance(problem, Provable) and solution.dual is not None:
-        what = "Write a proof file, and verify it by a small program that shares no code with the solvers:"
+        purpose = "Write a proof file, and verify it by a small program that shares no code with the solvers:"
         code = 'solution.save_proof("proof.npz")\n# in a terminal, DATA being the numbers that were solved:\n'
-        commands.append((what, f"{code}# sdpmetric check DATA proof.npz"))
-    return [{"what": what, "code": code} for what, code in commands]
+        commands.append((purpose, f"{code}# sdpmetric check DATA proof.npz"))
+    return [{"what": purpose, "code": code} for purpose, code in commands]
