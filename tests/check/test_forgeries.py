@@ -307,6 +307,8 @@ def test_labels_of_any_name(tmp_path, y):
     """Classes 2^53 and 2^53 + 1 are two, in NPZ files and in CSV."""
     codes = CLASSES
     assert lmnn(tmp_path, y=codes)[0] == 0
+    np.savez(tmp_path / "data.npz", X=LINE, y=np.where(CLASSES, np.nan, 0.0))
+    assert checked(tmp_path)[0] == 2
     np.savez(tmp_path / "data.npz", X=LINE, y=y)
     assert checked(tmp_path)[0] == 0
     (tmp_path / "data.csv").write_text("\n".join(f"{x},{label}" for x, label in zip(LINE[:, 0], y, strict=True)))
