@@ -87,12 +87,12 @@ class LEGOBatchProblem(MetricProblem):
 
     def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
         """Pairs; see `Constrained.constraints`. A target for equality is one on the side on which its distance is."""
-        listed, (u,), sides = super().constraints(components, dual), self.total.excess(components), self.stream.sides
+        pairs, (u,), sides = super().constraints(components, dual), self.total.excess(components), self.stream.sides
         sign = np.where(sides != 0.0, sides, np.where(u >= 0.0, 1.0, -1.0))
-        pair = np.flatnonzero((sign * np.asarray(listed.dual) > 0.0) | (sign * u > 0.0))
-        divergence, loss = listed.sums.values()
+        pair = np.flatnonzero((sign * np.asarray(pairs.dual) > 0.0) | (sign * u > 0.0))
+        divergence, loss = pairs.sums.values()
         columns, sums = {"pair": pair, "at_most": sign[pair] > 0}, {"divergence": divergence, "loss": loss}
-        return replace(listed, columns=columns, sums=sums, slopes={"learning_rate": loss})
+        return replace(pairs, columns=columns, sums=sums, slopes={"learning_rate": loss})
 
 
 @formulation(LEGOProblem, exact=False)

@@ -212,8 +212,8 @@ class NearPlanes:
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
         """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
         dtype, self._searched = table.X.dtype, self._now
-        listed, changes = (self._entries, self._count), planes.change.astype(dtype)
-        flips, changed, looked = loops.flip_bits(table.X, *listed, changes, reach, table.keys, table.alive)
+        entries, changes = (self._entries, self._count), planes.change.astype(dtype)
+        flips, changed, looked = loops.flip_bits(table.X, *entries, changes, reach, table.keys, table.alive)
         if self.rows < table.size:  # all bits of examples added after the list was made
             new = slice(self.rows, table.size)
             P = table.X[new] @ planes.normals.T.astype(dtype)

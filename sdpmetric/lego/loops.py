@@ -175,27 +175,28 @@ def step_inverse(G: FloatArray, z: FloatArray, sigma: float, step: FloatArray) -
 
 @loop()
 def comparison_step(
-    G: FloatArray, near: FloatArray, far: FloatArray, margin: float, rate: float, steps: FloatArray, totals: FloatArray
+    G: FloatArray, z: FloatArray, margin: float, rate: float, steps: FloatArray, totals: FloatArray
 ) -> tuple[float, bool]:
     """Take one comparison, ``d(near) + margin <= d(far)``; return the excess before, and whether the metric moved.
 
-    Near and far are differences; the factor moves by ``steps[0]`` and then by ``steps[1]``, as in `pair_step`.
+    Rows of z are the differences of the near and of the far pair. The factor moves by ``steps[0]`` and then by
+    ``steps[1]``, as in `pair_step`.
     """
-    q = image(G, far, steps[1, 0], steps[1, 1])
-    p = image(G, near, steps[0, 0], steps[0, 1])
+    q = image(G, z[1], steps[1, 0], steps[1, 1])
+    p = image(G, z[0], steps[0, 0], steps[0, 1])
     excess = p - q + margin
     if excess <= 0.0 or not np.isfinite(excess):
         return excess, False
     loss = totals[LOSS] + 0.5 * excess * excess
-    sigma = comparison_strength(p, q, float(np.dot(steps[0, 1], far)), margin, rate)
+    sigma = comparison_strength(p, q, float(np.dot(steps[0, 1], z[1])), margin, rate)
     if not np.isfinite(loss + sigma):
         return np.inf, False
     if sigma == 0.0:
         totals[LOSS] = loss
         return excess, False
     before = G.copy()
-    p = step_inverse(G, near, sigma, steps[0])
-    q = step_inverse(G, far, -sigma, steps[1])
+    p = step_inverse(G, z[0], sigma, steps[0])
+    q = step_inverse(G, z[1], -sigma, steps[1])
     if not (sigma * p < np.inf and sigma * q < 1.0 and np.isfinite(G).all()):
         G[:] = before
         return np.inf, False
@@ -210,10 +211,11 @@ def take_comparisons(
     G: FloatArray, X: FloatArray, comparisons: IndexArray, margin: float, rate: float, totals: FloatArray
 ) -> int:
     """Take comparisons of rows of X in turn; return how many were taken, all unless a number overflowed."""
-    steps = np.empty((2, 2, X.shape[1]))
+    z, steps = np.empty((2, X.shape[1])), np.empty((2, 2, X.shape[1]))
     for t in range(len(comparisons)):
-        near, far = X[comparisons[t, 0]] - X[comparisons[t, 1]], X[comparisons[t, 2]] - X[comparisons[t, 3]]
-        excess, _ = comparison_step(G, near, far, margin, rate, steps, totals)
+        z[0] = X[comparisons[t, 0]] - X[comparisons[t, 1]]
+        z[1] = X[comparisons[t, 2]] - X[comparisons[t, 3]]
+        excess, _ = comparison_step(G, z, margin, rate, steps, totals)
         if not np.isfinite(excess):
             return t
     return len(comparisons)

@@ -200,12 +200,10 @@ class LEGOStream(LogDetStream):
         LogDetUpdate
             With two steps where the margin was violated.
         """
-        differences = self._difference(u, v), self._difference(w, x)
+        z = np.stack([self._difference(u, v), self._difference(w, x)])
         gap = validation.check_number("margin", margin, 0.0)
         pair_steps, losses = np.empty((2, 2, self.n_features)), self.cumulative_loss
-        excess, has_moved = loops.comparison_step(
-            self._G, *differences, gap, self.learning_rate, pair_steps, self._totals
-        )
+        excess, has_moved = loops.comparison_step(self._G, z, gap, self.learning_rate, pair_steps, self._totals)
         if not np.isfinite(excess):
             raise self._too_large("the distances or the margin of the comparison are")
         self._n_items += 1

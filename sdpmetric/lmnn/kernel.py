@@ -77,13 +77,13 @@ class FeatureSpace:
         parameters = {name: validation.check_number(name, x, -np.inf) for name, x in options.items() if x is not None}
         validation.check_choice("kernel", kernel, (*NAMES, "precomputed"))
         data = validation.check_examples(X)
-        given = data if kernel == "precomputed" else KernelFunction.of(kernel, parameters)(data, data)
-        if given.shape[0] != given.shape[1]:
-            raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {given.shape}.")
-        K = psd.symmetrize(np.asarray(given, dtype=np.float64))
+        kernel_values = data if kernel == "precomputed" else KernelFunction.of(kernel, parameters)(data, data)
+        if kernel_values.shape[0] != kernel_values.shape[1]:
+            raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {kernel_values.shape}.")
+        K = psd.symmetrize(np.asarray(kernel_values, dtype=np.float64))
         # Kernel values in single precision have its rounding errors.
-        rounding = PSD_TOLERANCE if given.dtype == np.float64 else 1e-5
-        check_symmetric(np.asarray(given, dtype=np.float64), rounding)
+        rounding = PSD_TOLERANCE if kernel_values.dtype == np.float64 else 1e-5
+        check_symmetric(np.asarray(kernel_values, dtype=np.float64), rounding)
         check_positive(K, rounding)
         mean = K.mean(axis=0)
         centered = psd.symmetrize(K - mean - mean[:, None] + mean.mean())

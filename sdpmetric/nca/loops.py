@@ -236,8 +236,8 @@ def weighted_rows(embedding: Embedding, matches: Matches, height: int, sums: Sum
             elif len(targets):
                 values[top + k] = _soft_row(row, i, targets, loss == LOGARITHM, weights[i], columns, match)
             else:
-                ends = class_begin[i], class_end[i]
-                values[top + k] = _class_row(row, *ends, loss == LOGARITHM, weights[i], columns)
+                own_class = class_begin[i], class_end[i]
+                values[top + k] = _class_row(row, *own_class, loss == LOGARITHM, weights[i], columns)
         if len(products):
             np.dot(D, factors, products[top:bottom])
         if len(transposed_products):

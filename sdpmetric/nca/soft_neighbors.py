@@ -122,7 +122,7 @@ class SoftNeighborProblem(Problem):
             return self._last[1], self._last[2].copy()
         if anchors is None and not L.any() and (value := self._value_at_zero) is not None:
             return value, np.zeros(L.shape)
-        anchor_rows = None if anchors is None else self._row_of[np.asarray(anchors)]
+        anchor_rows = None if anchors is None else np.argsort(self.order)[np.asarray(anchors)]
         stated = self.spans, self.value.targets, self.value.loss, self._row_weights
         value, gradient = loops.evaluate(self.rows, L, *stated, anchor_rows, differentiate)
         gradient = np.diag(np.diag(gradient)) if self.diagonal and differentiate else gradient
@@ -154,10 +154,6 @@ class SoftNeighborProblem(Problem):
     def _last(self) -> list[Any]:
         """The latest full evaluation: factor, value and gradient."""
         return [None, 0.0, self.rows[:0]]
-
-    @cached
-    def _row_of(self) -> LongArray:
-        return np.argsort(self.order)
 
     def distribution(self, components: ArrayLike, examples: NDArray[np.integer] | None = None) -> FloatArray:
         """The probabilities ``p_ij`` of some examples, to look at, (m, n); 0 for an example with itself.

@@ -220,12 +220,12 @@ class ITMLProblem(MetricProblem):
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """Pairs; see `Constrained.constraints`. Slacks are in units of `gamma`."""
-        listed, (excess,) = super().constraints(components, dual), self.total.excess(components)
-        pair = np.flatnonzero((np.asarray(listed.dual) > 0.0) | (excess > 0.0))
-        divergence, slacks = listed.sums.values()
+        pairs, (excess,) = super().constraints(components, dual), self.total.excess(components)
+        pair = np.flatnonzero((np.asarray(pairs.dual) > 0.0) | (excess > 0.0))
+        divergence, slacks = pairs.sums.values()
         sums, columns = {"divergence": divergence, "slack": slacks / self.gamma}, {"pair": pair}
         slopes = {"gamma": sums["slack"]}
-        return replace(listed, columns={**columns, "similar": self.similar[pair]}, sums=sums, slopes=slopes)
+        return replace(pairs, columns={**columns, "similar": self.similar[pair]}, sums=sums, slopes=slopes)
 
 
 solver(ITMLProblem, "factored", tol=1e-6, rank=3)(descent.steps)  # without kinks, descent proves more
