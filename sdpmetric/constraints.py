@@ -45,7 +45,15 @@ def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tu
     return pairs_of_labels(_classes(y), n_pairs, random_state)
 
 
-def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int = 10) -> IndexArray:
+def triplets(
+    X: ArrayLike,
+    y: ArrayLike,
+    n_neighbors: int = 3,
+    n_impostors: int = 10,
+    *,
+    near: int | None = None,
+    random_state: int = 0,
+) -> IndexArray:
     """Triplets of each example, a near member of its class and a near one of another, as `SCML` makes them.
 
     Parameters
@@ -55,6 +63,9 @@ def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int 
         Class labels of any kind; at least two classes.
     n_neighbors, n_impostors : int, default 3 and 10
         Neighbors of each example in its class and in other classes; fewer if there are fewer.
+    near : int, optional
+        One triplet of each example and neighbor, with one of the `near` nearest of other classes, drawn at random.
+    random_state : int, default 0
 
     Returns
     -------
@@ -72,7 +83,12 @@ def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int 
     [[0, 1, 2], [1, 0, 2]]
     """
     data = np.asarray(validation.check_examples(X), dtype=np.float64)
-    return nearest_triplets(data, validation.check_labels(y, len(data))[1], n_neighbors, n_impostors)
+    n_others = n_impostors if near is None else validation.check_integer("near", near)
+    listed = nearest_triplets(data, validation.check_labels(y, len(data))[1], n_neighbors, n_others)
+    if near is None:
+        return listed
+    shuffled = np.random.default_rng(random_state).permutation(listed)
+    return np.asarray(shuffled[np.unique(shuffled[:, :2], axis=0, return_index=True)[1]])
 
 
 def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) -> IndexArray:
