@@ -512,8 +512,10 @@ def files(folder, most, max_time, solver):
         except cp.error.SolverError:
             said = "error"
         middle = time.process_time()
-        found = sm.bound(problem, solver, max_time=max_time)
-        seconds = time.process_time() - middle
+        unsolved = read_program(path)
+        start = time.process_time()
+        found = sm.bound(unsolved, solver, max_time=max_time)
+        seconds = time.process_time() - start
         ends = f"{found.lower_bound:.12g} to {found.upper_bound:.12g}"
         name = path.name.partition(".")[0]
         print(
