@@ -178,9 +178,10 @@ def bound(
     point near them is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. The solver is not trusted.
     ``docs/bounds_of_programs.md`` has the proof.
 
-    After ``problem.solve()`` the bound is that of its solution, without another solve, where CVXPY keeps all of it and
-    the interval is narrow: of Clarabel, SCS and OSQP, and of other solvers if compilation introduces no variables and
-    no constraints, as for ``minimize c @ x`` with ``A @ x <= b``. Elsewhere the program is solved.
+    After ``problem.solve()``, and without `solver` and options, the bound is that of its solution: nothing is solved
+    where CVXPY keeps all of that and the interval is narrow. It keeps what Clarabel, SCS and OSQP return, and of other
+    solvers values of variables and constraints, which suffice if compilation introduces no others, as for ``minimize c
+    @ x`` with ``A @ x <= b``. Elsewhere the program is solved.
 
     Parameters
     ----------
@@ -240,10 +241,12 @@ def bound(
         validation.check_choice("side", side, ("lower", "upper"))
     budget = Budget(max_time)
     with deadline(budget.deadline):
-        return _proven(problem, Solver(name, options, verbose), radius, side)
+        return _proven(problem, Solver(name, options, verbose), radius, side, solver is None and not options)
 
 
-def _proven(problem: cp.Problem, solver: Solver, radius: float | None, side: str | None) -> ProgramBound:
+def _proven(
+    problem: cp.Problem, solver: Solver, radius: float | None, side: str | None, is_solution_used: bool
+) -> ProgramBound:
     check(problem)
     canonical = Canonical.of(problem)
     sides = ("lower", "upper") if side is None else (side,)
@@ -251,7 +254,7 @@ def _proven(problem: cp.Problem, solver: Solver, radius: float | None, side: str
         sides = ("upper" if side == "lower" else "lower",)
     search = Search(canonical.program, solver, canonical.reservation is None, sides)
     try:
-        assumed = search.run(radius, canonical.answer())
+        assumed = search.run(radius, canonical.answer() if is_solution_used else None)
     except OverSizeError:
         raise OverSizeError(
             "the program is too large to prove a bound: the enclosure for its "

@@ -1,8 +1,8 @@
 """Cone programs that CVXPY compiles from problems: every constraint is accounted for, and every rounding.
 
-CVXPY's own ``get_problem_data`` multiplies entries of semidefinite blocks by the root of 2. Divided by it again, 63 % of
-the numbers of 30 semidefinite programs were off by a rounding, and the objective with which numbers are compared is not
-returned. The chain of reductions below ends before that, in 1.3 times its time.
+CVXPY's own ``get_problem_data`` multiplies entries of semidefinite blocks by the root of 2. Divided by it again, 63 %
+of the numbers of 30 semidefinite programs were off by a rounding, and the objective with which numbers are compared is
+not returned. The chain of reductions below ends before that, in 1.3 times its time.
 """
 
 from __future__ import annotations

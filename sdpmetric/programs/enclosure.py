@@ -139,6 +139,19 @@ def _power(
 # -- bounds ---------------------------------------------------------------------------------------------------------
 
 
+def _normals(cones: Cones, v: FloatArray, near: BoolArray) -> tuple[sp.csr_array, BoolArray]:
+    """Normals of second-order cones near whose boundaries v is, one a row, and which rows these are."""
+    blocks, rounded = [rows for rows in cones.soc_blocks if near[rows.start]], np.zeros(len(v), dtype=bool)
+    entries = [(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+    for k, rows in enumerate(blocks):
+        rounded[rows] = True
+        tail = v[rows][1:]
+        normal = np.append(1.0, -tail / (np.linalg.norm(tail) or 1.0))
+        entries.append((normal, np.full(len(normal), k), np.arange(rows.start, rows.stop)))
+    values, row, column = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    return sp.csr_array((values, (row, column)), (len(blocks), len(v))), rounded
+
+
 @dataclass(frozen=True, eq=False)
 class Bound:
     """A proven number; infinite where nothing is proven, and then why, and what each row of the cones lacks.
@@ -260,10 +273,13 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
         near = lacks(cones, z - 10.0 * worst * cones.dual_interior, _balls(cones, errors), dual=True) > 0.0
-        z = z + 1.5 * missing * cones.dual_interior
-        weights = sp.diags_array(np.where(near, 0.03, roots))  # those near the boundary stay where they are moved
+        normals, balls_near = _normals(cones, z, near)
+        move = 1.5 * missing * cones.dual_interior
+        z = z + move * ~balls_near
+        weights = sp.diags_array(np.where(near & ~balls_near, 0.03, roots))  # these stay where they are moved
         r = (program.c + program.transposed @ z + P @ x)[columns]
-        z = z - weights @ shortest(sp.csr_array(program.transposed @ weights)[columns], r)
+        M = sp.csr_array(sp.vstack([program.transposed[columns], -normals]) @ weights)
+        z = z - weights @ shortest(M, np.append(r, normals @ move))
     else:
         return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
     products, heights = np.concatenate([b * z, 0.5 * x * Px]), all_above(np.abs(b) + radii.b)
@@ -326,8 +342,11 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
     return np.asarray(np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, ROOT, 0.0))
 
 
-def upper_bound(program: ConeProgram, x: FloatArray) -> Bound:
-    """A float not below the optimum, from a point near x that is proven to be feasible; infinity if none is."""
+def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) -> Bound:
+    """A float not below the optimum, from a point near x that is proven to be feasible; infinity if none is.
+
+    The point is not moved where it lacks more than 0.7 times `worst`.
+    """
     cones, A, b, zero, radii = program.cones, program.A, program.b, program.cones.zero, program.radii
     empty = np.diff(A.indptr)[:zero] == 0
     if (np.abs(b[:zero]) + radii.b[:zero] + radii.A[:zero].sum(axis=1))[empty].any():
@@ -335,7 +354,7 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> Bound:
     if "equations" not in program.proofs:
         program.proofs["equations"] = Equations.of(program)
     equations: Equations = program.proofs["equations"]
-    rows, definite, worst = equations.rows, equations.definite, math.inf
+    rows, definite = equations.rows, equations.definite
     if definite is None:
         return Bound(math.inf, "equations depend on each other, or nearly")
     for _ in range(REPAIRS):
@@ -360,7 +379,10 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> Bound:
         near = lacks(cones, slack - 10.0 * worst * cones.interior, balls, dual=False) > 0.0
         near[:zero] = True
         move = (1.5 * missing + 2.0 * balls[cones.block] * (missing > 0.0)) * cones.interior
-        x = x - shortest(A[near], move[near])
+        normals, balls_near = _normals(cones, slack, near)
+        rest = near & ~balls_near
+        M = sp.csr_array(sp.vstack([A[rest], normals @ A]))
+        x = x - shortest(M, np.append(move[rest], normals @ move))
     else:
         return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
     Px, Px_radii = image(program.P, x, np.zeros(len(x)), radii.P, np.zeros(len(x)))

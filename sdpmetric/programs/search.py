@@ -234,7 +234,7 @@ class Search:
                 return
 
     def _mix_points(self, program: ConeProgram, units: Units, outer: FloatArray, inner: FloatArray) -> None:
-        self._mix(lambda share: self._above(program, units, outer + share * (inner - outer)))
+        self._mix(lambda share: self._above(program, units, outer + share * (inner - outer), worst=0.0))
 
     def _mix_multipliers(
         self, program: ConeProgram, units: Units, outer: Answer, inner: Answer, rows: LongArray | None = None
@@ -257,10 +257,10 @@ class Search:
             exponent = 0.5 * (low + high)
             low, high = (exponent, high) if bound(10.0**exponent).why else (low, exponent)
 
-    def _above(self, program: ConeProgram, units: Units, x: FloatArray) -> Bound:
+    def _above(self, program: ConeProgram, units: Units, x: FloatArray, worst: float = math.inf) -> Bound:
         if "upper" not in self.sides:
             return Bound(math.inf)
-        bound = upper_bound(program, x)
+        bound = upper_bound(program, x, worst)
         value = units.value(bound.value, up=True)
         if value < self.upper and bound.x is not None:
             self.upper, self.point = value, units.point(bound.x)
