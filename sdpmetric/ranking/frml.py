@@ -252,8 +252,9 @@ class FRMLProblem(Problem):
 
     @property
     def _value_at_zero(self) -> float:
-        """Where every irrelevant item violates, by 1."""
-        return math.fsum(self._weights[m][m] for m in self.relevance.n_irrelevant[self.relevance.queries].tolist())
+        """Where all m irrelevant items violate, by 1: the first draw finds one, so the expected weight is L(m)."""
+        sizes, counts = np.unique(self.relevance.n_irrelevant[self.relevance.queries], return_counts=True)
+        return math.fsum(k * rank_weights(self.loss, m)[m] for m, k in zip(sizes.tolist(), counts, strict=True))
 
     @cached
     def _weights(self) -> dict[int, FloatArray]:

@@ -218,6 +218,7 @@ def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> F
     expected = np.empty(n_irrelevant + 1)
     height = max(1, (1 << 21) // n_irrelevant)
     for first in range(0, n_irrelevant + 1, height):
+        check_last()
         violators = np.arange(first, min(first + height, n_irrelevant + 1))
         draws, probabilities = _first_violator(n_irrelevant, gamma, violators)
         expected[violators] = probabilities @ weights[n_irrelevant // draws]
