@@ -63,7 +63,7 @@ def test_features_are_taken_by_name_in_any_order():
     np.testing.assert_array_equal(model.transform(frame), model.transform(X))
     with pytest.raises(ValueError, match=r"X lacks alcohol; the model's features are alcohol, malic_acid"):
         model.transform(frame.drop(columns="alcohol"))
-    with pytest.raises(ValueError, match=r"X has 12 features; the model has 13: alcohol, "):
+    with pytest.raises(ValueError, match=r"X has 12 features, and the model .*alcohol"):
         model.transform(X[:, 1:])
 
 
