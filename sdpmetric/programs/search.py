@@ -99,7 +99,8 @@ class Search:
             self._use_active(scaled, units, given)
         unscaled, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
         second = ACCURATE if matrices else {}
-        attempts = [(scaled, units, {}), (*unscaled, second), (scaled, units, ACCURATE), (*unscaled, CAUTIOUS)]
+        attempts = [(scaled, units, {}), (*unscaled, second), (scaled, units, ACCURATE)]
+        attempts += [(*unscaled, {}), (*unscaled, CAUTIOUS)]
         for number, (program, scale, settings) in enumerate(attempts if matrices else attempts[:3]):
             poor = matrices or self.lower == -math.inf or OPTIONS.poor < self.width < math.inf
             if self.wide and ((poor and remaining() > 0.0) or number == 0):
