@@ -139,9 +139,9 @@ def _power(
 # -- bounds ---------------------------------------------------------------------------------------------------------
 
 
-def _normals(cones: Cones, v: FloatArray, near: BoolArray) -> tuple[sp.csr_array, BoolArray]:
+def _normals(cones: Cones, v: FloatArray, active: BoolArray) -> tuple[sp.csr_array, BoolArray]:
     """Normals of second-order cones near whose boundaries v is, one a row, and which rows these are."""
-    blocks, rounded = [rows for rows in cones.soc_blocks if near[rows.start]], np.zeros(len(v), dtype=bool)
+    blocks, rounded = [rows for rows in cones.soc_blocks if active[rows.start]], np.zeros(len(v), dtype=bool)
     entries = [(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
     for k, rows in enumerate(blocks):
         rounded[rows] = True
@@ -272,11 +272,11 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         if missing.max() > 0.7 * worst:
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
-        near = lacks(cones, z - 10.0 * worst * cones.dual_interior, _balls(cones, errors), dual=True) > 0.0
-        normals, balls_near = _normals(cones, z, near)
+        active = lacks(cones, z - 10.0 * worst * cones.dual_interior, _balls(cones, errors), dual=True) > 0.0
+        normals, rounded = _normals(cones, z, active)
         move = 1.5 * missing * cones.dual_interior
-        z = z + move * ~balls_near
-        weights = sp.diags_array(np.where(near & ~balls_near, 0.03, roots))  # these stay where they are moved
+        z = z + move * ~rounded
+        weights = sp.diags_array(np.where(active & ~rounded, 0.03, roots))  # these stay where they are moved
         r = (program.c + program.transposed @ z + P @ x)[columns]
         M = sp.csr_array(sp.vstack([program.transposed[columns], -normals]) @ weights)
         z = z - weights @ shortest(M, np.append(r, normals @ move))
@@ -376,13 +376,13 @@ def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) ->
         if missing.max() > 0.7 * worst:
             return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
-        near = lacks(cones, slack - 10.0 * worst * cones.interior, balls, dual=False) > 0.0
-        near[:zero] = True
+        active = lacks(cones, slack - 10.0 * worst * cones.interior, balls, dual=False) > 0.0
+        active[:zero] = True
         move = (1.5 * missing + 2.0 * balls[cones.block] * (missing > 0.0)) * cones.interior
-        normals, balls_near = _normals(cones, slack, near)
-        rest = near & ~balls_near
-        M = sp.csr_array(sp.vstack([A[rest], normals @ A]))
-        x = x - shortest(M, np.append(move[rest], normals @ move))
+        normals, rounded = _normals(cones, slack, active)
+        flat = active & ~rounded
+        M = sp.csr_array(sp.vstack([A[flat], normals @ A]))
+        x = x - shortest(M, np.append(move[flat], normals @ move))
     else:
         return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
     Px, Px_radii = image(program.P, x, np.zeros(len(x)), radii.P, np.zeros(len(x)))

@@ -87,16 +87,16 @@ class Search:
         contradictory = self.lower == math.inf or self.upper == -math.inf
         return not contradictory and not self.width <= self.target
 
-    def run(self, radius: float | None, given: Answer | None = None) -> bool:
+    def run(self, radius: float | None, solution: Answer | None = None) -> bool:
         """Search in units near 1, and in the program's own; whether the lower bound rests on the radius.
 
         Nothing is solved if an answer that is given proves a narrow interval.
         """
         scaled, units = self.program.equilibrated()
-        if given is not None:
-            given = Answer(units.point(given.x, -1), units.dual(given.z, -1), given.status)
-            self._bounds(scaled, units, given)
-            self._use_active(scaled, units, given)
+        if solution is not None:
+            solution = Answer(units.point(solution.x, -1), units.dual(solution.z, -1), solution.status)
+            self._bounds(scaled, units, solution)
+            self._use_active(scaled, units, solution)
         unscaled, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
         second = ACCURATE if matrices else {}
         attempts = [(scaled, units, {}), (*unscaled, second), (scaled, units, ACCURATE)]
