@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,11 +39,11 @@ def _of_query(scores: Sorted, q: int) -> tuple[FloatArray, FloatArray]:
 
 @loop()
 def measure(scores: Sorted, ks: LongArray, out: FloatArray) -> None:
-    """AUC, average precision and precision at each k of rankings by increasing score, ties as in scikit-learn."""
+    """AUC, average precision, NDCG and precision at each k of rankings by increasing score, ties as in scikit-learn."""
     for q in range(len(out)):
         relevant, irrelevant = _of_query(scores, q)
         i = j = place = 0
-        ordered = average = 0.0
+        ordered = average = discounted = ideal = 0.0
         while i < len(relevant) or j < len(irrelevant):
             is_relevant = j == len(irrelevant) or (i < len(relevant) and relevant[i] <= irrelevant[j])
             score = relevant[i] if is_relevant else irrelevant[j]
@@ -54,16 +56,21 @@ def measure(scores: Sorted, ks: LongArray, out: FloatArray) -> None:
             before, after = i + j, i + j + hits + misses
             if hits:
                 average += hits * (i + hits) / after
+                for position in range(before, after):
+                    discounted += hits / (after - before) / math.log2(position + 2.0)
             while place < len(ks) and ks[place] <= after:  # within a tie every order is as likely as the next
-                out[q, 2 + place] = (i + (ks[place] - before) * hits / (after - before)) / ks[place]
+                out[q, 3 + place] = (i + (ks[place] - before) * hits / (after - before)) / ks[place]
                 place += 1
             i += hits
             j += misses
         while place < len(ks):
-            out[q, 2 + place] = len(relevant) / ks[place]
+            out[q, 3 + place] = len(relevant) / ks[place]
             place += 1
         out[q, 0] = ordered / (len(relevant) * len(irrelevant))
         out[q, 1] = average / len(relevant)
+        for position in range(len(relevant)):
+            ideal += 1.0 / math.log2(position + 2.0)
+        out[q, 2] = discounted / ideal
 
 
 @loop()

@@ -1,4 +1,4 @@
-"""Measures of the rankings that a metric induces: AUC, mean average precision, and precision among the first k."""
+"""Measures of the rankings that a metric induces: AUC, mean average precision, NDCG, precision and recall at k."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODERATE = 300
 
 @dataclass(frozen=True, eq=False)
 class RankingScores:
-    """Scores of each query's ranking; `auc`, `map` and `precision` are means over queries.
+    """Scores of each query's ranking; `auc`, `map`, `ndcg`, `precision` and `recall` are means over queries.
 
     Attributes
     ----------
@@ -33,6 +33,8 @@ class RankingScores:
     auc_of : (m,) array
         Area under the curve of true against false positive rates, ties count half.
     average_precision_of : (m,) array
+    ndcg_of : (m,) array
+        Normalized discounted cumulative gain of the whole ranking.
     precision_of : (m, len(ks)) array
     ks : tuple of int
 
@@ -57,6 +59,7 @@ class RankingScores:
     queries: NDArray[np.int32]
     auc_of: FloatArray
     average_precision_of: FloatArray
+    ndcg_of: FloatArray
     precision_of: FloatArray
     ks: tuple[int, ...]
 
@@ -70,6 +73,11 @@ class RankingScores:
         """Mean average precision."""
         return float(self.average_precision_of.mean())
 
+    @property
+    def ndcg(self) -> float:
+        """Mean normalized discounted cumulative gain."""
+        return float(self.ndcg_of.mean())
+
     def precision(self, k: int) -> float:
         """Mean share of relevant items among the first k.
 
@@ -78,9 +86,22 @@ class RankingScores:
         k : int
             One of `ks`.
         """
+        return float(self._precision_at(k).mean())
+
+    def recall(self, k: int) -> float:
+        """Share of queries with a relevant item among the first k; one that ties with the k-th counts.
+
+        Parameters
+        ----------
+        k : int
+            One of `ks`.
+        """
+        return float(np.mean(self._precision_at(k) > 0.0))
+
+    def _precision_at(self, k: int) -> FloatArray:
         if k not in self.ks:
-            raise ValueError(f"precision at {k} was not measured, only at {self.ks}; name it in ks=.")
-        return float(self.precision_of[:, self.ks.index(k)].mean())
+            raise ValueError(f"rankings were not measured at {k}, only at {self.ks}; name it in ks=.")
+        return self.precision_of[:, self.ks.index(k)]
 
     def __str__(self) -> str:
         precisions = "".join(f", P@{k} {self.precision(k):.4f}" for k in self.ks)
@@ -116,12 +137,12 @@ def evaluate(
     wanted = tuple(sorted({validation.check_integer("an entry of ks", k) for k in ks}))
     query_space, item_space, products = _spaces(Q, X, components, metric, similarity)
     answerable = checked.queries
-    out = np.empty((len(answerable), 2 + len(wanted)))
+    out = np.empty((len(answerable), 3 + len(wanted)))
     done = 0
     for block, scores in sorted_scores(query_space, item_space, checked, products=products):
         loops.measure(scores, np.array(wanted, dtype=np.int64), out[done : done + len(block)])
         done += len(block)
-    return RankingScores(answerable, out[:, 0], out[:, 1], out[:, 2:], wanted)
+    return RankingScores(answerable, *out[:, :3].T, out[:, 3:], wanted)
 
 
 def sorted_scores(

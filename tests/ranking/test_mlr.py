@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from instances import assert_same, assert_sandwich
-from sklearn.metrics import average_precision_score, dcg_score, roc_auc_score
+from sklearn.metrics import average_precision_score, dcg_score, ndcg_score, roc_auc_score
 
 import sdpmetric as sm
 from sdpmetric import ranking
@@ -119,7 +119,8 @@ def sklearn_values(scores, truth, ks):
     """AUC, average precision and tie-averaged precision at k; DCG adds ``p_k / log2(k + 1)`` at each place."""
     gains = np.diff([0.0] + [dcg_score([truth], [scores], k=k) for k in range(1, max(ks) + 1)])
     shares = gains * np.log2(np.arange(2, max(ks) + 2))
-    return [roc_auc_score(truth, scores), average_precision_score(truth, scores), *(shares[:k].mean() for k in ks)]
+    whole = roc_auc_score(truth, scores), average_precision_score(truth, scores), ndcg_score([truth], [scores])
+    return [*whole, *(shares[:k].mean() for k in ks)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -133,9 +134,12 @@ def test_leave_one_out_values_are_scikit_learns(seed):
         scores = -np.sum((Z[rest_rows] - Z[q]) ** 2, axis=1)
         assert len(np.unique(scores)) < len(scores)
         expected = sklearn_values(scores, (y[rest_rows] == y[q]).astype(int), (1, 3, 7))
-        got = [evaluation.auc_of[row], evaluation.average_precision_of[row], *evaluation.precision_of[row]]
+        got = [m[row] for m in (evaluation.auc_of, evaluation.average_precision_of, evaluation.ndcg_of)]
+        got += [*evaluation.precision_of[row]]
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     assert evaluation.map == pytest.approx(np.mean(evaluation.average_precision_of), abs=1e-15)
+    assert evaluation.ndcg == pytest.approx(np.mean(evaluation.ndcg_of), abs=1e-15)
+    assert evaluation.recall(3) == np.mean(evaluation.precision_of[:, 1] > 0.0)
     assert evaluation.precision(3) == pytest.approx(evaluation.precision_of[:, 1].mean(), abs=1e-15)
 
 
@@ -146,7 +150,7 @@ def test_values_for_queries_apart_and_for_a_similarity_that_is_no_metric():
     scores = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, similarity=S, ks=(2,))
     for row, q in enumerate(scores.queries):
         expected = sklearn_values(Q[q] @ S @ X.T, (y == query_labels[q]).astype(int), (2,))
-        got = [scores.auc_of[row], scores.average_precision_of[row], *scores.precision_of[row]]
+        got = [scores.auc_of[row], scores.average_precision_of[row], scores.ndcg_of[row], *scores.precision_of[row]]
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     metric = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, metric=S.T @ S)
     factor = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, components=S)
