@@ -142,7 +142,7 @@ def evaluate(
     for block, scores in sorted_scores(query_space, item_space, checked, products=products):
         loops.measure(scores, np.array(wanted, dtype=np.int64), out[done : done + len(block)])
         done += len(block)
-    return RankingScores(answerable, *out[:, :3].T, out[:, 3:], wanted)
+    return RankingScores(answerable, out[:, 0], out[:, 1], out[:, 2], out[:, 3:], wanted)
 
 
 def sorted_scores(
