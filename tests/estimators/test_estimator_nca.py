@@ -1,5 +1,6 @@
 """NCA in place of scikit-learn's: the same arguments, starts, paths and tests; MLKR is kernel regression."""
 
+import os
 import re
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def test_scikit_learn_s_own_tests_of_nca_pass(tmp_path):
     adapted, wordings = re.subn(r", match=re\.escape\(msg\)", "", adapted)  # which error, not in which words
     assert wordings >= 5
     (tmp_path / "test_adapted.py").write_text(adapted + FIXTURE, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_adapted.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "test_adapted.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout[-3000:]
     summary = re.search(r"(\d+) passed", run.stdout)
