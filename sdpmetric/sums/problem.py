@@ -47,6 +47,8 @@ MANY_TRIPLETS = 50_000
 SMALLEST_MEAN_DISTANCE = 0.3
 # Of M0 in a factor where descent starts: it stays long where it starts near 0.
 SMALLEST_START = 0.1
+# Of pairs under M0, whose multiples are tried as starts up to this: a larger one says that features have other units.
+LARGEST_MEAN_DISTANCE = 100.0
 # Sums beyond this, or below its inverse, set no scale.
 LARGEST_SCALE = 1e250
 
@@ -297,8 +299,8 @@ class MetricProblem(Problem):
         With f the objective of the best multiple of the identity where costs are whitened, and V the differences of
         pairs, the coordinates T have ``T T^T = (I / f + V^T V / p)^(-1)`` there: a direction is as long as either the
         objective pays for, or distances of about 1 need. It matters where features have different units. Where the sum
-        is smaller at M0, or a multiple of it, of a term such as Frobenius(to=M0), ``T T^T = M0``: descent starts there,
-        and the term is well conditioned.
+        is smaller at M0 of a term such as Frobenius(to=M0), or at a multiple if pairs have distances of about 1 there,
+        ``T T^T = M0``: descent starts there, and the term is well conditioned.
         """
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_identity(T)
@@ -310,16 +312,21 @@ class MetricProblem(Problem):
         root = None if self.domain.diagonal or self.total.barrier else self._target_root
         if root is not None:
             of_target = 1.0, self._along(root)(0.0)
-            if of_target[1] > objective:
+            if of_target[1] > objective and self._mean_distance(root) < LARGEST_MEAN_DISTANCE:
                 of_target = self._best_identity(root)
             if of_target[1] <= objective:
                 size = of_target[1] if of_target[1] > 1.0 / LARGEST_SCALE else 1.0
                 return root, max(of_target[0], SMALLEST_START), size
-        D, smallest = self.total.distances(T.T @ self.domain.basis), 0.0
-        if not self.total.barrier and D.any():  # the zero metric may be the best
-            smallest = SMALLEST_MEAN_DISTANCE / math.sqrt(float(D.mean()))
+        mean_distance, smallest = self._mean_distance(T), 0.0
+        if not self.total.barrier and mean_distance > 0.0:  # the zero metric may be the best
+            smallest = SMALLEST_MEAN_DISTANCE / math.sqrt(mean_distance)
         scale = max(multiple, smallest)
         return scale * T, multiple / scale, objective if 1.0 / LARGEST_SCALE < objective < LARGEST_SCALE else 1.0
+
+    def _mean_distance(self, T: FloatArray) -> float:
+        """Of the pairs in coordinates T."""
+        D = self.total.distances(T.T @ self.domain.basis)
+        return float(D.mean()) if len(D) else 0.0
 
     def _best_identity(self, T: FloatArray) -> tuple[float, float]:
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""

@@ -138,7 +138,8 @@ class Frobenius(Regularizer):
         if not tolerance < fall < math.inf or psd.is_definite(minimizer := components.T @ components - steps):
             return fall
         negative = np.minimum(np.linalg.eigvalsh(minimizer), 0.0)
-        return fall - 0.5 * self.weight * float(np.sum(negative * negative))
+        rounding = len(minimizer) * 2.0**-50 * fall  # of a difference of large numbers, which may even be negative
+        return fall - 0.5 * self.weight * float(np.sum(negative * negative)) + rounding
 
     def conjugate(self, U: FloatArray) -> float:
         """``||U||_F^2 / (2 weight) + <U, M0>``."""
