@@ -44,6 +44,10 @@ def scores(
     return [100.0 * float(np.mean(v)) for v in (relevant[:, 0], average, votes == asked)]
 
 
+def row(task: str, by: str, figures: list[float], seconds: float) -> str:
+    return f"| {task} | {by} | " + " | ".join(f"{v:.1f}" for v in figures) + f" | {seconds:.1f} |"
+
+
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SDPMETRIC_DATA", ".")))
@@ -77,23 +81,20 @@ def main(argv: list[str] | None = None) -> None:
             queries, asked = X[held][others := ~np.isin(y[held], classes)], y[held][others]
             items, kinds = queries, asked
 
-        def row(by: str, L: np.ndarray, seconds: float, units: bool = False) -> str:
-            figures = scores(L, items, kinds, queries, asked, units)  # noqa: B023
-            return f"| {m or 'all'} {name} | {by} | " + " | ".join(f"{v:.1f}" for v in figures) + f" | {seconds:.1f} |"  # noqa: B023
-
-        print(row("as they are", np.eye(d), 0.0), flush=True)
+        data, task = (items, kinds, queries, asked), f"{m or 'all'} {name}"
+        print(row(task, "as they are", scores(np.eye(d), *data, False), 0.0), flush=True)
         rivals = []
         for rate in options.rates:
             began = time.process_time()
             W = contrastive(X[learned].astype(np.float64), labels, rate, TEMPERATURE, 0)
-            rivals.append((scores(W, items, kinds, queries, asked, True), W, time.process_time() - began))
+            rivals.append((scores(W, *data, True), time.process_time() - began))
         if rivals:
-            _, W, seconds = max(rivals, key=lambda rival: rival[0][0])
-            print(row("contrastive", W, seconds, units=True), flush=True)
+            print(row(task, "contrastive", *max(rivals, key=lambda rival: rival[0][0])), flush=True)
         for count in options.candidates:
             began = time.process_time()
             L = Adapter(n_candidates=count).fit(X[learned], labels).components_
-            print(row(f"`Adapter(n_candidates={count})`", L, time.process_time() - began), flush=True)
+            seconds = time.process_time() - began
+            print(row(task, f"`Adapter(n_candidates={count})`", scores(L, *data, False), seconds), flush=True)
 
 
 if __name__ == "__main__":
