@@ -247,6 +247,13 @@ def test_log_determinants_lie_within_their_bounds(n, rng):
     assert Form.identity(n).log_det[0] == pytest.approx(0.0, abs=1e-13)
 
 
+@pytest.mark.parametrize("values", [(3.0, 2.0, 1.0), (3.0, 1.0, -2.0), (-1.0, -2.0, -3.0)])
+def test_positive_parts_are_of_any_matrix_that_a_form_allows(values):
+    A, error = np.diag(values), 2.0**-20
+    exact_part = sum((number(v) + number(error)) ** 2 for v in values if v > 0.0)
+    assert number(Form(A, error, float(np.abs(A).sum())).positive_part) ** 2 >= exact_part
+
+
 @pytest.mark.parametrize("identity", [True, False])
 def test_divergences_from_a_prior_and_determinants_relative_to_it(identity, rng):
     d = 3

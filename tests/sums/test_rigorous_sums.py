@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cases import data, different, one_of_each
-from exact import Distances, divergence, metric, number
+from exact import Distances, definite, divergence, fraction, metric, number, rational, square
 from flint import arb, ctx
 
 import sdpmetric as sm
@@ -205,3 +205,25 @@ def test_a_regularizer_attains_its_minimum_at_its_minimizer(name, seed):
     attained = value(regularizer.minimizer(S, lambda A: A))
     assert bound <= attained <= bound + 1e-9 * max(1.0, abs(bound))
     assert all(value(rng.normal(size=S.shape)) >= bound for _ in range(50))
+
+
+def test_bounds_near_a_definite_metric_count_the_errors_of_long_differences():
+    """Differences of 1000 nearly cancel, and all hinges are positive, so the optimum is a rational number."""
+    weight, d, n, n_bounds = 20.0, 2, 20, 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        V = 1e3 * rng.normal(size=(n, d))
+        X = np.concatenate([np.zeros((1, d)), V, V + 1e-4 * rng.normal(size=(n, d))])
+        triplets = [[0, 1 + i, 1 + n + i] for i in range(n)]
+        sum_of_terms = terms.Frobenius(weight=weight, to=np.eye(d)) + terms.TripletHinge(triplets=triplets)
+        near, far = rational(X[1 : n + 1]), rational(X[n + 1 :])
+        slope = near.transpose() * near - far.transpose() * far
+        M = rational(np.eye(d)) - slope / number(weight)
+        D = Distances(X, M=M)
+        hinges = [1 + D(0, j) - D(0, k) for _, j, k in triplets]
+        if definite(M) and min(hinges) > 0:
+            optimum = sum(hinges) + square(slope) / (2 * number(weight))
+            L = np.linalg.cholesky([[float(fraction(M[i, j])) for j in range(d)] for i in range(d)]).T
+            assert number(sm.MetricProblem(X, sum_of_terms).certify(L).lower_bound) <= optimum
+            n_bounds += 1
+    assert n_bounds >= 4

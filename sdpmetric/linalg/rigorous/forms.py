@@ -127,7 +127,8 @@ class Form:
             values, vectors = np.linalg.eigh(self.matrix)
             G = (vectors * np.sqrt(np.maximum(-values, 0.0))).T
         rounding = gamma(len(G) + 4) * (float(np.sum(G * G)) + norm_above(self.matrix))
-        return above(norm_above(self.matrix + G.T @ G) + rounding + math.sqrt(len(G)) * self.error, len(G) ** 2 + 8)
+        error = math.sqrt(len(self.matrix)) * self.error
+        return above(norm_above(self.matrix + G.T @ G) + rounding + error, len(G) ** 2 + 8)
 
 
 @dataclass(frozen=True, eq=False)
