@@ -15,7 +15,7 @@ from instances import assert_close
 
 import sdpmetric as sm
 import sdpmetric.engine.compiled
-from sdpmetric.engine import threads
+from sdpmetric.engine import interface, threads
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import directed as rigorous
 from sdpmetric.linalg.rigorous import forms
@@ -375,3 +375,10 @@ def test_lmnn_with_a_huge_frobenius_weight() -> None:
     pull = lmnn_objective(X, L, np.stack(problem.target_pairs, axis=1), [], [], 0.0)
     size = sum((entry**2 for entry in metric(L).entries()), fmpq(0))
     assert number(problem.certify(L).objective) >= pull + number(5e299) * size
+
+
+def test_a_form_of_differences_ends_when_the_time_is_over(rng):
+    X = rng.normal(size=(20, 3))
+    images, (i, j) = Images(X, X, np.eye(3)), np.triu_indices(20, 1)
+    with interface.deadline(0.0, 0.0), pytest.raises(interface.BudgetSpent):
+        images.form(i, j, np.ones(len(i)), accuracy=0.0)

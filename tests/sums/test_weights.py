@@ -162,6 +162,17 @@ def test_auto_proves_its_tolerance(kind: str, name: str) -> None:
     assert list(unproven((kind,), (name,), 60, 1)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "loss", "regularizer"),
+    [("cancer", "triplets", "logistic", "frobenius"), ("wine", "labels", "hinge", "frobenius to I")],
+)
+def test_raw_features_beside_a_frobenius_term_are_proven(name, kind, loss, regularizer) -> None:
+    """Long distances under I say that it is no start, and the fall that is computed from a point is rounding."""
+    X, y = SETS[name](return_X_y=True)
+    term = labeled_rows(kind, y, loss, 600, 0) + regularizers(X.shape[1])[regularizer]
+    assert sm.solve(sm.MetricProblem(X, term)).status is sm.Status.OPTIMAL
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["triplets", "pairs", "labels"])
