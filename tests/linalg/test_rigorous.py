@@ -380,5 +380,5 @@ def test_lmnn_with_a_huge_frobenius_weight() -> None:
 def test_a_form_of_differences_ends_when_the_time_is_over(rng):
     X = rng.normal(size=(20, 3))
     images, (i, j) = Images(X, X, np.eye(3)), np.triu_indices(20, 1)
-    with interface.deadline(0.0, 0.0), pytest.raises(interface.BudgetSpent):
+    with interface.deadline(math.inf, 0.0), pytest.raises(interface.BudgetSpent):
         images.form(i, j, np.ones(len(i)), accuracy=0.0)
