@@ -48,7 +48,7 @@ def main() -> None:
     known = rng.permutation(77)[:38]
     some = some[np.isin(y[some], known)]
     unused = rng.permutation(unused)[:2_000]
-    print("\n| features | threshold | of no kind, within, % | of a kind, within, % |\n| --- | ---: | ---: | ---: |")
+    print("\n| features | threshold | new classes within, % | known classes within, % |\n| --- | ---: | ---: | ---: |")
     for name, Z in (("as they are", X), ("`Adapter()`", Adapter().fit(X[some], y[some]).transform(X))):
         nearest = cdist(Z[unused], Z[some]).min(axis=1)
         limit = sm.guaranteed_threshold(nearest, np.isin(y[unused], known), alpha=ALPHA_OF_NONE)
