@@ -12,8 +12,8 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.interface import check_last
 from sdpmetric.lazy import cvxpy as cp
 
-# Multiplications of a factorization in the time that an entry of the matrix of distances and CVXPY with it take, 0.8
-# microseconds: a program for which there is no time is not begun.
+# Multiplications of a factorization in the 0.8 microseconds in which an entry of the matrix of distances is compiled; a
+# program that cannot be compiled in time is not begun.
 COMPILATION = 2e4
 
 # Label of the constraint that makes a symmetric matrix a metric.

@@ -18,7 +18,7 @@ Options = dict[str, float | int | bool | str]
 
 # How a backend takes its time limit.
 TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}
-# The settings that proofs need, and those to try after them where a program was not solved well enough. Clarabel's
+# The settings that proofs need, and those to try next if a program was not solved accurately enough. Clarabel's
 # own regularization, 1e-8, lets its factorization break down on large cones before their residuals are small; cones of
 # moderate size also bear a weaker one, and some need it.
 CLARABEL: Options = {"tol_gap_rel": 1e-9, "tol_gap_abs": 1e-9, "tol_feas": 1e-9}
@@ -47,20 +47,20 @@ class Backend:
                 f"backend {backend!r} is not an installed solver for semidefinite programs; "
                 f"choose one of {', '.join(able)}."
             )
-        name, own = backend.upper(), dict(options or {})
-        found = cls(name, tuple(setting | own for setting in SETTINGS.get(name, [{}])))
-        if own:
+        name, given_options = backend.upper(), dict(options or {})
+        checked = cls(name, tuple(setting | given_options for setting in SETTINGS.get(name, [{}])))
+        if given_options:
             try:
-                found.run(_smallest(), Budget(), found.settings[0])
+                checked.run(_smallest(), Budget(), checked.settings[0])
             except (TypeError, ValueError, AttributeError) as error:
-                raise TypeError(f"backend {name} does not take backend_options={own}: {error}") from error
-        return found
+                raise TypeError(f"backend {name} does not take backend_options={given_options}: {error}") from error
+        return checked
 
     def timed(self, budget: Budget, options: Options) -> Options:
         """The options, and the time that is left where the backend takes a limit."""
-        left = budget.deadline - time.perf_counter()
-        if self.name in TIME_LIMITS and math.isfinite(left):
-            return {TIME_LIMITS[self.name]: max(left, 0.1), **options}
+        seconds = budget.deadline - time.perf_counter()
+        if self.name in TIME_LIMITS and math.isfinite(seconds):
+            return {TIME_LIMITS[self.name]: max(seconds, 0.1), **options}
         return options
 
     def run(self, program: cp.Problem, budget: Budget, options: Options) -> str:
@@ -74,7 +74,7 @@ class Backend:
                 with no_panic():
                     program.solve(solver=self.name, **self.timed(budget, options))
         except cp.error.SolverError as error:
-            if error.__cause__ is not None:  # as that there is no license
+            if error.__cause__ is not None:  # for example a missing license
                 warnings.warn(f"{self.name} failed: {error.__cause__}", RuntimeWarning, stacklevel=2)
             return "solver_error"
         except ValueError as error:

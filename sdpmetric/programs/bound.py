@@ -116,7 +116,7 @@ class ProgramBound:
         ------
         ValueError
             If nothing is proven without an assumption, the program is unbounded, has dependent equations, or has more
-            variables than rows, or the point is one where inequalities hold as equations.
+            variables than rows, or inequalities hold as equations at the point.
 
         Examples
         --------
@@ -178,10 +178,10 @@ def bound(
     point near them is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. The solver is not trusted.
     ``docs/bounds_of_programs.md`` has the proof.
 
-    After ``problem.solve()``, and without `solver` and options, the bound is that of its solution: nothing is solved
-    where CVXPY keeps all of that and the interval is narrow. It keeps what Clarabel, SCS and OSQP return, and of other
-    solvers values of variables and constraints, which suffice if compilation introduces no others, as for ``minimize c
-    @ x`` with ``A @ x <= b``. Elsewhere the program is solved.
+    After ``problem.solve()``, and without `solver` and options, that solution is certified, and the program is solved
+    again only if the interval is wide or CVXPY has not kept the whole solution. CVXPY keeps all that Clarabel, SCS and
+    OSQP return; of other solvers only values of variables and constraints, which suffice if compilation introduces no
+    further ones, as for ``minimize c @ x`` with ``A @ x <= b``.
 
     Parameters
     ----------

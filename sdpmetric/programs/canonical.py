@@ -300,8 +300,8 @@ class Units:
 
 # Whose exceptions are not a backend's own.
 PYTHON = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
-# Of Clarabel. Less regularization than 1e-8: on SDPLIB's control1 the interval is 30,000 times narrower, if it ends;
-# short steps, without units of its own: on truss5 36 times.
+# Settings of Clarabel. Less regularization than its 1e-8 makes the interval of SDPLIB's control1 30,000 times narrower
+# if the solve ends; short steps without equilibration make that of truss5 36 times narrower.
 ACCURATE: dict[str, object] = {"static_regularization_constant": 1e-12}
 CAUTIOUS: dict[str, object] = {"equilibrate_enable": False, "max_step_fraction": 0.9}
 
@@ -343,7 +343,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Solver:
-    """A solver by CVXPY's name, with its options, and settings that are Clarabel's alone."""
+    """A solver by CVXPY's name, its options, and settings that only Clarabel takes."""
 
     name: str = "CLARABEL"
     options: Mapping[str, object] = field(default_factory=dict)

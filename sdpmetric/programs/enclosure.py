@@ -9,8 +9,8 @@ bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by w with ``(A'DA +
 exactly. This w is not computed but enclosed: if ``A'DA + P >= kappa I``, then ``||w|| <= ||r|| / kappa`` and
 ``||D^(1/2) A w|| <= ||r|| / kappa^(1/2)``. A proven point is made likewise from equations ``A_0 x = b_0``.
 
-Multipliers or slacks that are outside by a little are moved inside by about the shortest step that changes no others
-near the boundary; a few steps are tried.
+Multipliers or slacks that are slightly outside are moved inside, by about the smallest step that leaves others near the
+boundary unchanged; a few steps are tried.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sdpmetric.programs.definite import DENSE, Definite, Equations, OverSizeErro
 
 UNDERFLOW = 1e-280  # More than underflow takes from a sum of products
 ROOT = 1e-150  # More than underflow takes from the root of a sum of squares
-REPAIRS = 8  # Times that multipliers or slacks are moved into the cone and corrected again
+REPAIRS = 8  # How often multipliers or slacks are moved into the cone, and the equations corrected again
 MARGIN = 1.0 + 1e-9  # More than the rounding of some products of bounds
 
 
@@ -56,8 +56,8 @@ def image(
     return M @ v + extra, errors
 
 
-def shortest(M: sp.csr_array, v: FloatArray) -> FloatArray:
-    """About the shortest w for which ``M w - v`` is shortest."""
+def least_squares(M: sp.csr_array, v: FloatArray) -> FloatArray:
+    """About the least-squares solution w of ``M w = v`` with the smallest norm."""
     return np.asarray(scipy.sparse.linalg.lsqr(M, v, atol=1e-9, btol=1e-9, iter_lim=200)[0])
 
 
@@ -140,7 +140,7 @@ def _power(
 
 
 def _normals(cones: Cones, v: FloatArray, active: BoolArray) -> tuple[sp.csr_array, BoolArray]:
-    """Normals of second-order cones near whose boundaries v is, one a row, and which rows these are."""
+    """Normals, one a row, of the second-order cones that are active at v, and whether each row of v is in one."""
     blocks, rounded = [rows for rows in cones.soc_blocks if active[rows.start]], np.zeros(len(v), dtype=bool)
     entries = [(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
     for k, rows in enumerate(blocks):
@@ -148,7 +148,7 @@ def _normals(cones: Cones, v: FloatArray, active: BoolArray) -> tuple[sp.csr_arr
         tail = v[rows][1:]
         normal = np.append(1.0, -tail / (np.linalg.norm(tail) or 1.0))
         entries.append((normal, np.full(len(normal), k), np.arange(rows.start, rows.stop)))
-    values, row, column = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    values, row, column = (np.concatenate(columns) for columns in zip(*entries, strict=True))
     return sp.csr_array((values, (row, column)), (len(blocks), len(v))), rounded
 
 
@@ -276,10 +276,12 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         normals, rounded = _normals(cones, z, active)
         move = 1.5 * missing * cones.dual_interior
         z = z + move * ~rounded
-        weights = sp.diags_array(np.where(active & ~rounded, 0.03, roots))  # these stay where they are moved
+        weights = sp.diags_array(
+            np.where(active & ~rounded, 0.03, roots)
+        )  # a small weight keeps the active ones where they were moved
         r = (program.c + program.transposed @ z + P @ x)[columns]
         M = sp.csr_array(sp.vstack([program.transposed[columns], -normals]) @ weights)
-        z = z - weights @ shortest(M, np.append(r, normals @ move))
+        z = z - weights @ least_squares(M, np.append(r, normals @ move))
     else:
         return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
     products, heights = np.concatenate([b * z, 0.5 * x * Px]), all_above(np.abs(b) + radii.b)
@@ -345,7 +347,7 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
 def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) -> Bound:
     """A float not below the optimum, from a point near x that is proven to be feasible; infinity if none is.
 
-    The point is not moved where it lacks more than 0.7 times `worst`.
+    The point is not moved if its largest violation is above 0.7 times `worst`.
     """
     cones, A, b, zero, radii = program.cones, program.A, program.b, program.cones.zero, program.radii
     empty = np.diff(A.indptr)[:zero] == 0
@@ -382,7 +384,7 @@ def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) ->
         normals, rounded = _normals(cones, slack, active)
         flat = active & ~rounded
         M = sp.csr_array(sp.vstack([A[flat], normals @ A]))
-        x = x - shortest(M, np.append(move[flat], normals @ move))
+        x = x - least_squares(M, np.append(move[flat], normals @ move))
     else:
         return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
     Px, Px_radii = image(program.P, x, np.zeros(len(x)), radii.P, np.zeros(len(x)))

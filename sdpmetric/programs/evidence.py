@@ -64,7 +64,7 @@ class Evidence:
     def _free_multipliers(self) -> tuple[FloatArray, LongArray, float]:
         """Multipliers and slope, entries to solve for, and the bound of these; those with the most room are free."""
         if self.multipliers is None or self.slope is None:
-            raise ValueError("the bound rests on no multipliers, so there is no proof of it to write.")
+            raise ValueError("the bound has no multipliers, so there is no proof of it to write.")
         p, units = self.program.equilibrated()
         y, slope = units.dual(self.multipliers, -1), units.point(self.slope, -1)
         n, feasible = p.A.shape[1], not self.infeasible
@@ -95,8 +95,8 @@ class Evidence:
         """A point, and the entries that equations determine."""
         if self.point is None:
             raise ValueError(
-                "the bound rests on no point, or on one where inequalities hold as equations, of which no proof is "
-                "written; state those as equations, or prove the other side alone by `side=`."
+                "no proof can be written: the bound has no point, or one at which inequalities hold as equations; "
+                "state these as equations, or prove the other side alone by `side=`."
             )
         p, _ = self.program.equilibrated()
         equations = p.A[: p.cones.zero].toarray()

@@ -1,4 +1,4 @@
-"""What every exact program has in common: variables found by name, and the point and multipliers of a solved one."""
+"""What every exact program has in common: variables by name, and the point and multipliers of a solved one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sdpmetric.lazy import cvxpy as cp
 
 def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
     """Variables by name and labeled constraints by label, for example ``named(program)["margins"].dual_value``."""
-    found = {variable.name(): variable for variable in program.variables()}
-    return found | {c.label: c for c in program.constraints if c.label is not None}
+    variables = {variable.name(): variable for variable in program.variables()}
+    return variables | {c.label: c for c in program.constraints if c.label is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,23 +61,22 @@ def formulate(problem: Problem, **options: object) -> ExactProgram:
     state = formulation_of(type(problem))
     if state is None:
         raise unsupported("to_cvxpy", problem, "no exact program is registered; register one with formulation()")
-    taken = [p.name for p in inspect.signature(state).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    given = {name for name, value in options.items() if value is not None and value is not False}
-    check_known(f"the program of {type(problem).__name__}", given - {"scaled"}, {*taken} - {"scaled"})
-    return cast(ExactProgram, state(problem, **{name: value for name, value in options.items() if name in taken}))
+    keywords = [p.name for p in inspect.signature(state).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    requested = {name for name, value in options.items() if value is not None and value is not False}
+    check_known(f"the program of {type(problem).__name__}", requested - {"scaled"}, {*keywords} - {"scaled"})
+    return cast(ExactProgram, state(problem, **{name: value for name, value in options.items() if name in keywords}))
 
 
 def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: bool = False) -> cp.Problem:
     """Return a problem as the CVXPY program of its paper, unsolved, with named variables.
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
-    the constraints are labeled ``margins``, ``slacks`` and ``cone``. Find them again with
-    `sdpmetric.programs.named`. With at most 50 triplets the program has a constraint ``push[i,j,l]`` for each in place
-    of ``margins``, and a parameter ``mu``: ``print`` shows it as the paper does. The dual values of ``margins`` are the
-    multipliers a_t, that of ``cone`` is the
-    slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their cones
-    ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the constraints ``margins``,
-    ``slacks``, ``cone`` and ``floor``. The program files of the rooms say how the others are named.
+    the constraints are labeled ``margins``, ``slacks`` and ``cone``. Find them again with `sdpmetric.programs.named`.
+    With at most 50 triplets the program has a constraint ``push[i,j,l]`` for each in place of ``margins``, and a
+    parameter ``mu``: ``print`` shows it as the paper does. The dual values of ``margins`` are the multipliers a_t, that
+    of ``cone`` is the slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their
+    cones ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the constraints
+    ``margins``, ``slacks``, ``cone`` and ``floor``. The program files of the rooms say how the others are named.
 
     Parameters
     ----------

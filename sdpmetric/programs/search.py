@@ -1,8 +1,8 @@
 """The search for good bounds: the program itself is solved first, and what then lacks a proof is solved with margins.
 
-If all constraints are linear, a point is computed that fulfils strictly whatever can be fulfilled strictly, and
-multipliers likewise; bounds are proven of points between these and the solver's. Otherwise the program is solved again
-with the cones moved inward in the rows that lack something, by as much as they lack.
+If all constraints are linear, a point in the relative interior of the feasible set is computed, and multipliers
+likewise; bounds are proven from points between these and the solver's. Otherwise the program is solved again
+with the cones moved inward in the rows whose bound is not feasible, by as much as they violate it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,25 @@ from sdpmetric.programs.reach import reach
 class SearchOptions:
     """When a search ends, and by how much cones are moved, in units in which the data are about 1."""
 
-    width: float = 1e-6  # The relative width that is enough
-    small_width: float = 1e-8  # Of programs with semidefinite cones and up to 50 variables, whose solves are cheap
-    matrix_width: float = 1e-7  # Of larger ones, whose solves cost more than points between two
-    poor: float = 1e-4  # One that is worth a search in other units
-    shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Rows that lack something are moved by more, one by one
-    first_shift: float = 1e-9  # Of exponential and power cones at once, as points of these are outside by rounding
+    width: float = 1e-6  # The relative width at which a search ends
+    small_width: float = 1e-8  # With semidefinite cones and up to 50 variables, where a solve is cheap
+    matrix_width: float = 1e-7  # With semidefinite cones and more variables
+    poor_width: float = 1e-4  # A larger one is worth a search in other units
+    shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Least moves of violated rows, in the order tried
+    first_shift: float = (
+        1e-9  # In the first solve with exponential or power cones, whose points are outside by rounding
+    )
     largest_shift: float = 1e-3
-    exponents: tuple[float, ...] = (-9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)  # Shares of the inner of two points
-    precision: float = 0.2  # Of an exponent, where a better one is wanted
+    exponents: tuple[float, ...] = (
+        -9.0,
+        -7.5,
+        -6.0,
+        -4.5,
+        -3.0,
+        -1.5,
+        0.0,
+    )  # Logarithms of the inner point's share in a mixture
+    precision: float = 0.2  # To which the best exponent is bisected
     rounding: float = 1e-12  # Contradictions up to this prove nothing where compilation rounds by an unknown amount
 
 
@@ -56,7 +66,7 @@ class Search:
     lower: float = -math.inf
     upper: float = math.inf
     point: FloatArray | None = None
-    is_on_face: bool = False  # whether inequalities hold as equations at the point, which a file cannot say
+    is_on_face: bool = False  # whether inequalities hold as equations at the point, which a proof file cannot state
     multipliers: FloatArray | None = None
     slope: FloatArray | None = None  # Where the slope of the objective is taken, of these multipliers
     direction: FloatArray | None = None  # In which a program is unbounded
@@ -88,21 +98,21 @@ class Search:
         return not contradictory and not self.width <= self.target
 
     def run(self, radius: float | None, solution: Answer | None = None) -> bool:
-        """Search in units near 1, and in the program's own; whether the lower bound rests on the radius.
+        """Search in units near 1, and in the program's own; returns whether the lower bound depends on the radius.
 
-        Nothing is solved if an answer that is given proves a narrow interval.
+        Nothing is solved if the given solution proves a narrow interval.
         """
         scaled, units = self.program.equilibrated()
         if solution is not None:
             solution = Answer(units.point(solution.x, -1), units.dual(solution.z, -1), solution.status)
             self._bounds(scaled, units, solution)
-            self._use_active(scaled, units, solution)
+            self._use_active_set(scaled, units, solution)
         unscaled, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
         second = ACCURATE if matrices else {}
         attempts = [(scaled, units, {}), (*unscaled, second), (scaled, units, ACCURATE)]
         attempts += [(*unscaled, {}), (*unscaled, CAUTIOUS)]
         for number, (program, scale, settings) in enumerate(attempts if matrices else attempts[:3]):
-            poor = matrices or self.lower == -math.inf or OPTIONS.poor < self.width < math.inf
+            poor = matrices or self.lower == -math.inf or OPTIONS.poor_width < self.width < math.inf
             if self.wide and ((poor and remaining() > 0.0) or number == 0):
                 self.solver = replace(self.solver, settings=settings)
                 self._explore(program, scale)
@@ -114,7 +124,7 @@ class Search:
         return False
 
     def _open(self, side: str) -> bool:
-        """Whether a better end is wanted, as it may be far from the optimum."""
+        """Whether to search for a better bound on this side: it may be far from the optimum."""
         value = self.upper if side == "upper" else self.lower
         close = abs(value - self.estimate) <= 0.1 * self.target * max(1.0, abs(self.estimate))
         return side in self.sides and self.wide and not close and remaining() > 0.0
@@ -148,7 +158,7 @@ class Search:
             self._use_box(program, units, answer)  # once more, as points of a better objective may be shorter
 
     def _bounds(self, program: ConeProgram, units: Units, answer: Answer) -> tuple[Bound, Bound]:
-        """Those of one answer, both sides."""
+        """The upper and the lower bound of one answer."""
         x, z = answer.x, answer.z
         above = self._above(program, units, x)
         if math.isnan(self.estimate):
@@ -165,8 +175,8 @@ class Search:
         if np.isfinite(box).any():
             self._below(program, units, answer, box=box)
 
-    def _use_active(self, program: ConeProgram, units: Units, answer: Answer) -> None:
-        """Bounds where inequalities whose multipliers are larger than their slacks are equations, others left out."""
+    def _use_active_set(self, program: ConeProgram, units: Units, answer: Answer) -> None:
+        """Bounds by an active set: inequalities with multipliers above their slacks are equations, others dropped."""
         zero, rows = program.cones.zero, np.arange(program.cones.linear)
         active = (answer.z > program.b - program.A @ answer.x)[rows] | (rows < zero)
         if self._open("upper"):
@@ -178,7 +188,7 @@ class Search:
 
     def _use_faces(self, program: ConeProgram, units: Units, answer: Answer) -> None:
         """Bounds on the faces of the feasible sets of linear constraints, primal and dual."""
-        self._use_active(program, units, answer)
+        self._use_active_set(program, units, answer)
         zero, rows = program.cones.zero, np.arange(program.cones.size)
         for point, strict in inner_points(program, self.solver) if self._open("upper") else ():
             face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
@@ -195,7 +205,7 @@ class Search:
                 break
 
     def _answers(self, program: ConeProgram, answer: Answer, side: str) -> Iterator[Answer]:
-        """An answer, and if that is not enough that of a solver, if the program is another one."""
+        """The given answer, then a solver's if the bound is still open and the program is not the original one."""
         yield answer
         if (
             program.cones != self.program.cones
@@ -207,15 +217,15 @@ class Search:
     def _move_inward(
         self, program: ConeProgram, units: Units, answer: Answer | str, bounds: dict[str, Bound], count: int
     ) -> None:
-        """Solve with cones moved inward where rows lack something, a few times, and mix with the answer without."""
+        """Solve a few times with cones moved inward in violated rows, and mix with the answer of the unmoved cones."""
         size, cones = program.cones.size, program.cones
-        guess = cones.exp > 0 or len(cones.power) > 0  # what points of these lack is not known
+        guess = cones.exp > 0 or len(cones.power) > 0  # by how much points violate these cones is not known
         missing = {side: np.zeros(size) + bound.missing for side, bound in bounds.items() if np.any(bound.missing)}
         moves = dict(missing)
         for number, shift in enumerate(OPTIONS.shifts[guess:][:count]):
             largest = shift if guess else OPTIONS.largest_shift
             for side, lack in missing.items():
-                rows = (lack > 0.0) | (number > 0) | guess  # others lack something where those that did are moved
+                rows = (lack > 0.0) | (number > 0) | guess  # once rows are moved, others may be violated
                 moves[side] = np.where(rows, np.clip(4.0 * np.maximum(lack, moves[side]), shift, largest), 0.0)
             inner = ask(program, self.solver, *(moves[k] if k in missing else 0.0 for k in ("upper", "lower")))
             if not isinstance(inner, Answer):
@@ -247,7 +257,7 @@ class Search:
         self._mix(bound)
 
     def _mix(self, bound: Callable[[float], Bound]) -> None:
-        """The bound at the smallest share of the inner point that is proven, about."""
+        """About the best bound: that of the smallest share of the inner point at which one is proven."""
         low, high = OPTIONS.exponents[0], math.inf
         for exponent in OPTIONS.exponents:
             if not bound(10.0**exponent).why:

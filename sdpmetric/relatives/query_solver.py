@@ -26,11 +26,11 @@ from sdpmetric.relatives.query import QueryProblem
 
 @dataclass(frozen=True)
 class QueryOptions:
-    max_widths: int = 100  # calls of SciPy's method, several times what any data measured so far took
+    max_widths: int = 100  # calls of SciPy's method
     steps: int = 200  # Newton steps of a call at most
     width_ratio: float = 0.2  # T falls to this share of itself
     inner_gap: float = 0.1  # once the gap of the smooth sum is at most this share of that of the sum
-    conjugate_steps: int = 20  # of a Newton step, times its unknowns; exact arithmetic takes one for each unknown
+    conjugate_steps: int = 20  # of conjugate gradients for each unknown; in exact arithmetic 1 suffices
 
 
 OPTIONS = QueryOptions()
@@ -91,21 +91,23 @@ class SmoothSum:
             self.evaluate(z)
         self.n_products += 1
         if self.n_products > OPTIONS.conjugate_steps * len(z):
-            raise FloatingPointError("conjugate gradients do not converge in floats")
+            raise FloatingPointError("conjugate gradients do not converge in floating point")
         Z = self.scale * direction.reshape(self.scale.shape)
         with np.errstate(over="ignore", invalid="ignore"):
-            product = np.asarray((self.scale * self.weighted(Z, -self.rates * self.similarities(Z))).ravel())
+            product = np.asarray(
+                (self.scale * self.weighted(Z, -self.second_derivatives * self.similarities(Z))).ravel()
+            )
         if not np.isfinite(product).all():
             raise OverflowError("second derivatives are too large for floats")
         return product
 
     @property
-    def rates(self) -> FloatArray:
+    def second_derivatives(self) -> FloatArray:
         """How fast the multipliers rise with the excess, (t,)."""
-        bent = (self.slopes > 0.0) & (self.slopes < self.scalar.highest)
-        rates = np.zeros_like(self.slopes)
-        rates[bent] = self.weights[bent] / self.scalar.conjugate_curvatures(self.slopes[bent]) / self.width
-        return rates
+        curved = (self.slopes > 0.0) & (self.slopes < self.scalar.highest)
+        derivatives = np.zeros_like(self.slopes)
+        derivatives[curved] = self.weights[curved] / self.scalar.conjugate_curvatures(self.slopes[curved]) / self.width
+        return derivatives
 
     def descend(self, z: FloatArray, budget: Budget, tol: float) -> tuple[FloatArray, FloatArray, bool]:
         """The best Z of a call of SciPy's method, its multipliers, and whether the gap is small enough."""
@@ -138,7 +140,7 @@ class SmoothSum:
         product = self.hessian_product
         try:
             minimize(evaluate, z, jac=True, hessp=product, method="trust-ncg", callback=stop, options=options)
-        except FloatingPointError:  # the tolerance of SciPy's inner loop is below rounding: the best point stays
+        except FloatingPointError:  # SciPy's inner loop cannot reach its tolerance in floats: keep the best point
             pass
         except ValueError as error:  # SciPy's norms refuse numbers that are not finite
             raise OverflowError("steps are too large for floats") from error
