@@ -64,7 +64,7 @@ def triplets(
     n_neighbors, n_impostors : int, default 3 and 10
         Neighbors of each example in its class and in other classes; fewer if there are fewer.
     near : int, optional
-        One triplet of each example and neighbor, with one of the `near` nearest of other classes, drawn at random.
+        Draw one impostor for each example and neighbor, at random from its `near` nearest of other classes.
     random_state : int, default 0
 
     Returns

@@ -86,7 +86,7 @@ def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], deadli
 
     with threads.limited(get_worker().state.nthreads), worker_client() as client:
         problem = state(*data)
-        # Seconds that a solve takes at least, in which it certifies a point.
+        # A positive limit, in which a solve at least certifies a point.
         limit = None if deadline == math.inf else max(deadline - time.time(), 1e-3)
         solution = solve(problem, engine=Dask(client), max_time=limit)
     return replace(solution, problem=None)

@@ -22,7 +22,7 @@ FLOOR = 2.0**-400  # more than underflow takes from a product where data and ima
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Examples and their images in units, powers of 2, in which they are at most about 1, and how far they are off."""
+    """Examples and their images in units, powers of 2, in which they are at most about 1, and their errors."""
 
     raw: FloatArray  # (n, d)
     raw_errors: FloatArray  # at least the distance of each to the exact one, (n,)

@@ -34,7 +34,7 @@ from sdpmetric.cli.options import (
     with_options,
 )
 
-DEMO_SETS = ("rings", "iris", "wine", "digits")  # On the first the metric helps
+DEMO_SETS = ("rings", "iris", "wine", "digits")  # a learned metric helps on rings
 
 app = typer.Typer(
     help="Learn Mahalanobis metrics by convex optimization, with a proof of how far from optimal they can be.",

@@ -70,7 +70,7 @@ class Run:
     rank : int or None
         The largest rank of the answer; None: any.
     solver : str
-        Whose steps the last ones are.
+        The solver of the last steps.
     best : Step or None
         Of the smallest objective; of a stream, the last.
     tightest : Step or None

@@ -104,7 +104,7 @@ class ShardLost(Exception):
 
 
 def persist(work: Callable[[], R]) -> R:
-    """Do some work again where shards are lost meanwhile, as often as it may be bad luck."""
+    """Repeat some work if shards are lost meanwhile, up to 16 times."""
     for _ in range(16):
         try:
             return work()

@@ -207,7 +207,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         task = self._task(X, y)
         options = self._start(problem, labels)
         if began is not None and self.max_time is not None:
-            # Seconds that are left to a solve where all were spent before.
+            # A solve gets a positive limit even if all time has been spent.
             options["max_time"] = max(self.max_time - (time.perf_counter() - began), 1e-3)
         self._keep(problem, *self._solve(problem, task, measure, **options))
         task.finish({})
@@ -255,7 +255,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             return None  # a limit left no other metric: the weights are not to blame
         caution = problem.caution(solution.components, solution.certificate)
         if caution is not None or y is None or not self.checks_neighbors or len(problem.X) != len(y):
-            return caution  # of other lengths if some were held back
+            return caution  # the lengths differ if examples were held out
         rows, X = np.random.default_rng(0).permutation(len(y))[:CHECKED_EXAMPLES], np.asarray(problem.X, np.float64)
         maps = np.eye(X.shape[1]), np.asarray(solution.components, dtype=np.float64)
         before, after = (float(np.mean(knn_predict(L, X[rows], y[rows], None, 3) == y[rows])) for L in maps)

@@ -55,8 +55,10 @@ class Blocks:
 
     def gram(self, Y: NDArray[np.floating], X: NDArray[np.floating]) -> NDArray[np.floating]:
         """``Y[rows].T @ X[rows]`` for each block, (c, r, d); Y (parts, n, r) is summed over its parts first."""
-        few = max(1, 2 * len(X) // max(X.shape[1], 1))  # products of fewer rows take longer to add up than to make
-        n_parts = threads.part_count(X.size * Y.shape[2], threads.PRODUCT_WORK, max_parts=min(threads.MOST_PARTS, few))
+        max_parts = max(1, 2 * len(X) // max(X.shape[1], 1))  # with more parts adding up takes longer than multiplying
+        n_parts = threads.part_count(
+            X.size * Y.shape[2], threads.PRODUCT_WORK, max_parts=min(threads.MOST_PARTS, max_parts)
+        )
         tasks = self.tasks(n_parts)
         products = np.empty((len(tasks), Y.shape[2], X.shape[1]), X.dtype)
 

@@ -18,25 +18,25 @@ PRIME = (1 << 31) - 1
 def differences(
     X: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Differences of rows as exact sums of two floats: the rounded difference, and what rounding took."""
+    """Differences of rows as exact sums of two floats: the rounded difference, and its rounding error."""
     a, b = X[first].astype(np.float64), X[second].astype(np.float64)
     rounded = a - b
     rounded_part = rounded - a
     return rounded, (a - (rounded - rounded_part)) - (b + rounded_part)
 
 
-def alike(V: NDArray[np.floating], rests: NDArray[np.floating]) -> NDArray[np.intp]:
-    """A number for each exact difference, the same for those that are equal up to sign."""
+def alike(V: NDArray[np.floating], remainders: NDArray[np.floating]) -> NDArray[np.intp]:
+    """The group of each exact difference: differences that are equal up to sign form one."""
     leading = np.argmax(V != 0.0, axis=1)
     signs = np.where(V[np.arange(len(V)), leading] < 0.0, -1.0, 1.0)[:, None]
-    _, group = np.unique(np.concatenate([signs * V, signs * rests], axis=1) + 0.0, axis=0, return_inverse=True)
+    _, group = np.unique(np.concatenate([signs * V, signs * remainders], axis=1) + 0.0, axis=0, return_inverse=True)
     return np.asarray(group.ravel(), dtype=np.intp)
 
 
-def is_psd(V: NDArray[np.floating], rests: NDArray[np.floating], weights: NDArray[np.floating]) -> bool:
+def is_psd(V: NDArray[np.floating], remainders: NDArray[np.floating], weights: NDArray[np.floating]) -> bool:
     """Whether ``sum w_t v_t v_t^T`` over exact differences is PSD, by elimination in fractions."""
-    sums, d = zip(V.tolist(), rests.tolist(), strict=True), V.shape[1]
-    rows = [[Fraction(value) + Fraction(rest) for value, rest in zip(*row, strict=True)] for row in sums]
+    sums, d = zip(V.tolist(), remainders.tolist(), strict=True), V.shape[1]
+    rows = [[Fraction(value) + Fraction(remainder) for value, remainder in zip(*row, strict=True)] for row in sums]
     weighted = [[Fraction(w) * value for value in row] for w, row in zip(weights.tolist(), rows, strict=True)]
     weighted_columns, columns = zip(*weighted, strict=True), list(zip(*rows, strict=True))
     M = [[sum(map(mul, a, b), Fraction(0)) for b in columns] for a in weighted_columns]
@@ -67,7 +67,7 @@ def null_space(rows: IntegerArray) -> IntegerArray:
     added to the choice.
     """
     chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2 * rows.shape[1] + 8)).astype(int))]
-    # Each round adds rows that the one before missed.
+    # Each round adds rows that the basis of the round before is not orthogonal to.
     for _ in range(8):
         basis = _solve(chosen, *_pivots(chosen))
         missed = np.flatnonzero((rows @ basis != 0).any(axis=1))
@@ -80,26 +80,26 @@ def null_space(rows: IntegerArray) -> IntegerArray:
 def _pivots(rows: IntegerArray) -> tuple[list[int], list[int]]:
     """Rows and columns of a regular submatrix of the largest size, modulo the prime."""
     A = (rows % PRIME).astype(np.int64)
-    free, at_rows, at_columns = np.ones(len(A), dtype=bool), [], []
+    free, pivot_rows, pivot_columns = np.ones(len(A), dtype=bool), [], []
     for j in range(A.shape[1]):
         candidates = np.flatnonzero((A[:, j] != 0) & free)
         if not len(candidates):
             continue
         pivot = int(candidates[0])
         free[pivot] = False
-        at_rows.append(pivot)
-        at_columns.append(j)
+        pivot_rows.append(pivot)
+        pivot_columns.append(j)
         A[pivot] = A[pivot] * pow(int(A[pivot, j]), -1, PRIME) % PRIME
         for i in candidates[1:]:
             A[i] = (A[i] - A[i, j] * A[pivot]) % PRIME
-    return at_rows, at_columns
+    return pivot_rows, pivot_columns
 
 
-def _solve(rows: IntegerArray, at_rows: list[int], at_columns: list[int]) -> IntegerArray:
+def _solve(rows: IntegerArray, pivot_rows: list[int], pivot_columns: list[int]) -> IntegerArray:
     """The vectors orthogonal to the chosen rows: one for each other column, by elimination without fractions."""
-    d, k = rows.shape[1], len(at_columns)
-    others = [j for j in range(d) if j not in set(at_columns)]
-    A = rows[at_rows][:, at_columns + others].copy()
+    d, k = rows.shape[1], len(pivot_columns)
+    free_columns = [j for j in range(d) if j not in set(pivot_columns)]
+    A = rows[pivot_rows][:, pivot_columns + free_columns].copy()
     last = 1
     for j in range(k):  # Bareiss: every division is exact
         pivot = next(i for i in range(j, k) if A[i, j])
@@ -108,10 +108,10 @@ def _solve(rows: IntegerArray, at_rows: list[int], at_columns: list[int]) -> Int
             if i != j:
                 A[i] = (A[i] * A[j, j] - A[j] * A[i, j]) // last
         last = A[j, j]
-    basis = np.zeros((d, len(others)), dtype=object)
-    for q, j in enumerate(others):
+    basis = np.zeros((d, len(free_columns)), dtype=object)
+    for q, j in enumerate(free_columns):
         vector = [-int(value) for value in A[:, k + q]] + [int(last)]
         common = math.gcd(*vector) or 1
-        for at, value in zip([*at_columns, j], vector, strict=True):
-            basis[at, q] = value // common
+        for row, value in zip([*pivot_columns, j], vector, strict=True):
+            basis[row, q] = value // common
     return basis

@@ -31,7 +31,7 @@ from sdpmetric.linalg.rigorous.directed import TINY, above, below, product_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.push import ClippedMultipliers, Push, concatenated
-from sdpmetric.lmnn.triplets.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_rest
+from sdpmetric.lmnn.triplets.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_error
 
 # Smoothing widths, in margins, whose slopes are tried as multipliers where none are given.
 SMOOTHING_WIDTHS = (0.0, 0.003, 0.03, 0.3)
@@ -246,5 +246,5 @@ def _target_bounds(push: Push, images: Sequence[Images], block: Candidates) -> t
         m = slice(None) if len(images) == 1 else push.regions[second] == region
         target_D[row[m], slot[m]] = distances(image.points, first[m], second[m])
         target_D_above[row[m], slot[m]] = image.distances(first[m], second[m])[1]
-    target_D_above[row, slot] = with_rest(target_D_above[row, slot], max(image.rest for image in images))
+    target_D_above[row, slot] = with_error(target_D_above[row, slot], max(image.distance_error for image in images))
     return target_D, target_D_above

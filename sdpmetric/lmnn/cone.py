@@ -87,7 +87,7 @@ class DualCone:
     @cached
     def smallest_cost(self) -> float:
         """``kappa``; 0 where none is proven positive."""
-        smallest = self.coordinates.cost.least
+        smallest = self.coordinates.cost.smallest_eigenvalue
         return smallest if 0.0 < smallest < math.inf else 0.0
 
     def largest_ratio(self, form: Form) -> float:
@@ -99,7 +99,7 @@ class DualCone:
             return 0.0  # no pair that counts differs at all
         if self.smallest_cost == 0.0:
             return math.inf
-        return above(max(0.0, form.largest) / self.smallest_cost, 2)
+        return above(max(0.0, form.largest_eigenvalue) / self.smallest_cost, 2)
 
     @cached
     def separated_groups(self) -> IndexArray:
@@ -169,7 +169,7 @@ class DualCone:
         images = Images(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
         cost = self._cost(images)
         # Coordinates in which the cost differs from the identity by more than this are whitened once more.
-        if 0.0 < cost.least < 1.0 - 1e-11 - cost.error:
+        if 0.0 < cost.smallest_eigenvalue < 1.0 - 1e-11 - cost.error:
             # The whitening itself was rounded: what it left is whitened again.
             root = np.linalg.cholesky(cost.matrix)
             V = scipy.linalg.solve_triangular(root, images.map.T, lower=True).T

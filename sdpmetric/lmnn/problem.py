@@ -49,7 +49,7 @@ from sdpmetric.lmnn.push import Push, concatenated, list_triplets
 from sdpmetric.lmnn.readable import equation
 from sdpmetric.lmnn.triplets.impostors import SearchMethod, searching
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
-from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_rest
+from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_error
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import to_cvxpy
@@ -355,7 +355,7 @@ class LargeMarginProblem(Problem):
         push, cones, engine, n = self.push, self.cones, current(), len(self.X)
         costs = zip(self.pull_costs, images, strict=True)
         furthest = np.max([image.distances(c.first, c.second)[1].max(initial=0.0) for c, image in costs])
-        furthest_target = float(with_rest(furthest, max(image.rest for image in images)))
+        furthest_target = float(with_error(furthest, max(image.distance_error for image in images)))
         sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
         if not math.isfinite(furthest_target):  # hinges are no floats
             sums.losses.append(math.inf)

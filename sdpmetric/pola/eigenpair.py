@@ -49,7 +49,7 @@ def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
 
 @loop(fastmath=FAST)
 def _level_and_scale(A: FloatArray, d: int, square: float, length: float) -> tuple[float, float, float]:
-    """``length ||v||^2``, ``||v||``, and what eigenvalues are small beside: the trace of A and the first of these."""
+    """``length ||v||^2``, ``||v||``, and the scale of eigenvalues: the trace of A plus the first of these."""
     total = 0.0
     for i in range(d):
         total += A[i, i]

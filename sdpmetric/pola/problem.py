@@ -473,8 +473,8 @@ class POLAProblem(Problem):
         Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs
         of equal points.
         """
-        V, rests = exact.differences(self.X, *self.pairs.T)  # and what rounding took from them
-        group = exact.alike(V, rests)
+        V, remainders = exact.differences(self.X, *self.pairs.T)
+        group = exact.alike(V, remainders)
         counts = [np.bincount(group[kind], minlength=len(V))[group] for kind in (self.similar, ~self.similar)]
         a = np.where(self.similar, *counts[::-1]).astype(np.float64)  # whole numbers, which cancel exactly
         return np.where(~V.any(axis=1), (~self.similar).astype(np.float64), a)

@@ -297,7 +297,7 @@ class MLRProblem(Problem):
         a = np.maximum(shares, 0.0)
         a = np.nextafter(a / total, 0.0) if (total := sum_above(a)) > 1.0 else a
         forms = (cut.form.times(multiplier) for multiplier, cut in zip(a.tolist(), cuts, strict=True))
-        smallest_eigenvalue = sum(forms, Form.zero(self.X.shape[1])).least
+        smallest_eigenvalue = sum(forms, Form.zero(self.X.shape[1])).smallest_eigenvalue
         if not smallest_eigenvalue > -math.inf:
             return 0.0 * a, math.inf
         C = self.slack_weight
@@ -391,7 +391,7 @@ class MLRProblem(Problem):
         Z, e, z, g = P[:n], errors[:n], sizes[:n], gamma(P.shape[1] + 12)
         item_errors, coordinates = g * z * z + e * (2.0 * z + e), np.abs(centered)
         if metric is not None:
-            metric_errors = coordinates[:n] @ (images.off * (1.0 + gamma(2 * len(metric) + 16)))
+            metric_errors = coordinates[:n] @ (images.metric_errors * (1.0 + gamma(2 * len(metric) + 16)))
             item_errors += np.einsum("ij,ij->i", metric_errors, coordinates[:n])
         for first in range(0, len(rows), height := max(1, SCORES_AT_ONCE // n)):
             check_last()

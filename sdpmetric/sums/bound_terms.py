@@ -226,7 +226,7 @@ class BoundTerms:
         if metric is None:
             values += [term.upper_bound(components, errors) for term in self.regularizers]
         else:
-            values += [term.upper_bound_at(metric, components, images.off) for term in self.regularizers]
+            values += [term.upper_bound_at(metric, components, images.metric_errors) for term in self.regularizers]
         return math.inf if math.inf in values else sum_above(np.array(values))
 
     def _losses_above(
@@ -245,7 +245,7 @@ class BoundTerms:
             products = sizes.T @ errors
             error += (products + products.T) * (1.0 + gamma(len(components) + 4))
         if images.metric is not None:
-            error += images.off
+            error += images.metric_errors
         losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
         for loss, pairs, (up, down, count, _) in losses:
             check_last()

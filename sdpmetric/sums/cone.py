@@ -25,12 +25,12 @@ class ConeMinimum(InnerMinimum):
     def __init__(self, segment: Segment, V: FloatArray) -> None:
         self.segment, self.n_coordinates, self.images = segment, V.shape[1], segment.images(V)
         anchor, direction = segment.form(self.images, 0.0), segment.direction_form(self.images)
-        self.smallest_at_anchor = anchor.least
+        self.smallest_at_anchor = anchor.smallest_eigenvalue
         if self.n_coordinates and not self.smallest_at_anchor > 0.0:
             self.furthest = 0.0
             return
         slope = float(segment.slack.relative_eigenvalues(anchor.matrix, direction.matrix).min(initial=0.0))
-        # Multiples end this share before the eigenvalue of the slack matrix that reaches 0.
+        # Multiples stop this share short of where an eigenvalue of the slack matrix reaches 0.
         self.furthest = (1.0 - 1e-12) / -slope if slope < 0.0 else math.inf
 
     def value(self, t: float) -> float:
@@ -42,7 +42,7 @@ class ConeMinimum(InnerMinimum):
         if self.n_coordinates and not first > 0.0:
             return 0.0, -math.inf
         for _ in range(MAX_TRIES):
-            smallest = self.segment.form(self.images, t).least if self.n_coordinates else 0.0
+            smallest = self.segment.form(self.images, t).smallest_eigenvalue if self.n_coordinates else 0.0
             if smallest >= 0.0 or t == 0.0:
                 break
             t = t * first / (first - smallest) * (1.0 - 1e-15)

@@ -40,15 +40,13 @@ class FactoredOptions:
 
     first_width: float = 0.3
     min_width: float = 5e-2
-    smooth_width: float = 1e-9  # where nothing has a kink, which roots are smoothed by
+    smooth_width: float = 1e-9  # of roots, where no loss has a kink
     width_ratio: float = 4.0  # by which it grows after a level that took all its iterations, and falls after another
     iterations: int = 300  # of a level at most
-    smooth_iterations: int = 30  # of the first level where no gap ends it; each has twice as many as the one before
+    smooth_iterations: int = 30  # of the first level, if nothing has a kink and no gap ends it; then twice as many
     memory: int = 30  # pairs of steps and gradients that L-BFGS keeps
-    gap_share: float = (
-        0.5  # of the tolerance: where the first level ends, each later one at a tenth of it, without kinks
-    )
-    check_ratio: float = 1.25  # of the iterations before a gap is looked at and those before the last look
+    gap_share: float = 0.5  # without kinks the first level ends at this share of the tolerance, each later at a tenth
+    check_ratio: float = 1.25  # by which iterations grow from one check of the gap to the next
     multiples: tuple[float, float] = (-0.05, 0.05)  # of a point that are tried: logarithms
     patience: int = 4  # levels without a smaller gap before it stops
     infeasible_patience: int = 40  # levels without a smaller violation before a feasible point is known
@@ -141,7 +139,7 @@ class Penalty:
     total: BoundTerms = field(init=False)
 
     def __post_init__(self) -> None:
-        self.total = self.problem.total.stiffened(self.stiffness * self.problem.moderate[2], self.room)
+        self.total = self.problem.total.stiffened(self.stiffness * self.problem.descent_start[2], self.room)
 
     @classmethod
     def of(cls, problem: MetricProblem, tol: float) -> Penalty:
@@ -188,16 +186,14 @@ def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float
 def _descend(
     point: Point, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float
 ) -> tuple[ByLoss, FloatArray, int]:
-    """Slopes, the slack matrix, and how many evaluations it took to minimize at one width.
+    """Minimize at one width, and leave the point at the best factor: its slopes, slack matrix, number of evaluations.
 
-    The point moves to the best one.
-
-    Without kinks the gap of a point with its slopes is how far ``<S(a), M> + r(M)`` falls from there. Where a
-    regularizer knows that, descent ends once it is a share `close` of the value.
+    Without kinks the gap of a factor with its slopes a is ``<S(a), M> + r(M)`` at the factor minus its minimum. If a
+    regularizer bounds that, descent ends where the gap is at most the share `close` of the value.
     """
     shape, regularizer, before = point.F.shape, _sole_regularizer(point.problem), budget.spent
     # L-BFGS-B compares changes of the value with the larger of it and 1.
-    unit = math.ldexp(1.0, -math.frexp(point.problem.moderate[2])[1])
+    unit = math.ldexp(1.0, -math.frexp(point.problem.descent_start[2])[1])
     a, S = list[FloatArray](), point.F
     lowest, n_iterations, next_check = math.inf, 0, 3.0
 
@@ -220,7 +216,7 @@ def _descend(
         if regularizer is not None and n_iterations >= next_check:
             next_check, tolerance = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
             gradient = point.problem.domain.block_diagonal(S)
-            if regularizer.fall(point.components(point.F), gradient, tolerance) <= tolerance:
+            if regularizer.inner_gap(point.components(point.F), gradient, tolerance) <= tolerance:
                 raise StopIteration
 
     options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": OPTIONS.memory, "ftol": 1e-16, "gtol": 0.0}
@@ -232,7 +228,7 @@ def _descend(
 
 
 def _sole_regularizer(problem: MetricProblem) -> Regularizer | None:
-    """The only regularizer where no loss has kinks."""
+    """The regularizer, if it is the only one and no loss has kinks."""
     return None if problem.total.kinked or problem.dual.bounded_by_slopes else problem.dual.minimized
 
 

@@ -38,8 +38,8 @@ class Point(ABC):
 
     @classmethod
     def of(cls, problem: MetricProblem, init: FloatArray | None) -> Point:
-        """The components (r, d) to start from, or the best multiple of the identity in moderate coordinates."""
-        T, multiple, _ = problem.moderate
+        """The components (r, d) to start from, or those at which descent starts."""
+        T, multiple, _ = problem.descent_start
         is_diagonal = problem.domain.diagonal
         kind, identity = (Weights, np.ones(len(T))) if is_diagonal else (Factor, np.eye(T.shape[1]))
         point = kind(problem, T, multiple * identity, problem.total)

@@ -61,7 +61,7 @@ def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
     L = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     gram = Form.congruent(np.eye(len(L)), L)
     residual = above(norm_above(gram.matrix - target) + gram.error + U * norm_above(target), 4)
-    relative = above(residual / gram.least, 2) if gram.least > 0.0 else math.inf
+    relative = above(residual / gram.smallest_eigenvalue, 2) if gram.smallest_eigenvalue > 0.0 else math.inf
     if not relative < 0.5:
         return False
     errors = np.full(L.shape, above(relative * norm_above(L), 2))

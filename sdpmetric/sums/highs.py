@@ -35,8 +35,8 @@ class HighsOptions:
     """Knobs of the solver "highs"."""
 
     full_table: int = 1 << 20  # entries of a table that is solved at once; else rows and columns come and go
-    # Rows per column up to which most rows decide: larger tables are solved at once, too. With a limit on time rows and
-    # columns come and go, as an iteration of the interior point method takes a second there.
+    # Rows per column up to which most rows are active: larger tables are solved at once, too. With a limit on time rows
+    # and columns come and go, as an iteration of the interior point method takes a second there.
     square: int = 2
     # Rows per column, and entries, from which the simplex method takes longer than the interior point method: 0.73 and
     # 0.47 processor seconds at 1,500 x 384, 15 and not ended and 13 at 1,500 x 1,536.
@@ -69,7 +69,7 @@ def takes(problem: MetricProblem) -> bool:
 def optimum(
     program: WeightedSum, rows: Index, columns: Index, budget: Budget, feasibility: bool = False
 ) -> tuple[FloatArray, FloatArray] | None:
-    """All weights and multipliers by the dual in some multipliers and for some weights; None where it has no optimum.
+    """All weights and multipliers, by the dual linear program in some rows and columns; None if that has no optimum.
 
     For feasibility only hard constraints count, whose multipliers are at most 1.
     """
@@ -99,7 +99,7 @@ def optimum(
         options={"presolve": False} | options,
     )
     if solved.status != 0:
-        budget.spend(0)  # raises where the time is over
+        budget.spend(0)  # raises if the time is over
         return None
     w, a = np.zeros(len(program.basis)), program.fixed.copy()
     w[columns] = np.maximum(-solved.ineqlin.marginals, 0.0) / lengths
@@ -155,7 +155,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 
 def _dual_value(program: WeightedSum, a: FloatArray, slack: FloatArray) -> float:
-    """About what multipliers prove, made smaller until no slack is negative, if weights cost enough for that."""
+    """About the dual value of multipliers, scaled down until no slack is negative; minus infinity if none suffices."""
     cost, short = program.cost, slack < 0.0
     if (cost[short] <= 0.0).any():
         return -math.inf

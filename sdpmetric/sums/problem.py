@@ -43,11 +43,11 @@ from sdpmetric.sums.terms.linear import Pull, Trace
 WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 # Triplets of labels, from which LMNNProblem, which lists none, is several times faster (digits: 0.2 s for 10.8 s).
 MANY_TRIPLETS = 50_000
-# Coordinates of solvers are as long as that the identity has a mean distance of at least the square of this.
+# Coordinates of solvers are scaled until the mean distance under the identity is at least the square of this.
 SMALLEST_MEAN_DISTANCE = 0.3
-# Of M0 in a factor where descent starts: it stays long where it starts near 0.
-SMALLEST_START = 0.1
-# Of pairs under M0, whose multiples are tried as starts up to this: a larger one says that features have other units.
+# Descent in a factor leaves the neighborhood of 0 slowly, so it starts from at least this multiple of a root of M0.
+SMALLEST_MULTIPLE = 0.1
+# Multiples of M0 are starts if the mean distance under M0 is below this; else the features have other units than M0.
 LARGEST_MEAN_DISTANCE = 100.0
 # Sums beyond this, or below its inverse, set no scale.
 LARGEST_SCALE = 1e250
@@ -293,30 +293,30 @@ class MetricProblem(Problem):
     # -- for solvers --------------------------------------------------------------------------------------------
 
     @published
-    def moderate(self) -> tuple[FloatArray, float, float]:
-        """Coordinates (k, p) of moderate size; the best multiple of the identity there, for a factor; its objective.
+    def descent_start(self) -> tuple[FloatArray, float, float]:
+        """Coordinates T, (k, p), for descent; the multiple of T at which a factor starts; the size of the objective.
 
-        With f the objective of the best multiple of the identity where costs are whitened, and V the differences of
-        pairs, the coordinates T have ``T T^T = (I / f + V^T V / p)^(-1)`` there: a direction is as long as either the
-        objective pays for, or distances of about 1 need. It matters where features have different units. Where the sum
-        is smaller at M0 of a term such as Frobenius(to=M0), or at a multiple if pairs have distances of about 1 there,
-        ``T T^T = M0``: descent starts there, and the term is well conditioned.
+        In coordinates in which costs are whitened, f is the objective of the best multiple of the identity, V the
+        differences of n pairs, and ``T T^T = (I / f + V^T V / n)^(-1)``: a direction is as long as an objective of f
+        or a mean distance of 1 allows, whatever the units of the features. If M0 of a term such as Frobenius(to=M0),
+        or, with mean distances below `LARGEST_MEAN_DISTANCE`, a multiple of M0 has a smaller sum, then ``T T^T = M0``,
+        in which the term is well conditioned.
         """
         T = self.dual.slack.descent_coordinates
-        multiple, objective = self._best_identity(T)
+        multiple, objective = self._best_multiple(T)
         scaled = None if self.domain.diagonal or self.domain.blocks else self._scaled_by_pairs(T, objective)
         if scaled is not None:
-            scaled_multiple, scaled_objective = self._best_identity(scaled)
+            scaled_multiple, scaled_objective = self._best_multiple(scaled)
             if scaled_objective < LARGEST_SCALE:  # else distances of about 1 are not those that the losses are about
                 T, multiple, objective = scaled, scaled_multiple, scaled_objective
         root = None if self.domain.diagonal or self.total.barrier else self._target_root
         if root is not None:
-            of_target = 1.0, self._along(root)(0.0)
-            if of_target[1] > objective and self._mean_distance(root) < LARGEST_MEAN_DISTANCE:
-                of_target = self._best_identity(root)
-            if of_target[1] <= objective:
-                size = of_target[1] if of_target[1] > 1.0 / LARGEST_SCALE else 1.0
-                return root, max(of_target[0], SMALLEST_START), size
+            target_multiple, target_objective = 1.0, self._objective_by_log_scale(root)(0.0)
+            if target_objective > objective and self._mean_distance(root) < LARGEST_MEAN_DISTANCE:
+                target_multiple, target_objective = self._best_multiple(root)
+            if target_objective <= objective:
+                size = target_objective if target_objective > 1.0 / LARGEST_SCALE else 1.0
+                return root, max(target_multiple, SMALLEST_MULTIPLE), size
         mean_distance, smallest = self._mean_distance(T), 0.0
         if not self.total.barrier and mean_distance > 0.0:  # the zero metric may be the best
             smallest = SMALLEST_MEAN_DISTANCE / math.sqrt(mean_distance)
@@ -324,17 +324,18 @@ class MetricProblem(Problem):
         return scale * T, multiple / scale, objective if 1.0 / LARGEST_SCALE < objective < LARGEST_SCALE else 1.0
 
     def _mean_distance(self, T: FloatArray) -> float:
-        """Of the pairs in coordinates T."""
+        """The mean distance of pairs under the metric ``T T^T``."""
         D = self.total.distances(T.T @ self.domain.basis)
         return float(D.mean()) if len(D) else 0.0
 
-    def _best_identity(self, T: FloatArray) -> tuple[float, float]:
+    def _best_multiple(self, T: FloatArray) -> tuple[float, float]:
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
-        minimum = minimize_scalar(self._along(T), bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
+        objective = self._objective_by_log_scale(T)
+        minimum = minimize_scalar(objective, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
         return math.exp(float(minimum.x)), abs(float(minimum.fun))
 
-    def _along(self, T: FloatArray) -> Callable[[float], float]:
-        """The sum with losses smoothed at width 1 at multiples of coordinates T, by their logarithm."""
+    def _objective_by_log_scale(self, T: FloatArray) -> Callable[[float], float]:
+        """The sum, with losses smoothed at width 1, at multiples of coordinates T, of which it takes the logarithm."""
         L = T.T @ self.domain.basis
         D, regularizers = self.total.distances(L), [term.along(L) for term in self.total.regularizers]
 
@@ -356,14 +357,14 @@ class MetricProblem(Problem):
             return None
 
     def _scaled_by_pairs(self, T: FloatArray, objective: float) -> FloatArray | None:
-        """See `moderate`; None where the matrix is not numerically definite."""
+        """``T`` of `descent_start`; None where the matrix is not numerically definite."""
         first, second = self.total.pairs.T
         if not (len(first) and 0.0 < objective < LARGEST_SCALE):
             return None
         H = adjoint(self.dual.slack.points @ T, first, second, np.full(len(first), 1.0 / len(first)))
         is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
         weight = 0.0 if is_whitened else sum(term.strong_convexity for term in self.terms)
-        cost = min(weight, 1.0) or 1.0  # of a metric of unit size: f is in its units
+        cost = min(weight, 1.0) or 1.0  # of a metric of unit size, by which f is divided
         H = H + np.eye(len(H)) / (objective / cost)
         size = np.sqrt(np.diag(H))
         try:

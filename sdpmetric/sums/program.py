@@ -24,7 +24,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     dual values are the multipliers of the certificate. Constraints of a loss are labeled with ``_loss`` behind it.
     """
     domain, X, pairs = problem.domain, problem.centered, problem.total.pairs
-    T = problem.moderate[0] if scaled else np.zeros((0, 0))
+    T = problem.descent_start[0] if scaled else np.zeros((0, 0))
     T = T if T.size else np.eye(len(domain.basis))  # none where all examples are equal
     if domain.diagonal:
         w = cp.Variable(len(domain.basis), name="w")

@@ -24,13 +24,13 @@ from sdpmetric.sums.terms.base import Regularizer
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Of `best_multiple`."""
+    """Options of `best_multiple`."""
 
     largest: float = 1e6  # multiple of the segment that is tried
     first_step: float = 1e-5  # from 1, as a share of it: given multipliers are nearly the best as a rule
     step_growth: float = 10.0
     smallest_shift: float = 1e-3  # from a best point at an end of the bracket, as a share of it
-    accuracy: float = 1e-6  # as a share of the bracket, of whose gain concavity leaves its square
+    accuracy: float = 1e-6  # as a share of the bracket; the loss of value is quadratic in it
     lowest_value: float = -1e300  # in place of minus infinity, where values are subtracted
 
 

@@ -108,8 +108,8 @@ def test_images_distances_and_forms_enclose_the_exact_ones(family, rng, monkeypa
             form = images.form(first, second, weights, accuracy=0.0)
             error = rational(form.matrix) - true
             assert np.linalg.norm(as_floats(error), 2) <= form.error
-            assert is_psd(true - rational(form.least * np.eye(2)))
-            assert is_psd(rational(form.largest * np.eye(2)) - true)
+            assert is_psd(true - rational(form.smallest_eigenvalue * np.eye(2)))
+            assert is_psd(rational(form.largest_eigenvalue * np.eye(2)) - true)
             assert abs(np.trace(as_floats(true))) <= 2 * form.size
 
 

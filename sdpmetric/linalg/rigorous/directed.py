@@ -300,7 +300,7 @@ def trace_above(L: FloatArray, metric: FloatArray | None = None) -> float:
     return trace if metric is None else max(trace, sum_above(np.diag(metric)))
 
 
-def gram_off(L: FloatArray, metric: FloatArray) -> FloatArray:
+def gram_errors(L: FloatArray, metric: FloatArray) -> FloatArray:
     """How far the entries of ``L^T L`` may be from those of a metric of floats, (d, d)."""
     size = np.abs(L).T @ np.abs(L) + np.abs(metric)
     return np.asarray((np.abs(metric - L.T @ L) + gamma(len(L) + 6) * size) * (1.0 + gamma(4))) + 4.0 * len(L) * TINY

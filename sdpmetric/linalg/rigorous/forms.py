@@ -20,7 +20,7 @@ from sdpmetric.linalg.rigorous.directed import (
     U,
     above,
     gamma,
-    gram_off,
+    gram_errors,
     largest_eigenvalue,
     least_eigenvalue,
     log_det,
@@ -33,7 +33,7 @@ from sdpmetric.linalg.rigorous.directed import (
 SMALL_PRODUCT = 2.0**-294
 # By which errors of matrices grow, for underflow.
 UNDERFLOW = 2.0**-400
-# Numbers below it are multiplied by a power of 2 first, beside which that is nothing.
+# Smaller numbers are multiplied by a power of 2 first, which makes `UNDERFLOW` negligible.
 SMALL_NUMBERS = 2.0**-200
 # By which lengths of images grow where products underflow: they lose at most 2^-520, and its square is a normal number.
 UNDERFLOW_OF_IMAGES = 2.0**-509
@@ -100,12 +100,12 @@ class Form:
         return Form(weight * self.matrix, above(weight * self.error + U * size, 3), size)
 
     @property
-    def least(self) -> float:
+    def smallest_eigenvalue(self) -> float:
         """A float not above the least eigenvalue of the exact matrix."""
         return math.nextafter(least_eigenvalue(self.matrix) - self.error, -math.inf)
 
     @property
-    def largest(self) -> float:
+    def largest_eigenvalue(self) -> float:
         """A float not below the largest eigenvalue of the exact matrix."""
         return math.nextafter(largest_eigenvalue(self.matrix) + self.error, math.inf)
 
@@ -194,28 +194,28 @@ class Images:
         return 0.0 if min(smallest) == math.inf or smallest[0] * smallest[1] >= SMALL_PRODUCT else UNDERFLOW_OF_IMAGES
 
     @cached
-    def off(self) -> FloatArray:
-        """How far the entries of the metric that is meant may be from those of ``T T^T``, (d, d)."""
-        return np.zeros((0, 0)) if self.metric is None else gram_off(self.map.T, self.metric)
+    def metric_errors(self) -> FloatArray:
+        """Upper bounds of the differences between the entries of `metric` and those of ``T T^T``, (d, d)."""
+        return np.zeros((0, 0)) if self.metric is None else gram_errors(self.map.T, self.metric)
 
     @cached
-    def rest(self) -> float:
-        """By how much no squared distance of the metric that is meant differs from that of the images."""
+    def distance_error(self) -> float:
+        """An upper bound of the differences between squared distances under `metric` and those of the images."""
         if self.metric is None:
             return 0.0
         span = np.ptp(self.X, axis=0).astype(np.float64)
         span = span if self.scales is None else span * self.scales
-        return above(float(span @ self.off @ span), 2 * len(span) + 16)
+        return above(float(span @ self.metric_errors @ span), 2 * len(span) + 16)
 
-    def _rests(self, first: IndexArray, second: IndexArray) -> FloatArray:
-        """The same for each of some pairs, (p,)."""
-        rests = np.empty(len(first))
+    def _distance_errors(self, first: IndexArray, second: IndexArray) -> FloatArray:
+        """`distance_error` of each pair, (p,)."""
+        errors = np.empty(len(first))
         for start in range(0, len(first), ROWS_AT_ONCE):
-            some = slice(start, start + ROWS_AT_ONCE)
-            V = np.abs(self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64))
+            block = slice(start, start + ROWS_AT_ONCE)
+            V = np.abs(self.X[first[block]].astype(np.float64) - self.X[second[block]].astype(np.float64))
             V = V if self.scales is None else V * self.scales
-            rests[some] = np.einsum("ij,ij->i", V @ self.off, V)
-        return rests * (1.0 + gamma(2 * len(self.off) + 16))
+            errors[block] = np.einsum("ij,ij->i", V @ self.metric_errors, V)
+        return errors * (1.0 + gamma(2 * len(self.metric_errors) + 16))
 
     def distances(self, first: IndexArray, second: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Floats below and above the exact squared distances of pairs of images, each (p,); below: at least 0.
@@ -232,8 +232,11 @@ class Images:
             lambda t: pairs.distance_bounds(P, errors, *rows, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
         )
         if self.metric is not None:
-            rests = self._rests(*rows)
-            low, high = np.maximum(0.0, np.nextafter(low - rests, -np.inf)), np.nextafter(high + rests, np.inf)
+            metric_errors = self._distance_errors(*rows)
+            low, high = (
+                np.maximum(0.0, np.nextafter(low - metric_errors, -np.inf)),
+                np.nextafter(high + metric_errors, np.inf),
+            )
         return low, high
 
     def diagonal(
@@ -329,7 +332,7 @@ class Images:
     def _error_and_size(
         self, first: IndexArray, second: IndexArray, weights: FloatArray, relative: FloatArray
     ) -> tuple[float, float]:
-        """See `form_error`, for relative errors of rows of a product with the Laplacian; the size from above."""
+        """See `form_error`, for relative errors of rows of a product with the Laplacian; upper bounds of both."""
         lengths, P, errors = relative * norms_above(self.points), self.points, self.errors
         cuts = threads.cuts(len(first), threads.part_count(len(first) * P.shape[1]))
         sums = np.empty((len(cuts) - 1, 2))

@@ -209,7 +209,7 @@ class Search:
                     rows.append(np.repeat(queries, [len(hit) for hit in hits]))
                     impostors.append(members[np.concatenate(hits)])
             row = np.concatenate(rows)
-            # Next, as many as give a bounded number of pairs, by these.
+            # The next block has as many anchors as bound the number of pairs, at the rate of this one.
             first += size
             size = size * OPTIONS.pairs_at_once // max(len(row), 1) // 2
             size = min(max(size, OPTIONS.fewest_anchors), OPTIONS.anchors_at_once)

@@ -7,7 +7,7 @@ error and e the largest error of an image, the exact hinge is 0 if
 
 The right side is at most ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so it suffices that ``s_l >=
 sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``: see `inactive_beyond`. With a metric near that of the images, squared
-distances are off by a rest besides, and twice that beside 1 is enough.
+distances differ by up to `Images.distance_error` besides, and the factor ``1 + 2 distance_error`` is enough.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ def inactive_beyond(images: Images) -> float:
     """How much wider than the computed limits to search, so the exact hinge of every triplet beyond is 0, proven."""
     g = gamma(images.map.shape[1] + 8)
     e = float(images.errors.max(initial=0.0))
-    return above((1.0 + 2.0 * images.rest) * square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 10)
+    return above((1.0 + 2.0 * images.distance_error) * square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 10)
 
 
-def with_rest(target_D_above: FloatArray, metric_error: float) -> FloatArray:
+def with_error(target_D_above: FloatArray, metric_error: float) -> FloatArray:
     """Upper bounds of distances to target neighbors, for hinges with impostors that are nearer by an error."""
     return np.nextafter(target_D_above + metric_error, np.inf) if metric_error else target_D_above
 

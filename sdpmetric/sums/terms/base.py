@@ -256,10 +256,10 @@ class Regularizer(Term):
         """`value` and `gradient` at once."""
         return self.value(components), self.gradient(components)
 
-    def fall(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
-        """How far ``<S, M> + weight * r(M)`` falls at most from a metric with this gradient, in floats.
+    def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
+        """``<S, M> + weight * r(M)`` at a metric at which it has this gradient, minus its minimum, in floats.
 
-        A bound of at most `tolerance` suffices. By default infinity, which says nothing.
+        Any upper bound that is at most `tolerance` will do. Infinity by default.
         """
         return math.inf
 

@@ -131,15 +131,15 @@ class Frobenius(Regularizer):
         gradient = self.gradient(components)
         return 0.5 * float(np.sum(gradient * gradient)) / self.weight, gradient
 
-    def fall(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
-        """``|G|^2 / (2 w) - w / 2 |[M - G / w]_-|^2`` for the gradient G; the first part alone where that is enough."""
+    def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
+        """``|G|^2 / (2 w) - w / 2 |[M - G / w]_-|^2`` for the gradient G; without the second part if that suffices."""
         steps = gradient / self.weight
-        fall = 0.5 * self.weight * float(np.sum(steps * steps))
-        if not tolerance < fall < math.inf or psd.is_definite(minimizer := components.T @ components - steps):
-            return fall
+        gap = 0.5 * self.weight * float(np.sum(steps * steps))
+        if not tolerance < gap < math.inf or psd.is_definite(minimizer := components.T @ components - steps):
+            return gap
         negative = np.minimum(np.linalg.eigvalsh(minimizer), 0.0)
-        rounding = len(minimizer) * 2.0**-50 * fall  # of a difference of large numbers, which may even be negative
-        return fall - 0.5 * self.weight * float(np.sum(negative * negative)) + rounding
+        rounding = len(minimizer) * 2.0**-50 * gap  # the difference of large numbers may even be negative
+        return gap - 0.5 * self.weight * float(np.sum(negative * negative)) + rounding
 
     def conjugate(self, U: FloatArray) -> float:
         """``||U||_F^2 / (2 weight) + <U, M0>``."""

@@ -156,7 +156,7 @@ class LogDet(Regularizer):
         """
         divergence = self.prior.divergence(components)
         if errors is not None and errors.any():
-            gram = Form.congruent(np.eye(len(components)), components).least
+            gram = Form.congruent(np.eye(len(components)), components).smallest_eigenvalue
             e = norm_above(errors) / math.sqrt(gram) * (1.0 + 1e-15) if gram > 0.0 else math.inf
             if not e < 0.5:
                 return math.inf
@@ -183,8 +183,8 @@ class LogDet(Regularizer):
         inverse = (Vt.T / np.maximum(sigma, SMALLEST_DIVISOR) ** 2) @ Vt
         return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
 
-    def fall(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
-        """``w sum(e - log(1 + e))`` over eigenvalues e of ``L G L^T / w``, at most ``w |e|^2`` where ``|e| <= 1/2``."""
+    def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
+        """``w sum(e - log(1 + e)) <= w |e|^2`` over the eigenvalues e of ``L G L^T / w``, if ``|e| <= 1/2``."""
         residual = float(np.linalg.norm(components @ gradient @ components.T))
         return residual * residual / self.weight if residual <= 0.5 * self.weight else math.inf
 

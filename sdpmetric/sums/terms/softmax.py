@@ -45,7 +45,7 @@ from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
 MAX_CONES = 200_000
 # Numbers whose exponentials are in memory at once: 0.5 MB, as much as is near the processor.
 NUMBERS_AT_ONCE = 1 << 16
-# Multiplications that take as long as half of what is listed for a number: 40 ns.
+# Multiplications in the 40 ns that half of the lists of one number take.
 LISTING_WORK = 1000.0
 
 
@@ -59,7 +59,7 @@ class _Softmax(Loss):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """Of P: rows and numbers of each, (g, m)."""
+        """The shape (g, m) of P: rows, and numbers of each."""
 
     @property
     @abstractmethod
@@ -97,16 +97,16 @@ class _Softmax(Loss):
 
     @property
     def offset(self) -> FloatArray:
-        """0, without memory for each."""
+        """Zeros that share one element."""
         return np.broadcast_to(0.0, self.size)
 
     def distance_pairs(self) -> IndexArray:
         check_time_for(LISTING_WORK * self.size)
         rows = np.arange(self.n, dtype=np.int32)
-        later = rows[::-1]  # how many rows come after each
+        n_later = rows[::-1]  # how many rows come after each
         pairs = np.empty((self.n * (self.n - 1) // 2, 2), dtype=np.int32)
-        pairs[:, 0] = np.repeat(rows, later)
-        pairs[:, 1] = np.arange(len(pairs)) - np.repeat(np.cumsum(later) - later - rows - 1, later)
+        pairs[:, 0] = np.repeat(rows, n_later)
+        pairs[:, 1] = np.arange(len(pairs)) - np.repeat(np.cumsum(n_later) - n_later - rows - 1, n_later)
         return pairs
 
     def ordered_pairs(self) -> IndexArray:
@@ -151,7 +151,7 @@ class _Softmax(Loss):
         return above(sum_above(self.row_weights[:, 0] * divergences), self.roundings + 4)
 
     def _row_blocks(self) -> Iterator[slice]:
-        """Rows by blocks of moderate memory, as long as something may be finished."""
+        """Blocks of rows of bounded memory; raises `BudgetSpent` once the time is over."""
         step = max(1, NUMBERS_AT_ONCE // self.shape[1])
         for first in range(0, self.shape[0], step):
             check_last()
@@ -189,7 +189,7 @@ class _Softmax(Loss):
             top, nearest = v.max(axis=1, keepdims=True), np.where(p > 0.0, v, -np.inf).max(axis=1)
             q = np.exp(v - top)
             sums = q.sum(axis=1, keepdims=True)
-            # Beside the nearest that p has, so small divergences keep their digits.
+            # Relative to the nearest number with p > 0, which keeps the digits of small divergences.
             pull = np.einsum("ij,ij->i", p, v - nearest[:, None])
             divergences[rows] = np.log(sums[:, 0]) + (top[:, 0] - nearest) - pull - log_counts[rows]
             slopes[rows] = w[rows] * (q / sums - p)
