@@ -15,7 +15,7 @@ from instances import assert_close
 
 import sdpmetric as sm
 import sdpmetric.engine.compiled
-from sdpmetric.engine import interface, threads
+from sdpmetric.engine import threads
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import directed as rigorous
 from sdpmetric.linalg.rigorous import forms
@@ -377,8 +377,10 @@ def test_lmnn_with_a_huge_frobenius_weight() -> None:
     assert number(problem.certify(L).objective) >= pull + number(5e299) * size
 
 
-def test_a_form_of_differences_ends_when_the_time_is_over(rng):
-    X = rng.normal(size=(20, 3))
-    images, (i, j) = Images(X, X, np.eye(3)), np.triu_indices(20, 1)
-    with interface.deadline(math.inf, 0.0), pytest.raises(interface.BudgetSpent):
-        images.form(i, j, np.ones(len(i)), accuracy=0.0)
+def test_a_form_of_differences_looks_at_the_time_before_each_block(rng, monkeypatch):
+    X, blocks = rng.normal(size=(20, 3)), []
+    monkeypatch.setattr(forms, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(forms, "check_last", lambda: blocks.append(1))
+    i, j = np.triu_indices(20, 1)
+    Images(X, X, np.eye(3)).form(i, j, np.ones(len(i)), accuracy=0.0)
+    assert len(blocks) >= len(i) // 16
