@@ -50,6 +50,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "labels": sums.labels,
     "tasks": sums.tasks,
     **relatives.CASES,
+    "planted": sums.planted,
 }
 
 
@@ -231,6 +232,8 @@ def tried(seed: int, statement: str, family: str, only: tuple[str, ...] = ()) ->
         with tempfile.TemporaryDirectory() as folder:
             for verb in verbs:
                 attempt(ledger, verb, lambda verb=verb: VERBS[verb](case, ledger, rng, Path(folder)))
+        for M in case.known:
+            ledger.state("known", exact=case.value(M))
         undecided = ledger.judge(unit_of(case))
     grade = "+".join(sorted({claim.grade for claim in ledger.claims}))
     refused, ended, claims = ledger.refused, ledger.ended, len(ledger.claims)

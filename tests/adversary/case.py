@@ -37,6 +37,8 @@ class Case:
     dual: Callable[[sm.Problem], object] | None = None
     # Factors that are known to cost little.
     planted: list[np.ndarray] = field(default_factory=list)
+    # Exact metrics whose objectives no lower bound may exceed.
+    known: list[fmpq_mat] = field(default_factory=list)
     # Verbs that are tried on every problem.
     always: tuple[str, ...] = ("certify", "metric")
 

@@ -317,3 +317,37 @@ def labels(X, y, rng):
     ][: 3 if ridge else 2]
     data = np.asarray(problem.X, float)
     return case_of(problem, made_terms, data, lambda M: Distances(data, M=M))
+
+
+def planted(X, y, rng):
+    """Hinges near a prior, whose optimum is an exact matrix if all hinges are positive there.
+
+    Impostors are next to targets, so their long differences nearly cancel.
+    """
+    X = np.asarray(X, float)
+    n, length = len(X), log_uniform(rng, 0, 4)
+    jitter = log_uniform(rng, -3, -1) / length**2 * rng.normal(size=X.shape)
+    data = np.concatenate([X, X + jitter * np.ptp(X, axis=0)])
+    first, second = rng.permuted(np.tile(np.arange(n), (12, 1)), axis=1)[:, :2].T
+    rows = np.column_stack([first, second, second + n])
+    rows[::3] = rows[::3][:, [0, 2, 1]]
+    spread, is_frobenius = np.ptp(data, axis=0), bool(rng.random() < 0.5)
+    scale = length * np.where(spread > 0.0, 1.0 / np.clip(spread, 1e-30, 1e70), 1.0)
+    target = np.diag(scale**2)
+    near, far = (rational(data[rows[:, 0]]) - rational(data[rows[:, k]]) for k in (1, 2))
+    slope = near.transpose() * near - far.transpose() * far
+    d, units = len(scale), 1.0 / scale if is_frobenius else scale
+    size = sum(abs(float(slope[i, j])) * units[i] * units[j] for i in range(d) for j in range(d))
+    w = float(np.clip(size * log_uniform(rng, -0.5, 1), 1e-140, 1e140))
+    push, near_target = terms.TripletHinge(rows), (terms.Frobenius if is_frobenius else terms.LogDet)(to=target)
+    made_terms = [
+        (1.0, push, lambda D, M: total(SCALARS["hinge"](1 + D(i, j) - D(i, l)) for i, j, l in rows.tolist())),
+        (w, near_target, lambda D, M: arb(exact.square(M - A) / 2) if is_frobenius else divergence(M, target)),
+    ]
+    A = rational(target)
+    optimum = A - slope / number(w) if is_frobenius else (A.inv() + slope / number(w)).inv()
+    known = [optimum] if exact.definite(optimum) else []
+    floats = np.array([[float(M[i, j]) for j in range(d)] for M in known for i in range(d)])
+    factors = [np.linalg.cholesky(floats / np.outer(scale, scale)).T * scale] if known else []
+    problem = sm.MetricProblem(data, push + w * near_target)
+    return case_of(problem, made_terms, data, lambda M: Distances(data, M=M), known=known, planted=factors)

@@ -212,3 +212,13 @@ def test_an_open_gap_says_which_sum_is_easier():
         assert solution.advice.startswith(solution.status.advice)
         assert ("loss='logistic'" in solution.advice) == advised
     assert sm.solve(problem, tol=0.1).advice == "The requested relative gap is proven, at the rigor of the certificate."
+
+
+@pytest.mark.parametrize("regularizer", [terms.Trace(), terms.Frobenius(to=np.eye(4)), terms.LogDet()], ids=str)
+def test_the_best_scale_is_that_of_the_smallest_objective(regularizer):
+    rng = np.random.default_rng(0)
+    X, L = rng.normal(size=(30, 4)), 7.0 * np.eye(4)
+    problem = sm.MetricProblem(X, terms.TripletHinge(different(rng, 60, 3)) + regularizer)
+    best = problem.best_scale(L)
+    objectives = [problem.objective(multiple * best * L) for multiple in (1.0, 0.9, 1.1)]
+    assert objectives[0] <= min(objectives) * (1.0 + 1e-9)
