@@ -1,4 +1,4 @@
-"""Over 120 problems of the adversary's suite: all statements, families and verbs.
+"""Over 150 problems of the adversary's suite: all statements, families and verbs.
 
 examples/benchmarks/rigor.py tries more, with other seeds.
 """
@@ -12,8 +12,8 @@ from adversary.verbs import VERBS
 from flint import arb, ctx
 
 # Problems that take half a second or more.
-LONG = {0, 1, 2, 3, 5, 7, 11, 12, 15, 16, 24, 26, 27, 29, 35, 36, 49, 89, 92, 95, 120, 128, 144, 149}
-SEEDS = [seed for seed in range(150) if seed not in LONG]
+LONG = {100, 112, 133}
+SEEDS = [seed for seed in range(160) if seed not in LONG]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_every_statement_family_and_verb_is_tried(outcomes):
     assert {outcome.statement for outcome in outcomes} == set(STATEMENTS)
     assert {outcome.family for outcome in outcomes} == set(FAMILIES)
     assert {verb for outcome in outcomes for verb in outcome.verbs} == set(VERBS)
-    assert sum(outcome.claims for outcome in outcomes) >= 650
+    assert sum(outcome.claims for outcome in outcomes) >= 800
     assert sum(outcome.undecided for outcome in outcomes) == 0
 
 

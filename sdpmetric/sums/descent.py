@@ -85,8 +85,9 @@ def steps(
     width, close = options.first_width if has_kinks else options.smooth_width, options.gap_share * tol
     iterations = options.iterations if has_kinks or _sole_regularizer(problem) else options.smooth_iterations
     progress, smallest_violation = Progress(), math.inf
+    # Without kinks nothing is hard, every point is feasible, and levels take twice as long each time.
     while progress.idle_rounds < (
-        options.patience if math.isfinite(progress.smallest_gap) else options.infeasible_patience
+        options.infeasible_patience if has_kinks and math.isinf(progress.smallest_gap) else options.patience
     ):
         try:
             a, S, n_evaluations = _descend(point, width, center, budget, iterations, close)
