@@ -18,29 +18,21 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.engine.compiled import FAST, fixed, loop
-from sdpmetric.pola.eigenpair import add_outer, dot, negative_pair, shifted_pair, times
+from sdpmetric.pola.eigenpair import dot, negative_pair, times
 
-# A stream: the metric A and its shifted inverse B, of which the leading (d, d) parts are in use, numbers and counts.
-State = tuple[FloatArray, FloatArray, FloatArray, NDArray[np.int64]]
+# A stream: the metric A, of which the leading (d, d) part is in use, numbers and counts.
+State = tuple[FloatArray, FloatArray, NDArray[np.int64]]
 # Data, pairs of their rows, and whether each is similar.
 Pairs = tuple[NDArray[np.floating], IndexArray, BoolArray]
 # Inner products of points with each other and with differences of the basis so far, pairs of points, similar or not.
 KernelPairs = tuple[FloatArray, FloatArray, LongArray, BoolArray]
-# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1; the shift of the inverse, 0 where there is
-# none; the typical size of the negative eigenvalues.
-THRESHOLD, LOSS, RADIUS, SHIFT, TYPICAL, N_NUMBERS = range(6)
-# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition and since the
-# last inversion.
-ITEMS, UPDATES, MISTAKES, DRIFT, AGE, N_COUNTS = range(6)
-# What is due after an update, done by LAPACK between two runs of a loop: compiled calls of it take ten seconds to make.
-NOTHING, PROJECTION, INVERSION = range(3)
+# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1.
+THRESHOLD, LOSS, RADIUS, N_NUMBERS = range(4)
+# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition.
+ITEMS, UPDATES, MISTAKES, DRIFT, N_COUNTS = range(5)
 # After this many updates for each dimension a full projection removes rounding errors, at a cost of about d^2 per
-# update.
+# update. LAPACK makes it between two runs of a loop: compiled calls of it take ten seconds to make.
 REFRESH = 64
-# From this dimension on a shifted inverse is stored.
-SHIFTED_FROM = 24
-# The inverse is recomputed when its shift is wrong by this factor.
-WRONG_SHIFT = 8.0
 # Share of ``k(x, x) + k(x', x')``: a difference whose squared part outside the basis is up to it lies in it.
 DEPENDENT = 1e-10
 # The same share: a squared part below minus this shows that the kernel is not PSD.
@@ -51,17 +43,17 @@ def new_state(d: int, initial_threshold: float) -> State:
     """A stream that has taken nothing, with room for d dimensions: ``A_1 = 0``."""
     numbers = np.zeros(N_NUMBERS)
     numbers[THRESHOLD], numbers[RADIUS] = initial_threshold, 1.0
-    return np.zeros((d, d)), np.zeros((d, d)), numbers, np.zeros(N_COUNTS, dtype=np.int64)
+    return np.zeros((d, d)), numbers, np.zeros(N_COUNTS, dtype=np.int64)
 
 
 @loop(fastmath=FAST)
 def update(
     stream: State, d: int, v: FloatArray, similar: bool, gamma: float, beta: float, space: FloatArray, Q: FloatArray
-) -> tuple[float, float, int]:
-    """Take one pair, unless its loss is at most beta; returns the loss, alpha, and what is due."""
-    A, B, numbers, counts = stream
+) -> tuple[float, float, bool]:
+    """Take one pair, unless its loss is at most beta; returns the loss, alpha, and whether a projection is due."""
+    A, numbers, counts = stream
     sign = 1.0 if similar else -1.0
-    Av, u, Bv = space[4], space[5], space[6]
+    Av, u = space[4], space[5]
     times(A, v, d, Av)
     square, distance = dot(v, v, d), max(0.0, dot(v, Av, d))
     margin = sign * (numbers[THRESHOLD] - distance)
@@ -71,85 +63,48 @@ def update(
     counts[ITEMS] += 1
     counts[MISTAKES] += 1 if margin <= 0.0 else 0
     if loss <= beta:
-        return loss, 0.0, NOTHING
+        return loss, 0.0, False
     alpha = loss / (square**2 + 1.0 + gamma)
-    root, eigenvalue = np.sqrt(alpha), 0.0
-    shift, inverse_failed = numbers[SHIFT], False
-    if shift > 0.0:
-        times(B, v, d, Bv)
+    root, up = np.sqrt(alpha), 0.0
     if similar and square > 0.0:
-        if shift > 0.0:
-            eigenvalue = shifted_pair((A, B, shift), d, v, square, alpha, Q, space)
-        if eigenvalue == 0.0:
-            eigenvalue = negative_pair(A, d, v, square, alpha, Q, space)
-            inverse_failed = eigenvalue < 0.0
-    if eigenvalue < 0.0:
-        up = np.sqrt(-eigenvalue)
-        for i in range(d):
-            a, c = root * v[i], up * u[i]
-            for j in range(d):
-                A[i, j] += c * (up * u[j]) - a * (root * v[j])
-        typical = numbers[TYPICAL]
-        numbers[TYPICAL] = -eigenvalue if typical == 0.0 else typical**0.9 * (-eigenvalue) ** 0.1
-    else:
-        for i in range(d):
-            a = -sign * (root * v[i])
-            for j in range(d):
-                A[i, j] += a * (root * v[j])
-    if shift > 0.0:  # Sherman and Morrison; the part that keeps the metric PSD comes first
-        if eigenvalue < 0.0:
-            Bu = Q[0]
-            times(B, u, d, Bu)
-            factor = eigenvalue / (1.0 - eigenvalue * dot(u, Bu, d))
-            along_v = factor * dot(Bu, v, d)
-            add_outer(B, d, factor, Bu)
-            for i in range(d):
-                Bv[i] += along_v * Bu[i]
-        add_outer(B, d, sign * alpha / (1.0 - sign * alpha * dot(v, Bv, d)), Bv)
+        up = np.sqrt(-negative_pair(A, d, v, square, alpha, Q, space))
+    for i in range(d):
+        a, c = -sign * (root * v[i]), up * u[i]
+        for j in range(d):
+            A[i, j] += a * (root * v[j]) + c * (up * u[j])
     numbers[THRESHOLD] = max(1.0, numbers[THRESHOLD] + sign * alpha)
     counts[UPDATES] += 1
     counts[DRIFT] += 1
-    counts[AGE] += 1
-    due = PROJECTION if counts[DRIFT] >= REFRESH * d else NOTHING
-    typical = numbers[TYPICAL]
-    is_stale = inverse_failed or not shift / WRONG_SHIFT <= typical <= WRONG_SHIFT * shift
-    if d >= SHIFTED_FROM and typical > 0.0 and (due == PROJECTION or (is_stale and 4 * counts[AGE] >= d)):
-        due |= INVERSION
-    return loss, alpha, due
+    return loss, alpha, counts[DRIFT] >= REFRESH * d
 
 
-def settle(stream: State, d: int, due: int) -> None:
-    """Project the leading (d, d) part of A onto the cone by a full decomposition, or invert it again into B."""
-    A, B, numbers, counts = stream
-    if due & PROJECTION:
-        values, vectors = np.linalg.eigh(0.5 * (A[:d, :d] + A[:d, :d].T))
-        roots = vectors * np.sqrt(np.maximum(values, 0.0))
-        A[:d, :d] = roots @ roots.T
-        counts[DRIFT] = 0
-    if due & INVERSION:
-        numbers[SHIFT], counts[AGE] = numbers[TYPICAL], 0
-        inverse = np.linalg.inv(A[:d, :d] + numbers[SHIFT] * np.eye(d))
-        B[:d, :d] = 0.5 * (inverse + inverse.T)
+def project(stream: State, d: int) -> None:
+    """Project the leading (d, d) part of A onto the cone by a full decomposition."""
+    A, _, counts = stream
+    values, vectors = np.linalg.eigh(0.5 * (A[:d, :d] + A[:d, :d].T))
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))
+    A[:d, :d] = roots @ roots.T
+    counts[DRIFT] = 0
 
 
 @loop()
 def _run(
     data: Pairs, first: int, last: int, gamma: float, beta: float, stream: State, losses: FloatArray, alphas: FloatArray
-) -> tuple[int, int]:
-    """`run` up to `last` updates in all, or the first update after which something is due; returns that, too."""
-    (X, pairs, similar), counts = data, stream[3]
+) -> tuple[int, bool]:
+    """`run` up to `last` updates in all, or the first after which a projection is due; returns whether it is, too."""
+    (X, pairs, similar), counts = data, stream[2]
     d = X.shape[1]
-    v, space, Q = np.empty(d), np.empty((7, d + 1)), np.empty((d, d))
+    v, space, Q = np.empty(d), np.zeros((6, d + 1)), np.empty((d, d))
     for t in range(first, len(pairs)):
         if counts[UPDATES] >= last:
-            return t, NOTHING
+            return t, False
         for i in range(d):
             v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
         losses[t], alpha, due = update(stream, d, v, similar[t], gamma, beta, space, Q)
         alphas[t] += alpha
         if due:
             return t + 1, due
-    return len(pairs), NOTHING
+    return len(pairs), False
 
 
 def run(data: Pairs, first: int, max_updates: int, gamma: float, beta: float, stream: State, *out: FloatArray) -> int:
@@ -158,10 +113,11 @@ def run(data: Pairs, first: int, max_updates: int, gamma: float, beta: float, st
     The losses before the updates go into the first of `out`; the multiples of ``v v^T`` that were added or taken away
     are added to the second one. Both are (p,) arrays.
     """
-    rows, last, due = tuple(map(fixed, data)), int(stream[3][UPDATES]) + max_updates, INVERSION
+    rows, last, due = tuple(map(fixed, data)), int(stream[2][UPDATES]) + max_updates, True
     while due:
         first, due = _run(rows, first, last, gamma, beta, stream, *out)
-        settle(stream, data[0].shape[1], due)
+        if due:
+            project(stream, data[0].shape[1])
     return first
 
 
@@ -175,11 +131,11 @@ def _run_kernel(
     stream: State,
     losses: FloatArray,
     support: LongArray,
-) -> tuple[int, int, int]:
-    """`run_kernel` from pair `start` on, up to an update with something due."""
-    (G, K, pairs, similar), (A, B, numbers, _) = data, stream
-    size, first = len(A), K.shape[1]
-    v, space, Q = np.empty(size), np.empty((7, size + 1)), np.empty((size, size))
+) -> tuple[int, int, bool]:
+    """`run_kernel` from pair `start` on, up to an update after which a projection is due."""
+    (G, K, pairs, similar), size = data, len(stream[0])
+    first = K.shape[1]
+    v, space, Q = np.empty(size), np.zeros((6, size + 1)), np.empty((size, size))
     for t in range(start, len(pairs)):
         i, j = pairs[t]
         inside = 0.0
@@ -194,15 +150,11 @@ def _run_kernel(
         scale = abs(G[i, i]) + abs(G[j, j])
         outside = G[i, i] + G[j, j] - 2.0 * G[i, j] - inside
         if not outside >= -INDEFINITE * scale:
-            return t, rank, NOTHING
+            return t, rank, False
         d = rank
         if outside > DEPENDENT * scale:
             v[rank] = np.sqrt(outside)
             d = rank + 1
-            if numbers[SHIFT] > 0.0:
-                B[rank, :d] = 0.0
-                B[:d, rank] = 0.0
-                B[rank, rank] = 1.0 / numbers[SHIFT]
         losses[t], alpha, due = update(stream, d, v, similar[t], gamma, 0.0, space, Q)
         if d > rank and alpha > 0.0:
             R[rank, :d] = v[:d]
@@ -210,7 +162,7 @@ def _run_kernel(
             rank = d
         if due:
             return t + 1, rank, due
-    return len(pairs), rank, NOTHING
+    return len(pairs), rank, False
 
 
 def run_kernel(
@@ -222,8 +174,9 @@ def run_kernel(
     Cholesky's method: ``R @ coordinates`` are its inner products with these. A difference that has a part outside adds
     to the basis when it brings an update. A pair that shows that the kernel is not PSD is not taken.
     """
-    n_taken, rank, due = 0, data[1].shape[1], INVERSION
+    n_taken, rank, due = 0, data[1].shape[1], True
     while due:
         n_taken, rank, due = _run_kernel(data, n_taken, rank, gamma, R, stream, losses, support)
-        settle(stream, rank, due)
+        if due:
+            project(stream, rank)
     return n_taken, rank

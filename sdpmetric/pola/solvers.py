@@ -144,7 +144,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
     if _is_infeasible(step):
         return
     n_pairs, state = len(problem.pairs), loops.new_state(problem.X.shape[1], problem.initial_threshold)
-    (losses, multipliers), counts = np.zeros((2, n_pairs)), state[3]
+    (losses, multipliers), counts = np.zeros((2, n_pairs)), state[2]
     data = problem.X, problem.pairs, problem.similar
     while True:
         first, updates_before = 0, int(counts[loops.UPDATES])

@@ -42,32 +42,32 @@ class PairStream:
     @property
     def threshold(self) -> float:
         """``b``: pairs nearer than this are predicted to be similar."""
-        return float(self._state[2][loops.THRESHOLD])
+        return float(self._state[1][loops.THRESHOLD])
 
     @property
     def cumulative_loss(self) -> float:
         """Sum of the squared hinges ``[1 - y (b - v^T A v)]_+^2``, each before its update."""
-        return float(self._state[2][loops.LOSS])
+        return float(self._state[1][loops.LOSS])
 
     @property
     def radius(self) -> float:
         """``R``, the largest ``||v||^4 + 1`` so far."""
-        return float(self._state[2][loops.RADIUS])
+        return float(self._state[1][loops.RADIUS])
 
     @property
     def n_pairs(self) -> int:
         """Pairs taken so far."""
-        return int(self._state[3][loops.ITEMS])
+        return int(self._state[2][loops.ITEMS])
 
     @property
     def n_updates(self) -> int:
         """Pairs with a loss so far, each of which changed metric and threshold."""
-        return int(self._state[3][loops.UPDATES])
+        return int(self._state[2][loops.UPDATES])
 
     @property
     def mistakes(self) -> int:
         """Pairs so far that were predicted wrongly before their update; a distance at the threshold is wrong."""
-        return int(self._state[3][loops.MISTAKES])
+        return int(self._state[2][loops.MISTAKES])
 
     def bound(self, objective: float) -> float:
         """The bound of Theorem 1 on `cumulative_loss`, given a comparator.
