@@ -48,7 +48,6 @@ class FactoredOptions:
     early_levels: tuple[tuple[float, float], ...] = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
     fewest_anchors: int = 1000
     anchors_per_entry: float = 0.1
-    early_pairs: int = 8  # candidate pairs of an anchor, on average, that an early level has at least
     # Levels over all anchors: where widths begin, how fast they shrink, where they end.
     first_width: float = 0.03
     shrink: float = 0.3
@@ -202,7 +201,7 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
     first_width, accepted = OPTIONS.early_levels[0][1], None
     for share, gamma in OPTIONS.early_levels:
         m = min(max(math.ceil(share * n), fewest), n)
-        working = WorkingSet(state.problem, np.sort(order[:m]), np.float32, OPTIONS.early_pairs, accepted)
+        working = WorkingSet(state.problem, np.sort(order[:m]), np.float32, accepted)
         is_first = gamma == first_width
         for _ in range(2 if is_first else 1):  # the first steps are long: candidates are soon out of date
             search(state, working, 0.3 if is_first else 0.1)

@@ -22,13 +22,12 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import FULL_SHARE, ShardLost, Share, current, deadline, in_share, persist, remaining
+from sdpmetric.engine.interface import FULL_SHARE, ShardLost, Share, current, deadline, persist, remaining
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn import loops
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.push import concatenated
 from sdpmetric.lmnn.solvers.movable import MovableTriplets
-from sdpmetric.lmnn.solvers.pair_memory import PairMemory
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates, searching
 from sdpmetric.lmnn.triplets.margins import compressed, hinge_slopes, slope_pairs, target_distances
 
@@ -44,7 +43,6 @@ class SearchLimits:
     pairs_per_anchor: int = 32  # unless there are fewer candidate pairs than these for an anchor
     halvings: int = 5  # how often the factor goes back by half the way,
     attempts: int = 16  # before it is made larger, so often in all
-    memory_share: int = 64  # of too many pairs the memory takes its capacity divided by this
 
 
 LIMITS = SearchLimits()
@@ -67,28 +65,17 @@ class Shard:
     """
 
     def __init__(
-        self,
-        problem: LargeMarginProblem,
-        interval: Share,
-        anchors: IndexArray,
-        dtype: type[np.floating],
-        pairs_per_anchor: int,
+        self, problem: LargeMarginProblem, interval: Share, anchors: IndexArray, dtype: type[np.floating]
     ) -> None:
         self.problem, self.interval, self.anchors, self.dtype = problem, interval, anchors, dtype
-        self.pairs_per_anchor = pairs_per_anchor  # so many are drawn at random where a search finds fewer
         self.values, self.duals = dict[int, FloatArray](), dict[int, Dual]()
-        self.share = interval[1] - interval[0]
-        self.capacity = math.ceil(self.share * problem.push.source.capacity(self.anchors))
-        self.memory = PairMemory(problem.push, problem.null_groups, self.capacity // 2)
+        self.capacity = math.ceil((interval[1] - interval[0]) * problem.push.source.capacity(self.anchors))
         self._points = problem.points.astype(self.dtype, copy=False)
 
     # -- candidates -------------------------------------------------------------------------------------------------
 
     def search(self, L: FloatArray, widen: float, seconds: float) -> tuple[int, float]:
-        """Search exhaustively around factors, (c, r, rank), for so long; number of pairs, or -1 for too many, and time.
-
-        Pairs of earlier searches stay candidates; see `PairMemory`.
-        """
+        """Search exhaustively around factors, (c, r, rank), for so long; pairs, -1 for too many, and seconds."""
         start, self.values, problem = time.perf_counter(), {}, self.problem
         Z = concatenated([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
         try:
@@ -96,14 +83,11 @@ class Shard:
                 candidates = problem.push.candidates(
                     Z, problem.null_groups, widen=widen, among=self.anchors, max_pairs=self.capacity
                 )
-        except TooManyCandidates as many:
-            self.memory.add_blocks(many.blocks, self.capacity // LIMITS.memory_share)
+        except TooManyCandidates:
             return -1, time.perf_counter() - start
         duration = time.perf_counter() - start
-        if self.pairs_per_anchor * self.share * len(self.anchors) > len(candidates.impostors):
-            self.memory.draw(self.anchors[in_share(len(self.anchors), self.interval)], self.pairs_per_anchor)
-        self._set_candidates(self.memory.extend(candidates))
-        return len(self.candidates.impostors), duration
+        self._set_candidates(candidates)
+        return len(candidates.impostors), duration
 
     def _set_candidates(self, candidates: Candidates) -> None:
         """Keep the rows with candidates, and only the points that they use."""
@@ -129,17 +113,9 @@ class Shard:
         self.X = self._points[self.used]
 
     def loss(self, L: FloatArray) -> float:
-        """The hinges at the factor of the search, push weight left out; active pairs are noted for `remember`."""
-        C, Z = self.candidates, self.embed(L)
-        target_D = target_distances(Z, self.anchors_by_target, C.targets)
-        sums, slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, target_D)
-        active = (slopes > 0.0).any(axis=1)
-        self._active = self.memory.keys(self.used[C.anchors[C.rows[active]]], self.used[C.impostors[active]])
-        return sums.loss
-
-    def remember(self, share: int | None = None) -> None:
-        """Let the memory take the active pairs, or of too many pairs ``1 / share`` of what it may hold."""
-        self.memory.add(self._active, None if share is None else self.capacity // share)
+        """The hinges at the factor of the search, push weight left out."""
+        target_D = target_distances(Z := self.embed(L), self.anchors_by_target, self.candidates.targets)
+        return hinge_slopes(Z, self.candidates, 0.0, self.problem.push.squared, target_D)[0].loss
 
     def restrict(self, anchors: IndexArray) -> None:
         self.anchors = self.anchors[np.isin(self.anchors, anchors)]
@@ -254,11 +230,9 @@ class HeldMultipliers:
 class WorkingSet:
     """Candidates of some anchors and what they add up to, wherever the engine in use holds them.
 
-    Every example stays a possible impostor, and the push term is scaled up to all anchors. Where a search finds fewer
-    than `pairs_per_anchor` pairs for each anchor on average, so many are added at random, so no direction in which the
-    classes differ goes unnoticed. `accepted` is the factor of the last search and its objective; `generation` counts
-    how often shards were lost and made again: multipliers of an earlier one are gone. Where the number of candidates
-    makes it lose anchors, values are estimates.
+    Every example stays a possible impostor, and the push term is scaled up to all anchors. `accepted` is the factor of
+    the last search and its objective; `generation` counts how often shards were lost and made again: multipliers of an
+    earlier one are gone. Where the number of candidates makes it lose anchors, values are estimates.
     """
 
     def __init__(
@@ -266,10 +240,9 @@ class WorkingSet:
         problem: LargeMarginProblem,
         anchors: IndexArray | None = None,
         dtype: type[np.floating] = np.float64,
-        pairs_per_anchor: int = 0,
         accepted: tuple[FloatArray, float] | None = None,
     ) -> None:
-        self.problem, self.dtype, self.pairs_per_anchor, self.accepted = problem, dtype, pairs_per_anchor, accepted
+        self.problem, self.dtype, self.accepted = problem, dtype, accepted
         self.anchors = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors
         self.weight = problem.push.weight * len(problem.X) / len(self.anchors)
         self.size, self.seconds, self.generation, self._widen, self._shards_lost = 0, 0.0, 0, 0.0, False
@@ -277,7 +250,7 @@ class WorkingSet:
         self.with_shards(self._place)
 
     def _place(self) -> None:
-        make = partial(Shard, anchors=self.anchors, dtype=self.dtype, pairs_per_anchor=self.pairs_per_anchor)
+        make = partial(Shard, anchors=self.anchors, dtype=self.dtype)
         n, d = self.problem.X.shape
         size = self.problem.X.nbytes + 8 * n * d + 16 * self.problem.points.size
         self.shards = current().place(make, self.problem, size)
@@ -309,9 +282,8 @@ class WorkingSet:
     def search(self, L: FloatArray, widen: float) -> FloatArray:
         """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use.
 
-        Pairs of earlier searches stay candidates; see `PairMemory`. Where more pairs than may be held are near the
-        margin, or the objective is far above that of the last search, the factor has gone too far on candidates that
-        were not complete: a metric between the two is searched instead.
+        Where more pairs than may be held are near the margin, or the objective is far above that of the last search,
+        the factor has gone too far on candidates that were not complete: a metric between the two is searched instead.
         """
         return self.with_shards(partial(self._search_nearby, L, widen))
 
@@ -325,10 +297,8 @@ class WorkingSet:
             too_far = self.accepted is not None and not objective <= LIMITS.objective_ratio * self.accepted[1]
             few_pairs = self.size <= LIMITS.pairs_per_anchor * len(self.anchors)
             if not too_far or attempt >= LIMITS.halvings or few_pairs:
-                self.shards.call(Shard.remember)
                 self.accepted, self._widen = (L, objective), widen
                 return L
-            self.shards.call(Shard.remember, LIMITS.memory_share)
             L = self._nearer(L, attempt)
         # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
         self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
