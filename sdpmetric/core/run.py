@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import (
+    UNKNOWN,
     Certificate,
     DualityCertificate,
     Multipliers,
@@ -215,29 +217,39 @@ class Run:
             self.status = Status.USER_LIMIT
         # A certified point needs no search, nor does the start, and workers may be busy with the last search.
         best = start if self.best_certified is None else self.best_certified
+        proven = best.certificate is not None and best.certificate.settles(self.tol)
+        if not (proven or best.components.any() or self.stream):
+            best = self._start_or_identity() or best
         with threads.one_pool(), using(None), hurried():
             return best, _certified(self.problem, best, best, self.tol)
 
     def _start_or_identity(self) -> Step | None:
-        """The start, or the identity by the mean squared distance; None where that is infinite or takes long."""
-        (n, d), shape, start = self.problem.X.shape, self.problem.zero.shape, self.problem.start
-        # Products of two rows' entries, over all pairs: 0.01 s of a search, about 1 s of divergences.
-        if not start.any() and n * n * d > 1e8:
-            return None
+        """The start, or the identity by the mean squared distance; None where that is infeasible.
+
+        Where its certificate takes long, its objective is infinite, and the lower bound that of the zero metric.
+        """
+        X, shape, start = self.problem.X, self.problem.zero.shape, self.problem.start
         try:
-            last = self.budget.last
-            with threads.one_pool(), using(None), hurried(), deadline(last, last):
-                if not start.any():
-                    X = np.asarray(self.problem.X, dtype=np.float64)
-                    rank = shape[-1] if self.rank is None else self.rank
-                    features = np.sort(np.argsort(-np.ptp(X, axis=0), kind="stable")[:rank])  # all, or the widest
-                    identity = np.eye(shape[-1])[features]
-                    spread = mean_squared_distance(X)
-                    start = np.broadcast_to(identity, (*shape[:-2], *identity.shape))
-                    start = start / np.sqrt(spread if spread > 0.0 else 1.0)
-                step = Step.certified(self.problem, start)
-                return step if step.objective < math.inf else None
-        except (BudgetSpent, MemoryError, ArithmeticError, ValueError, np.linalg.LinAlgError):
+            if not start.any():
+                rank = shape[-1] if self.rank is None else self.rank
+                features = np.sort(np.argsort(-np.ptp(X, axis=0), kind="stable")[:rank])  # all, or the widest
+                identity = np.eye(shape[-1])[features]
+                spread = mean_squared_distance(X)
+                start = np.broadcast_to(identity, (*shape[:-2], *identity.shape))
+                start = start / np.sqrt(spread if spread > 0.0 else 1.0)
+            start = cast(FloatArray, in_dtype(start, X.dtype))
+            with threads.one_pool(), using(None), hurried():
+                try:
+                    with deadline(self.budget.last, self.budget.last):
+                        step = Step.certified(self.problem, start)
+                except (BudgetSpent, MemoryError):
+                    self.problem.check_point(start, None)
+                    certificate = self.problem.certify(self.problem.zero)
+                    if not isinstance(certificate, DualityCertificate):
+                        return None
+                    return Step(start, certificate=replace(certificate, objective=math.inf, weakness=UNKNOWN))
+            return step if step.objective < math.inf else None
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
             return None
 
 
@@ -347,7 +359,8 @@ def solve(
         Largest number of evaluations of objective and gradient; default: no limit.
     max_time : float, optional
         Limit in seconds; default: no limit. The best point so far is returned with its certificate; where that is the
-        zero metric, the start or a multiple of the identity, if its objective is finite.
+        zero metric, the start or a multiple of the identity, whose objective is infinite where its evaluation takes
+        longer.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
     watch : callable, optional

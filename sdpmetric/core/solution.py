@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -158,7 +159,7 @@ class Solution:
             return self.status.advice
         weakness = self.certificate.weakness if isinstance(self.certificate, DualityCertificate) else None
         reason = f"The certificate says why: {weakness}." if weakness else ""
-        easier = self.problem.easier() if self.problem is not None else ""
+        easier = self.problem.easier() if self.problem is not None and self.objective < math.inf else ""
         return " ".join(filter(None, (self.status.advice, reason, easier)))
 
     def __str__(self) -> str:

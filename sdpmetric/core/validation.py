@@ -366,20 +366,26 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
         raise ValueError("pass exactly one of components= (a factor L, metric L.T @ L) and metric= (the matrix M).")
     if components is not None:
         return check_matrix("components", components, ("r", d), "one column per feature"), 0.0
-    M = check_matrix("metric", metric, (d, d), "a factor is passed as components=")
+    M, residual = check_semidefinite("metric", metric, d, "a factor is passed as components=")
+    return psd.balanced_factor(M), residual
+
+
+def check_semidefinite(name: str, matrix: ArrayLike | None, d: int, meaning: str) -> tuple[FloatArray, float]:
+    """A positive semidefinite (d, d) matrix in float64, and how far it was from the cone, relatively."""
+    M = check_matrix(name, matrix, (d, d), meaning)
     size = float(np.abs(M).max(initial=0.0))
     if size > RANGES.largest_of_metric:
-        raise ValueError(f"metric contains {size:.3g}, which is too large.")
+        raise ValueError(f"{name} contains {size:.3g}, which is too large.")
     if np.abs(M - M.T).max(initial=0.0) > RANGES.negative_share * size:
-        raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
+        raise ValueError(f"{name} is not symmetric; {meaning}.")
     values = np.linalg.eigvalsh(psd.symmetrize(M))
     residual = max(0.0, -float(values[0])) / max(float(values[-1]), np.finfo(float).tiny) if size else 0.0
     if residual > RANGES.negative_share:
         raise ValueError(
-            f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, its largest one "
+            f"{name} is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, its largest one "
             f"{values[-1]:.3g}; project it first, for example with sdpmetric.linalg.psd.project."
         )
-    return psd.balanced_factor(M), residual
+    return M, residual
 
 
 def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None:

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
+from sdpmetric.core.certificate import UNKNOWN, Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import solvers_of, solvers_to_try
@@ -162,8 +162,7 @@ def _certificate_in_time(
         with hurried(), deadline(budget.last, budget.last):
             return certify()
     name = type(problem).__name__
-    weakness = "time was over before the objective was known"
-    return DualityCertificate(objective=math.inf, lower_bound=-math.inf, program=name, weakness=weakness)
+    return DualityCertificate(objective=math.inf, lower_bound=-math.inf, program=name, weakness=UNKNOWN)
 
 
 def verify(

@@ -192,7 +192,7 @@ class Adapter(SolvedEstimator):
         scale = OPTIONS.mean_square / spread if spread > 0.0 else 1.0
         M0 = scale * np.eye(X.shape[1])
         if not isinstance(self.prior, str):
-            M0 = validation.check_matrix("prior", self.prior, (d, d), "or 'identity'")
+            M0, _ = validation.check_semidefinite("prior", self.prior, d, "pass a symmetric matrix or 'identity'")
         with np.errstate(over="ignore", under="ignore"):
             size = float(np.sum(M0 * M0)) / len(M0)
         if not (size < np.inf and (size > 0.0 or not M0.any()) and (spread > 0.0 or not np.ptp(X, axis=0).any())):
@@ -256,7 +256,7 @@ class Adapter(SolvedEstimator):
         def scored(problem: Stated, rows: LongArray, held: LongArray) -> Score:
             return self._measure(problem, y[rows], X[held], y[held])
 
-        self._chosen(len(y), stated, scored)
+        self._chosen("examples", len(y), stated, scored)
         super()._fit(X, y, weights)
         self._span = None
         return self
@@ -282,7 +282,7 @@ class Adapter(SolvedEstimator):
         def scored(problem: Stated, some: LongArray, held: LongArray) -> Score:
             return self._measure_tuples(problem, rows[held], None if similar is None else similar[held])
 
-        self._chosen(len(rows), stated, scored)
+        self._chosen(ROLES[rows.shape[1]][0], len(rows), stated, scored)
         super()._fit_tuples(X, tuples, annotations, state)
         self._span = None
         return self
@@ -329,6 +329,7 @@ class Adapter(SolvedEstimator):
 
     def _chosen(
         self,
+        items: str,
         n: int,
         stated: Callable[[LongArray], Stated],
         scored: Callable[[Stated, LongArray, LongArray], Score],
@@ -337,6 +338,8 @@ class Adapter(SolvedEstimator):
         if self.strength != "cv":
             self.strength_ = float(self.strength)
             return
+        if n < 2:
+            raise ValueError(f"strength='cv' holds back some of the {items}, and there is {n}; pass a number, or more.")
         splits = [divide(n, OPTIONS.held_share, self._seed() + k) for k in range(OPTIONS.rounds)]
         problems = [stated(rows) for rows, _ in splits]
         measures = [scored(problem, *split) for problem, split in zip(problems, splits, strict=True)]

@@ -251,7 +251,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _caution(self, problem: Problem, solution: Solution, y: Labels | None) -> str | None:
         """Why the optimum is likely to be of no use for other data; y are the labels of a fit to labels."""
-        if not solution.status.expected and not solution.components.any():
+        if not solution.status.expected and not (solution.components.any() and solution.objective < math.inf):
             return None  # a limit left no other metric: the weights are not to blame
         caution = problem.caution(solution.components, solution.certificate)
         if caution is not None or y is None or not self.checks_neighbors or len(problem.X) != len(y):

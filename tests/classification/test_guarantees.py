@@ -124,3 +124,11 @@ def test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_f
             classifier.fit(every[rows], same[rows])
         failures += np.mean(classifier.predict(every[~same])) > 0.1
     assert failures <= binom.ppf(0.99, 60, DELTA)
+
+
+def test_where_no_pair_is_similar_a_threshold_says_so():
+    limit = sm.guaranteed_threshold(np.arange(1.0, 501.0), np.zeros(500), alpha=0.1)
+    assert limit.threshold is not None
+    assert str(limit).endswith(
+        "none of these pairs is similar, so the share of similar pairs that are matches is unknown."
+    )

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
@@ -334,6 +335,15 @@ def test_the_version_and_both_modules(arguments):
 def test_help_and_the_checker_load_no_solver(module):
     code = f"import sys, {module}; print({{'numba', 'sklearn', 'cvxpy', 'sdpmetric.core'}}.intersection(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_the_names_of_the_package_are_public_ones():
+    """`sm.__all__` is that of api.py, and `dir(sm)` adds submodules, but nothing that the file itself needs."""
+    assert sm.__all__ == sorted(sm.__all__) == import_module("sdpmetric.api").__all__
+    assert all(hasattr(sm, name) for name in sm.__all__)
+    extra = {name for name in dir(sm) if not name.startswith("_")} - set(sm.__all__)
+    assert set(sm.__all__) <= set(dir(sm))
+    assert all(find_spec(f"sdpmetric.{name}") for name in extra)
 
 
 LIGHT = ("numpy", "scipy", "sklearn", "numba", "cvxpy", "rich", "typer", "sdpmetric.estimators", "sdpmetric.plotting")

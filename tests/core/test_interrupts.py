@@ -304,22 +304,41 @@ def test_a_certificate_without_time_for_the_objective_says_that_nothing_is_known
     assert "time was over" in certificate.weakness
 
 
-def test_a_limit_that_leaves_the_zero_metric_does_not_blame_the_weights():
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_without_time_for_the_certificate_of_the_identity_it_is_returned(dtype, monkeypatch) -> None:
+    """Only the zero metric has a certificate in time; its lower bound holds for every metric."""
+    certify = sm.LMNNProblem.certify
+
+    def late(self, components=None, **options):
+        if np.any(components):
+            raise interface.BudgetSpent
+        return certify(self, components, **options)
+
+    monkeypatch.setattr(sm.LMNNProblem, "certify", late)
+    X = separated(60).X.astype(dtype)
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, np.arange(60) % 3), max_time=1e-6)
+    assert np.isclose(solution.metric, solution.metric[0, 0] * np.eye(20)).all()
+    assert (solution.metric[0, 0] > 0.0, solution.objective, solution.lower_bound) == (True, np.inf, 0.0)
+    assert solution.components.dtype == dtype
+    assert "time was over" in solution.advice
+
+
+def test_a_limit_that_leaves_the_start_does_not_blame_the_weights():
     rng = np.random.default_rng(0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         learner = estimators.LMNN(max_time=1e-6).fit(rng.normal(size=(3000, 12)), np.arange(3000) % 5)
-    assert not learner.components_.any()
+    assert learner.components_.any()
     assert [warning.category for warning in caught] == [ConvergenceWarning]
 
 
 def test_more_pairs_than_can_be_listed_in_time() -> None:
-    """MCML of 20,000 examples has 400 million pairs; under the zero metric no list of them is needed."""
+    """MCML of 20,000 examples has 400 million pairs; the identity is returned, and what is not known is said."""
     y = np.arange(20_000) % 10
     problem = sm.MCMLProblem(np.random.default_rng(0).normal(size=(20_000, 2)), y)
     began = time.process_time()
     solution = sm.solve(problem, max_time=0.5)
-    assert solution.objective == pytest.approx(20_000 * np.log(19_999 / 1999), rel=1e-10)
+    assert (solution.components.any(), solution.objective, solution.lower_bound) == (True, np.inf, 0.0)
     assert solution.status is Status.USER_LIMIT
     assert sm.verify(problem, np.eye(2), max_time=0.5).objective == np.inf
     assert time.process_time() - began <= 3.2

@@ -152,6 +152,26 @@ def test_errors_speak_of_what_was_passed(fit, given, sentence):
         getattr(Adapter(), fit)(X, *given)
 
 
+@pytest.mark.parametrize(
+    ("prior", "sentence"),
+    [
+        (-np.eye(6), "^prior is not positive semidefinite"),
+        (np.triu(np.ones((6, 6))), "^prior is not symmetric; pass a symmetric matrix or 'identity'"),
+        (np.eye(5), r"^prior must have shape \(6, 6\)"),
+    ],
+)
+@pytest.mark.parametrize("side", ["both", "query"])
+def test_a_prior_is_a_metric(prior, sentence, side):
+    with pytest.raises(ValueError, match=sentence):
+        Adapter(prior=prior, side=side).fit(X, Y)
+    assert Adapter(prior=np.diag([1.0, 1, 1, 1, 0, 0]), side=side).fit(X, Y).solution_.status.ok
+
+
+def test_a_strength_cannot_be_chosen_by_a_single_triplet():
+    with pytest.raises(ValueError, match=r"^strength='cv' holds back some of the triplets, and there is 1"):
+        Adapter(strength="cv").fit_triplets(X, TRIPLETS[:1])
+
+
 def test_the_certificate_is_that_of_an_adapter():
     adapter = Adapter().fit(X, Y)
     assert str(adapter.solution_.certificate).startswith("Adapter: objective")
