@@ -1,29 +1,37 @@
-"""Energy-based classification: the label of a new example that adds least to the objective."""
+"""Energy-based classification: the label of a new example that adds least to the objective.
+
+Impostors of all labels of a query are counted in one pass: with its distances sorted, ``sum_l [a - D_tl]_+`` is the
+number of those below a, times a, minus their sum. Impostors only add to what a label costs, so labels are tried in the
+order of their other costs where the least energy alone is wanted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric.arrays import FloatArray
-from sdpmetric.classification import loops
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.classification.nearest import check_regions
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
 
 # Distances by which the target neighbors of a query are found.
 QueryNeighbors = Literal["metric", "euclidean"]
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+# Of some queries energies without their own impostors, (m, c), distances to all examples, distances to their target
+# neighbors of each label, (m, c, k), and to the nearest example of each.
+Block = tuple[FloatArray, NDArray[np.floating], FloatArray, FloatArray]
 
-# Distances in memory at once, unless one query has more.
+# Distances in memory at once for each thread, unless one query has more.
 BLOCK = 8_000_000
-# Queries of a thread at once, enough for a fast matrix product, and of all threads.
-ROWS, ROWS_AT_ONCE = 128, 1024
+# Queries at once, enough for a fast matrix product.
+ROWS = 64
 
 
 def energies(
@@ -83,12 +91,7 @@ def energies(
     (5, 3)
     """
     state = _Energies(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
-    result = np.empty((len(state.queries[0]), len(state.classes)))
-    for block, cost, *scanned in state.blocks():
-        thresholds = 1.0 + np.sort(scanned[-1].reshape(len(cost), -1), axis=1)
-        push = _by_rows(loops.own_impostors, [*scanned, thresholds], state.starts, state.chunks)
-        result[block] = cost + state.push_weight * push
-    return result
+    return state.by_blocks(state.all_energies)
 
 
 def energy_predict(
@@ -127,12 +130,7 @@ def energy_predict(
     [0, 0, 0, 0, 0]
     """
     state = _Energies(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
-    chosen = np.empty(len(state.queries[0]), dtype=np.int64)
-    for block, cost, *scanned in state.blocks():
-        order = np.argsort(cost, axis=1)
-        ranked = [*scanned, cost, order]
-        chosen[block] = _by_rows(loops.cheapest_labels, ranked, state.starts, state.chunks, state.push_weight)
-    return np.asarray(state.classes[chosen])
+    return np.asarray(state.classes[state.by_blocks(state.cheapest_labels)])
 
 
 class _Energies:
@@ -161,81 +159,101 @@ class _Energies:
         validation.check_choice("query_neighbors", query_neighbors, get_args(QueryNeighbors))
         self.metric_of_class = _metrics_of_classes(regions, label, self.classes, len(factors))
         dtype, order = np.result_type(train, queries), np.argsort(label, kind="stable")
-        self.starts = np.searchsorted(label[order], np.arange(len(self.classes) + 1))
-        self.chunks = np.concatenate([[0], np.cumsum(-(-np.diff(self.starts) // loops.CHUNK))])  # see `loops.scan`
+        self.label = label[order]
+        self.starts = np.searchsorted(self.label, np.arange(len(self.classes) + 1))
         maps = [L[L.any(axis=1)].T for L in factors]  # without the zeros that factors of several ranks are padded with
         with np.errstate(over="ignore", invalid="ignore"):  # `_check_norms` raises for what overflows
             center = train.mean(axis=0, dtype=np.float64)  # rounding errors of distances are smallest near the origin
             centered, centered_queries = train - center, queries - center
             embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
-            self.reach = _reach(embedded, self.metric_of_class[label[order]], order, targets)
+            self.reach = _reach(embedded, self.metric_of_class[self.label], order, targets)
             # |q|^2 - 2 <q, z> + |z|^2 as one product.
             embedded_queries = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
             self.queries = [_beside_norms(Q, scale=-2.0) for Q in embedded_queries]
             self.train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]]) for Z in embedded]
+            self.ceilings = np.nextafter(self.reach[:, 0].astype(dtype), np.inf, dtype=dtype)
         _check_norms(self.queries, self.train)
         self.named = None  # (m, c, k): the queries' target neighbors in class order, -1 for none
         if query_neighbors == "euclidean":
             self.named = _nearest_of_classes(centered[order], centered_queries, self.starts, self.n_neighbors)
 
-    def blocks(self) -> Iterator[tuple[slice, FloatArray, NDArray[np.floating], NDArray[np.floating], FloatArray]]:
-        """Queries by blocks: energies without the queries' own impostors, and the output of `loops.scan`."""
-        n, n_queries, dtype = len(self.reach), len(self.queries[0]), self.queries[0].dtype
-        ceilings = np.nextafter(self.reach[:, 0].astype(dtype), np.inf, dtype=dtype)
-        rows = max(1, min(BLOCK // n, ROWS_AT_ONCE, n_queries))
-        D, smallest = np.empty((rows, n), dtype), np.empty((rows, self.chunks[-1]), dtype)
-        nearest = np.empty((rows, len(self.classes), self.n_neighbors))
+    def by_blocks(self, method: Callable[[Block], NDArray[ScalarT]]) -> NDArray[ScalarT]:
+        """What a method makes of all queries, a block of them at a time."""
+        rows, outputs = max(1, min(BLOCK // len(self.reach), ROWS)), dict[int, NDArray[ScalarT]]()
+
+        def evaluate(t: int) -> None:
+            outputs[t] = method(self._block(slice(t * rows, (t + 1) * rows)))
+
+        n_blocks = -(-len(self.queries[0]) // rows)
         with threads.one_pool():
-            for first in range(0, n_queries, rows):
-                block = slice(first, first + rows)
-                size = len(self.queries[0][block])
-                scanned = D[:size], smallest[:size], nearest[:size]
-                invaded = np.zeros((size, len(self.classes)))
-                for c, (Q, Z) in enumerate(zip(self.queries, self.train, strict=True)):
-                    mine = self.metric_of_class == c  # a distance belongs to the class of the example that it leads to
-                    if mine.any():
-                        sums = self._scan(Q[block], Z, ceilings, mine, *scanned)
-                        invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
-                if self.named is not None:
-                    named = self.named[block]
-                    squared = np.take_along_axis(D[:size], named.reshape(size, -1), axis=1).reshape(named.shape)
-                    nearest[:size] = np.sort(np.where(named < 0, np.inf, squared), axis=2)
-                pull = np.where(nearest[:size] < np.inf, nearest[:size], 0.0).sum(axis=2)  # classes may be small
-                yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *scanned
+            threads.run(evaluate, n_blocks)
+        return np.concatenate([outputs[t] for t in range(n_blocks)])
 
-    def _scan(
-        self,
-        Q: NDArray[np.floating],
-        Z: NDArray[np.floating],
-        ceilings: NDArray[np.floating],
-        mine: NDArray[np.bool_],
-        D: NDArray[np.floating],
-        smallest: NDArray[np.floating],
-        nearest: FloatArray,
-    ) -> FloatArray:
-        """`loops.scan` of all classes, for a part of the queries and one class at a time; returns its sums."""
-        sums, classes = np.empty((len(Q), len(self.classes))), len(self.classes)
-        cuts = threads.cuts(len(Q), threads.part_count(len(Q), ROWS))
+    def _block(self, block: slice) -> Block:
+        m, c, k = len(self.queries[0][block]), len(self.classes), self.n_neighbors
+        D, invaded = np.empty((m, len(self.reach)), self.queries[0].dtype), np.zeros((m, c))
+        for metric, (Q, Z) in enumerate(zip(self.queries, self.train, strict=True)):
+            mine = self.metric_of_class == metric  # a distance belongs to the class of the example that it leads to
+            squared = Q[block] @ Z.T
+            np.copyto(D, squared, where=mine[self.label])
+            row, column, distances = _below(squared, self.ceilings)
+            depths = np.maximum(self.reach[column] - distances[:, None], 0.0).sum(axis=1)
+            sums = np.bincount(row * c + self.label[column], depths, m * c).reshape(m, c)
+            invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
+        nearest = np.full((m, c, k), np.inf)
+        for label, (first, last) in enumerate(pairwise(self.starts.tolist())):
+            n_targets = min(k, last - first)
+            targets = np.partition(D[:, first:last], n_targets - 1, axis=1)[:, :n_targets]
+            nearest[:, label, :n_targets] = np.sort(targets, axis=1)
+        closest = nearest[:, :, 0]
+        if self.named is not None:
+            named = self.named[block]
+            squared = np.take_along_axis(D, named.reshape(m, -1), axis=1).reshape(named.shape)
+            nearest = np.sort(np.where(named < 0, np.inf, squared.astype(np.float64)), axis=2)
+        pull = np.where(nearest < np.inf, nearest, 0.0).sum(axis=2)  # classes may be small
+        return (1.0 - self.push_weight) * pull + self.push_weight * invaded, D, nearest, closest
 
-        def scan(task: int) -> None:
-            rows, c = slice(*cuts[task // classes :][:2]), task % classes
-            some = D[rows], smallest[rows], nearest[rows], sums[rows]
-            loops.scan(Q[rows], Z, self.reach, ceilings, self.starts, self.chunks, c, mine[c], *some)
+    def all_energies(self, block: Block) -> FloatArray:
+        """The energy of every label, (m, c)."""
+        cost, D, nearest, _ = block
+        limits, ordered = np.where(nearest < np.inf, 1.0 + nearest, 0.0), np.sort(D, axis=1)
+        rows = zip(ordered, limits, strict=True)
+        counts = np.stack([np.searchsorted(row, limits_of_row.ravel()) for row, limits_of_row in rows])
+        sums = np.pad(np.cumsum(ordered, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
+        totals = np.take_along_axis(sums, counts, axis=1).reshape(limits.shape)
+        push = np.asarray(counts.reshape(limits.shape) * limits - totals)
+        for label, (first, last) in enumerate(pairwise(self.starts.tolist())):
+            for j in range(self.n_neighbors):  # examples of the label itself are not impostors
+                push[:, label, j] -= np.maximum(limits[:, label, j, None] - D[:, first:last], 0.0).sum(axis=1)
+        return np.asarray(cost + self.push_weight * np.maximum(push.sum(axis=2), 0.0))
 
-        threads.run(scan, (len(cuts) - 1) * classes)
-        return sums
+    def cheapest_labels(self, block: Block) -> NDArray[np.int64]:
+        """The label of least energy, the first of equal ones, (m,)."""
+        cost, D, nearest, closest = block
+        labels, lowest_energy = np.zeros(len(D), dtype=np.int64), np.full(len(D), np.inf)
+        for tried in np.argsort(cost, axis=1).T:
+            queries = np.flatnonzero(cost[np.arange(len(D)), tried] <= lowest_energy)
+            if not len(queries):
+                break
+            label = tried[queries]
+            limits = np.where(nearest[queries, label] < np.inf, 1.0 + nearest[queries, label], 0.0)
+            ceilings, push = limits.max(axis=1), np.zeros(len(queries))
+            for rival, (first, last) in enumerate(pairwise(self.starts.tolist())):
+                reached = np.flatnonzero((closest[queries, rival] < ceilings) & (label != rival))
+                row, _, distances = _below(D[queries[reached], first:last], ceilings[reached, None])
+                depths = np.maximum(limits[reached[row]] - distances[:, None], 0.0).sum(axis=1)
+                push[reached] += np.bincount(row, depths, len(reached))
+            energy, lowest = cost[queries, label] + self.push_weight * push, lowest_energy[queries]
+            better = (energy < lowest) | ((energy == lowest) & (label < labels[queries]))
+            labels[queries[better]], lowest_energy[queries[better]] = label[better], energy[better]
+        return labels
 
 
-def _by_rows(loop: Callable[..., FloatArray], arrays: Sequence[NDArray[np.generic]], *shared: object) -> FloatArray:
-    """Run a compiled loop over all queries in threads; arrays have a row for each query, `rest` is shared."""
-    cuts = threads.cuts(len(arrays[0]), threads.part_count(len(arrays[0]), ROWS))
-    outputs = [np.empty(0)] * (len(cuts) - 1)
-
-    def some(t: int) -> None:
-        outputs[t] = loop(*(array[cuts[t] : cuts[t + 1]] for array in arrays), *shared)
-
-    threads.run(some, len(outputs))
-    return np.concatenate(outputs)
+def _below(D: NDArray[np.floating], limits: NDArray[np.floating]) -> tuple[LongArray, LongArray, FloatArray]:
+    """Rows and columns of the distances below their limits, and these distances."""
+    hits = np.flatnonzero(limits > D)
+    row, column = np.divmod(hits, D.shape[1])
+    return row, column, D.ravel()[hits].astype(np.float64)
 
 
 def _nearest_of_classes(
