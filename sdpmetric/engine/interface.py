@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,16 @@ def check_last(multiplications: float = 0.0) -> None:
     """Raise `BudgetSpent` where nothing that takes so many multiplications can be finished any more."""
     if time.perf_counter() + multiplications / FACTORIZATION_RATE > _LAST.get():
         raise BudgetSpent
+
+
+def memory_size() -> float:
+    """Bytes that this process may have: those of the machine or fewer; infinity where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return min(math.inf if limit < 0 else limit, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def remaining() -> float:

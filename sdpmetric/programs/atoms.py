@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.interface import check_last
+from sdpmetric.engine.interface import check_last, memory_size
 from sdpmetric.lazy import cvxpy as cp
 
-# Multiplications of a factorization in the 0.8 microseconds in which an entry of the matrix of distances is compiled; a
-# program that cannot be compiled in time is not begun.
+# Multiplications of a factorization in the 0.8 microseconds in which an entry of the matrix of distances is compiled.
 COMPILATION = 2e4
+# Bytes of an entry while it is compiled, measured 150, and the backend's copy. Without them CVXPY ends the process.
+COMPILATION_BYTES = 200
 
 # Label of the constraint that makes a symmetric matrix a metric.
 CONE = "cone"
@@ -229,6 +230,16 @@ class LiftedDistances:
         return sp.csr_array((vectors.ravel(), columns.ravel(), indptr), shape=(len(rows), n * d)) @ self._images
 
 
+def check_compilation(entries: int) -> None:
+    """Raise `BudgetSpent` or `MemoryError` where so many entries take more time or memory than there is."""
+    check_last(COMPILATION * entries)
+    if COMPILATION_BYTES * entries > (memory := memory_size()):
+        raise MemoryError(
+            f"a program with {entries:,} entries takes about {COMPILATION_BYTES * entries / 2**30:,.3g} GiB, and there "
+            f"are {memory / 2**30:,.3g}; use fewer constraints or features, or a solver without CVXPY."
+        )
+
+
 def _rows(M: cp.Expression, differences: list[FloatArray]) -> sp.csr_array:
     """The matrix K with ``K @ vec(M)`` the quadratic forms of the first differences less those of the second."""
     n, d = differences[0].shape
@@ -239,7 +250,7 @@ def _rows(M: cp.Expression, differences: list[FloatArray]) -> sp.csr_array:
     else:  # a product such as P @ N @ P.T, of which CVXPY does not know that it is symmetric
         row, column = (index.ravel() for index in np.indices((d, d)))
         scale = np.ones(d * d)
-    check_last(COMPILATION * n * len(row))
+    check_compilation(n * len(row))
     values = differences[0][:, row] * differences[0][:, column]
     for V in differences[1:]:
         values -= V[:, row] * V[:, column]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sdpmetric.core.steps import Budget
-from sdpmetric.engine.interface import check_last
+from sdpmetric.engine.interface import FACTORIZATION_RATE, check_last
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.programs.canonical import no_panic
 
@@ -69,8 +69,10 @@ class Backend:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 warnings.simplefilter("ignore", RuntimeWarning)  # a point slightly outside the domain of a logarithm
-                program.get_problem_data(self.name)  # CVXPY keeps it; it may take longer than the backend
-                check_last()
+                began = time.perf_counter()
+                program.get_problem_data(self.name)  # CVXPY keeps it
+                # Of a large program the backend's setup and its first iteration, without a limit, take about as long.
+                check_last(FACTORIZATION_RATE * (time.perf_counter() - began))
                 with no_panic():
                     program.solve(solver=self.name, **self.timed(budget, options))
         except cp.error.SolverError as error:

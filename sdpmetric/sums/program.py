@@ -9,7 +9,7 @@ import numpy as np
 from sdpmetric.core.registry import formulation
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.programs.atoms import CONE, metric_variable, squared_distances
+from sdpmetric.programs.atoms import CONE, check_compilation, metric_variable, squared_distances
 from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.sums.problem import MetricProblem
@@ -32,6 +32,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         sizes = np.diag(T) ** 2
         N = cp.diag(cp.multiply(sizes, w))
         M = N if domain.has_identity_basis else domain.basis.T @ N @ domain.basis
+        check_compilation(len(pairs) * len(sizes))
         D = (sizes * problem.dual.slack.squared_products(pairs)) @ w
     else:
         reached = [np.flatnonzero(T[rows].any(axis=0)) for rows in domain.blocks]

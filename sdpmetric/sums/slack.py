@@ -78,14 +78,20 @@ class Slack:
         basis, inverse = self.basis
         used = np.flatnonzero(weights > 0.0)
         i, j = self.total.pairs[used].T
-        Y = self.points @ basis
-        check_last(len(used) * Y.shape[1] ** 2)
+        diagonal, B = self.domain.diagonal, self.domain.basis.T
+        # An entry of a root takes as long as 400 multiplications, a long triangle five times as long as its own.
+        check_last(len(used) * basis.shape[1] * (400 if diagonal else 400 + 5 * basis.shape[1]))
+
+        def mapped(A: FloatArray) -> FloatArray:
+            return A * np.diag(basis) if diagonal else A @ basis
+
+        Y = mapped(self.points)
         roots = [np.sqrt(weights[used])[:, None] * (Y[i] - Y[j])]
         if self.total.ridge:
-            roots.append(math.sqrt(self.total.ridge) * self.domain.basis.T @ basis)
+            roots.append(mapped(math.sqrt(self.total.ridge) * B))
         if regularizer is not None and (root := regularizer.linear_cost_root) is not None:
-            roots.append(root @ self.domain.basis.T @ basis)
-        if self.domain.diagonal:
+            roots.append(mapped(root @ B))
+        if diagonal:
             size = np.sqrt(sum(np.einsum("ij,ij->j", root, root) for root in roots))
             scaled = np.diag(basis) / np.where(size > 0.0, size, 1.0)
             is_null = size <= psd.RANK_TOLERANCE * size.max(initial=0.0)

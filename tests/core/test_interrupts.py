@@ -7,6 +7,7 @@ import time
 import warnings
 from types import ModuleType
 
+import cvxpy
 import numba as nb
 import numpy as np
 import pytest
@@ -26,8 +27,11 @@ from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import interface
 from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
+from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
+from sdpmetric.programs import atoms
+from sdpmetric.programs.backend import Backend
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.
 SHARES = (0.03, 0.5, 0.97)
@@ -256,6 +260,50 @@ class PassingClock:
             return method(*arguments, **options)
 
         self.monkeypatch.setattr(owner, name, timed)
+
+
+def roots(problem: sm.MetricProblem) -> None:
+    problem.dual.slack.coordinates(np.ones(len(problem.total.pairs)), None)
+
+
+LONG_WORK = {
+    "listing triplets": (1e-4, lambda: Reduction(separated(60)).index_sets(0.1 * np.eye(20)[None])),
+    "a weighted program": (1e-3, lambda: sm.to_cvxpy(sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0)))),
+    "roots of all pairs": (1e-4, lambda: roots(sm.MCMLProblem(*make_blobs(40, 20, random_state=0)))),
+}
+
+
+@pytest.mark.parametrize("work", LONG_WORK)
+def test_work_that_takes_longer_than_the_time_left_is_not_begun(work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    limit, call = LONG_WORK[work]
+    call()
+    with interface.deadline(limit, limit), pytest.raises(interface.BudgetSpent):
+        call()
+
+
+def test_a_backend_is_not_begun_where_less_time_is_left_than_compilation_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, begun = PassingClock(monkeypatch), []
+    problem = sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0)[:2])
+    compile_program = cvxpy.Problem.get_problem_data
+
+    def compile_slowly(self, *arguments, **options):
+        clock.now += 10.0 * (len(self.constraints) > 1)  # one in a look at the backends
+        return compile_program(self, *arguments, **options)
+
+    monkeypatch.setattr(cvxpy.Problem, "get_problem_data", compile_slowly)
+    monkeypatch.setattr(Backend, "timed", lambda *arguments: begun.append(1))
+    solution = sm.solve(problem, "conic", max_time=12)
+    assert (begun, clock.now, solution.status) == ([], 10.0, Status.USER_LIMIT)
+
+
+def test_a_program_larger_than_the_memory_is_not_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atoms, "memory_size", lambda: 1e5)
+    with pytest.raises(MemoryError, match="GiB, and there are"):
+        sm.to_cvxpy(separated(60))
+    solution = sm.solve(separated(60), "conic")
+    assert solution.status is Status.USER_LIMIT
+    assert solution.components.any()
 
 
 @pytest.mark.parametrize("max_time", [64, 76, 92])
