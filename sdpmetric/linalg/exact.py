@@ -35,18 +35,23 @@ def alike(V: NDArray[np.floating], remainders: NDArray[np.floating]) -> NDArray[
 
 def is_psd(V: NDArray[np.floating], remainders: NDArray[np.floating], weights: NDArray[np.floating]) -> bool:
     """Whether ``sum w_t v_t v_t^T`` over exact differences is PSD, by elimination in fractions."""
-    sums, d = zip(V.tolist(), remainders.tolist(), strict=True), V.shape[1]
+    sums = zip(V.tolist(), remainders.tolist(), strict=True)
     rows = [[Fraction(value) + Fraction(remainder) for value, remainder in zip(*row, strict=True)] for row in sums]
     weighted = [[Fraction(w) * value for value in row] for w, row in zip(weights.tolist(), rows, strict=True)]
     weighted_columns, columns = zip(*weighted, strict=True), list(zip(*rows, strict=True))
     M = [[sum(map(mul, a, b), Fraction(0)) for b in columns] for a in weighted_columns]
-    for k in range(d):
-        pivot = M[k][k]
-        if pivot < 0 or (pivot == 0 and any(M[k][k:])):
+    return is_semidefinite(M)
+
+
+def is_semidefinite(M: list[list[Fraction]]) -> bool:
+    """Whether a symmetric matrix of fractions is PSD, by elimination in place."""
+    for k, row in enumerate(M):
+        pivot = row[k]
+        if pivot < 0 or (pivot == 0 and any(row[k:])):
             return False
-        for i in range(k + 1, d) if pivot else ():
-            share = M[i][k] / pivot
-            M[i][k:] = [a - share * b for a, b in zip(M[i][k:], M[k][k:], strict=True)]
+        for below in M[k + 1 :] if pivot else ():
+            share = below[k] / pivot
+            below[k:] = [a - share * b for a, b in zip(below[k:], row[k:], strict=True)]
     return True
 
 

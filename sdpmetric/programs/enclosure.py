@@ -16,7 +16,8 @@ boundary unchanged; a few steps are tried.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,7 +37,8 @@ from sdpmetric.linalg.rigorous.directed import (
     sum_below,
 )
 from sdpmetric.programs.canonical import ConeProgram, Cones, lower_triangle
-from sdpmetric.programs.definite import DENSE, Definite, Equations, OverSizeError, independent
+from sdpmetric.programs.definite import DENSE, Definite, OverSizeError
+from sdpmetric.programs.rational import determined, independent
 
 UNDERFLOW = 1e-280  # More than underflow takes from a sum of products
 ROOT = 1e-150  # More than underflow takes from the root of a sum of squares
@@ -45,13 +47,17 @@ MARGIN = 1.0 + 1e-9  # More than the rounding of some products of bounds
 
 
 def image(
-    M: sp.csr_array, v: FloatArray, extra: FloatArray, radii: sp.csr_array, extra_radii: FloatArray
+    M: sp.csr_array,
+    v: FloatArray,
+    radii: sp.csr_array,
+    extra: FloatArray | float = 0.0,
+    extra_radii: FloatArray | float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """``M v + extra``, and how far each entry may be from that of numbers within given radii."""
     terms, sizes = float(np.diff(M.indptr).max(initial=0)) + 8.0, abs(M)
     errors = (sizes @ np.abs(v) + np.abs(extra)) * (gamma(terms) * MARGIN)
     errors += UNDERFLOW * terms * (sizes @ (v != 0.0) + np.abs(extra) > 0.0)
-    if radii.nnz or extra_radii.any():
+    if radii.nnz or np.any(extra_radii):
         errors += (radii @ np.abs(v) + extra_radii) * MARGIN
     return M @ v + extra, errors
 
@@ -176,7 +182,7 @@ def curvature(P: sp.csr_array, radii: sp.csr_array) -> float:
         if radii.nnz:
             bottom = np.nextafter(bottom - radii.sum(axis=1) * MARGIN, -np.inf)
         return min(0.0, float(bottom[columns].min()))
-    if len(columns) > 4 * DENSE:
+    if len(columns) > DENSE:
         raise OverSizeError
     count, labels = sp.csgraph.connected_components(P[columns][:, columns])
     blocks = (columns[labels == k] for k in range(count))
@@ -216,18 +222,74 @@ class Correction:
             curved = bool(bending.nnz or bending_radii.nnz)
             return Definite.of(W[:, some], radii[:, some], bending if curved else None, bending_radii)
 
-        matrix = definite(columns) if len(columns) else Definite.empty()
-        if matrix is None and program.uncertainty is None:
-            basis = independent(sp.csc_array(sp.vstack([program.A, P, program.c[None, :]])[:, columns]))
-            if basis is not None and len(basis) < len(columns):
-                columns = columns[basis]
-                matrix = definite(columns)
+        M = sp.vstack([program.A, P, program.c[None, :]]) if program.uncertainty is None else None
+        columns, matrix = _basis(columns, definite, M)
         lengths = np.zeros(len(roots))
-        if matrix is not None and len(columns):
+        if matrix is not None:
             unit = sp.diags_array(np.ldexp(1.0, matrix.powers))
             for M in (W, radii):
                 lengths += norms_of_rows(sp.csr_array(M[:, columns] @ unit))
         return cls(columns, roots, W, radii, matrix, lengths)
+
+    def cost(
+        self, program: ConeProgram, bounded: BoolArray, slope: FloatArray, shift: float, step: float, box: FloatArray
+    ) -> float:
+        """What the residual and its change by the correction may cost where variables are bounded."""
+        slope = slope[bounded]
+        if shift > 0.0 and self.definite is not None:
+            units = sp.diags_array(np.ldexp(1.0, self.definite.powers))
+            for M, Q in ((self.matrix, program.P), (self.radii, program.radii.P)):
+                slope = slope + norms_of_rows(sp.csr_array(M[:, bounded].T)) * shift * (1.0 + 1e-12)
+                moves = norms_of_rows(sp.csr_array(Q[bounded][:, self.columns] @ units))
+                slope = slope + moves * step * (1.0 + 1e-12)
+        return sum_above(all_above(slope * box[bounded], 4))
+
+
+def _basis(
+    columns: LongArray, definite: Callable[[LongArray], Definite | None], M: sp.csr_array | None
+) -> tuple[LongArray, Definite | None]:
+    """Columns and their products, or where these are singular those of columns of M of which the others are made."""
+    matrix = definite(columns)
+    if matrix is None and M is not None:
+        basis = independent(sp.csc_array(M.tocsc()[:, columns]))
+        if basis is not None and len(basis) < len(columns):
+            return columns[basis], definite(columns[basis])
+    return columns, matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Equations of a program from which all others follow, for the variables that these do not determine exactly.
+
+    Attributes
+    ----------
+    values : (n,) array
+        Of variables that are determined, NaN of the others.
+    matrix : sparse array
+        The coefficients of the latter.
+    definite : Definite or None
+        The products of its rows; None where they depend on each other, or nearly.
+    """
+
+    values: FloatArray
+    rows: LongArray
+    matrix: sp.csr_array
+    definite: Definite | None
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> Equations:
+        """Those of the rows of the zero cone."""
+        zero, radii = program.cones.zero, program.radii.A[: program.cones.zero]
+        A = program.A[:zero]
+        values, rows, M = np.full(A.shape[1], np.nan), np.flatnonzero(np.diff(A.indptr)), None
+        if program.uncertainty is None:
+            values, rows, b = determined(A, program.b[:zero])
+        matrix = sp.csr_array(A @ sp.diags_array(np.isnan(values) * 1.0))
+        matrix.eliminate_zeros()
+        if program.uncertainty is None and np.isfinite(b[rows]).all():
+            M = sp.hstack([matrix, b[:, None]]).T
+        rows, definite = _basis(rows, lambda some: Definite.of(matrix[some].T.tocsr(), radii[some].T.tocsr()), M)
+        return cls(values, rows, matrix[rows], definite)
 
 
 def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatArray) -> Bound:
@@ -245,6 +307,7 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         lowest -= 8.0 * U * (float(abs(P).max()) - lowest)  # the sum is rounded
         bent = above(-0.6 * lowest * sum_above(all_above(box[curved] ** 2)), 4)
         P = sp.csr_array(P - lowest * sp.diags_array(curved * 1.0))
+        program = replace(program, P=P)
     constrained = (np.diff(program.transposed.indptr) > 0) | (np.diff(program.transposed_radii.indptr) > 0) | curved
     if (np.abs(program.c) + radii.c)[~constrained & ~bounded].any():
         return Bound(-math.inf, "a variable of the objective is in no constraint")  # it costs less and less
@@ -256,20 +319,20 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
     if definite is None:
         return Bound(-math.inf, "columns of the constraints depend on each other, or nearly")
     x, worst = np.where(curved, x, 0.0), math.inf
-    for _ in range(REPAIRS):
-        for _ in range(2 if len(columns) else 0):
+    for repairs in reversed(range(REPAIRS)):
+        for _ in range(2):
             w = np.zeros(len(x))
             w[columns] = definite.solve(-(program.c + program.transposed @ z + P @ x)[columns])
             z, x = z + roots * (correction.matrix @ w), x + np.where(curved, w, 0.0)
-        Px, Px_radii = image(P, x, np.zeros(len(x)), radii.P, np.zeros(len(x)))
-        r, r_radii = image(program.transposed, z, program.c + Px, program.transposed_radii, radii.c)
+        Px, Px_radii = image(P, x, radii.P)
+        r, r_radii = image(program.transposed, z, program.transposed_radii, program.c + Px, radii.c)
         residual = np.abs(r) + (r_radii + Px_radii + U * (np.abs(program.c) + np.abs(Px))) * MARGIN
-        shift, step = definite.norms(residual[columns]) if len(columns) else (0.0, 0.0)
+        shift, step = definite.norms(residual[columns])
         errors = roots * np.minimum(shift, correction.lengths * step) * (1.0 + 1e-12)
         missing = lacks(cones, z, _balls(cones, errors, roots * shift * (1.0 + 1e-12)), dual=True)
         if missing.max(initial=0.0) <= 0.0:
             break
-        if missing.max() > 0.7 * worst:
+        if not repairs or missing.max() > 0.7 * worst:
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
         active = lacks(cones, z - 10.0 * worst * cones.dual_interior, _balls(cones, errors), dual=True) > 0.0
@@ -282,8 +345,6 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         r = (program.c + program.transposed @ z + P @ x)[columns]
         M = sp.csr_array(sp.vstack([program.transposed[columns], -normals]) @ weights)
         z = z - weights @ least_squares(M, np.append(r, normals @ move))
-    else:
-        return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
     products, heights = np.concatenate([b * z, 0.5 * x * Px]), all_above(np.abs(b) + radii.b)
     losses = [
         3.0 * U * sum_above(np.abs(products)) * MARGIN + UNDERFLOW,
@@ -296,36 +357,13 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
         unit = np.ldexp(1.0, definite.powers[curved[columns]]).max(initial=0.0)  # steps are in units of their own
         losses += [above(norm_above(np.abs(Px) + Px_radii) * step * float(unit), 8), above(0.5 * shift * shift, 4)]
     if bounded.any():
-        losses.append(_cost_in_box(correction, P, radii.P, residual, shift, step, box, bounded))
+        losses.append(correction.cost(program, bounded, residual, shift, step, box))
     return Bound(sum_below(np.concatenate([-products, -np.array(losses)])), x=x, z=z)
-
-
-def _cost_in_box(
-    correction: Correction,
-    P: sp.csr_array,
-    P_radii: sp.csr_array,
-    residual: FloatArray,
-    shift: float,
-    step: float,
-    box: FloatArray,
-    bounded: BoolArray,
-) -> float:
-    """What the residual and its change by the correction may cost where variables are bounded."""
-    slope, definite = residual[bounded], correction.definite
-    if shift > 0.0 and definite is not None:
-        units = sp.diags_array(np.ldexp(1.0, definite.powers))
-        for M, Q in ((correction.matrix, P), (correction.radii, P_radii)):
-            slope = slope + norms_of_rows(sp.csr_array(M[:, bounded].T)) * shift * (1.0 + 1e-12)
-            slope = slope + norms_of_rows(sp.csr_array(Q[bounded][:, correction.columns] @ units)) * step * (
-                1.0 + 1e-12
-            )
-    return sum_above(all_above(slope * box[bounded], 4))
 
 
 def _balls(cones: Cones, errors: FloatArray, limits: FloatArray | None = None) -> FloatArray:
     """Floats not below the norm of the errors of each block, which are at most the largest of its limits."""
-    size = int(cones.block[-1]) + 1 if cones.size else 0
-    squares, limit, moves = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
+    squares, limit, moves = np.zeros(cones.count), np.zeros(cones.count), np.zeros(cones.count, dtype=bool)
     with np.errstate(over="ignore"):
         np.add.at(squares, cones.block, errors * errors)
     np.logical_or.at(moves, cones.block, errors > 0.0)
@@ -359,15 +397,15 @@ def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) ->
     rows, definite = equations.rows, equations.definite
     if definite is None:
         return Bound(math.inf, "equations depend on each other, or nearly")
-    for _ in range(REPAIRS):
+    for repairs in reversed(range(REPAIRS)):
         x, length = np.where(np.isnan(equations.values), x, equations.values), 0.0
         if len(rows):
             M = A[rows]
             for _ in range(3):
                 x = x + equations.matrix.T @ definite.solve(b[rows] - M @ x)
-            r, r_radii = image(M, -x, b[rows], radii.A[rows], radii.b[rows])
+            r, r_radii = image(M, -x, radii.A[rows], b[rows], radii.b[rows])
             length = definite.norms(np.abs(r) + r_radii)[0]
-        slack, errors = image(A, -x, b, radii.A, radii.b)
+        slack, errors = image(A, -x, radii.A, b, radii.b)
         if length:
             errors += (norms_of_rows(A) + norms_of_rows(radii.A)) * length * (1.0 + 1e-12)
         errors[:zero] = slack[:zero] = 0.0
@@ -375,7 +413,7 @@ def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) ->
         missing = lacks(cones, slack, balls, dual=False)
         if missing.max(initial=0.0) <= 0.0:
             break
-        if missing.max() > 0.7 * worst:
+        if not repairs or missing.max() > 0.7 * worst:
             return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
         active = lacks(cones, slack - 10.0 * worst * cones.interior, balls, dual=False) > 0.0
@@ -385,9 +423,7 @@ def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) ->
         flat = active & ~rounded
         M = sp.csr_array(sp.vstack([A[flat], normals @ A]))
         x = x - least_squares(M, np.append(move[flat], normals @ move))
-    else:
-        return Bound(math.inf, f"slacks near the solver's are not in {cones.named(missing)}", missing)
-    Px, Px_radii = image(program.P, x, np.zeros(len(x)), radii.P, np.zeros(len(x)))
+    Px, Px_radii = image(program.P, x, radii.P)
     terms = np.concatenate([program.c * x, 0.5 * x * Px])
     slope = norm_above(np.abs(program.c) + radii.c + np.abs(Px) + Px_radii)
     bend = 0.5 * (norm_above(program.P.data) + norm_above(radii.P.data))

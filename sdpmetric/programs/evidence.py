@@ -12,7 +12,7 @@ import scipy.linalg
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core.proof import Proof
 from sdpmetric.programs.canonical import ConeProgram, Cones, lower_triangle
-from sdpmetric.programs.rays import annihilates, farkas
+from sdpmetric.programs.rational import annihilates, farkas
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,9 @@ class Evidence:
         free = scipy.linalg.qr(M.T, mode="r", pivoting=True)[1][:n]
         z, size = np.append(y, slope), np.linalg.norm(M[free], axis=1, keepdims=True)
         determined = np.linalg.matrix_rank(M[free] / np.where(size > 0.0, size, 1.0)) == n
-        ray = None if feasible else y if annihilates(p, y) else farkas(p, y)
-        if ray is not None and (annihilates(p, ray) or not determined):
-            free, z, determined = free[:0], np.append(ray, slope), annihilates(p, ray)
+        ray = None if feasible else y if annihilates(p.A, y) else farkas(p, y)
+        if ray is not None and (annihilates(p.A, ray) or not determined):
+            free, z, determined = free[:0], np.append(ray, slope), annihilates(p.A, ray)
         if not determined:
             raise ValueError(
                 "no multipliers are determined by the others: there are fewer independent rows than variables."

@@ -8,7 +8,7 @@ with the cones moved inward in the rows whose bound is not feasible, by as much 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,8 +18,8 @@ from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine.interface import remaining
 from sdpmetric.programs.canonical import ACCURATE, CAUTIOUS, Answer, ConeProgram, Data, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, curvature, lower_bound, upper_bound
-from sdpmetric.programs.faces import inner_multipliers, inner_points
-from sdpmetric.programs.rays import farkas
+from sdpmetric.programs.faces import inner_multipliers, inner_point
+from sdpmetric.programs.rational import farkas
 from sdpmetric.programs.reach import reach
 
 
@@ -190,29 +190,17 @@ class Search:
         """Bounds on the faces of the feasible sets of linear constraints, primal and dual."""
         self._use_active_set(program, units, answer)
         zero, rows = program.cones.zero, np.arange(program.cones.size)
-        for point, strict in inner_points(program, self.solver) if self._open("upper") else ():
+        if self._open("upper") and (inside := inner_point(program, self.solver)) is not None:
+            point, strict = inside
             face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
-            for outer in self._answers(face, answer, "upper"):
-                self._mix_points(face, units, outer.x, point)
-            if not self._open("upper"):
-                break
-        for inner, positive in inner_multipliers(program, self.solver) if self._open("lower") else ():
+            self._mix_points(face, units, answer.x, point)
+            if self._open("upper") and isinstance(vertex := ask(face, self.solver), Answer):
+                self._mix_points(face, units, vertex.x, point)
+        if self._open("lower") and (center := inner_multipliers(program, self.solver)) is not None:
+            inner, positive = center
             used = rows[positive]
-            relaxation = program.of_rows(used, zero)
-            for outer in self._answers(relaxation, replace(answer, z=answer.z[used]), "lower"):
-                self._mix_multipliers(relaxation, units, outer, replace(inner, z=inner.z[used]), used)
-            if not self._open("lower"):
-                break
-
-    def _answers(self, program: ConeProgram, answer: Answer, side: str) -> Iterator[Answer]:
-        """The given answer, then a solver's if the bound is still open and the program is not the original one."""
-        yield answer
-        if (
-            program.cones != self.program.cones
-            and self._open(side)
-            and isinstance(second := ask(program, self.solver), Answer)
-        ):
-            yield second
+            outer, inner = (replace(v, z=v.z[used]) for v in (answer, inner))
+            self._mix_multipliers(program.of_rows(used, zero), units, outer, inner, used)
 
     def _move_inward(
         self, program: ConeProgram, units: Units, answer: Answer | str, bounds: dict[str, Bound], count: int

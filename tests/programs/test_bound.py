@@ -19,8 +19,7 @@ from sdpmetric.cli import app
 from sdpmetric.programs import search
 from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
-from sdpmetric.programs.definite import Equations
-from sdpmetric.programs.enclosure import lacks, lower_bound, upper_bound
+from sdpmetric.programs.enclosure import Equations, lacks, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
 from sdpmetric.programs.readers import read_program
 
