@@ -85,7 +85,6 @@ class Model:
     >>> import tempfile, pathlib
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> problem = sm.LMNNProblem.from_labels(X, y)
     >>> solution = sm.solve(problem)
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -372,12 +372,9 @@ class InfeasibilityCertificate(Certificate):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> twice = sm.POLAProblem(X, [[0, 60], [0, 60]], [True, False], slack_weight=None)  # similar and dissimilar
     >>> sm.solve(twice).certificate.contradiction
     (0, 1)
@@ -423,9 +420,7 @@ class RegretCertificate(Certificate):
     >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stream = sm.LEGOProblem(X, pairs, np.where(similar, 1.0, 9.0), learning_rate=0.1)
     >>> certificate = sm.regret(stream, sm.solve(stream))
     >>> certificate.lower_bound <= certificate.objective <= certificate.regret_bound
@@ -467,7 +462,6 @@ class StationarityCertificate(Certificate):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> found = sm.solve(sm.NCAProblem(X, y, n_components=2), max_iter=20)
     >>> found.certificate.kind, found.certificate.proves_optimal(1.0)
     ('stationarity', False)

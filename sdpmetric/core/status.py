@@ -91,7 +91,6 @@ class UselessOptimumWarning(UserWarning):
     >>> import sdpmetric as sm
     >>> from sdpmetric.estimators import LMNN
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> with warnings.catch_warnings(record=True) as said:
     ...     warnings.simplefilter("always", sm.UselessOptimumWarning)
     ...     _ = LMNN(push_weight=0.0).fit(X, y)

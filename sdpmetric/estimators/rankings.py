@@ -112,7 +112,6 @@ class MLR(RankingEstimator, SolvedEstimator):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("wine")
-    >>> X = sm.datasets.standardize(X)
     >>> bool(sm.estimators.MLR(loss="map").fit(X, y).relative_gap_ <= 1e-2)
     True
     """
@@ -170,7 +169,6 @@ class FRML(RankingEstimator, LimitedEstimator):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("wine")
-    >>> X = sm.datasets.standardize(X)
     >>> sm.estimators.FRML(n_components=3).fit(X, y).transform(X).shape
     (178, 3)
     """

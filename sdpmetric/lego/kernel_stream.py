@@ -47,9 +47,7 @@ class KernelLEGOStream(LogDetStream):
     >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stream = sm.KernelLEGOStream(0.1, "rbf").partial_fit(X, pairs, np.where(similar, 0.5, 1.5))
     >>> stream.n_items
     60

@@ -33,7 +33,6 @@ class MetricStep:
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> stream = sm.LEGOStream(4, 0.1)
     >>> step = stream.update(X[0], X[60], 4.0).steps[0]
     >>> type(step).__name__

@@ -64,9 +64,7 @@ def regret(
     >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stream = sm.LEGOProblem(X, pairs, np.where(similar, 1.0, 9.0), learning_rate=0.1)
     >>> certificate = sm.regret(stream, sm.solve(stream))
     >>> certificate.lower_bound <= certificate.objective <= certificate.regret_bound

@@ -52,9 +52,7 @@ class LEGOStream(LogDetStream):
     >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stream = sm.LEGOStream(4, 0.1).partial_fit(X, pairs, np.where(similar, 1.0, 9.0))
     >>> stream.n_items, bool(np.linalg.eigvalsh(stream.metric)[0] > 0)
     (60, True)

@@ -50,7 +50,6 @@ class FeatureSpace:
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> bent = sm.KernelLMNNProblem.from_labels(X[::3], y[::3], kernel="rbf", gamma=0.1, ridge=0.01)
     >>> type(bent.space).__name__
     'FeatureSpace'
@@ -152,7 +151,6 @@ class KernelLMNNProblem(LMNNProblem):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> bent = sm.KernelLMNNProblem.from_labels(X[::3], y[::3], kernel="rbf", gamma=0.1, ridge=0.01)
     >>> solution = sm.solve(bent, tol=1e-2)
     >>> bent.transform(X, solution.components).shape[0]

@@ -62,7 +62,6 @@ class MLKRProblem(SoftNeighborProblem):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> targets = X[:, 2] + 0.1 * X[:, 0]
     >>> sm.solve(sm.MLKRProblem(X, targets, n_components=2), max_iter=20).components.shape
     (2, 4)

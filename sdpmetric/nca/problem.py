@@ -80,7 +80,6 @@ class NCAProblem(SoftNeighborProblem):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> found = sm.solve(sm.NCAProblem(X, y, n_components=2), max_iter=20)
     >>> found.certificate.kind, found.components.shape
     ('stationarity', (2, 4))

@@ -47,12 +47,9 @@ class KernelPOLAStream(PairStream):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stream = sm.KernelPOLAStream(4, "rbf").partial_fit(X, pairs, similar)
     >>> stream.n_pairs
     60

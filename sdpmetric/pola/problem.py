@@ -100,12 +100,9 @@ class POLAProblem(Problem):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> pola = sm.POLAProblem(X, pairs, similar, slack_weight=1.0)
     >>> found = sm.solve(pola)
     >>> bool(found.relative_gap <= 1e-3), found.extras["threshold"] >= 1

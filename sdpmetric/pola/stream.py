@@ -205,12 +205,9 @@ class POLAStream(PairStream):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stream = sm.POLAStream(4).partial_fit(X, pairs, similar)
     >>> stream.n_pairs, stream.metric.shape
     (60, (4, 4))

@@ -94,11 +94,9 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> pairs, _ = sm.constraints.pairs(y, 30)
     >>> M, cone = sm.metric_variable(4)
     >>> sm.squared_distances(M, X, pairs).shape
     (60,)
@@ -139,7 +137,6 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> M, cone = sm.metric_variable(4)
     >>> sm.triplet_margins(M, X, np.array([[0, 1, 60]])).is_affine()
     True
@@ -179,11 +176,9 @@ class LiftedDistances:
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
+    >>> pairs, _ = sm.constraints.pairs(y, 30)
     >>> M, cone = sm.metric_variable(4)
     >>> lifted = sm.LiftedDistances(M, X)
     >>> lifted.squared_distances(pairs).shape

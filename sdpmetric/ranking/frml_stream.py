@@ -80,7 +80,6 @@ class FRMLStream:
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> stream = sm.FRMLStream(4, 2, random_state=0)
     >>> stream.partial_fit(X, y).metric.shape
     (4, 4)

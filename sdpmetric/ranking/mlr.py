@@ -114,7 +114,6 @@ class MLRProblem(Problem):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> bool(sm.solve(sm.MLRProblem.from_labels(X[::3], y[::3]), tol=0.1).relative_gap <= 0.1)
     True
     """

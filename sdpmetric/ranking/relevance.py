@@ -50,7 +50,6 @@ class Relevance:
     >>> import sdpmetric as sm
     >>> from sdpmetric import ranking
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> problem = sm.LMNNProblem.from_labels(X, y)
     >>> solution = sm.solve(problem)
     >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the others of its class

@@ -50,7 +50,6 @@ class LSMLProblem(MetricProblem):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> compared = [[0, 1, 2, 60], [50, 51, 52, 120], [100, 101, 102, 10]]
     >>> sm.solve(sm.LSMLProblem(X, compared)).status.word
     'optimal'

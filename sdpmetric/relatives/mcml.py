@@ -56,7 +56,6 @@ class MCMLProblem(MetricProblem):
     --------
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> bool(sm.solve(sm.MCMLProblem.from_labels(X, y), tol=1e-2).relative_gap <= 1e-2)
     True
     """

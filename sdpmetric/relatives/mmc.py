@@ -71,12 +71,9 @@ class MMCProblem(MetricProblem):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> mmc = sm.MMCProblem(X, pairs, similar)
     >>> bool(sm.solve(mmc).relative_gap <= 1e-3)
     True

@@ -54,7 +54,6 @@ class SCMLProblem(MetricProblem):
     >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> found = sm.solve(sm.SCMLProblem(X, [[0, 1, 60], [50, 51, 120]], bases=np.eye(4)))
     >>> bool(found.relative_gap <= 1e-3)
     True

@@ -51,12 +51,9 @@ class SDMLProblem(MetricProblem):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> found = sm.solve(sm.SDMLProblem(X, pairs, similar, distance_weight=0.01))
     >>> bool(found.relative_gap <= 1e-3)
     True

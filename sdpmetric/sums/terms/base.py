@@ -160,7 +160,6 @@ class Sum:
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> total = 0.5 * terms.Pull(labels=y) + terms.Trace()
     >>> type(total).__name__, sm.MetricProblem(X, total).weights
     ('Sum', ('pull', 'trace'))

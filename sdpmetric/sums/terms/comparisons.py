@@ -109,12 +109,9 @@ class TripletHinge(_Comparison):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
     >>> stated = sm.MetricProblem(X, 0.5 * terms.Pull(labels=y) + 0.5 * terms.TripletHinge(labels=y))
     >>> bool(sm.solve(stated, tol=1e-2).relative_gap <= 1e-2)
     True
@@ -208,7 +205,6 @@ class QuadrupletHinge(_Comparison):
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> compared = terms.QuadrupletHinge([[0, 1, 2, 60], [50, 51, 52, 120]])
     >>> bool(sm.solve(sm.MetricProblem(X, compared + 0.1 * terms.Trace())).relative_gap <= 1e-3)
     True

@@ -29,12 +29,9 @@ class Trace(Term):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
     >>> sm.MetricProblem(X, terms.Pull(labels=y) + terms.Trace()).describe()
     'pull over 450 pairs + trace: 150 examples, 4 features'
     """
@@ -83,12 +80,9 @@ class Pull(Term):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
     >>> sm.MetricProblem(X, terms.Pull(labels=y) + terms.Trace()).describe()
     'pull over 450 pairs + trace: 150 examples, 4 features'
     """

@@ -70,13 +70,10 @@ class LogDet(Regularizer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> near = terms.DistanceBounds(pairs[similar], at_most=1.0, loss="log_ratio")
     >>> stated = sm.MetricProblem(X, 0.1 * near + terms.LogDet())
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)

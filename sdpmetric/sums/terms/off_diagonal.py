@@ -39,13 +39,10 @@ class OffDiagonal(MarginLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stated = sm.MetricProblem(X, terms.PairHinge(pairs, similar) + 0.5 * terms.OffDiagonal() + terms.LogDet())
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
     True

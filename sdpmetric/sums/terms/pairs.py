@@ -63,13 +63,10 @@ class PairHinge(MarginLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stated = sm.MetricProblem(X, terms.PairHinge(pairs, similar, threshold=3.0) + 0.1 * terms.Frobenius())
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
     True
@@ -145,13 +142,10 @@ class DistanceBounds(MarginLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> near = terms.DistanceBounds(pairs[similar], at_most=1.0, loss="log_ratio")
     >>> stated = sm.MetricProblem(X, 0.1 * near + terms.LogDet())
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
@@ -250,9 +244,7 @@ class DistanceTargets(MarginLoss):
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stated = sm.MetricProblem(X, 0.1 * terms.DistanceTargets(pairs, np.where(similar, 1.0, 9.0)) + terms.LogDet())
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
     True
@@ -328,12 +320,9 @@ class Repulsion(MarginLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> found = sm.solve(sm.SDMLProblem(X, pairs, similar, distance_weight=0.01))
     >>> bool(found.relative_gap <= 1e-3)
     True
@@ -381,13 +370,10 @@ class Budget(MarginLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stated = sm.MetricProblem(X, terms.Spread(pairs[~similar]) + terms.Budget(pairs[similar]))
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
     True
@@ -435,13 +421,10 @@ class Spread(MarginLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
-    >>> pairs = np.random.default_rng(0).permutation(150)[:120].reshape(60, 2)
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stated = sm.MetricProblem(X, terms.Spread(pairs[~similar]) + terms.Budget(pairs[similar]))
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
     True

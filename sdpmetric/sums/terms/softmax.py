@@ -266,7 +266,6 @@ class Collapse(_Softmax):
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> stated = sm.MetricProblem(X[::5], terms.Collapse(labels=y[::5]) + 0.1 * terms.Trace())
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
     True
@@ -429,7 +428,6 @@ class PairSoftmax(_Softmax):
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
     >>> X, y = sm.datasets.load("iris")
-    >>> X = sm.datasets.standardize(X)
     >>> stated = sm.MetricProblem(X[::5], terms.PairSoftmax([[0, 1], [10, 11], [20, 21]]) + 0.1 * terms.Trace())
     >>> bool(sm.solve(stated).relative_gap <= 1e-3)
     True
