@@ -227,3 +227,15 @@ def test_bounds_near_a_definite_metric_count_the_errors_of_long_differences():
             assert number(sm.MetricProblem(X, sum_of_terms).certify(L).lower_bound) <= optimum
             n_bounds += 1
     assert n_bounds >= 4
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge", "logistic"])
+@pytest.mark.parametrize("domain", [{}, {"bases": np.random.default_rng(3).normal(size=(5, 3))}], ids=["all", "bases"])
+def test_tiny_weights_are_as_good_as_others(domain, loss):
+    X, rows = np.random.default_rng(1).normal(size=(12, 3)), different(np.random.default_rng(2), 8, 3, 12)
+    light = 1e-200 * terms.TripletHinge(rows, loss=loss) + 1e-200 * terms.Frobenius()
+    solution = sm.solve(sm.MetricProblem(X, light, **domain))
+    assert solution.status is sm.Status.OPTIMAL
+    beside = sm.MetricProblem(X, light + 1e-200 * terms.Frobenius(to=np.eye(3)), **domain)
+    assert sm.verify(beside, solution.components).lower_bound <= sm.solve(beside, tol=1e-6).objective

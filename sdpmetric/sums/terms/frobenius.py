@@ -24,7 +24,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous.directed import TINY, above, below, gamma, product_above, squares_above, sum_below
+from sdpmetric.linalg.rigorous.directed import TINY, above, below, gamma, norm_above, product_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.losses import Expression
 from sdpmetric.sums.terms.base import PROOF_MARGIN, Regularizer
@@ -115,18 +115,19 @@ class Frobenius(Regularizer):
         if errors is not None:
             entries += (1.0 + gamma(len(components) + 6)) * (2.0 * np.abs(components) + errors).T @ errors
         underflow = len(components) * TINY if components.any() else 0.0
-        return above(product_above(0.5, self.weight, squares_above(entries + underflow)), 4)
+        norm = norm_above(entries + underflow)
+        return above(product_above(0.5, self.weight, norm, norm), 4)
 
     def upper_bound_at(self, metric: FloatArray, components: FloatArray, error: FloatArray) -> float:
-        at_metric = above(product_above(0.5, self.weight, squares_above(metric - self.target)), 8)
-        return max(at_metric, self.upper_bound(components))
+        norm = norm_above(metric - self.target)
+        return max(above(product_above(0.5, self.weight, norm, norm), 8), self.upper_bound(components))
 
     def gradient(self, components: FloatArray) -> FloatArray:
         return np.asarray(self.weight * (components.T @ components - self.target))
 
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
         gradient = self.gradient(components)
-        return 0.5 * float(np.sum(gradient * gradient)) / self.weight, gradient
+        return 0.5 * self.weight * float(np.sum((gradient / self.weight) ** 2)), gradient
 
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
         """``|G|^2 / (2 w) - w / 2 |[M - G / w]_-|^2`` for the gradient G; without the second part if that suffices."""
@@ -140,9 +141,9 @@ class Frobenius(Regularizer):
 
     def conjugate(self, U: FloatArray) -> float:
         """``||U||_F^2 / (2 weight) + <U, M0>``."""
-        square, inner = float(np.sum(U * U)), U * self.target
-        value = 0.5 * square / self.weight + float(np.sum(inner))
-        return value + above(float(0.5 * square / self.weight + np.abs(inner).sum()), U.size) * (U.size + 4) * 2.0**-52
+        inner, norm = U * self.target, norm_above(U)
+        errors = gamma(4) * np.abs(inner) + TINY * self.target.any()
+        return -sum_below(np.append(-inner - errors, -product_above(0.5, norm, norm, above(1.0 / self.weight))))
 
     def minimum(self, segment: SlackSegment) -> InnerMinimum:
         return FrobeniusMinimum(self, segment)
@@ -179,7 +180,8 @@ class Frobenius(Regularizer):
         """``w/2 ||M0||^2 - sum_j [w M0_jj - s_j]_+^2 / (2 w)``, rounded downward."""
         with np.errstate(over="ignore"):
             inner = np.nextafter(np.nextafter(self.weight * np.diag(self.target), np.inf) - slack, np.inf)
-            return self.minimum_below(squares_above(np.maximum(inner, 0.0)))
+            norm = norm_above(np.maximum(inner, 0.0))
+            return self.minimum_below(norm, norm)
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         squares: Expression = 0.5 * self.weight * cp.sum_squares(M - self.target)
@@ -202,7 +204,7 @@ class FrobeniusMinimum(InnerMinimum):
             return -math.inf
         with np.errstate(over="ignore"):
             positive = Q if psd.is_definite(Q) else np.maximum(np.linalg.eigvalsh(Q), 0.0)
-            return -0.5 * float(np.sum(positive**2)) / self.term.weight
+            return -0.5 * self.term.weight * float(np.sum((positive / self.term.weight) ** 2))
 
     def proven(self, t: float) -> tuple[float, float]:
         norm = (self.pull - self.segment.form(self.images, t)).positive_part

@@ -92,11 +92,8 @@ class LogDet(Regularizer):
         return replace(self, to=M0)
 
     def describe(self) -> str:
-        return f"LogDet divergence from {'the identity' if self._is_from_identity else 'a given metric'}"
-
-    @property
-    def _is_from_identity(self) -> bool:
-        return np.array_equal(self.target, np.eye(len(self.target)))
+        is_identity = np.array_equal(self.target, np.eye(len(self.target)))
+        return f"LogDet divergence from {'the identity' if is_identity else 'a given metric'}"
 
     @cached
     def target(self) -> FloatArray:
@@ -105,8 +102,6 @@ class LogDet(Regularizer):
     @published
     def root(self) -> FloatArray:
         """A symmetric square root of M0, (d, d)."""
-        if self._is_from_identity:
-            return self.target
         values, vectors = np.linalg.eigh(self.target)
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
@@ -183,7 +178,7 @@ class LogDet(Regularizer):
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
         """``w sum(e - log(1 + e)) <= w |e|^2`` over the eigenvalues e of ``L G L^T / w``, if ``|e| <= 1/2``."""
         residual = float(np.linalg.norm(components @ gradient @ components.T))
-        return residual * residual / self.weight if residual <= 0.5 * self.weight else math.inf
+        return residual / self.weight * residual if residual <= 0.5 * self.weight else math.inf
 
     def conjugate(self, U: FloatArray) -> float:
         """``-weight log det(I - R U R / weight)`` for a root R of M0; infinity if that is not positive definite."""
