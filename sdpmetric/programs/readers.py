@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -89,99 +89,81 @@ def _sdpa(lines: list[str]) -> cp.Problem:
     return cp.Problem(cp.Minimize(c @ x), constraints)
 
 
-@dataclass
-class _Sections:
-    """What an MPS file says, by the names of rows and columns; numbers are floats."""
-
-    kinds: dict[str, str] = field(default_factory=dict)
-    columns: dict[str, int] = field(default_factory=dict)
-    entries: dict[tuple[str, str], float] = field(default_factory=dict)
-    constants: dict[str, float] = field(default_factory=dict)
-    ranges: dict[str, float] = field(default_factory=dict)
-    bounds: list[list[str]] = field(default_factory=list)
-    curvature: dict[tuple[int, int], float] = field(default_factory=dict)
-
-    def read(self, section: str, words: list[str]) -> None:
-        """One line."""
-        if section == "ROWS":
-            self.kinds[words[1]] = words[0].upper()
-        elif section == "COLUMNS":
-            if "'MARKER'" in words:
-                raise ValueError("it has integer variables")
-            self.columns.setdefault(words[0], len(self.columns))
-            self.entries |= {(row, words[0]): float(v) for row, v in zip(words[1::2], words[2::2], strict=True)}
-        elif section in ("RHS", "RANGES"):
-            pairs = words[len(words) % 2 :]
-            numbers = zip(pairs[::2], map(float, pairs[1::2]), strict=True)
-            (self.constants if section == "RHS" else self.ranges).update(numbers)
-        elif section == "BOUNDS":
-            self.bounds.append(words)
-        elif section == "QUADOBJ":
-            i, j = sorted((self.columns[words[0]], self.columns[words[1]]))
-            self.curvature[i, j] = float(words[2])
-
-    def row_interval(self, row: str) -> tuple[float, float]:
-        """The least and the largest value of a row."""
-        kind, b, width = self.kinds[row], self.constants.get(row, 0.0), self.ranges.get(row)
-        if kind == "E":
-            return (b, b) if width is None else (min(b, b + width), max(b, b + width))
-        room = np.inf if width is None else abs(width)
-        return (b - room, b) if kind == "L" else (b, b + room)
-
-    def limits(self) -> tuple[list[float], list[float]]:
-        """The least and the largest value of each variable; an upper one below 0 alone leaves no lower one."""
-        low, high, lowered = [0.0] * len(self.columns), [np.inf] * len(self.columns), set[int]()
-        for kind, *words in self.bounds:
-            number = kind not in ("FR", "MI", "PL")
-            k = self.columns[words[-1] if not number and words[-1] in self.columns else words[-2]]
-            if kind not in ("UP", "LO", "FX", "FR", "MI", "PL"):
-                raise ValueError(f"the bound {kind} is not known, or of an integer")
-            value = float(words[-1]) if number else np.inf
-            if kind in ("LO", "FX", "FR", "MI"):
-                low[k] = value if number else -np.inf
-                lowered.add(k)
-            if kind in ("UP", "FX", "FR", "PL"):
-                high[k] = value
-            if kind == "UP" and value < 0.0 and k not in lowered:
-                low[k] = -np.inf
-        return low, high
-
-
 def _mps(lines: list[str]) -> cp.Problem:
     lines = [line.rstrip() for line in lines if line.strip() and line[0] != "*"]
     # Names of fixed files may have blanks, which shows by lines with more words than fields.
     free = not any(line[0] == " " and len(line.split()) > 5 + (line[1:3].strip() != "") for line in lines)
-    section, maximize, content = "", False, _Sections()
+    sections: dict[str, list[list[str]]] = {name: [] for name in SECTIONS}
+    section, maximize = "", False
     for line in lines:
         if line[0] != " ":
             section = line.split()[0].upper()
             if section not in SECTIONS:
                 raise ValueError(f"the section {section} is not known")
-            maximize |= section == "OBJSENSE" and "MAX" in line.upper()
-            continue
-        fields = (line[first:last].strip() for first, last in FIELDS)
-        words = line.split() if free else [word for word in fields if word]
-        maximize |= section == "OBJSENSE" and words[0].upper().startswith("MAX")
-        content.read(section, words)
-    n, cost = len(content.columns), next(name for name, kind in content.kinds.items() if kind == "N")
-    rows = {name: k for k, name in enumerate(name for name, kind in content.kinds.items() if kind != "N")}
-    M, c = sp.lil_array((len(rows), n)), np.zeros(n)
-    for (row, column), value in content.entries.items():
-        if row in rows:
-            M[rows[row], content.columns[column]] = value
-        elif row == cost:
-            c[content.columns[column]] = value
+        else:
+            fields = (line[first:last].strip() for first, last in FIELDS)
+            sections[section].append(line.split() if free else [word for word in fields if word])
+        maximize |= section == "OBJSENSE" and "MAX" in line.upper()
+    if any("'MARKER'" in words for words in sections["COLUMNS"]):
+        raise ValueError("it has integer variables")
+    kinds = {name: kind.upper() for kind, name in sections["ROWS"]}
+    columns = {name: k for k, name in enumerate(dict.fromkeys(words[0] for words in sections["COLUMNS"]))}
+    rows = {name: k for k, name in enumerate(name for name, kind in kinds.items() if kind != "N")}
+    n, cost = len(columns), next(name for name, kind in kinds.items() if kind == "N")
+    M, c, constants, ranges = sp.lil_array((len(rows), n)), np.zeros(n), dict[str, float](), dict[str, float]()
+    for column, *pairs in sections["COLUMNS"]:
+        for row, value in _numbers(pairs):
+            if row in rows:
+                M[rows[row], columns[column]] = value
+            elif row == cost:
+                c[columns[column]] = value
+    for numbers, name in ((constants, "RHS"), (ranges, "RANGES")):
+        for words in sections[name]:
+            numbers.update(_numbers(words[len(words) % 2 :]))
     x, constraints = cp.Variable(n, name="x"), list[cp.Constraint]()
-    intervals = np.array([content.row_interval(row) for row in rows]).reshape(-1, 2).T
-    for matrix, (low, high) in ((M.tocsr(), intervals), (sp.eye_array(n, format="csr"), np.array(content.limits()))):
+    intervals = [_row_interval(kinds[row], constants.get(row, 0.0), ranges.get(row)) for row in rows]
+    ends = np.array(intervals).reshape(-1, 2).T, np.array(_limits(columns, sections["BOUNDS"]))
+    for matrix, (low, high) in zip((M.tocsr(), sp.eye_array(n, format="csr")), ends, strict=True):
         equal, above, below = low == high, (low != high) & np.isfinite(low), (low != high) & np.isfinite(high)
         constraints += [matrix[equal] @ x == low[equal]] if equal.any() else []
         constraints += [matrix[above] @ x >= low[above]] if above.any() else []
         constraints += [matrix[below] @ x <= high[below]] if below.any() else []
-    objective = c @ x - content.constants.get(cost, 0.0)
-    if content.curvature:
+    objective = c @ x - constants.get(cost, 0.0)
+    if sections["QUADOBJ"]:
         P = sp.lil_array((n, n))
-        for (i, j), value in content.curvature.items():
-            P[i, j] = P[j, i] = value
+        for row, column, number in sections["QUADOBJ"]:
+            i, j = columns[row], columns[column]
+            P[i, j] = P[j, i] = float(number)
         objective = objective + 0.5 * cp.quad_form(x, cp.psd_wrap(P.tocsc()))
     return cp.Problem(cp.Maximize(objective) if maximize else cp.Minimize(objective), constraints)
+
+
+def _numbers(pairs: list[str]) -> Iterator[tuple[str, float]]:
+    return zip(pairs[::2], map(float, pairs[1::2]), strict=True)
+
+
+def _row_interval(kind: str, b: float, width: float | None) -> tuple[float, float]:
+    """The least and the largest value of a row."""
+    if kind == "E":
+        return min(b, b + (width or 0.0)), max(b, b + (width or 0.0))
+    room = np.inf if width is None else abs(width)
+    return (b - room, b) if kind == "L" else (b, b + room)
+
+
+def _limits(columns: dict[str, int], bounds: list[list[str]]) -> tuple[list[float], list[float]]:
+    """The least and the largest value of each variable; an upper one below 0 alone leaves no lower one."""
+    low, high, lowered = [0.0] * len(columns), [np.inf] * len(columns), set[int]()
+    for kind, *words in bounds:
+        number = kind not in ("FR", "MI", "PL")
+        k = columns[words[-1] if not number and words[-1] in columns else words[-2]]
+        if kind not in ("UP", "LO", "FX", "FR", "MI", "PL"):
+            raise ValueError(f"the bound {kind} is not known, or of an integer")
+        value = float(words[-1]) if number else np.inf
+        if kind in ("LO", "FX", "FR", "MI"):
+            low[k] = value if number else -np.inf
+            lowered.add(k)
+        if kind in ("UP", "FX", "FR", "PL"):
+            high[k] = value
+        if kind == "UP" and value < 0.0 and k not in lowered:
+            low[k] = -np.inf
+    return low, high
