@@ -98,6 +98,7 @@ class Run:
     tightest: Step | None = field(default=None, init=False)
     best_certified: Step | None = field(default=None, init=False)
 
+    @np.errstate(all="ignore")  # trial points may be as large as floats are
     def over(self, steps: Iterable[Step]) -> Solution:
         """Take steps until the gap is closed, the budget is spent, or they end; then certify the best point."""
         self.status = None if self.early_stopping is None else Status.STOPPED_EARLY

@@ -93,10 +93,7 @@ class SmoothSum:
         if self.n_products > OPTIONS.conjugate_steps * len(z):
             raise FloatingPointError("conjugate gradients do not converge in floating point")
         Z = self.scale * direction.reshape(self.scale.shape)
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = np.asarray(
-                (self.scale * self.weighted(Z, -self.second_derivatives * self.similarities(Z))).ravel()
-            )
+        product = np.asarray((self.scale * self.weighted(Z, -self.second_derivatives * self.similarities(Z))).ravel())
         if not np.isfinite(product).all():
             raise OverflowError("second derivatives are too large for floats")
         return product
@@ -116,8 +113,7 @@ class SmoothSum:
         def evaluate(z: FloatArray) -> tuple[float, FloatArray]:
             nonlocal best
             budget.spend()
-            with np.errstate(over="ignore", invalid="ignore"):
-                value, gradient = self.evaluate(z)
+            value, gradient = self.evaluate(z)
             if not math.isfinite(self.objective + self.gap + float(np.abs(gradient).max(initial=0.0))):
                 raise OverflowError("maps or their slopes are too large for floats")
             if value < best[0]:

@@ -330,8 +330,9 @@ class MetricProblem(Problem):
 
     def _best_multiple(self, T: FloatArray) -> tuple[float, float]:
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
-        objective = self._objective_by_log_scale(T)
-        minimum = minimize_scalar(objective, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
+        objective, unit = self._objective_by_log_scale(T), -0.5 * math.log(min(self._mean_distance(T), 1e300) or 1.0)
+        bounds = min(LOG_SCALES[0], unit), LOG_SCALES[1]  # distances of 1 are in reach, however little a metric costs
+        minimum = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-2})
         return math.exp(float(minimum.x)), abs(float(minimum.fun))
 
     def _objective_by_log_scale(self, T: FloatArray) -> Callable[[float], float]:

@@ -154,8 +154,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     rates = 1.0 / np.maximum(total.conjugate_curvatures, 1e-300)
     curvature = total.h + np.where(total.low < total.high, rates, 0.0) @ (T * T)
     if total.g:
-        with np.errstate(over="ignore"):
-            curvature += (np.maximum(total.cost, 0.0) + np.abs(T).T @ rates * total.unit) ** 2 / total.g
+        curvature += (np.maximum(total.cost, 0.0) + np.abs(T).T @ rates * total.unit) ** 2 / total.g
     units = 1.0 / np.sqrt(np.where((curvature > 0.0) & (curvature < np.inf), curvature, 1.0))
     lowest = np.full(k, options.min_share if total.g else 0.0)
     x = np.ones(k) if total.g else np.zeros(k)
@@ -170,11 +169,10 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
         budget.spend()
         w = units * x
         u = total.offset + T @ w
-        with np.errstate(over="ignore", invalid="ignore"):
-            gradient = total.linear_cost + T.T @ slopes(u) + total.h * w
-            value = total.value(w, u)
-            if total.g:
-                gradient -= total.g / np.maximum(w, 1e-300)
+        gradient = total.linear_cost + T.T @ slopes(u) + total.h * w
+        value = total.value(w, u)
+        if total.g:
+            gradient -= total.g / np.maximum(w, 1e-300)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             raise OverflowError("weights or slopes are too large for floats")
         return value, units * gradient

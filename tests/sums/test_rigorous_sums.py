@@ -232,10 +232,13 @@ def test_bounds_near_a_definite_metric_count_the_errors_of_long_differences():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge", "logistic"])
 @pytest.mark.parametrize("domain", [{}, {"bases": np.random.default_rng(3).normal(size=(5, 3))}], ids=["all", "bases"])
-def test_tiny_weights_are_as_good_as_others(domain, loss):
+def test_tiny_weights_are_as_good_as_others_and_no_warning_leaves(domain, loss):
     X, rows = np.random.default_rng(1).normal(size=(12, 3)), different(np.random.default_rng(2), 8, 3, 12)
+    for prior in (terms.Frobenius(), terms.Trace(), terms.LogDet()):
+        light = 1e-200 * terms.TripletHinge(rows, loss=loss) + 1e-200 * prior
+        assert sm.solve(sm.MetricProblem(X, light, **domain)).status is sm.Status.OPTIMAL
     light = 1e-200 * terms.TripletHinge(rows, loss=loss) + 1e-200 * terms.Frobenius()
-    solution = sm.solve(sm.MetricProblem(X, light, **domain))
-    assert solution.status is sm.Status.OPTIMAL
+    lightest = sm.solve(sm.MetricProblem(X, 1e-90 * light, **domain), "factored")  # points overflow
+    assert lightest.lower_bound <= lightest.objective
     beside = sm.MetricProblem(X, light + 1e-200 * terms.Frobenius(to=np.eye(3)), **domain)
-    assert sm.verify(beside, solution.components).lower_bound <= sm.solve(beside, tol=1e-6).objective
+    assert sm.certify(beside, lightest.components).lower_bound <= sm.solve(beside, tol=1e-6).objective

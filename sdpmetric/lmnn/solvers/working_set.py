@@ -203,8 +203,7 @@ class Shard:
     def _totals(self, values: FloatArray) -> FloatArray:
         squares = 0.0
         if self.problem.push.squared:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = np.where(values > 0, values**2 / (self._ceilings / self.weight), 0.0)
+            ratios = np.where(values > 0, values**2 / (self._ceilings / self.weight), 0.0)
             squares = float(np.nansum(ratios))
         return np.array([float(values.sum()), float(values[self._coincident].sum()), squares])
 
