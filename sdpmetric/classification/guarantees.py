@@ -26,7 +26,7 @@ WORDS: dict[Control, tuple[str, str]] = {
     "precision": ("false ones among the matches", "matches"),
 }
 
-NONE = "none of these pairs is similar, so the share of similar pairs that are matches is unknown."
+NO_SIMILAR_PAIRS = "none of these pairs is similar, so the share of similar pairs that are matches is unknown."
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class GuaranteedThreshold:
                 + (
                     f"{self.n_recognized:,} of {self.n_similar:,} similar pairs are matches."
                     if self.n_similar
-                    else NONE
+                    else NO_SIMILAR_PAIRS
                 )
             )
         labeled = f"{self.n_pairs:,} {'pairs' if self.control == 'precision' else among}"

@@ -114,7 +114,7 @@ class ShardLost(Exception):
     """A shard has gone with its machine, and with it what the shard held."""
 
 
-def persist(work: Callable[[], R]) -> R:
+def repeat_if_lost(work: Callable[[], R]) -> R:
     """Repeat some work if shards are lost meanwhile, up to 16 times."""
     for _ in range(16):
         try:

@@ -94,7 +94,7 @@ class HashIndex:
         G = validation.check_matrix("components", components, ("r", "d"))
         if not G.size:
             raise ValueError(f"components must have rows and columns, got shape {G.shape}.")
-        moderate("components", G)
+        check_sizes("components", G)
         self.n_bits = validation.check_integer("n_bits", n_bits, high=1024)
         self.max_pending = validation.check_integer("max_pending", max_pending)
         self.rehash_share = validation.check_number("rehash_share", rehash_share, 0.0, 1.0)
@@ -106,16 +106,16 @@ class HashIndex:
         d = G.shape[1]
         self.random_state = validation.check_integer("random_state", random_state, 0)
         self._center = (
-            np.zeros(d) if center is None else moderate("center", validation.check_vector("center", center, d))
+            np.zeros(d) if center is None else check_sizes("center", validation.check_vector("center", center, d))
         )
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._next_id, self.counters = 0, Counters()
-        self._start(Planes(G, directions), stored)
+        self._reset(Planes(G, directions), stored)
 
-    def _start(self, planes: Planes, dtype: np.dtype[np.floating]) -> None:
+    def _reset(self, planes: Planes, dtype: np.dtype[np.floating]) -> None:
         self._planes, self._table = planes, Table(planes.components.shape[1], self.n_bits, dtype)
-        self._is_behind = False
-        self._forget_list()
+        self._has_outdated_keys = False
+        self._clear_near_planes()
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> Self:
         """Add examples.
@@ -137,17 +137,17 @@ class HashIndex:
                 f"the ids that follow the largest one so far, {self._next_id - 1}, do not fit into 64-bit integers; "
                 "pass ids=."
             )
-        names = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_names(ids)
-        validation.check_count("ids", len(names), len(data))
-        if len(duplicates := [i for i in names.tolist() if i in self._table.slots]):
+        new_ids = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_ids(ids)
+        validation.check_count("ids", len(new_ids), len(data))
+        if len(duplicates := [i for i in new_ids.tolist() if i in self._table.slots]):
             raise ValueError(f"id {duplicates[0]} is in the index already; remove it first, or choose another.")
         with np.errstate(over="ignore"):  # said in a sentence below
             rows = (data - self._center).astype(self._table.X.dtype)
-        moderate(f"X in {rows.dtype}", rows)
+        check_sizes(f"X in {rows.dtype}", rows)
         if self._planes.is_stale:
-            self._rehash(keys=True)
-        self._table.append(names, rows, self._planes)
-        self._next_id = max(self._next_id, int(names.max()) + 1)
+            self._rehash(from_scratch=True)
+        self._table.append(new_ids, rows, self._planes)
+        self._next_id = max(self._next_id, int(new_ids.max()) + 1)
         return self
 
     def remove(self, ids: ArrayLike) -> Self:
@@ -162,11 +162,11 @@ class HashIndex:
         -------
         self
         """
-        names = check_names(np.atleast_1d(np.asarray(ids)))
-        if unknown := [i for i in names.tolist() if i not in self._table.slots]:
+        removed_ids = check_ids(np.atleast_1d(np.asarray(ids)))
+        if unknown := [i for i in removed_ids.tolist() if i not in self._table.slots]:
             raise ValueError(f"id {unknown[0]} is not in the index; it was never added, or has been removed.")
-        if self._table.remove(names):
-            self._forget_list()
+        if self._table.remove(removed_ids):
+            self._clear_near_planes()
         return self
 
     def __len__(self) -> int:
@@ -216,64 +216,66 @@ class HashIndex:
                     "update takes steps, as MetricStep(column, row) or as *result.steps of a stream's update, "
                     f"got {type(step).__name__}."
                 )
-            column = moderate("the column of a step", validation.check_vector("the column of a step", step.column, r))
-            row = moderate("the row of a step", validation.check_vector("the row of a step", step.row, d))
+            column = validation.check_vector("the column of a step", step.column, r)
+            row = validation.check_vector("the row of a step", step.row, d)
+            check_sizes("the column of a step", column)
+            check_sizes("the row of a step", row)
             largest += float(np.abs(column).max() * np.abs(row).max())  # not below any entry of the factor after it
-            moderate("the factor after a step", np.array([largest]))
+            check_sizes("the factor after a step", np.array([largest]))
             checked.append(MetricStep(column.copy(), row.copy()))
         for step in checked:
             self._planes.push(step)
             self.counters.updates += 1
-            self._is_behind = True
+            self._has_outdated_keys = True
         return self
 
     def rehash(self) -> Self:
         """Recompute all keys from scratch under the current metric; a query does so when needed."""
-        self._rehash(keys=True)
+        self._rehash(from_scratch=True)
         return self
 
-    def _rehash(self, *, keys: bool = False) -> None:
+    def _rehash(self, *, from_scratch: bool = False) -> None:
         """Recompute all keys, and list the entries nearest to their hyperplanes.
 
-        Projections are updated by the pending steps; with `keys` they are computed from scratch.
+        Projections are updated by the pending steps; with `from_scratch` they are computed from scratch.
         """
         table, planes, dtype = self._table, self._planes, self._table.X.dtype
         self.counters.full_rehashes += 1
         if self.counters.full_rehashes % OPTIONS.fresh_every == 0:
-            keys = True
-        if keys:
+            from_scratch = True
+        if from_scratch:
             planes.renew()
         (step_rows, images), normals = planes.steps(dtype), planes.normals.T.astype(dtype)
-        self._near = NearPlanes(table, normals, self.rehash_share)
+        self._near_planes = NearPlanes(table, normals, self.rehash_share)
         for first in range(0, table.size, BLOCK):
             rows = slice(first, min(first + BLOCK, table.size))
             X, P, alive = table.X[rows], table.projections[rows], table.alive[rows]
-            if keys:
+            if from_scratch:
                 np.matmul(X, normals, out=P)
             else:
                 loops.follow(X, step_rows, images, alive, P)
             self.counters.bits_flipped += loops.pack_signs(P, alive, table.keys[rows])
-            self._near.take(P, alive, first)
+            self._near_planes.take(P, alive, first)
         planes.settle()
-        self._is_behind = False
+        self._has_outdated_keys = False
 
-    def _forget_list(self) -> None:
-        self._near = NearPlanes(self._table, self._planes.normals.T, 0.0)  # lists nothing
+    def _clear_near_planes(self) -> None:
+        self._near_planes = NearPlanes(self._table, self._planes.normals.T, 0.0)  # lists nothing
 
-    def _catch_up(self) -> None:
+    def _update_keys(self) -> None:
         """Bring the keys up to date: by a search for flipped bits among the listed entries, or by new keys."""
-        table, planes, listed_entries = self._table, self._planes, self._near
-        if not self._is_behind or not len(table):
+        table, planes, near_planes = self._table, self._planes, self._near_planes
+        if not self._has_outdated_keys or not len(table):
             return
-        self._is_behind = False
+        self._has_outdated_keys = False
         if self.rehash_share == 0.0 or planes.is_stale:
-            self._rehash(keys=True)
-        elif planes.pending >= self.max_pending or listed_entries.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
+            self._rehash(from_scratch=True)
+        elif planes.pending >= self.max_pending or near_planes.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
             self._rehash()
         else:
-            share, unsearched, reach = listed_entries.shares(planes)
+            share, unsearched, reach = near_planes.shares(planes)
             if share < self.rehash_share and unsearched >= self.search_share:
-                flips, changed, checked = listed_entries.search(table, planes, reach)
+                flips, changed, checked = near_planes.search(table, planes, reach)
                 self.counters.searches += 1
                 self.counters.bits_flipped += flips
                 self.counters.bits_checked += checked
@@ -305,31 +307,32 @@ class HashIndex:
             Squared, under the current metric.
         """
         n = len(self)
-        target = moderate("a query", validation.check_vector("a query", q, self.n_features)) - self._center
+        target = check_sizes("a query", validation.check_vector("a query", q, self.n_features)) - self._center
         if n == 0:
             raise ValueError("the index is empty; add examples before you ask for neighbors.")
         if validation.check_integer("k", k) > n:
             raise ValueError(f"k is {k}, but the index has {n} examples; ask for at most that many.")
         if n_candidates is None:
-            wanted = int(np.ceil(validation.check_number("share", share, 0.0, 1.0) * n))
+            n_searched = int(np.ceil(validation.check_number("share", share, 0.0, 1.0) * n))
         else:
-            wanted = validation.check_integer("n_candidates", n_candidates)
-        wanted = min(n, max(wanted, k))
-        self._catch_up()
+            n_searched = validation.check_integer("n_candidates", n_candidates)
+        n_searched = min(n, max(n_searched, k))
+        self._update_keys()
         table, planes = self._table, self._planes
-        slots = self._candidates(planes.normals @ target, wanted)
-        values = np.empty(wanted)
-        for first in range(0, wanted, BLOCK):  # differences first: |x|^2 - 2 x q cancels where features have offsets
+        slots = self._candidates(planes.normals @ target, n_searched)
+        squared_distances = np.empty(n_searched)
+        for first in range(0, n_searched, BLOCK):
             rows = slice(first, first + BLOCK)
+            # Differences first: |x|^2 - 2 x q cancels where features have offsets.
             Z = (table.X[slots[rows]] - target) @ planes.components.T
-            values[rows] = np.einsum("ij,ij->i", Z, Z)
-        best = np.argpartition(values, k - 1)[:k] if k < wanted else np.arange(wanted)
-        best = best[np.lexsort((table.ids[slots[best]], values[best]))]
+            squared_distances[rows] = np.einsum("ij,ij->i", Z, Z)
+        nearest = np.argpartition(squared_distances, k - 1)[:k] if k < n_searched else np.arange(n_searched)
+        nearest = nearest[np.lexsort((table.ids[slots[nearest]], squared_distances[nearest]))]
         self.counters.queries += 1
-        self.counters.examples_searched += wanted
-        return table.ids[slots[best]], values[best]
+        self.counters.examples_searched += n_searched
+        return table.ids[slots[nearest]], squared_distances[nearest]
 
-    def _candidates(self, projections: FloatArray, wanted: int) -> NDArray[np.int32]:
+    def _candidates(self, projections: FloatArray, n_searched: int) -> NDArray[np.int32]:
         """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""
         table = self._table
         key = np.zeros((1, table.keys.shape[1]), np.uint64)
@@ -339,13 +342,13 @@ class HashIndex:
         weights = np.rint(sizes * (WEIGHT / total if total > 0.0 else 0.0)).astype(np.int64)
         words = loops.disagreements(weights, key[0])
         slots: NDArray[np.int32] = loops.nearest_keys(
-            table.keys.view(np.uint8), table.alive, words, int(weights.sum()), wanted
+            table.keys.view(np.uint8), table.alive, words, int(weights.sum()), n_searched
         )
         return slots
 
     def keys(self) -> NDArray[np.bool_]:
         """The bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
-        self._catch_up()
+        self._update_keys()
         words = self._table.keys[self._table.alive]
         bits = np.arange(self.n_bits, dtype=np.uint64)
         return (words[:, bits // 64] >> bits % 64 & np.uint64(1)).astype(np.bool_)
@@ -396,7 +399,7 @@ class HashIndex:
             settings = cast(Settings, {name: values[name] for name in SETTINGS})
             rows = cast(NDArray[np.floating], arrays["rows"])
             index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **settings)
-            index._start(Planes(index.components, cast(FloatArray, arrays["directions"])), rows.dtype)
+            index._reset(Planes(index.components, cast(FloatArray, arrays["directions"])), rows.dtype)
             if len(rows):
                 index.add(rows, arrays["ids"])
             index._center, index._next_id = cast(FloatArray, arrays["center"]), max(index._next_id, next_id)
@@ -428,13 +431,13 @@ class Settings(TypedDict):
     random_state: int
 
 
-def moderate(name: str, array: FloatsT) -> FloatsT:
+def check_sizes(name: str, array: FloatsT) -> FloatsT:
     if not float(np.abs(array).max(initial=0.0)) <= LARGEST:  # in float32 the limit would be infinite
         raise ValueError(f"{name} has an entry of {np.abs(array).max():.3g}, too large to be squared; scale it.")
     return array
 
 
-def check_names(ids: ArrayLike) -> NDArray[np.int64]:
+def check_ids(ids: ArrayLike) -> NDArray[np.int64]:
     names = np.asarray(ids)
     if names.size == 0:
         return np.empty(0, np.int64)

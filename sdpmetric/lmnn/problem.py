@@ -35,7 +35,7 @@ from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached, published
-from sdpmetric.engine.interface import Share, current, deadline, is_late, persist, remaining
+from sdpmetric.engine.interface import Share, current, deadline, is_late, remaining, repeat_if_lost
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -377,7 +377,7 @@ class LargeMarginProblem(Problem):
         def of_shards() -> list[PushSums]:
             return engine.place(PushShard, self, size).call(PushShard.sums, points, coordinates, slopes, remaining())
 
-        for shard_sums in persist(of_shards):
+        for shard_sums in repeat_if_lost(of_shards):
             sums.include(shard_sums)
         return sums
 

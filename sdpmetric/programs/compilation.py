@@ -103,7 +103,7 @@ class Canonical:
             uncertainty, offset_radius = _radii(program, offset, reduced, stuffed, order)
         except UnknownError as error:
             why = why or str(error)
-            sums = (Coefficients.exact(order) @ Coefficients.exact(raw)).apart(order @ raw)
+            sums = (Coefficients.exact(order) @ Coefficients.exact(raw)).distances_above(order @ raw)
             uncertainty = Data(sp.csr_array(P.shape), 0.0 * c, *_split(sums))
         program, order = _finite(replace(program, uncertainty=uncertainty), order)
         if not any(np.any(M.data if sp.issparse(M) else M) for M in program.radii):
@@ -282,10 +282,10 @@ def _radii(
         A, b = sp.csr_array((0, n)), np.zeros(0)
         if rows:
             exact = Coefficients.exact(order) @ Coefficients.stacked(rows)
-            A, b = _split(exact.apart(sp.hstack([-program.A, program.b[:, None]], format="csr")))
+            A, b = _split(exact.distances_above(sp.hstack([-program.A, program.b[:, None]], format="csr")))
         top = reading.of(reduced.objective.expr)
-        forms = reading.curvature(top).apart(program.P)
-        c = top.up_to(n).apart(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
+        forms = reading.curvature(top).distances_above(program.P)
+        c = top.up_to(n).distances_above(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
     return Data(sp.csr_array(forms), c[:-1], A, b), float(c[-1])
 
 

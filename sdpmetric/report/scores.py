@@ -45,7 +45,7 @@ class Scores:
         return float(binomtest(self.n_better, differ).pvalue) if differ else 1.0
 
     @property
-    def visible(self) -> str:
+    def smallest_visible_gain(self) -> str:
         """How large a gain could have been seen: the smallest one that the sign test calls significant."""
         losses, n_wrong = self.n_worse, self.n - self.correct[0]
         significant = (k - losses for k in range(losses + 1, n_wrong + 1) if binomtest(k, k + losses).pvalue < CHANCE)
@@ -68,12 +68,12 @@ class Scores:
         if before == after:
             return (
                 f"No difference: of the held-out examples, neighbors classify {after:,} of {self.n:,} correctly with "
-                f"the metric and as many without it. {self.visible}"
+                f"the metric and as many without it. {self.smallest_visible_gain}"
             )
         test = f"exact sign test, p = {self.p:.2g}"
         if self.p >= CHANCE:
             unclear = f"neighbors classify {counts}; chance may explain it ({test})"
-            return f"Unclear: of the held-out examples, {unclear}. {self.visible}"
+            return f"Unclear: of the held-out examples, {unclear}. {self.smallest_visible_gain}"
         word = "Yes" if self.n_better > self.n_worse else "No, it hurts"
         return f"{word}: of the held-out examples, neighbors classify {counts} ({test})."
 

@@ -131,7 +131,7 @@ class Coefficients:
         rows, columns, values, radii = (getattr(self, field)[self.columns <= column] for field in FIELDS)
         return Coefficients(rows, columns, values, radii, self.shape)
 
-    def apart(self, M: sp.csr_array) -> sp.csr_array:
+    def distances_above(self, M: sp.csr_array) -> sp.csr_array:
         """Floats not below the distance of each entry of a matrix from the exact one, without zeros."""
         entries, width = sp.coo_array(M), M.shape[1]
         rows, columns = (np.concatenate([a, b]) for a, b in ((self.rows, entries.row), (self.columns, entries.col)))

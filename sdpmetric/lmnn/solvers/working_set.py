@@ -22,7 +22,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import FULL_SHARE, ShardLost, Share, current, deadline, persist, remaining
+from sdpmetric.engine.interface import FULL_SHARE, ShardLost, Share, current, deadline, remaining, repeat_if_lost
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn import loops
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -269,7 +269,7 @@ class WorkingSet:
                 self._shards_lost = True
                 raise
 
-        return persist(attempt)
+        return repeat_if_lost(attempt)
 
     @property
     def has_all_anchors(self) -> bool:
