@@ -36,7 +36,6 @@ from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, without_frobenius
 from sdpmetric.lmnn.solvers.refinement import Bound, prove
 from sdpmetric.lmnn.solvers.working_set import WorkingSet, orthogonal_rows
-from sdpmetric.lmnn.triplets.margins import margins
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
         trace = float(np.sum(L**2))
         if not trace > 0.0:
             continue
-        margin = margins(problem.points @ L.T, triplets)
+        margin = problem.push.margins(problem.points @ L.T, triplets)
         for s in np.geomspace(1e-4, 1e8, 49) / trace:
             loss = np.maximum(0.0, 1.0 - s * margin)
             value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))

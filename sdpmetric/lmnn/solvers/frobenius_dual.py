@@ -27,7 +27,7 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.lmnn.triplets.margins import margin_adjoint, margins
+from sdpmetric.lmnn.triplets.margins import margin_adjoint
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.dual import DualPoint, SumDual
@@ -120,7 +120,7 @@ def steps(problem: LMNNProblem, budget: Budget, tol: float, *, init: FloatArray 
     yield first
     capacity = problem.source.capacity(np.arange(len(problem.X), dtype=np.int32))
     triplets = _violated(problem, L, capacity, Triplets.join())
-    a = problem.push.ceilings(triplets) * np.clip(1.0 - margins(problem.embed(L), triplets), 0.0, 1.0)
+    a = problem.push.ceilings(triplets) * np.clip(1.0 - problem.push.margins(problem.embed(L), triplets), 0.0, 1.0)
     share = OPTIONS.quadratic_share
     active = ActiveSet(problem, triplets, a, *_proximal(problem, L, share * first.objective))
     best_gap, patience = math.inf, OPTIONS.patience
@@ -169,7 +169,7 @@ def _violated(problem: LMNNProblem, L: FloatArray, max_triplets: int, excluded: 
         weights = np.ones(len(block.impostors)) if block.weights is None else block.weights
         triplets, _ = block.triplets((block.targets >= 0)[block.rows] * weights[:, None])
         triplets = triplets[~np.isin(triplets.keys(n), excluded_keys)]
-        margin = margins(Z, triplets)
+        margin = problem.push.margins(Z, triplets)
         lists.append(triplets[margin <= limit])
         sizes.append(margin[margin <= limit])
         count += len(lists[-1])

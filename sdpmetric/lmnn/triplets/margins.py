@@ -41,11 +41,6 @@ def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray) -> Flo
     return adjoint(X, *signed_pairs(triplets, values))
 
 
-def margins(Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
-    impostor_distances = distances(Z, triplets.anchors, triplets.impostors)
-    return impostor_distances - distances(Z, triplets.anchors, triplets.targets)
-
-
 def target_distances(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
     """Squared distances to `targets`, (m, K), from anchors, (m,) or (m, K); -1 where there is no target."""
     first = np.broadcast_to(anchors if anchors.ndim == 2 else anchors[:, None], targets.shape)
