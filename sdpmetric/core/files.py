@@ -111,8 +111,10 @@ def _sync_folder(folder: Path) -> None:
 
 def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]], *, compressed: bool = True) -> None:
     save = np.savez_compressed if compressed else np.savez
+    if named_objects := [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]:
+        raise ValueError(f"{', '.join(named_objects)} cannot be saved without pickle; give numbers or strings.")
     with replacing(path) as file:
-        save(file, allow_pickle=False, **arrays)
+        save(file, **arrays)  # NumPy 2.0 has no allow_pickle=
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+# What a solver raises where its numbers are too large or too small for floats; a division by zero is a mistake in it.
+BREAKDOWNS = (FloatingPointError, OverflowError, np.linalg.LinAlgError)
+
+
 @dataclass
 class EarlyStopping:
     """Ends a solve after `patience` steps without a better score; the answer is the best step, the latest of equals."""
@@ -112,7 +116,7 @@ class Run:
                 raise
             except (BudgetSpent, MemoryError):
                 self.status = Status.USER_LIMIT
-            except (ArithmeticError, np.linalg.LinAlgError):  # numbers that are too large or too small for floats
+            except BREAKDOWNS:
                 self.status = Status.NUMERICAL_ERROR
             return self.finish()
         except KeyboardInterrupt:  # a second one ends at once
@@ -250,7 +254,7 @@ class Run:
                         return None
                     return Step(start, certificate=replace(certificate, objective=math.inf, weakness=UNKNOWN))
             return step if step.objective < math.inf else None
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        except (*BREAKDOWNS, ValueError):
             return None
 
 
@@ -277,7 +281,7 @@ def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certifi
     else:
         try:
             certificate = problem.certify(components, dual=dual)
-        except (ArithmeticError, np.linalg.LinAlgError) as error:
+        except BREAKDOWNS as error:
             raise ValueError(
                 f"the point found cannot be certified, as its numbers are too large or too small ({error}); scale the "
                 "features, for example to [0, 1], and choose weights nearer to 1."
@@ -321,7 +325,7 @@ def attempts(run: Run, solvers: Sequence[Solver], options: Mapping[str, object])
         try:
             for step in solver.steps(run.problem, run.budget, run.tol, **solver_options):
                 yield replace(step, status=None) if is_later else step
-        except (ArithmeticError, np.linalg.LinAlgError):
+        except BREAKDOWNS:
             if solver is solvers[-1] and (run.best is None or run.best.certificate is None):
                 raise
 

@@ -38,7 +38,8 @@ def exact_rank(rows: exact.IntegerArray) -> int:
 
 def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
     """Pairs that connect what given ones connect, without a cycle: differences of the others are sums of theirs."""
-    graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    pairs = first.astype(np.int32), second.astype(np.int32)  # SciPy 1.13 takes no others
+    graph = sp.csr_array((np.ones(len(first)), pairs), shape=(n, n))
     a, b = sp.csgraph.minimum_spanning_tree(graph).nonzero()
     is_edge = a != b
     return a[is_edge], b[is_edge]

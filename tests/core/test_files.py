@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric.cli import app, main
-from sdpmetric.core.files import read_npz, replacing
+from sdpmetric.core.files import read_npz, replacing, write_npz
 from sdpmetric.models import Model
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "benchmarks" / "sabotage.py"
@@ -399,3 +399,11 @@ def test_check_says_on_standard_error_that_its_input_is_bad(folder):
     result = run("check", folder / "data.csv", folder / "model.npz")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Bad input: ")
+
+
+def test_an_archive_holds_no_pickles(tmp_path):
+    write_npz(tmp_path / "numbers.npz", {"a": np.ones(2)})
+    with np.load(tmp_path / "numbers.npz") as archive:
+        assert archive.files == ["a"]
+    with pytest.raises(ValueError, match="b cannot be saved without pickle"):
+        write_npz(tmp_path / "objects.npz", {"b": np.array([None])})

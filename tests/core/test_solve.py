@@ -97,6 +97,17 @@ def test_the_next_solver_goes_on_from_the_best_point(first):
     assert name == "closes"
 
 
+def divides(problem, budget, tol):
+    yield Step.certified(problem, np.eye(4))
+    yield Step(np.eye(4), objective=1.0 / budget.reserve)
+
+
+@pytest.mark.parametrize("solvers", [(entry(divides),), (entry(divides), entry(stalls))])
+def test_a_division_by_zero_in_a_solver_is_not_hidden(solvers):
+    with pytest.raises(ZeroDivisionError):
+        solved(*solvers)
+
+
 def test_no_other_solver_runs_once_the_tolerance_is_proven():
     last = Solver(
         "closes", lambda *_: iter([Step.certified(PROBLEM, OPTIMUM.components, OPTIMUM.dual)]), 1e-3, frozenset()
