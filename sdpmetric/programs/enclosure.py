@@ -145,19 +145,6 @@ def _power(
 # -- bounds ---------------------------------------------------------------------------------------------------------
 
 
-def _normals(cones: Cones, v: FloatArray, active: BoolArray) -> tuple[sp.csr_array, BoolArray]:
-    """Normals, one a row, of the second-order cones that are active at v, and whether each row of v is in one."""
-    blocks, rounded = [rows for rows in cones.soc_blocks if active[rows.start]], np.zeros(len(v), dtype=bool)
-    entries = [(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
-    for k, rows in enumerate(blocks):
-        rounded[rows] = True
-        tail = v[rows][1:]
-        normal = np.append(1.0, -tail / (np.linalg.norm(tail) or 1.0))
-        entries.append((normal, np.full(len(normal), k), np.arange(rows.start, rows.stop)))
-    values, row, column = (np.concatenate(columns) for columns in zip(*entries, strict=True))
-    return sp.csr_array((values, (row, column)), (len(blocks), len(v))), rounded
-
-
 @dataclass(frozen=True, eq=False)
 class Bound:
     """A proven number; infinite where nothing is proven, and then why, and what each row of the cones lacks.
@@ -336,15 +323,11 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, box: FloatAr
             return Bound(-math.inf, f"multipliers near the solver's are not in {cones.named(missing)}", missing)
         worst = missing.max()
         active = lacks(cones, z - 10.0 * worst * cones.dual_interior, _balls(cones, errors), dual=True) > 0.0
-        normals, rounded = _normals(cones, z, active)
-        move = 1.5 * missing * cones.dual_interior
-        z = z + move * ~rounded
-        weights = sp.diags_array(
-            np.where(active & ~rounded, 0.03, roots)
-        )  # a small weight keeps the active ones where they were moved
+        z = z + 1.5 * missing * cones.dual_interior
+        # A small weight keeps the active ones where they were moved.
+        weights = sp.diags_array(np.where(active, 0.03, roots))
         r = (program.c + program.transposed @ z + P @ x)[columns]
-        M = sp.csr_array(sp.vstack([program.transposed[columns], -normals]) @ weights)
-        z = z - weights @ least_squares(M, np.append(r, normals @ move))
+        z = z - weights @ least_squares(program.transposed[columns] @ weights, r)
     products, heights = np.concatenate([b * z, 0.5 * x * Px]), all_above(np.abs(b) + radii.b)
     losses = [
         3.0 * U * sum_above(np.abs(products)) * MARGIN + UNDERFLOW,
@@ -419,10 +402,7 @@ def upper_bound(program: ConeProgram, x: FloatArray, worst: float = math.inf) ->
         active = lacks(cones, slack - 10.0 * worst * cones.interior, balls, dual=False) > 0.0
         active[:zero] = True
         move = (1.5 * missing + 2.0 * balls[cones.block] * (missing > 0.0)) * cones.interior
-        normals, rounded = _normals(cones, slack, active)
-        flat = active & ~rounded
-        M = sp.csr_array(sp.vstack([A[flat], normals @ A]))
-        x = x - least_squares(M, np.append(move[flat], normals @ move))
+        x = x - least_squares(A[active], move[active])
     Px, Px_radii = image(program.P, x, radii.P)
     terms = np.concatenate([program.c * x, 0.5 * x * Px])
     slope = norm_above(np.abs(program.c) + radii.c + np.abs(Px) + Px_radii)

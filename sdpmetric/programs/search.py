@@ -134,27 +134,25 @@ class Search:
         cones = program.cones
         shift = OPTIONS.first_shift if (cones.exp or cones.power) and not cones.psd else 0.0
         answer, self.estimate = ask(program, self.solver, shift, shift), math.nan
-        linear = program.cones.linear == program.cones.size
-        if isinstance(answer, Answer):
-            self.status = answer.status
-            above, below = self._bounds(program, units, answer)
-            if self._open("lower") and (linear or program.cones.psd):
-                self._use_box(program, units, answer)
-            self._decide(program, units, answer.status.lower())
-        else:
+        if not isinstance(answer, Answer):
             for side in self.sides:
                 self.reasons.setdefault(side, answer)
-            above = below = Bound(math.nan, answer, np.ones(program.cones.size))
-        if not linear:
+            return
+        self.status, linear = answer.status, cones.linear == cones.size
+        above, below = self._bounds(program, units, answer)
+        if self._open("lower") and (linear or cones.psd):
+            self._use_box(program, units, answer)
+        self._decide(program, units, answer.status.lower())
+        if linear:
+            self._use_faces(program, units, answer)
+        else:
             bounds = {side: b for side, b in (("upper", above), ("lower", below)) if self._open(side)}
             if len(bounds) == 2:
                 self._move_inward(program, units, answer, bounds, 1)
             for side, bound in bounds.items():
                 if self._open(side):
                     self._move_inward(program, units, answer, {side: bound}, len(OPTIONS.shifts))
-        elif isinstance(answer, Answer):
-            self._use_faces(program, units, answer)
-        if isinstance(answer, Answer) and self.lower == -math.inf and self._open("lower"):
+        if self.lower == -math.inf and self._open("lower"):
             self._use_box(program, units, answer)  # once more, as points of a better objective may be shorter
 
     def _bounds(self, program: ConeProgram, units: Units, answer: Answer) -> tuple[Bound, Bound]:
@@ -203,7 +201,7 @@ class Search:
             self._mix_multipliers(program.of_rows(used, zero), units, outer, inner, used)
 
     def _move_inward(
-        self, program: ConeProgram, units: Units, answer: Answer | str, bounds: dict[str, Bound], count: int
+        self, program: ConeProgram, units: Units, answer: Answer, bounds: dict[str, Bound], count: int
     ) -> None:
         """Solve a few times with cones moved inward in violated rows, and mix with the answer of the unmoved cones."""
         size, cones = program.cones.size, program.cones
@@ -222,9 +220,9 @@ class Search:
             above, below = self._bounds(program, units, inner)
             for side in list(missing):
                 bound = above if side == "upper" else below
-                if not bound.why and isinstance(answer, Answer) and side == "upper":
+                if not bound.why and side == "upper":
                     self._mix_points(program, units, answer.x, inner.x)
-                elif not bound.why and isinstance(answer, Answer):
+                elif not bound.why:
                     self._mix_multipliers(program, units, answer, inner)
                 missing[side] = np.maximum(missing[side], bound.missing)
                 if not bound.why or not np.any(bound.missing) or "infeasible" in inner.status.lower():
