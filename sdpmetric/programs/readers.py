@@ -122,8 +122,8 @@ def _mps(lines: list[str]) -> cp.Problem:
             numbers.update(_numbers(words[len(words) % 2 :]))
     x, constraints = cp.Variable(n, name="x"), list[cp.Constraint]()
     intervals = [_row_interval(kinds[row], constants.get(row, 0.0), ranges.get(row)) for row in rows]
-    ends = np.array(intervals).reshape(-1, 2).T, np.array(_limits(columns, sections["BOUNDS"]))
-    for matrix, (low, high) in zip((M.tocsr(), sp.eye_array(n, format="csr")), ends, strict=True):
+    limits = np.array(intervals).reshape(-1, 2).T, np.array(_limits(columns, sections["BOUNDS"]))
+    for matrix, (low, high) in zip((M.tocsr(), sp.eye_array(n, format="csr")), limits, strict=True):
         equal, above, below = low == high, (low != high) & np.isfinite(low), (low != high) & np.isfinite(high)
         constraints += [matrix[equal] @ x == low[equal]] if equal.any() else []
         constraints += [matrix[above] @ x >= low[above]] if above.any() else []
