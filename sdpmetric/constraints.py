@@ -51,7 +51,7 @@ def triplets(
     n_neighbors: int = 3,
     n_impostors: int = 10,
     *,
-    pool_size: int | None = None,
+    near: int | None = None,
     random_state: int = 0,
 ) -> IndexArray:
     """Triplets of each example, a near member of its class and a near one of another, as `SCML` makes them.
@@ -63,8 +63,8 @@ def triplets(
         Class labels of any kind; at least two classes.
     n_neighbors, n_impostors : int, default 3 and 10
         Neighbors of each example in its class and in other classes; fewer if there are fewer.
-    pool_size : int, optional
-        Draw one impostor for each example and neighbor, at random from its `pool_size` nearest of other classes.
+    near : int, optional
+        Draw one impostor for each example and neighbor, at random from its `near` nearest of other classes.
     random_state : int, default 0
 
     Returns
@@ -83,9 +83,9 @@ def triplets(
     [[0, 1, 2], [1, 0, 2]]
     """
     data = np.asarray(validation.check_examples(X), dtype=np.float64)
-    n_others = n_impostors if pool_size is None else validation.check_integer("pool_size", pool_size)
+    n_others = n_impostors if near is None else validation.check_integer("near", near)
     listed = nearest_triplets(data, validation.check_labels(y, len(data))[1], n_neighbors, n_others)
-    if pool_size is None:
+    if near is None:
         return listed
     shuffled = np.random.default_rng(random_state).permutation(listed)
     return np.asarray(shuffled[np.unique(shuffled[:, :2], axis=0, return_index=True)[1]])

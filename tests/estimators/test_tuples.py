@@ -15,6 +15,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sdpmetric import constraints
 from sdpmetric.estimators import (
     ITML,
     LEGO,
@@ -263,3 +264,13 @@ def test_the_metric_as_a_function(learner):
         ITML().get_metric()
     with pytest.raises(ValueError, match="region"):
         MultiMetricLMNN().fit(X, LABELS).get_metric()
+
+
+def test_impostors_are_drawn_among_the_nearest_of_other_classes():
+    rows = constraints.triplets(X, LABELS, 3, near=4, random_state=1)
+    assert len(rows) == len({(i, j) for i, j, _ in rows.tolist()}) == 3 * len(X)
+    assert (LABELS[rows[:, 0]] == LABELS[rows[:, 1]]).all()
+    squared = np.where(LABELS == LABELS[:, None], np.inf, ((X[:, None] - X) ** 2).sum(axis=2))
+    ranks = (squared[rows[:, 0]] < squared[rows[:, 0], rows[:, 2]][:, None] - 1e-12).sum(axis=1)
+    assert (ranks.max(), (np.bincount(ranks) > 50).all()) == (3, True)
+    assert (rows == constraints.triplets(X, LABELS, 3, near=4, random_state=1)).all()
