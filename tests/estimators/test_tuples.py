@@ -270,7 +270,7 @@ def test_impostors_are_drawn_among_the_nearest_of_other_classes():
     rows = constraints.triplets(X, LABELS, 3, near=4, random_state=1)
     assert len(rows) == len({(i, j) for i, j, _ in rows.tolist()}) == 3 * len(X)
     assert (LABELS[rows[:, 0]] == LABELS[rows[:, 1]]).all()
-    squared = np.where(LABELS == LABELS[:, None], np.inf, ((X[:, None] - X) ** 2).sum(axis=2))
+    squared = np.where(LABELS[:, None] == LABELS, np.inf, ((X[:, None] - X) ** 2).sum(axis=2))
     ranks = (squared[rows[:, 0]] < squared[rows[:, 0], rows[:, 2]][:, None] - 1e-12).sum(axis=1)
     assert (ranks.max(), (np.bincount(ranks) > 50).all()) == (3, True)
     assert (rows == constraints.triplets(X, LABELS, 3, near=4, random_state=1)).all()
