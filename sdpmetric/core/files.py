@@ -114,7 +114,7 @@ def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]], *, co
     if named_objects := [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]:
         raise ValueError(f"{', '.join(named_objects)} cannot be saved without pickle; give numbers or strings.")
     with replacing(path) as file:
-        save(file, **arrays)  # NumPy 2.0 has no allow_pickle=
+        save(file, **arrays)  # type: ignore[arg-type]  # NumPy 2.0 has no allow_pickle=
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
