@@ -51,7 +51,7 @@ class FactoredOptions:
     first_width: float = 0.03
     shrink: float = 0.3
     last_width: float = 1e-8
-    rounds: int = 16  # at one width without a gap close to that of the smoothing, after which it shrinks nevertheless
+    rounds: int = 32  # at one width without a gap close to that of the smoothing, after which it shrinks nevertheless
     # A width is finished when the gap is at most this multiple of the gap of the smoothing, and below which tolerance
     # that is which multiple.
     close: float = 5.0
