@@ -229,7 +229,7 @@ class Run:
             return best, _certified(self.problem, best, best, self.tol)
 
     def _start_or_identity(self) -> Step | None:
-        """The start, or the identity by the mean squared distance; None where that is infeasible.
+        """The start, or the identity by the mean squared distance; None where that is infeasible, or not known in time.
 
         Where its certificate takes long, its objective is infinite, and the lower bound that of the zero metric.
         """
@@ -248,13 +248,14 @@ class Run:
                     with deadline(self.budget.last, self.budget.last):
                         step = Step.certified(self.problem, start)
                 except (BudgetSpent, MemoryError):
-                    self.problem.check_point(start, None)
+                    with deadline(self.budget.last, self.budget.last):
+                        self.problem.check_point(start, None)
                     certificate = self.problem.certify(self.problem.zero)
                     if not isinstance(certificate, DualityCertificate):
                         return None
                     return Step(start, certificate=replace(certificate, objective=math.inf, weakness=UNKNOWN))
             return step if step.objective < math.inf else None
-        except (*BREAKDOWNS, ValueError):
+        except (*BREAKDOWNS, BudgetSpent, ValueError):
             return None
 
 

@@ -32,6 +32,7 @@ from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
 from sdpmetric.programs import atoms
 from sdpmetric.programs.backend import Backend
+from sdpmetric.sums import domains
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.
 SHARES = (0.03, 0.5, 0.97)
@@ -271,6 +272,14 @@ LONG_WORK = {
     "a weighted program": (1e-3, lambda: sm.to_cvxpy(sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0)))),
     "roots of all pairs": (1e-4, lambda: roots(sm.MCMLProblem(*make_blobs(40, 20, random_state=0)))),
 }
+
+
+def test_a_limit_does_not_wait_for_the_weights_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given directions do not span it, and its nearest member takes a minute for 4,000 of them in 200 features."""
+    problem = sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0))
+    monkeypatch.setattr(domains, "nnls", lambda *arguments, **options: pytest.fail("not in time"))
+    monkeypatch.setattr(interface, "FACTORIZATION_RATE", 1.0)
+    assert sm.solve(problem, "factored", max_time=1e-3).status is Status.USER_LIMIT
 
 
 @pytest.mark.parametrize("work", LONG_WORK)
