@@ -91,7 +91,7 @@ def case(cluster: Cluster, problem: sm.Problem, pids: list[int], sign: signal.Si
         return "the start, whose objective was not known in time", seconds
     if abs(again - solution.objective) > 1e-9 * abs(again):
         return "a WRONG certificate", seconds
-    return f"{solution.status.word}" if solution.lower_bound > 0.0 else "the zero metric", seconds
+    return solution.status.word + (", bound 0" if solution.lower_bound <= 0.0 else ""), seconds
 
 
 def main() -> int:

@@ -100,9 +100,11 @@ class Evidence:
             )
         p, _ = self.program.equilibrated()
         equations = p.A[: p.cones.zero].toarray()
+        if not len(equations):
+            return self.point, np.zeros(0, dtype=np.int64)
         if np.linalg.matrix_rank(equations) < len(equations):
             raise ValueError("equations of the program depend on each other; leave out those that follow from others.")
-        pivots = scipy.linalg.qr(equations, mode="r", pivoting=True)[1] if len(equations) else np.zeros(0)
+        pivots = scipy.linalg.qr(equations, mode="r", pivoting=True)[1]
         return self.point, pivots[: len(equations)].astype(np.int64)
 
 
