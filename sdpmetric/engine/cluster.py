@@ -78,9 +78,12 @@ class Dask:
         with contextlib.suppress(BudgetSpent):  # a solve whose scheduler does not answer ends with what it has
             self._workers()
 
-    def _workers(self) -> dict[str, tuple[int, int]]:
-        """Threads and bytes of memory, 0 for no limit, of each worker by its address."""
-        workers = self._listed_workers()
+    def _workers(self, patience: float = 0.0) -> dict[str, tuple[int, int]]:
+        """Threads and bytes of memory, 0 for no limit, of each worker by its address; wait for any so many seconds."""
+        began = time.perf_counter()
+        while not (workers := self._listed_workers()) and time.perf_counter() < began + patience:
+            check_deadline()
+            time.sleep(0.1)
         if not workers:
             raise ValueError(
                 "the Dask client has no workers; start some, or wait for them with client.wait_for_workers(1)."
@@ -91,9 +94,9 @@ class Dask:
         workers: dict[str, dict[str, int]] = self._answer(self.client.scheduler.identity(n_workers=-1))["workers"]
         return workers
 
-    def workers_for(self, size: int) -> dict[str, int]:
-        """Threads of each worker by its address."""
-        workers = self._workers()
+    def workers_for(self, size: int, patience: float = 0.0) -> dict[str, int]:
+        """Threads of each worker by its address; where all are lost, others are waited for so many seconds."""
+        workers = self._workers(patience)
         for address, (_, memory) in workers.items():
             if memory and size > memory:
                 raise TooLittleMemory(
@@ -104,11 +107,7 @@ class Dask:
 
     def place(self, make: Callable[[Shared, Share], Held], shared: Shared, size: int) -> Shards[Held]:
         """See `Engine.place`; where all workers are lost, others are waited for."""
-        began = time.perf_counter()
-        while not self._listed_workers() and time.perf_counter() < began + 30.0:
-            check_deadline()
-            time.sleep(0.1)
-        workers = self.workers_for(size)
+        workers = self.workers_for(size, 30.0)
         if shared not in self._sent or self._sent[shared].status != "finished":
             # One copy, which workers take from each other: Dask's broadcast waits for ever for a worker that has gone.
             self._sent[shared] = self._answer(

@@ -50,10 +50,17 @@ def test_a_solve_on_workers_is_certified_as_here(client):
     assert abs(certificate.lower_bound - distributed_solution.lower_bound) <= rounding(certificate.lower_bound)
 
 
+def test_workers_that_go_between_two_looks_at_them_end_no_solve(client, monkeypatch):
+    engine = sm.engines.Dask(client)
+    listed, looks = engine._listed_workers, iter([True, False])
+    monkeypatch.setattr(engine, "_listed_workers", lambda: listed() if next(looks, True) else {})
+    assert sm.solve(blobs(), engine=engine).status is sm.Status.OPTIMAL
+
+
 def test_problems_larger_than_the_memory_of_a_worker_are_refused(client, monkeypatch):
     engine = sm.engines.Dask(client)
     address = next(iter(engine._workers()))
-    monkeypatch.setattr(engine, "_workers", lambda: {address: (1, 1000)})
+    monkeypatch.setattr(engine, "_workers", lambda *_: {address: (1, 1000)})
     with pytest.raises(MemoryError, match="start workers with more memory"):
         sm.solve(blobs(), engine=engine)
 
