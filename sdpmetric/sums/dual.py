@@ -305,6 +305,8 @@ def _minimize_in_box(
     x, free = np.zeros_like(linear), np.ones(len(linear), dtype=np.bool_)
     gram = F @ F.T if F.shape[0] <= F.shape[1] else None
     for _ in range(OPTIONS.active_sets):
+        if not (np.isfinite(x).all() and np.isfinite(linear).all() and np.isfinite(np.sum(F * F))):
+            raise OverflowError("multipliers or products of differences are too large for floats")
         x[free] = 0.0
         residual, weights = (linear - F @ (F.T @ x))[free], diagonal[free]
         if gram is not None:
