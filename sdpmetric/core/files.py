@@ -12,7 +12,7 @@ import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -110,11 +110,11 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]], *, compressed: bool = True) -> None:
-    save = np.savez_compressed if compressed else np.savez
+    save: Callable[..., None] = np.savez_compressed if compressed else np.savez  # NumPy 2.0 has no allow_pickle=
     if named_objects := [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]:
         raise ValueError(f"{', '.join(named_objects)} cannot be saved without pickle; give numbers or strings.")
     with replacing(path) as file:
-        save(file, **arrays)  # type: ignore[arg-type]  # NumPy 2.0 has no allow_pickle=
+        save(file, **arrays)
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

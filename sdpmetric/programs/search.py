@@ -32,19 +32,11 @@ class SearchOptions:
     matrix_width: float = 1e-7  # With semidefinite cones and more variables
     poor_width: float = 1e-4  # A larger one is worth a search in other units
     shifts: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4)  # Least moves of violated rows, in the order tried
-    first_shift: float = (
-        1e-9  # In the first solve with exponential or power cones, whose points are outside by rounding
-    )
+    # In the first solve with exponential or power cones, whose points are outside by rounding.
+    first_shift: float = 1e-9
     largest_shift: float = 1e-3
-    exponents: tuple[float, ...] = (
-        -9.0,
-        -7.5,
-        -6.0,
-        -4.5,
-        -3.0,
-        -1.5,
-        0.0,
-    )  # Logarithms of the inner point's share in a mixture
+    # Logarithms of the inner point's share in a mixture.
+    exponents: tuple[float, ...] = (-9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)
     precision: float = 0.2  # To which the best exponent is bisected
     rounding: float = 1e-12  # Contradictions up to this prove nothing where compilation rounds by an unknown amount
 

@@ -304,11 +304,12 @@ def _minimize_in_box(
     """
     x, free = np.zeros_like(linear), np.ones(len(linear), dtype=np.bool_)
     gram = F @ F.T if F.shape[0] <= F.shape[1] else None
+    squared_norm = np.sum(F * F)
     for _ in range(OPTIONS.active_sets):
-        if not (np.isfinite(x).all() and np.isfinite(linear).all() and np.isfinite(np.sum(F * F))):
-            raise OverflowError("multipliers or products of differences are too large for floats")
         x[free] = 0.0
         residual, weights = (linear - F @ (F.T @ x))[free], diagonal[free]
+        if not np.isfinite(squared_norm + np.abs(residual).sum()):
+            raise OverflowError("multipliers or products of differences are too large for floats")
         if gram is not None:
             x[free] = scipy.linalg.solve(gram[np.ix_(free, free)] + np.diag(weights), residual, assume_a="pos")
         else:

@@ -233,10 +233,8 @@ class Images:
         )
         if self.metric is not None:
             metric_errors = self._distance_errors(*rows)
-            low, high = (
-                np.maximum(0.0, np.nextafter(low - metric_errors, -np.inf)),
-                np.nextafter(high + metric_errors, np.inf),
-            )
+            low = np.maximum(0.0, np.nextafter(low - metric_errors, -np.inf))
+            high = np.nextafter(high + metric_errors, np.inf)
         return low, high
 
     def diagonal(

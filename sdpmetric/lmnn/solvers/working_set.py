@@ -114,7 +114,8 @@ class Shard:
 
     def loss(self, L: FloatArray) -> float:
         """The hinges at the factor of the search, push weight left out."""
-        target_D = target_distances(Z := self.embed(L), self.anchors_by_target, self.candidates.targets)
+        Z = self.embed(L)
+        target_D = target_distances(Z, self.anchors_by_target, self.candidates.targets)
         return hinge_slopes(Z, self.candidates, 0.0, self.problem.push.squared, target_D)[0].loss
 
     def restrict(self, anchors: IndexArray) -> None:
