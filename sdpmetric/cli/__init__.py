@@ -374,31 +374,6 @@ def demo(
     out.finish(proven)
 
 
-@command
-def bound(
-    program: Annotated[
-        str, typer.Argument(help="An SDPA file (.dat-s) or an MPS file (.mps), possibly with .gz behind.")
-    ],
-    max_time: Annotated[
-        float | None, typer.Option(help="Seconds after which the solver ends. Default: no limit.")
-    ] = None,
-    as_json: JSON = False,
-) -> None:
-    """Prove between which numbers the optimum of a linear or semidefinite program is."""
-    from sdpmetric.cli import inputs, results
-    from sdpmetric.programs import bound as bound_program
-    from sdpmetric.programs.readers import read_program
-
-    with inputs.input_errors(program):
-        bounds = bound_program(read_program(program), max_time=max_time)
-    out = results.Output(as_json)
-    out.facts |= {"program": program, "lower_bound": bounds.lower_bound, "upper_bound": bounds.upper_bound}
-    out.facts |= {"rigor": bounds.rigor, "text": str(bounds)}
-    proven = bounds.lower_bound == bounds.upper_bound or bounds.relative_width < float("inf")
-    out.judge(str(bounds), proven)
-    out.finish(proven)
-
-
 def _warn(
     message: Warning | str,
     category: type[Warning],

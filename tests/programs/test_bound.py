@@ -1,6 +1,5 @@
 """`sm.bound`: intervals of programs with planted or published optima; wrong multipliers prove less, never more."""
 
-import json
 import math
 import pickle
 import sys
@@ -12,10 +11,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric.cli import app
 from sdpmetric.programs import search
 from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
@@ -336,9 +333,6 @@ def test_files_of_other_tools(tmp_path):
         bound = sm.bound(read_program(tmp_path / name))
         assert (bound.rigor, bound.lower_bound <= optimum <= bound.upper_bound) == ("float", True)
         assert bound.relative_width <= 1e-6
-        result = CliRunner().invoke(app, ["bound", str(tmp_path / name), "--json"])
-        assert (result.exit_code, json.loads(result.stdout)["lower_bound"]) == (0, bound.lower_bound)
-    assert CliRunner().invoke(app, ["bound", str(tmp_path / "none.txt")]).exit_code == 2
     for text, words in ((MPS.replace("RANGES", "WIDTHS"), "WIDTHS"), (MPS.replace("UP", "BV"), "BV")):
         (tmp_path / "bad.mps").write_text(text)
         with pytest.raises(ValueError, match=words):
