@@ -49,7 +49,6 @@ from sdpmetric.relatives.itml import ITMLProblem
 from sdpmetric.relatives.lsml import LSMLProblem
 from sdpmetric.relatives.mcml import MCMLProblem
 from sdpmetric.relatives.mmc import MMCProblem
-from sdpmetric.relatives.query import QueryProblem
 from sdpmetric.relatives.scml import SCMLProblem
 from sdpmetric.relatives.sdml import SDMLProblem
 from sdpmetric.sums import terms
@@ -92,7 +91,6 @@ __all__ = [
     "POLAStream",
     "Problem",
     "ProgramBound",
-    "QueryProblem",
     "RankingScores",
     "RegretCertificate",
     "RelaxationCertificate",

@@ -10,7 +10,6 @@ import numpy as np
 import sdpmetric as sm
 from sdpmetric import terms, testing
 from sdpmetric.core.registry import Solver
-from sdpmetric.relatives.scml import nearest_triplets
 
 N, D = 26, 3
 
@@ -57,8 +56,6 @@ FACTORIES = {
     "mlr": lambda X, y: sm.MLRProblem.from_labels(X, y, "map", 4.0),
     "mlr, auc": lambda X, y: sm.MLRProblem.from_labels(X, y, "auc", 4.0),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
-    "queries": lambda X, y: sm.QueryProblem(X, nearest_triplets(X, y, 2, 3), 0.1),
-    "queries, hinge": lambda X, y: sm.QueryProblem(X, nearest_triplets(X, y, 2, 3), 0.1, loss="hinge", margin=1.0),
     "terms, triplets": lambda X, y: sm.MetricProblem(
         X, 0.7 * terms.Pull(labels=y, n_neighbors=2) + 0.3 * terms.TripletHinge(labels=y, n_neighbors=2) + terms.Trace()
     ),
@@ -73,7 +70,6 @@ FACTORIES = {
         X, terms.TripletHinge(labels=y, n_neighbors=2, loss="smooth_hinge") + terms.Frobenius(), diagonal=True
     ),
 }
-QUERIES = {"queries", "queries, hinge"}
 # The verbs of the table in docs/statements.md: what does not work is refused by a sentence.
 WORKS = {
     "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
@@ -154,5 +150,5 @@ SPECIAL = {
     "zero metric": lambda: sm.MetricProblem(np.eye(3), terms.Pull([[0, 1], [1, 2]])),
     "contradicting pairs": lambda: sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False], None),
 }
-WITHOUT_PROOF = {"lego", "nca", "mlkr", "mlr", "mlr, auc", "frml", "queries", "queries, hinge"}
+WITHOUT_PROOF = {"lego", "nca", "mlkr", "mlr", "mlr, auc", "frml"}
 PROVEN = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT_PROOF} | SPECIAL

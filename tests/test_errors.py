@@ -31,7 +31,7 @@ SMALL = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [2.0, 3.0]])
 ROWS, STACKED, FOUR = np.ones((2, 3)), np.ones((2, 3, 3)), np.random.default_rng(0).normal(size=(4, 3))
 KERNEL = np.exp(-np.sum((X[:, None] - X) ** 2 / 50.0, axis=2))
 LABELED, PAIRED = {"X": X, "y": Y}, {"X": X, "pairs": PAIRS, "similar": SIMILAR}
-POLA, QUERIES = {"X": LINE, "pairs": TWO_PAIRS, "similar": SIGNS}, {"X": X, "triplets": [[0, 1, 2], [3, 4, 5]]}
+POLA = {"X": LINE, "pairs": TWO_PAIRS, "similar": SIGNS}
 RANKED, TRIPLET = {"items": np.eye(4), "relevance": [0, 0, 1, 1]}, [[0, 1, 2]]
 PRECOMPUTED = {"y": Y, "n_neighbors": 1, "kernel": "precomputed"}
 NEIGHBORS = {"X_train": X, "y_train": Y, "X": X}
@@ -121,8 +121,6 @@ BAD = [
     *bad(sm.MLKRProblem, {"X": X, "y": T}, y=np.r_[NAN, T[1:]], n_components=4),
     *bad(sm.LSMLProblem, {"X": X, "quadruplets": [[0, 1, 2, 3]]}, quadruplets=[[0, 1, 2, 99]], prior="pca"),
     *bad(sm.SCMLProblem, {"X": X, "triplets": TRIPLET, "bases": EYE}, bases=0 * ROWS, sparsity=0.0),
-    *bad(sm.QueryProblem, QUERIES, to=PLANE, frobenius=0.0, loss="hard", margin=-1.0, triplet_weights=ROWS[0]),
-    *bad(sm.certify, {"problem": sm.QueryProblem(**QUERIES)}, components=ROWS),
     *bad(sm.MLRProblem.from_labels, LABELED, loss="ndcg", slack_weight=0.0),
     *bad(sm.MLRProblem.from_labels(X, Y).certify, {"components": EYE}, dual=np.ones(4)),
     *bad(frml, n_components=4, loss="map", gamma=0.5, init=ROWS, batch_size=0),
@@ -208,10 +206,6 @@ def test_a_check_names_what_it_refuses(check, arguments):
         check("thing", *arguments)
 
 
-def queries():
-    return sm.QueryProblem(**QUERIES)
-
-
 REASONS = {
     "exactly one": [lambda: sm.POLAProblem(**POLA).objective()],
     "does not take": [lambda: sm.solve(sm.POLAProblem(**POLA, slack_weight=0.3), solver="batch")],
@@ -248,11 +242,6 @@ REASONS = {
         partial(sm.KernelLEGOStream(0.1, lambda A, B: A @ B.T * INF).update, X[0], X[1], 1.0),
     ],
     "columns": [lambda: sm.KernelLMNNProblem.from_labels(KERNEL, **PRECOMPUTED).transform(KERNEL[:3, :-1])],
-    "map of queries": [lambda: sm.certify(queries(), metric=EYE)],
-    "no method proof|no metric": [
-        lambda: sm.solve(queries()).save_proof("nowhere.npz"),
-        lambda: write(sm.solve(queries()), "nowhere.html"),
-    ],
     "every class has one member": [
         lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]),
         lambda: estimators.LMNN().fit(np.eye(4), [*"abcd"]),

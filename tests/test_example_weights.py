@@ -134,7 +134,6 @@ EXTREME = {
     "scml of quadruplets": lambda w: sm.SCMLProblem(X, QUADRUPLET, BASES, weights=w),
     "lsml": lambda w: sm.LSMLProblem(X, QUADRUPLET, w),
     "lmnn": lambda w: sm.LMNNProblem.from_triplets(X, TRIPLET, w),
-    "query": lambda w: sm.QueryProblem(X, TRIPLET, triplet_weights=w),
     "mmc": lambda w: sm.MMCProblem(X[:, :1], [[0, 1], [0, 9]], [True, False], w),
     "pola": lambda w: sm.POLAProblem(X, [[0, 1], [0, 9]], [True, False], 1.0, pair_weights=w),
     "itml": lambda w: sm.ITMLProblem(X, [[0, 1], [0, 9]], [True, False], gamma=1.0, pair_weights=w),

@@ -7,8 +7,7 @@ share of the 3,080 test questions whose nearest labeled question is of their kin
 comparisons (a question, one of its kind, one of another), the nearest of all training questions counts. Seconds are
 processor time of one thread. The contrastive adapter, a square matrix W from the identity, minimizes the softmax of
 similarities of a batch [KTWSTIMLK2020], or of comparisons, by Adam; it is shown at the best learning rate and
-temperature of a grid, chosen by the recall of the test questions, which no user can do. ``--queries`` prints another
-table: questions that another encoder embedded, which is a rotation here, are queries of a fixed index.
+temperature of a grid, chosen by the recall of the test questions, which no user can do.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from scipy.linalg import expm
 from threadpoolctl import threadpool_limits
 
 from sdpmetric.estimators import LMNN, Adapter
@@ -115,32 +113,6 @@ def compared(X: np.ndarray, triplets: np.ndarray, rate: float, temperature: floa
     return descended(slopes, batches, X.shape[1], rate)
 
 
-def queries_alone(
-    items: np.ndarray, kinds: np.ndarray, tests: np.ndarray, asked: np.ndarray, counts: list[int], seeds: int
-) -> None:
-    """Print the recall of rotated questions, by the angle and the number of comparisons with hard items."""
-    n, d = items.shape
-    print("| rotated by | as they are |" + "".join(f" {m:,} |" for m in counts) + " seconds |")
-    print("| --- |" + " ---: |" * (len(counts) + 2))
-    way = np.random.default_rng(0).normal(size=(d, d)) / np.sqrt(d)
-    for angle in (0.0, 1.0):
-        R = expm(angle * (way - way.T))
-        similar, cells = items @ R @ items.T, []
-        for m, seed in itertools.product(counts, range(seeds)):
-            rng, rows = np.random.default_rng(seed), []
-            for i in rng.permutation(n)[:m]:
-                order = np.argsort(-similar[i])
-                own, others = order[(kinds[order] == kinds[i]) & (order != i)], order[kinds[order] != kinds[i]]
-                rows.append((n + i, own[rng.integers(10)], others[rng.integers(10)]))
-            adapter = Adapter(side="query")
-            _, seconds = timed(partial(adapter.fit_triplets, np.vstack([items, items @ R]), np.array(rows)))
-            nearest = np.argmax(adapter.transform(tests @ R) @ items.T, axis=1)
-            cells.append((100.0 * np.mean(kinds[nearest] == asked), seconds))
-        raw = 100.0 * np.mean(kinds[np.argmax(tests @ R @ items.T, axis=1)] == asked)
-        found, took = np.array(cells).reshape(len(counts), seeds, 2).mean(axis=1).T
-        print(f"| {angle:g} | {raw:.1f} |" + "".join(f" {cell:.1f} |" for cell in found), f"{took.max():.1f} |")
-
-
 def timed(learn: Callable[[], object]) -> tuple[object, float]:
     """What is learned, and the processor time that it took."""
     began = time.process_time()
@@ -158,15 +130,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--comparisons", type=int, nargs="*", default=[500, 1500, 5000])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--grid", type=int, default=len(RATES) * len(TEMPERATURES), help="pairs of the grid, at most")
-    parser.add_argument("--queries", action="store_true")
     args = parser.parse_args(argv)
     stored = np.load(args.data / "banking77.npz")
     X, y, n = stored["X"].astype(np.float64), stored["y"].astype(np.int64), int(stored["n_train"])
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     items, kinds, queries, asked = X[:n], y[:n], X[n:], y[n:]
-    if args.queries:
-        queries_alone(items, kinds, queries, asked, args.comparisons, args.seeds)
-        return
     d, grid = X.shape[1], list(itertools.product(RATES, TEMPERATURES))[-args.grid :]
     Adapter().fit(items[:200], kinds[:200])  # compiles
     print(

@@ -125,7 +125,6 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield "MLRProblem", (sm.MLRProblem, {"X": X, "relevance": y})
     yield "LEGOProblem", (sm.LEGOProblem, {"X": X, "pairs": pairs, "targets": np.ones(6)})
     yield "LEGOBatchProblem", (sm.LEGOBatchProblem, {"X": X, "pairs": pairs, "targets": np.ones(6)})
-    yield "QueryProblem", (sm.QueryProblem, {"X": X, "triplets": triplets})
     total = terms.TripletHinge(triplets) + terms.Trace()
     yield "MetricProblem", (sm.MetricProblem, {"X": X, "terms": total})
     yield "solve", (sm.solve, {"problem": problem, "max_time": 1.0})

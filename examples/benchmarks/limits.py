@@ -70,8 +70,6 @@ STATEMENTS: dict[str, Statement] = {
     "FRML": lambda X, y: sm.FRMLProblem(X, y, 5),
     "LEGO": targets,
     "LEGO, batch": lambda X, y: sm.LEGOBatchProblem(targets(X, y)),
-    "queries": lambda X, y: sm.QueryProblem(X, triplets(X, y)),
-    "queries, hinge": lambda X, y: sm.QueryProblem(X, triplets(X, y), loss="hinge", margin=1.0),
     "sum: hinge, trace": lambda X, y: sm.MetricProblem(X, terms.TripletHinge(triplets(X, y)) + terms.Trace()),
     "sum: logistic, LogDet": lambda X, y: sm.MetricProblem(
         X, terms.TripletHinge(triplets(X, y), loss="logistic") + terms.LogDet()

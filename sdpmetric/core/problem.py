@@ -60,8 +60,6 @@ class Problem(ABC):
         Class attribute: the name of the statement on the command line; empty for none.
     weights : tuple of str
         Class attribute: the fields that `path` may vary.
-    has_metric : bool
-        Class attribute: whether a point is a metric; reports are about distances.
 
     See Also
     --------
@@ -80,7 +78,6 @@ class Problem(ABC):
     """
 
     statement: ClassVar[str] = ""
-    has_metric: ClassVar[bool] = True
 
     if TYPE_CHECKING:
 

@@ -8,9 +8,8 @@ from typing import Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.preprocessing import normalize
-from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core import validation
@@ -21,11 +20,9 @@ from sdpmetric.core.sample_weight import check_weights
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_labels, divide, tuple_distances
+from sdpmetric.estimators.data import Data, Labels, Weights, divide, tuple_distances
 from sdpmetric.estimators.options import Count, Matrix, Positive, estimator
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.relatives.query import QueryProblem
-from sdpmetric.relatives.scml import nearest_triplets
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 
@@ -41,8 +38,6 @@ class AdapterOptions:
     rounds: int = 3  # of cross-validation
     path_gap: float = 1e-2  # relative gap that is proven in cross-validation, at least
     patience: int = 3  # strengths without a better score after which cross-validation ends
-    query_neighbors: tuple[int, int] = (3, 10)  # of the class and of others, which make triplets of a query
-    query_strength: float = 100.0  # times that of a metric: similarities have all of the mean of queries
     rows_at_once: int = 512  # whose distances to all others are held
 
 
@@ -53,16 +48,12 @@ ROLES = {
     3: ("triplets", ": an example, one that is to be near it, and one that is to be farther away"),
     4: ("quadruplets", ": the near pair, then the far one"),
 }
-NO_METRIC = "side='query' learns no distances: compare transform(queries) with items by inner products."
 
 
 class AdapterProblem(MetricProblem):
     """The sum that `Adapter` minimizes."""
 
     title = certificate_title = "Adapter"
-
-
-Stated = AdapterProblem | QueryProblem
 
 
 @estimator
@@ -85,16 +76,9 @@ class Adapter(SolvedEstimator):
         "cosine" divides each row by its length, in `transform` as well.
     prior : "identity" or (d, d) array, default "identity"
         What the metric stays near: s I, or a PSD matrix in place of it, such as the `metric_` of an earlier fit.
-    side : {"both", "query"}, default "both"
-        "query": a map W of queries alone, without a metric: items stay as they are, and their similarity to a query is
-        ``q^T W x``. Minimizes the mean of ``log(1 + exp(q^T W (z - x)))`` and ``50 strength / sqrt(n d) |W / 2s -
-        I|^2`` over triplets of a query q, an item x that is more similar to it, and an item z that is less similar;
-        with labels, over the nearest 3 of the class and 10 others. `transform` maps queries; `score` is the share of
-        queries whose most similar example has their label. There are no distances.
     n_candidates : int, default 100
         With labels: how many of the nearest examples each one is compared with, at most a quarter of them of its class.
     solver : {"auto", "factored", "dual", "conic"}, default "auto"
-        With `side="query"`: "auto" or "newton".
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`; `random_state` also seeds what "cv" holds out.
     early_stopping, validation_fraction, n_iter_no_change
@@ -137,7 +121,6 @@ class Adapter(SolvedEstimator):
     strength: Positive | Literal["cv"] = field(default=1.0, kw_only=False)
     metric: Literal["euclidean", "cosine"] = "euclidean"
     prior: Matrix | Literal["identity"] = "identity"
-    side: Literal["both", "query"] = "both"
     n_candidates: Count = 100
     strength_: float = field(init=False)
     _span: Data | None = field(init=False, default=None)
@@ -167,7 +150,7 @@ class Adapter(SolvedEstimator):
         """
         self._span = None
         starts = isinstance(self.init, str) and self.init == "auto" and not self.warm_start
-        if len(X) >= X.shape[1] or self.side == "query" or not isinstance(self.prior, str) or not starts:
+        if len(X) >= X.shape[1] or not isinstance(self.prior, str) or not starts:
             return X
         centered = X - X.mean(axis=0)
         self._span = np.asarray(np.linalg.qr(centered.T)[0])
@@ -201,38 +184,19 @@ class Adapter(SolvedEstimator):
             )
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 
-    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Stated:
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> AdapterProblem:
         total = float(len(X) if weights is None else weights.sum())
         _, index = validation.check_labels(y, len(X))
         if np.bincount(index).max() == 1:
             raise ValueError("every class of y has one member; each example needs another one of its class to be near.")
-        if self.side == "query":
-            triplets = nearest_triplets(np.asarray(X, dtype=np.float64), index, *OPTIONS.query_neighbors)
-            return self._queries(X, triplets, None if weights is None else weights[triplets[:, 0]])
         compared = candidates(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
         loss = Collapse(y, compared, sample_weight=weights, weight=1.0 / total)
         return AdapterProblem(X, loss + self._proximity(X, total)[0])
 
-    def _queries(self, X: Data, triplets: ArrayLike, weights: ArrayLike | None) -> QueryProblem:
-        """The map of queries, near twice the prior: by so much a difference of squared distances is larger."""
-        count = float(len(np.asarray(triplets)) if weights is None else np.sum(weights)) or 1.0
-        proximity, _ = self._proximity(X, count)
-        return QueryProblem(
-            X,
-            triplets,
-            0.25 * OPTIONS.query_strength * proximity.weight,
-            2.0 * proximity.target,
-            triplet_weights=weights,
-        )
-
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Stated:
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> AdapterProblem:
         rows = checked_tuples(tuples, len(X))
         if rows.shape[1] > 2 and annotations is not None:
             annotations = check_weights("weights", annotations, len(rows), "comparison")
-        if self.side == "query":
-            if rows.shape[1] != 3:
-                raise ValueError("side='query' learns from triplets or labels; fit others with side='both'.")
-            return self._queries(X, rows, annotations)
         counted = annotations is None or rows.shape[1] == 2
         total = float(len(rows) if counted else np.abs(np.asarray(annotations, dtype=np.float64)).sum()) or 1.0
         proximity, scale = self._proximity(X, total)
@@ -250,10 +214,10 @@ class Adapter(SolvedEstimator):
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
         X = self._in_span(X)
 
-        def stated(rows: LongArray) -> Stated:
+        def stated(rows: LongArray) -> AdapterProblem:
             return self._problem(X[rows], y[rows], None if weights is None else weights[rows])
 
-        def scored(problem: Stated, rows: LongArray, held: LongArray) -> Score:
+        def scored(problem: AdapterProblem, rows: LongArray, held: LongArray) -> Score:
             return self._measure(problem, y[rows], X[held], y[held])
 
         self._chosen("examples", len(y), stated, scored)
@@ -274,12 +238,12 @@ class Adapter(SolvedEstimator):
             check_similar(() if annotations is None else annotations, len(rows)) if rows.shape[1:] == (2,) else None
         )
 
-        def stated(some: LongArray) -> Stated:
+        def stated(some: LongArray) -> AdapterProblem:
             return self._problem_of_tuples(
                 X, rows[some], None if annotations is None else np.asarray(annotations)[some]
             )
 
-        def scored(problem: Stated, some: LongArray, held: LongArray) -> Score:
+        def scored(problem: AdapterProblem, some: LongArray, held: LongArray) -> Score:
             return self._measure_tuples(problem, rows[held], None if similar is None else similar[held])
 
         self._chosen(ROLES[rows.shape[1]][0], len(rows), stated, scored)
@@ -287,52 +251,12 @@ class Adapter(SolvedEstimator):
         self._span = None
         return self
 
-    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
-        if self.side == "both":
-            return super()._measure(problem, y, X_held, y_held)
-        return lambda L: float(np.mean(y[np.argmax(X_held @ L.T @ problem.X.T, axis=1)] == y_held))
-
-    def _measure_tuples(self, problem: Problem, held: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> Score:
-        if self.side == "both":
-            return super()._measure_tuples(problem, held, similar)
-        q, x, z = (np.asarray(problem.X[rows], dtype=np.float64) for rows in np.asarray(held).T)
-        return lambda L: float(np.mean(np.einsum("ij,ij->i", q @ L.T, x - z) > 0.0))
-
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """See `LMNN.score`; with `side="query"` the share of rows whose most similar other row has their label."""
-        if self.side == "both":
-            return super().score(X, y)
-        check_is_fitted(self)
-        data, labels = checked_data_and_labels(self, X, y, reset=False, n_min=2)
-        similar = self._embed(data) @ (normalize(data) if self.unit_rows else data).T
-        np.fill_diagonal(similar, -np.inf)
-        return float(np.mean(labels[np.argmax(similar, axis=1)] == labels))
-
-    @property
-    def metric_(self) -> Data:
-        """The metric ``L.T @ L``."""
-        if self.side == "query":
-            raise AttributeError(NO_METRIC)
-        return super().metric_
-
-    def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
-        """See `LMNN.pair_distance`."""
-        if self.side == "query":
-            raise TypeError(NO_METRIC)
-        return super().pair_distance(X, pairs)
-
-    def get_metric(self) -> Callable[..., float]:
-        """See `LMNN.get_metric`."""
-        if self.side == "query":
-            raise TypeError(NO_METRIC)
-        return super().get_metric()
-
     def _chosen(
         self,
         items: str,
         n: int,
-        stated: Callable[[LongArray], Stated],
-        scored: Callable[[Stated, LongArray, LongArray], Score],
+        stated: Callable[[LongArray], AdapterProblem],
+        scored: Callable[[AdapterProblem, LongArray, LongArray], Score],
     ) -> None:
         self.strength_, self.strengths_, self.scores_ = 1.0, np.zeros(0), np.zeros(0)
         if self.strength != "cv":

@@ -1,1 +1,1 @@
-"""Statements of the field that are sums of terms: MMC, ITML, MCML, LSML, SDML, SCML and maps of queries."""
+"""Statements of the field that are sums of terms: MMC, ITML, MCML, LSML, SDML and SCML."""

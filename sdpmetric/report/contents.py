@@ -24,7 +24,7 @@ from sdpmetric.core.certificate import (
     excess_sentence,
 )
 from sdpmetric.core.explanation import explain
-from sdpmetric.core.problem import Constrained, Problem, unsupported
+from sdpmetric.core.problem import Constrained, Problem
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.rounding import digits, rounded, scientific
 from sdpmetric.core.solution import Solution, problem_of
@@ -90,8 +90,6 @@ def page_data(
 ) -> dict[str, Json]:
     """The data of the page; parameters as in `sdpmetric.report.write`."""
     problem = problem_of("report", solution)
-    if not problem.has_metric:
-        raise unsupported("report", problem, "its point is no metric, and the page is about distances; use explain")
     X = np.asarray(problem.X, dtype=np.float64)
     features = _names(feature_names, X.shape[1], "feature_names", "feature")
     names = _names(example_names, len(X), "example_names", "example")

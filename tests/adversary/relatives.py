@@ -2,7 +2,7 @@
 
 import exact
 import numpy as np
-from exact import SCALARS, Distances, divergence, number, numbers, rational
+from exact import Distances, divergence, number, numbers
 from flint import arb, fmpq
 
 import sdpmetric as sm
@@ -124,43 +124,5 @@ def scml(X, y, rng):
     return Case(problem, value, inside=inside)
 
 
-def queries(X, y, rng):
-    """Maps of queries; a point is the transposed map, of any sign."""
-    d, count = X.shape[1], int(rng.integers(1, 20))
-    rows = np.argsort(rng.random((count, len(X))), axis=1)[:, :3]
-    frobenius_weight, loss, w = weight(rng), str(rng.choice(sorted(SCALARS))), some_weights(rng, count)
-    W0 = None if rng.random() < 0.4 else log_uniform(rng, -3, 3) * rng.normal(size=(d, d))
-    margin = 0.0 if rng.random() < 0.4 else log_uniform(rng, -6, 3)
-    problem = sm.QueryProblem(X, rows, frobenius_weight, W0, loss, margin, w)
-    P, start, scalar = rational(problem.X), rational(problem.to), SCALARS[loss]
-    weights = numbers(problem.terms[0].item_weights)
-
-    def exact_at(components, frobenius=frobenius_weight):
-        if len(components) != d:  # no map
-            return None
-        W = rational(components).transpose()
-        S = P * W * P.transpose()
-        losses = [
-            arb(weight) * arb(scalar(number(margin) - S[q, x] + S[q, z]))
-            for weight, (q, x, z) in zip(weights, rows.tolist(), strict=True)
-        ]
-        return sum(losses, arb(0)) + arb(number(frobenius) * exact.square(W - start) / 2)
-
-    case = Case(
-        problem,
-        exact_at,
-        weights={"frobenius": [weight(rng), frobenius_weight]},
-        verbs=("solve", "verify", "compare", "path"),
-    )
-    case.exact, case.metrics = exact_at, lambda rng: None
-    sizes = 1.0 / np.outer(case.units, case.units)
-    case.factors = lambda rng: [
-        problem.zero,
-        problem.zero + log_uniform(rng, -3, 3) * sizes * rng.normal(size=(d, d)),
-        log_uniform(rng, -150, 150) * rng.normal(size=(d, d)),
-    ]
-    return case
-
-
 # One line adds a statement to the campaign.
-CASES = {"lsml": lsml, "sdml": sdml, "scml": scml, "queries": queries}
+CASES = {"lsml": lsml, "sdml": sdml, "scml": scml}

@@ -43,12 +43,6 @@ ROWS = (
         families=ALL,
     ),
     Claim(
-        "QueryProblem.certify",
-        "The same of bilinear maps.",
-        "test_query.test_objectives_and_bounds_hold_in_exact_arithmetic",
-        families="scale offset ties weights",
-    ),
-    Claim(
         "KernelLMNNProblem",
         "The same in the coordinates `X`, which are computed from the kernel and taken as exact.",
         "statements.kernel",

@@ -86,7 +86,7 @@ scaled, seconds = (figure("lmnn", heading, "seconds") for heading in ("The facto
 million, peak = (figure("lmnn", "A million rows", name) for name in ("seconds, stating included", "peak, GiB"))
 growth, embedded = figure("lmnn", "A million rows", "exponent of the seconds"), figure("lmnn", "Embeddings", "seconds")
 peers = {data: figure("lmnn", "Peers", data) for data in ("iris", "wine", "digits, d = 30")}
-small, maps = figure("lmnn", "Three solvers on small data", "seconds"), partial(figure, "methods", "Maps of queries")
+small = figure("lmnn", "Three solvers on small data", "seconds")
 adapters = partial(figure, "methods", "Adapters on embeddings")
 GAPS_OF_PEERS = [
     peers["wine"]("hinge", "metric-learn", form=".1f"),
@@ -186,11 +186,6 @@ PAGES = (
             minutes,
             embedded("60,000", form=".0f"),
         ],
-    ),
-    (
-        "docs/adapters.md",
-        "raised recall from {} to {} % where queries were rotated at random, and from {} to {} %",
-        [maps(column)(row) for row in ("rotated at random", "as they are") for column in ("no map", "5,000")],
     ),
     (
         "docs/reproductions.md",

@@ -93,45 +93,6 @@ def test_the_strength_is_chosen_by_held_out_scores(kind):
         assert fixed.solution_.problem.fingerprint() == adapter.solution_.problem.fingerprint()
 
 
-def test_queries_alone_have_a_map_and_no_metric():
-    scale, d, t = 10.0 / mean_square(X), 6, len(TRIPLETS)
-    adapter = Adapter(side="query", strength=2.0).fit_triplets(X, TRIPLETS)
-    options = {"frobenius": 50.0 / (np.sqrt(t * d) * scale**2), "to": 2.0 * scale * np.eye(d)}
-    stated, W = sm.QueryProblem(X, TRIPLETS, **options), RNG.normal(size=(d, d))
-    assert adapter.solution_.problem.objective(W.T) == pytest.approx(stated.objective(W.T), rel=1e-9)
-    assert adapter.relative_gap_ <= 1e-3
-    similar = adapter.transform(X) @ X.T
-    ordered = similar[TRIPLETS[:, 0], TRIPLETS[:, 1]] > similar[TRIPLETS[:, 0], TRIPLETS[:, 2]]
-    assert np.array_equal(ordered, stated.more_similar(adapter.components_) > 0.0)
-    weak = Adapter(side="query", strength=1e-3).fit_triplets(X, TRIPLETS)
-    assert np.mean(stated.more_similar(weak.components_) > 0.0) > np.mean(stated.more_similar(np.eye(d)) > 0.0)
-    for wrong in (adapter.get_metric, lambda: adapter.pair_distance(X, PAIRS)):
-        with pytest.raises(TypeError, match="inner products"):
-            wrong()
-    assert not hasattr(adapter, "metric_")
-    for fit, arguments in (
-        (Adapter.fit_pairs, (PAIRS, SIMILAR)),
-        (Adapter.fit_quadruplets, (TRIPLETS[:, [0, 1, 0, 2]],)),
-    ):
-        with pytest.raises(ValueError, match="side='query'"):
-            fit(Adapter(side="query"), X, *arguments)
-
-
-def test_maps_of_queries_undo_a_rotation_and_choose_their_strength():
-    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))[0]
-    stacked, triplets = np.vstack([X, X @ rotation]), TRIPLETS + np.array([43, 0, 0])
-    adapter = Adapter(side="query", strength="cv", early_stopping=True, random_state=0).fit_triplets(stacked, triplets)
-    assert adapter.strength_ == adapter.strengths_[np.argmax(adapter.scores_)]
-    q, x, z = (stacked[rows] for rows in triplets.T)
-    assert adapter.scores_.max() > np.mean(np.einsum("ij,ij->i", q, x - z) > 0.0)
-    labeled = Adapter(side="query", metric="cosine").fit(X, Y)
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    np.testing.assert_allclose(labeled.transform(3.0 * X), unit @ labeled.components_.T, atol=1e-12)
-    similar = unit @ labeled.components_.T @ unit.T
-    np.fill_diagonal(similar, -np.inf)
-    assert labeled.score(X, Y) == np.mean(Y[np.argmax(similar, axis=1)] == Y)
-
-
 @pytest.mark.parametrize(
     ("fit", "given", "sentence"),
     [
@@ -160,11 +121,10 @@ def test_errors_speak_of_what_was_passed(fit, given, sentence):
         (np.eye(5), r"^prior must have shape \(6, 6\)"),
     ],
 )
-@pytest.mark.parametrize("side", ["both", "query"])
-def test_a_prior_is_a_metric(prior, sentence, side):
+def test_a_prior_is_a_metric(prior, sentence):
     with pytest.raises(ValueError, match=sentence):
-        Adapter(prior=prior, side=side).fit(X, Y)
-    assert Adapter(prior=np.diag([1.0, 1, 1, 1, 0, 0]), side=side).fit(X, Y).solution_.status.ok
+        Adapter(prior=prior).fit(X, Y)
+    assert Adapter(prior=np.diag([1.0, 1, 1, 1, 0, 0])).fit(X, Y).solution_.status.ok
 
 
 def test_a_strength_cannot_be_chosen_by_a_single_triplet():
