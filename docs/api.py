@@ -12,7 +12,7 @@ HEADINGS = {
     "Streams": ("stream", "logdet"),
     "Programs in CVXPY": ("sdpmetric.programs",),
     "Search and rankings": ("hash_index", "relevance", "scores"),
-    "Decisions": ("sdpmetric.classification",),
+    "Classification": ("sdpmetric.classification",),
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
     "Problem classes": ("sdpmetric.",),
 }

@@ -16,7 +16,6 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.core import rounding
 from sdpmetric.estimators import OrdinalEmbedding
 from sdpmetric.plotting import COLORS, ConvergenceDisplay, EmbeddingDisplay
 
@@ -260,61 +259,6 @@ def house(mode: str) -> None:
     save(figure, f"house{mode}")
 
 
-def decisions(mode: str) -> None:
-    """Distances of pairs with the guaranteed threshold, and an embedding in which open labels are hollow."""
-    X, y = datasets.load("digits")
-    X = datasets.reduce(X, 20)
-    rng = np.random.default_rng(0)
-    rows = rng.permutation(len(X))
-    learned, others = rows[:600], rows[600:]
-    L = sm.solve(sm.LMNNProblem.from_labels(X[learned], y[learned])).components
-    pairs = rng.permutation(others)[: len(others) // 2 * 2].reshape(
-        -1, 2
-    )  # no two have an example in common
-    mates = [rng.permutation(others[y[others] == c])[:100].reshape(-1, 2) for c in range(10)]
-    pairs = np.concatenate([pairs[y[pairs[:, 0]] != y[pairs[:, 1]]], *mates])
-    same = y[pairs[:, 0]] == y[pairs[:, 1]]
-    D = np.linalg.norm((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T, axis=1)
-    found = sm.guaranteed_threshold(D, same, alpha=0.02)
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    bins = np.linspace(0.0, D.max(), 45)
-    for kind, color, label in (
-        (True, COLORS[0], "same digit"),
-        (False, COLORS[1], "different"),
-    ):
-        axes[0].hist(D[same == kind], bins, density=True, alpha=0.6, color=color, label=label)
-    axes[0].axvline(found.threshold, color=plt.rcParams["text.color"], linewidth=1)
-    axes[0].set(
-        title=f"at most {found.alpha:.0%} false matches, with confidence 95 %",
-        xlabel="distance",
-        yticks=[],
-    )
-    axes[0].legend(
-        frameon=False, title=f"{found.n_errors} of {found.n_of} different\npairs are matches"
-    )
-    X, y = datasets.load("wine")
-    X = datasets.standardize(X)
-    solution = sm.solve(sm.LMNNProblem.from_labels(X, y, frobenius=10.0), tol=1e-4)
-    label = sm.near_optimal(solution).labels(X, y)
-    Z = X @ solution.leading(2, X).T
-    for c in range(3):
-        for settled in (True, False):
-            some = (y == c) & (label.settled == settled)
-            axes[1].scatter(
-                *Z[some].T,
-                s=30,
-                facecolors=COLORS[c] if settled else "none",
-                edgecolors=COLORS[c],
-            )
-    n_open = int((~label.settled).sum())
-    axes[1].set(
-        title=f"proven gap {rounding.scientific(solution.relative_gap, 1)}: {n_open} of {len(X)} labels are open",
-        xticks=[],
-        yticks=[],
-    )
-    save(figure, f"decisions{mode}")
-
-
 def objects(mode: str) -> None:
     """The path of the trace on answers about planted points, some of them wrong."""
     rng = np.random.default_rng(0)
@@ -444,7 +388,6 @@ def main() -> None:
             bars(mode)
             parts(mode)
             house(mode)
-            decisions(mode)
             objects(mode)
             adapters(mode)
             given_distances(mode)

@@ -2,7 +2,6 @@
 
 from sdpmetric import engine as engines
 from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
-from sdpmetric.classification.near_optimal import Decisions, NearOptimal, near_optimal
 from sdpmetric.core.certificate import (
     Certificate,
     Dual,
@@ -57,7 +56,6 @@ from sdpmetric.sums.problem import MetricProblem
 __all__ = [
     "Certificate",
     "Comparison",
-    "Decisions",
     "Dual",
     "DualityCertificate",
     "Explanation",
@@ -86,7 +84,6 @@ __all__ = [
     "Model",
     "MultiMetricLMNNProblem",
     "NCAProblem",
-    "NearOptimal",
     "POLAProblem",
     "POLAStream",
     "Problem",
@@ -112,7 +109,6 @@ __all__ = [
     "formulation",
     "guaranteed_threshold",
     "metric_variable",
-    "near_optimal",
     "path",
     "regret",
     "solve",

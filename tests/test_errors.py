@@ -302,9 +302,7 @@ REASONS = {
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
     "no words": [lambda: datasets.word_counts(["1 2", "a"], 1)],
     "takes a problem": [partial(verb, EYE) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],
-    "takes a solution": [
-        partial(verb, what) for verb in (sm.compare, sm.explain, sm.near_optimal) for what in (None, 3, "solution", X)
-    ],
+    "takes a solution": [partial(verb, what) for verb in (sm.compare, sm.explain) for what in (None, 3, "solution", X)],
     r"learning_rate=1e\+200": [
         lambda: sm.LEGOStream(3, 1e200).partial_fit_comparisons(
             X, np.random.default_rng(0).permuted(np.tile(np.arange(N), (200, 1)), axis=1)[:, :4]
@@ -325,14 +323,8 @@ REASONS = {
     ],
     "pass it as explain|without its problem": [
         lambda: sm.explain(replace(sm.solve(LMNN), problem=None)),
-        lambda: sm.near_optimal(replace(sm.solve(STREAM), problem=None)),
     ],
     "these very examples": [lambda: page(held_out=(X, Y))],
-    "not known to be strongly convex|no proven gap|pass threshold=": [
-        lambda: sm.near_optimal(sm.solve(LMNN)),
-        lambda: sm.near_optimal(sm.solve(STREAM, solver="online")),
-        lambda: classification.near_optimal.NearOptimal(EYE, 0.1).matches(X, [[0, 1]]),
-    ],
     "no method constraints|stream|contradict each other": [
         *(partial(sm.explain, unsolved(problem)) for problem in (sm.NCAProblem(X, Y), sm.MLKRProblem(X, T), LEGO)),
         lambda: sm.explain(unsolved(sm.FRMLProblem(X, Y, 2))),

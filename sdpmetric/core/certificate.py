@@ -86,24 +86,8 @@ def reservation(rigor: Rigor, assumption: str | None = None) -> str:
     return f"; {why} (rigor: {rigor})"
 
 
-class Claim:
-    """What is proven, and is marked as saved where a pickle or skops restores it."""
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, as_saved=True)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """The same claim: unlike a pickle, a copy in memory cannot have been changed."""
-        claim = object.__new__(type(self))
-        claim.__dict__.update(copy.deepcopy(vars(self), memo))
-        return claim
-
-    def __copy__(self) -> Self:
-        return copy.deepcopy(self)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Certificate(Claim, ABC):
+class Certificate(ABC):
     """The fields that every kind of certificate has.
 
     Attributes
@@ -151,6 +135,19 @@ class Certificate(Claim, ABC):
     info: Info = field(default_factory=dict, hash=False)
 
     kind: ClassVar[str]
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Restore a pickle or skops file, marked as saved: it proves nothing."""
+        self.__dict__.update(state, as_saved=True)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return the same certificate: unlike a pickle, a copy in memory cannot have been changed."""
+        certificate = object.__new__(type(self))
+        certificate.__dict__.update(copy.deepcopy(vars(self), memo))
+        return certificate
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
 
     @property
     def gap(self) -> float:

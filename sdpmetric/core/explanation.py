@@ -275,7 +275,7 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
 
     See Also
     --------
-    Explanation, near_optimal, solve
+    Explanation, solve
 
     Examples
     --------

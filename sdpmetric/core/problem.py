@@ -31,20 +31,6 @@ LOG_SCALES = (-12.0, 12.0)
 NOT_STATED = {"stated": False}
 
 
-@dataclass(frozen=True, eq=False)
-class StrongConvexity:
-    """A point, as exact as its certificate, of a strongly convex objective.
-
-    It stays convex minus ``modulus / 2`` times a squared norm, the Frobenius norm of the metric with the threshold, if
-    there is one, as one more entry. The certified point is within `displacement` of it in that norm.
-    """
-
-    modulus: float
-    components: FloatArray
-    threshold: float | None = None
-    displacement: float = 0.0
-
-
 @dataclass(eq=False, repr=False)
 class Problem(ABC):
     """A statement: a dataclass whose fields are its data and parameters.
@@ -247,10 +233,6 @@ class Problem(ABC):
     def _along(self, components: FloatArray) -> Callable[[float], float]:
         """What `best_scale` minimizes: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
-
-    def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
-        """How strongly convex the objective is, and a float64 point as `certify` takes it; None: not known to be so."""
-        return None
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """Why a solution is likely to be useless on other data; None if there is no sign of that.

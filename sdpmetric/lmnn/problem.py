@@ -29,7 +29,7 @@ from sdpmetric.core.certificate import (
     check_triplet_multipliers,
 )
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.problem import NOT_STATED, Problem, StrongConvexity
+from sdpmetric.core.problem import NOT_STATED, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
@@ -690,10 +690,6 @@ class LMNNProblem(LargeMarginProblem):
             push = TripletHinge(triplets, loss=self.loss, weights=source.weights_of(triplets), weight=mu)
         regularizers = Trace(weight=self.ridge) + Frobenius(weight=self.frobenius)
         return MetricProblem(self.X, pull + push + regularizers)
-
-    def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
-        """With modulus `frobenius`; see `Problem.strong_convexity`."""
-        return StrongConvexity(self.frobenius, components) if self.frobenius else None
 
     @property
     def row_labels(self) -> NDArray[np.generic] | None:

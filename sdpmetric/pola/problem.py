@@ -21,7 +21,7 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
 )
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.problem import Problem, StrongConvexity
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
@@ -342,14 +342,6 @@ class POLAProblem(Problem):
         if self.slack_weight is not None:
             return super().best_scale(components)
         return math.sqrt(self._best_multiple(components, self.distances(components)))
-
-    def strong_convexity(self, components: FloatArray) -> StrongConvexity:
-        """With modulus 1; of a hard margin, around the point after `repair`. See `Problem.strong_convexity`."""
-        L, b = self.repair(components)
-        if self.slack_weight is not None:
-            return StrongConvexity(1.0, L, b)
-        norm = above(math.hypot(metric_norm_above(L, None), b), 4)
-        return StrongConvexity(1.0, L, b, above((self._feasible_multiple(L, b) - 1.0) * norm, 2))
 
     def certify(
         self,

@@ -17,7 +17,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import LATE, Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
-from sdpmetric.core.problem import LOG_SCALES, NOT_STATED, Problem, StrongConvexity
+from sdpmetric.core.problem import LOG_SCALES, NOT_STATED, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
@@ -25,7 +25,6 @@ from sdpmetric.engine.cached import cached, published
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.linalg.rigorous.directed import sum_below
 from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs
@@ -244,14 +243,6 @@ class MetricProblem(Problem):
         shared, *metrics = (L[:, block].T @ L[:, block] for block in self.domain.all_blocks)
         return np.stack([self.domain.sharing * shared + metric for metric in metrics])
 
-    def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
-        """By Frobenius terms, over all and over diagonal metrics; see `Problem.strong_convexity`."""
-        modulus = sum_below(np.array([term.strong_convexity for term in self.terms]))
-        if not modulus > 0.0 or not self.domain.has_identity_basis or self.domain.blocks:
-            return None
-        member = self.domain.member_beside(components)
-        return StrongConvexity(modulus, components if member is None else member[0])
-
     def easier(self) -> str:
         """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
         if type(self) is not MetricProblem or super().easier():
@@ -364,7 +355,7 @@ class MetricProblem(Problem):
             return None
         H = adjoint(self.dual.slack.points @ T, first, second, np.full(len(first), 1.0 / len(first)))
         is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
-        weight = 0.0 if is_whitened else sum(term.strong_convexity for term in self.terms)
+        weight = 0.0 if is_whitened else sum(term.quadratic_weight for term in self.terms)
         cost = min(weight, 1.0) or 1.0  # of a metric of unit size, by which f is divided
         H = H + np.eye(len(H)) / (objective / cost)
         size = np.sqrt(np.diag(H))

@@ -46,7 +46,6 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "mlr": relatives.mlr,
     "frml": relatives.frml,
     "sums": sums.sums,
-    "curved": lambda X, y, rng: sums.sums(X, y, rng, curved=True),
     "labels": sums.labels,
     "tasks": sums.tasks,
     **relatives.CASES,

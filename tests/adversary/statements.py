@@ -140,7 +140,7 @@ def frobenius(X, y, rng):
 
     weights = {"push_weight": [0.3, mu], "frobenius": [weight(rng)]}
     name = str(rng.choice([n for n in weights if n in problem.weights]))
-    return Case(problem, value, np.asarray(problem.X, float), weights={name: weights[name]}, verbs=(*ALL, "near"))
+    return Case(problem, value, np.asarray(problem.X, float), weights={name: weights[name]}, verbs=ALL)
 
 
 def kernel(X, y, rng):
@@ -164,7 +164,7 @@ def pola(X, y, rng):
         value,
         extras=lambda rng: {"threshold": float(rng.uniform(1, 3)) if rng.random() < 0.8 else log_uniform(rng, 0, 150)},
         weights={"slack_weight": [weight(rng), slack]},
-        verbs=(*ALL, "near", "proof") if w is None else (*ALL, "near"),
+        verbs=(*ALL, "proof") if w is None else ALL,
     )
 
 
@@ -175,7 +175,7 @@ def hard(X, y, rng):
     return Case(
         problem,
         lambda M, threshold=None, b=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start, b),
-        verbs=("solve", "verify", "compare", "stop", "explain", "near", "proof"),
+        verbs=("solve", "verify", "compare", "stop", "explain", "proof"),
     )
 
 

@@ -254,15 +254,13 @@ def combined(B, diagonal):
     return inside
 
 
-def sums(X, y, rng, curved=False):
-    """A sum over a domain; if curved, with a Frobenius term over all or over diagonal metrics."""
-    d, kind = X.shape[1], str(rng.choice(DOMAINS[:3] if curved else DOMAINS))
+def sums(X, y, rng):
+    """A sum over a domain."""
+    d, kind = X.shape[1], str(rng.choice(DOMAINS))
     clipped = np.clip(np.ptp(np.asarray(X, float), axis=0), 1e-150, 1e150)
     scale = 1.0 / np.where(clipped > 0, clipped, 1.0)
     maker = Maker(X, y, rng, scale=scale)
     made_terms = made(maker, rng)
-    if curved and not any(isinstance(term, terms.Frobenius) for _, term, _ in made_terms):
-        made_terms.append((float(weight(rng, -2, 1)), *maker.frobenius()))
     domain, inside = {}, None
     if kind == "diagonal":
         domain, inside = {"diagonal": True}, combined(np.eye(d), True)
@@ -270,9 +268,8 @@ def sums(X, y, rng, curved=False):
         B = rng.normal(size=(d + 3, d)) * scale
         domain, inside = {"bases": B}, combined(B, True)
     problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in made_terms)), **domain)
-    options = {"planted": maker.planted} | ({"verbs": ("near",)} if curved else {})
     data = np.asarray(problem.X, float)
-    return case_of(problem, made_terms, data, lambda M: Distances(problem.X, M=M), inside, **options)
+    return case_of(problem, made_terms, data, lambda M: Distances(problem.X, M=M), inside, planted=maker.planted)
 
 
 def tasks(X, y, rng):

@@ -6,7 +6,6 @@ from dataclasses import replace
 import exact
 import numpy as np
 from exact import number, rational
-from flint import arb
 
 import sdpmetric as sm
 from adversary.families import log_uniform
@@ -200,60 +199,5 @@ def relaxed(case, ledger, rng, folder):
     ledger.claim("relaxed", solution.certificate, exact_of(case, solution))
 
 
-def difference(M, A, b=0.0, c=0.0):
-    """The exact squared Frobenius distance of two metrics, with their thresholds."""
-    return exact.square(M - A) + (number(b) - number(c)) ** 2
-
-
-def near_optimal(case, ledger, rng, folder):
-    """The balls of `near_optimal` against a finer solve, and against metrics beyond it that are as good."""
-    solution, _ = solved(case, rng, solvers(case.problem)[0])
-    fine = sm.solve(case.problem, tol=1e-10, max_iter=200, max_time=10.0)
-    if rng.random() < 0.7:  # a point far away, where the Frobenius term is nearly all of the gap, or near by
-        L = np.asarray(solution.components, float)
-        L = 10.0 ** rng.uniform(0, 8) * L if rng.random() < 0.5 else L * (1.0 + 0.01 * rng.normal(size=L.shape))
-        certificate = case.problem.certify(L)
-        bound = max(certificate.lower_bound, fine.lower_bound)
-        solution = replace(solution, components=L, certificate=replace(certificate, lower_bound=bound))
-    ball, small = sm.near_optimal(solution), sm.near_optimal(solution, optimum=True)
-    finest = sm.near_optimal(fine, optimum=True)
-    if ball.rigor != "float" or finest.rigor != "float":
-        return
-    M, A, b, c = exact.metric(ball.components), exact.metric(finest.components), ball.threshold, finest.threshold
-    distance = arb(difference(M, A, b or 0.0, c or 0.0)).sqrt()
-    if distance > arb(number(small.radius)) + arb(number(finest.radius)):
-        ledger.wrong("near", "optimum", f"{distance} apart, radii {small.radius!r} and {finest.radius!r}")
-    pairs = np.argsort(rng.random((20, len(case.X))), axis=1)[:, :2]
-    low, high = ball.distances(case.X, pairs)
-    neighbors = ball.neighbors(case.X, n_neighbors=2)
-    matches = None if b is None else ball.matches(case.X, pairs)
-    limit = number(solution.certificate.objective)
-    hard = isinstance(case.problem, sm.POLAProblem) and case.problem.slack_weight is None
-    for step in (0.5, 1.0, 1.5, 1.75, 1.9375, 2.0):
-        N, t = M + number(step) * (A - M), None if b is None else float(b + step * (c - b))
-        if (step > 1.0 and not exact.definite(N)) or (t is not None and t < 1.0):
-            continue
-        if hard:  # the margins are met up to rounding only
-            N, t = N * number(1.0 + 2.0**-30), t * (1.0 + 2.0**-30)
-        cost = case.value(N, **({} if t is None else {"b" if hard else "threshold": t}))
-        if cost is None or not cost <= limit:
-            continue
-        ledger.state("near", exact=cost)
-        if difference(M, N, b or 0.0, t or 0.0) > number(ball.radius) ** 2:
-            ledger.wrong("near", "ball", f"a metric as good is {step} steps away, outside of {ball.radius!r}")
-        D = exact.Distances(case.X, M=N)
-        for row, (i, j) in enumerate(pairs.tolist()):
-            if not (low[row] == 0.0 or number(low[row]) <= D(i, j)) or (
-                np.isfinite(high[row]) and D(i, j) > number(high[row])
-            ):
-                ledger.wrong("near", "distance", f"{i}, {j}: {D(i, j)} is not in [{low[row]!r}, {high[row]!r}]")
-            if matches is not None and matches.settled[row] and (D(i, j) <= number(t)) != matches.values[row]:
-                ledger.wrong("near", "match", f"{i}, {j}")
-        for i, j in np.argwhere(neighbors.settled).tolist():
-            nearest = int(neighbors.values[i, j])
-            if sum(D(i, k) < D(i, nearest) for k in range(len(case.X)) if k not in (i, nearest)) > 1:
-                ledger.wrong("near", "neighbor", f"{nearest} of {i}")
-
-
 NAMED = (certify, metric, solve, verify, compare, stop, path, explain, rank, proof, regret, relaxed)
-VERBS = {verb.__name__: verb for verb in NAMED} | {"near": near_optimal}
+VERBS = {verb.__name__: verb for verb in NAMED}

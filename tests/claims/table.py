@@ -127,18 +127,6 @@ ROWS = (
         "scale offset ties",
     ),
     Claim(
-        "near_optimal, NearOptimal",
-        "Every metric at least as good as the solution is in the ball; with `optimum=True`, the optimum.",
-        "verbs.near_optimal test_decisions.test_exact_metrics_as_good_are_in_the_ball_and_keep_what_is_settled",
-    ),
-    Claim(
-        "NearOptimal.neighbors, NearOptimal.labels, NearOptimal.matches, NearOptimal.distances, Decisions, "
-        "Decisions.share",
-        "Settled decisions are the same under every metric of the ball, and distances lie between their bounds.",
-        "verbs.near_optimal test_decisions.test_decisions_are_exact_arithmetics_at_any_scale",
-        families="scale offset dependence underflow ties second",
-    ),
-    Claim(
         "explain, Weighted.intervals",
         "Every optimal multiplier lies in its interval.",
         "verbs.explain test_explain_statements.test_every_optimal_multiplier_is_where_a_loose_solution_says",

@@ -99,5 +99,5 @@ def test_the_page_prints_the_table():
 
 def test_a_claim_is_found_and_a_denial_is_none():
     assert claims("The optimum is proven.")
-    assert claims("Settled decisions")
+    assert claims("Settled labels")
     assert not claims("Optimality is not\n    proven, `optimal` is a name.")

@@ -103,8 +103,8 @@ class Term(ABC):
         return 0.0
 
     @property
-    def strong_convexity(self) -> float:
-        """The largest m for which the term minus ``m/2 ||M||_F^2`` is known to be convex."""
+    def quadratic_weight(self) -> float:
+        """The weight of ``1/2 ||M||_F^2`` in the term."""
         return 0.0
 
     def smallest_cost(self, distance: float, trace: float) -> float:

@@ -85,7 +85,7 @@ class Frobenius(Regularizer):
         return self.target
 
     @property
-    def strong_convexity(self) -> float:
+    def quadratic_weight(self) -> float:
         return self.weight
 
     @property
