@@ -41,7 +41,6 @@ from sdpmetric.programs import ProgramBound, bound, to_cvxpy
 from sdpmetric.programs.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.ranking.frml import FRMLProblem
 from sdpmetric.ranking.frml_stream import FRMLStream
-from sdpmetric.ranking.mlr import MLRProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.relatives.itml import ITMLProblem
@@ -77,7 +76,6 @@ __all__ = [
     "LiftedDistances",
     "MCMLProblem",
     "MLKRProblem",
-    "MLRProblem",
     "MMCProblem",
     "MetricProblem",
     "MetricStep",

@@ -167,37 +167,6 @@ def hard_pola(D, M, pairs, signs, start, b=None) -> fmpq | None:
     return (c * c * size + (b - first) ** 2) / 2
 
 
-def auc_ranking(relevant: list[fmpq], irrelevant: list[fmpq]) -> fmpq:
-    """What the most violated ranking costs: a mean of hinges."""
-    hinges = (plus(1 + 2 * p - 2 * q) for p in relevant for q in irrelevant)
-    return sum(hinges, ZERO) / (len(relevant) * len(irrelevant))
-
-
-def map_ranking(relevant: list[fmpq], irrelevant: list[fmpq]) -> fmpq:
-    """``max_y 1 - AP(y) - <M, psi(y*) - psi(y)>``: of those above the i-th relevant item the number does not fall."""
-    relevant, irrelevant, R, N = sorted(relevant), sorted(irrelevant), len(relevant), len(irrelevant)
-    best = [ZERO] * (N + 1)
-    for i, p in enumerate(relevant):
-        gains, run = [fmpq(0)], ZERO
-        for j, q in enumerate(irrelevant):
-            run += 2 * (p - q) / (R * N)
-            gains.append(run + (1 - fmpq(i + 1, i + 2 + j)) / R)
-        reached = best[0]
-        for above in range(N + 1):
-            reached = max(reached, best[above])
-            best[above] = reached + gains[above]
-    return max(best)
-
-
-def mlr(D, M, queries, slack_weight, average, weights=None) -> fmpq:
-    """MLR; queries are (row, relevant rows, irrelevant rows)."""
-    w = [UNIT] * len(queries) if weights is None else numbers(weights)
-    cost, ranking_loss = ZERO, map_ranking if average else auc_ranking
-    for share, (q, relevant, irrelevant) in zip(w, queries, strict=True):
-        cost += share * ranking_loss([D(q, i) for i in relevant], [D(q, j) for j in irrelevant])
-    return trace(M) + number(slack_weight) * cost / sum(w, ZERO)
-
-
 def frml_auc(D, queries, regularization) -> fmpq:
     """FRML with all positive hinges, which is also its relaxation."""
     lam = number(regularization) * fmpq(sum(len(irrelevant) for _, _, irrelevant in queries), len(queries))

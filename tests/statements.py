@@ -53,8 +53,6 @@ FACTORIES = {
     "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 30),
     "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 30),
     "scml": lambda X, y: sm.SCMLProblem(X, sm.constraints.triplets(X, y, 2, 2), BASES, 0.1),
-    "mlr": lambda X, y: sm.MLRProblem.from_labels(X, y, "map", 4.0),
-    "mlr, auc": lambda X, y: sm.MLRProblem.from_labels(X, y, "auc", 4.0),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
     "terms, triplets": lambda X, y: sm.MetricProblem(
         X, 0.7 * terms.Pull(labels=y, n_neighbors=2) + 0.3 * terms.TripletHinge(labels=y, n_neighbors=2) + terms.Trace()
@@ -75,7 +73,7 @@ WORKS = {
     "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
     "path": {*FACTORIES} - {"mmc", "mcml", "lego", "nca", "mlkr"},
     "explain": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
-    "to_cvxpy": {*FACTORIES} - {"nca", "mlkr", "mlr", "mlr, auc"},
+    "to_cvxpy": {*FACTORIES} - {"nca", "mlkr"},
 }
 EXAMPLES = [(name, entry.name) for name, make in FACTORIES.items() for entry in sm.solvers_of(make(*data()))]
 # Values along a path, where others are out of range.
@@ -146,9 +144,8 @@ SPECIAL = {
         X, terms.Trace() + terms.DistanceBounds(FAR, at_most=[1.0, 1.0, np.inf], at_least=[0.0, 0.0, 9.0])
     ),
     "frml's relaxation": lambda: FACTORIES["frml"](X, Y).relaxation,
-    "mlr's triplets": lambda: FACTORIES["mlr, auc"](X, Y).triplets,
     "zero metric": lambda: sm.MetricProblem(np.eye(3), terms.Pull([[0, 1], [1, 2]])),
     "contradicting pairs": lambda: sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False], None),
 }
-WITHOUT_PROOF = {"lego", "nca", "mlkr", "mlr", "mlr, auc", "frml"}
+WITHOUT_PROOF = {"lego", "nca", "mlkr", "frml"}
 PROVEN = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT_PROOF} | SPECIAL

@@ -121,8 +121,6 @@ BAD = [
     *bad(sm.MLKRProblem, {"X": X, "y": T}, y=np.r_[NAN, T[1:]], n_components=4),
     *bad(sm.LSMLProblem, {"X": X, "quadruplets": [[0, 1, 2, 3]]}, quadruplets=[[0, 1, 2, 99]], prior="pca"),
     *bad(sm.SCMLProblem, {"X": X, "triplets": TRIPLET, "bases": EYE}, bases=0 * ROWS, sparsity=0.0),
-    *bad(sm.MLRProblem.from_labels, LABELED, loss="ndcg", slack_weight=0.0),
-    *bad(sm.MLRProblem.from_labels(X, Y).certify, {"components": EYE}, dual=np.ones(4)),
     *bad(frml, n_components=4, loss="map", gamma=0.5, init=ROWS, batch_size=0),
     *bad(sm.FRMLProblem, {"X": np.eye(4), "relevance": [0, 0, 1, 1]}, n_components=5),
     *bad(ranking.evaluate, RANKED, items=1j * EYE, metric=-np.eye(4), ks=(0,)),
@@ -246,8 +244,7 @@ REASONS = {
         lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]),
         lambda: estimators.LMNN().fit(np.eye(4), [*"abcd"]),
     ],
-    "loss='auc'": [lambda: sm.MLRProblem.from_labels(X, Y, "map").triplets],
-    "7 items|7 queries|rows": [lambda: sm.MLRProblem(X, sm.Relevance.from_labels(Y[:7]))],
+    "7 items|7 queries|rows": [lambda: sm.FRMLProblem(X, sm.Relevance.from_labels(Y[:7]), 2)],
     "no (ir)?relevant|irrelevant items|no queries": [
         lambda: frml().update(ROWS[0], ROWS[0], ROWS[:0]),
         lambda: frml().partial_fit(EYE, [0, 0, 1]),

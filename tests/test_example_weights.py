@@ -29,8 +29,6 @@ WITHOUT_COPIES = {
     "log": lambda X, y, **w: sm.NCAProblem.from_labels(X, y, objective="log", **w),
     "soft": lambda X, y, **w: sm.NCAProblem(X, T, targets="continuous", **w),
     "mlkr": lambda X, y, **w: sm.MLKRProblem.from_labels(X, T, **w),
-    "mlr": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, **w),
-    "map": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, "map", **w),
     "sdml": lambda X, y, **w: sm.SDMLProblem.from_labels(X, y, None, distance_weight=0.05, **w),
     "lsml": sm.LSMLProblem.from_labels,
     "scml": lambda X, y, **w: sm.SCMLProblem.from_labels(X, y, bases=np.eye(3), **w),

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -252,30 +251,6 @@ def test_points_that_prove_nothing_have_intervals_that_say_nothing_wrong(name: s
     assert not np.isnan([*explanation.support.lower, *explanation.support.upper, *explanation.slacks.losses]).any()
     assert (explanation.support.lower <= explanation.support.upper + rounding(1.0)).all()
     assert str(explanation)
-
-
-@pytest.mark.parametrize("loss", ["auc", "map"])
-def test_queries_of_mlr(loss: Literal["auc", "map"]) -> None:
-    """Contributions add up to the trace, losses and trace to the objective; a better solve is in the intervals."""
-    problem = sm.MLRProblem.from_labels(X, y, loss, 5.0, sample_weight=1.0 + np.arange(len(X)) % 3)
-    rough, exact = (sm.explain(sm.solve(problem, tol=tol)) for tol in (1e-2, 1e-6))
-    for explanation in (rough, exact):
-        sums, gap = explanation.slacks.sums, explanation.certificate.gap
-        assert sums["trace"] + 5.0 * sums["slack"] == pytest.approx(explanation.certificate.objective, rel=1e-7)
-        assert explanation.slacks.losses.sum() == pytest.approx(5.0 * sums["slack"])
-        assert explanation.influence.contribution.sum() == pytest.approx(sums["trace"], abs=2.0 * gap + 1e-9)
-        assert (explanation.support.multipliers <= explanation.support.ceilings).all()
-        assert "queries" in str(explanation.support)
-    certificate = explanation.certificate
-    assert certificate.lower_bound == problem.certify(exact.sensitivity.components, dual=exact.dual).lower_bound
-    multiplier_of = dict(zip(exact.support.columns["query"].tolist(), exact.support.multipliers.tolist(), strict=True))
-    intervals = zip(rough.support.columns["query"].tolist(), rough.support.lower, rough.support.upper, strict=True)
-    for query, low, high in intervals:
-        assert low - 1e-4 <= multiplier_of.get(query, 0.0) <= high + 1e-4
-    solution = sm.solve(sm.MLRProblem(X, sm.Relevance.from_labels(y, y), loss, 5.0, queries=X + 0.1), tol=1e-3)
-    explanation = sm.explain(solution)
-    assert (explanation.influence.total == 0.0).all()
-    assert {*explanation.support.columns["query"].tolist()} <= {*range(len(X))}
 
 
 @pytest.mark.parametrize("solver", ["conic", "factored", "subgradient"])

@@ -121,7 +121,6 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield "NCAProblem", (sm.NCAProblem, {"X": X, "y": y})
     yield "MLKRProblem", (sm.MLKRProblem, {"X": X, "y": rng.normal(size=12)})
     yield "FRMLProblem", (sm.FRMLProblem, {"X": X, "relevance": y, "n_components": 2})
-    yield "MLRProblem", (sm.MLRProblem, {"X": X, "relevance": y})
     yield "LEGOProblem", (sm.LEGOProblem, {"X": X, "pairs": pairs, "targets": np.ones(6)})
     yield "LEGOBatchProblem", (sm.LEGOBatchProblem, {"X": X, "pairs": pairs, "targets": np.ones(6)})
     total = terms.TripletHinge(triplets) + terms.Trace()

@@ -30,7 +30,7 @@ from sdpmetric.core.solution import Solution
 ROWS, FEATURES = 120, 4
 # Estimators that learn from labels.
 LABELED = ("LMNN", "KernelLMNN", "MultiMetricLMNN", "POLA", "MMC", "MCML", "ITML", "RCA", "NCA", "LFDA", "LSML")
-LABELED += ("SDML", "SCML", "MLR", "FRML")
+LABELED += ("SDML", "SCML", "FRML")
 # Of an interrupt that came too late.
 ENDED = "the call had ended"
 Call = Callable[[], Solution | None]
@@ -56,7 +56,6 @@ def statements(X: np.ndarray, y: np.ndarray) -> list[Callable[[], sm.Problem]]:
         lambda: sm.LSMLProblem.from_labels(X, y, 50),
         lambda: sm.SDMLProblem.from_labels(X, y, 50),
         lambda: sm.SCMLProblem.from_labels(X, y, 8, 2, 2, 0.01),
-        lambda: sm.MLRProblem.from_labels(X, y, "map", 4.0),
         lambda: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
     ]
 

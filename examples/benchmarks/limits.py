@@ -65,8 +65,6 @@ STATEMENTS: dict[str, Statement] = {
     "SDML": of_pairs(sm.SDMLProblem),
     "LSML": sm.LSMLProblem.from_labels,
     "SCML": sm.SCMLProblem.from_labels,
-    "MLR, MAP": sm.MLRProblem,
-    "MLR, AUC": lambda X, y: sm.MLRProblem(X, y, "auc"),
     "FRML": lambda X, y: sm.FRMLProblem(X, y, 5),
     "LEGO": targets,
     "LEGO, batch": lambda X, y: sm.LEGOBatchProblem(targets(X, y)),

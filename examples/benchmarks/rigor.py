@@ -3,7 +3,7 @@ r"""A campaign against exact rational arithmetic: nothing that any verb claims o
 Problems are drawn from the hostile families of tests/adversary, each from its own seed. Points of each are certified
 and one more verb is tried; what they claim is compared with exact objectives.
 
-    python examples/benchmarks/rigor.py --seed 0 --problems 1000 [--statements lmnn,mlr] [--families far] \
+    python examples/benchmarks/rigor.py --seed 0 --problems 1000 [--statements lmnn,mmc] [--families far] \
         [--verbs explain] [--log FILE]
 
 prints every violation as soon as it is found, with the command that finds it again, and at the end a table of

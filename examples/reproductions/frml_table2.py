@@ -5,7 +5,7 @@ Table 2 of Lim and Lanckriet (2014): rankings of covertype, measured again.
 
 Run it with ``python examples/reproductions/frml_table2.py --data DIR``; DIR (or SDPMETRIC_DATA) holds covtype_20k.npz.
 It runs ``examples/benchmarks/frml_covertype.py`` (15 to 30 minutes; options that it does not know itself, such as
-``--folds 2 --methods MLR-AUC``, are passed on) and writes frml_table2.md and frml_table2.png into ``--output``.
+``--folds 2 --methods OASIS``, are passed on) and writes frml_table2.md and frml_table2.png into ``--output``.
 
 .. image:: /pictures/frml_table2.png
    :alt: FRML, Table 2, as this script draws it

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sdpmetric.estimators.energy import EnergyClassifier
     from sdpmetric.estimators.large_margin import LMNN, KernelLMNN, MultiMetricLMNN
     from sdpmetric.estimators.ordinal import OrdinalEmbedding
-    from sdpmetric.estimators.rankings import FRML, MLR
+    from sdpmetric.estimators.rankings import FRML
     from sdpmetric.estimators.soft_neighbors import MLKR, NCA
     from sdpmetric.estimators.streams import LEGO, POLA
     from sdpmetric.estimators.sums import ITML, LSML, MCML, MMC, SCML, SDML
@@ -27,7 +27,6 @@ __all__ = [
     "LSML",
     "MCML",
     "MLKR",
-    "MLR",
     "MMC",
     "NCA",
     "POLA",
@@ -51,7 +50,7 @@ _HOMES = {
     "energy": "EnergyClassifier",
     "large_margin": "LMNN, KernelLMNN, MultiMetricLMNN",
     "ordinal": "OrdinalEmbedding",
-    "rankings": "FRML, MLR",
+    "rankings": "FRML",
     "soft_neighbors": "MLKR, NCA",
     "streams": "LEGO, POLA",
     "sums": "ITML, LSML, MCML, MMC, SCML, SDML",

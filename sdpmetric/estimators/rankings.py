@@ -1,14 +1,12 @@
-"""Estimators that learn rankings, from labels or from lists of relevant items: MLR and FRML."""
+"""The estimator that learns rankings, from labels or from lists of relevant items: FRML."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from functools import partial
 from numbers import Real
 from typing import Annotated, Self
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
@@ -19,112 +17,17 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators import routes
-from sdpmetric.estimators.base import LimitedEstimator, MetricEstimator, P, SolvedEstimator
+from sdpmetric.estimators.base import LimitedEstimator, P
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
-from sdpmetric.estimators.options import Count, Matrix, NotNegative, Positive, estimator
+from sdpmetric.estimators.options import Count, Matrix, NotNegative, estimator
 from sdpmetric.ranking.frml import FRMLProblem
-from sdpmetric.ranking.mlr import MLRLoss, MLRProblem
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.ranking.scores import RankLoss, evaluate
-
-
-class RankingEstimator(MetricEstimator):
-    """An estimator that learns which items are relevant to which queries."""
-
-    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
-        _, index = validation.check_labels(y, len(X))
-        related = Relevance.from_labels(index, unanswerable="exclude")
-        return self._state(self.statement, X, related, sample_weight=weights)
-
-    @with_callbacks
-    def fit_relevance(
-        self,
-        X: ArrayLike,
-        relevance: Relevance | Sequence[ArrayLike] | sp.sparray | sp.spmatrix,
-        queries: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from items that are relevant to queries; errors and warnings are those of `fit`.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            The items.
-        relevance : Relevance, lists of row numbers of X, or sparse (m, n) matrix
-            One list or row for each query.
-        queries : (m, d) array, optional
-            Default: the items, each left out of its own ranking.
-        """
-        data = self._checked(X)
-        query_data = None if queries is None else checked_data(self, queries)
-        state = partial(self._state, self.statement)
-        if isinstance(relevance, Relevance):
-            related = relevance
-        elif sp.issparse(relevance):
-            related = Relevance.from_matrix(relevance, leave_one_out=query_data is None)
-        else:
-            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=query_data is None)
-        if not self.early_stopping:
-            return self._learn(state(data, related, queries=query_data), data)
-        learned, held = (np.arange(related.n_queries)[rows] for rows in self._divided(related.n_queries, None))
-        rows = learned if query_data is None else np.arange(len(data))  # queries that are items are held back as both
-        training, held_relevance = (related.subset(some, rows, unanswerable="exclude") for some in (learned, held))
-        problem = state(data[rows], training, queries=None if query_data is None else query_data[learned])
-        held_queries = (data if query_data is None else query_data)[held]
-        return self._learn(
-            problem, data, measure=lambda L: evaluate(problem.X, held_relevance, held_queries, components=L).map
-        )
+from sdpmetric.ranking.scores import RankLoss
 
 
 @estimator
-class MLR(RankingEstimator, SolvedEstimator):
-    """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
-
-    Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Each evaluation ranks all
-    items for all queries, so time is quadratic in the number of examples. Program and certificate: docs/rankings.md.
-
-    Parameters
-    ----------
-    loss : {"auc", "map"}, default "auc"
-        The loss of a ranking: 1 minus the area under the ROC curve, or 1 minus the average precision.
-    slack_weight : float, default 10
-        Weight of the mean loss relative to the trace of the metric, ``C``.
-    solver : {"auto", "cutting_planes"}, default "auto"
-    tol : float or None, default 1e-2
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on separations and on seconds; the best metric so far is kept, with a warning.
-    verbose, random_state, init, warm_start
-        As in `LMNN`.
-    early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`.
-
-    Attributes
-    ----------
-    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`; `n_iter_` counts separations.
-
-    See Also
-    --------
-    FRML : Rankings, too, by stochastic steps at a fixed rank.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("wine")
-    >>> bool(sm.estimators.MLR(loss="map").fit(X, y).relative_gap_ <= 1e-2)
-    True
-    """
-
-    loss: MLRLoss = "auc"
-    slack_weight: float = 10.0
-    tol: Positive | None = 1e-2
-    statement = MLRProblem
-    checks_neighbors = True
-
-
-@estimator
-class FRML(RankingEstimator, LimitedEstimator):
+class FRML(LimitedEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
     Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Stochastic steps on
@@ -163,7 +66,7 @@ class FRML(RankingEstimator, LimitedEstimator):
 
     See Also
     --------
-    MLR : Rankings, too, by a convex program of any rank.
+    sdpmetric.FRMLStream : Learns from one query after the other.
 
     Examples
     --------
@@ -187,6 +90,39 @@ class FRML(RankingEstimator, LimitedEstimator):
     warm_start: bool = False
     statement = FRMLProblem
     fit = routes.fit_unweighted
+
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
+        _, index = validation.check_labels(y, len(X))
+        related = Relevance.from_labels(index, unanswerable="exclude")
+        return self._state(self.statement, X, related, sample_weight=weights)
+
+    @with_callbacks
+    def fit_relevance(
+        self,
+        X: ArrayLike,
+        relevance: Relevance | Sequence[ArrayLike] | sp.sparray | sp.spmatrix,
+        queries: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from items that are relevant to queries; errors and warnings are those of `fit`.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            The items.
+        relevance : Relevance, lists of row numbers of X, or sparse (m, n) matrix
+            One list or row for each query.
+        queries : (m, d) array, optional
+            Default: the items, each left out of its own ranking.
+        """
+        data = self._checked(X)
+        query_data = None if queries is None else checked_data(self, queries)
+        if isinstance(relevance, Relevance):
+            related = relevance
+        elif sp.issparse(relevance):
+            related = Relevance.from_matrix(relevance, leave_one_out=query_data is None)
+        else:
+            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=query_data is None)
+        return self._learn(self._state(self.statement, data, related, queries=query_data), data)
 
     def _state(self, make: Callable[..., P], *data: object, **named: object) -> P:
         return super()._state(make, *data, n_components=self._rows(self.n_features_in_), **named)

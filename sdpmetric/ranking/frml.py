@@ -66,7 +66,7 @@ class FRMLProblem(Problem):
 
     See Also
     --------
-    FRMLStream, MLRProblem, sdpmetric.estimators.FRML
+    FRMLStream, sdpmetric.estimators.FRML
 
     Examples
     --------

@@ -43,7 +43,7 @@ class Relevance:
 
     See Also
     --------
-    FRMLProblem, MLRProblem, RankingScores
+    FRMLProblem, RankingScores
 
     Examples
     --------

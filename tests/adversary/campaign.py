@@ -43,7 +43,6 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "stream": statements.stream,
     "pola stream": statements.pola_stream,
     "mcml": statements.mcml,
-    "mlr": relatives.mlr,
     "frml": relatives.frml,
     "sums": sums.sums,
     "labels": sums.labels,

@@ -37,22 +37,6 @@ def rankings(X, y, rng):
     return Q, related, rows, queries
 
 
-def mlr(X, y, rng):
-    if rng.random() < 0.3:  # items far from the queries, and near each other
-        X = np.asarray(X, float) / max(float(np.abs(X).max()), 1e-300)
-        X = log_uniform(rng, 2, 8) + log_uniform(rng, -6, 0) * X
-    Q, related, rows, queries = rankings(X, y, rng)
-    average, C, w = bool(rng.random() < 0.5), weight(rng), some_weights(rng, len(queries))
-    problem = sm.MLRProblem(X, related, "map" if average else "auc", C, Q, w)
-
-    def value(M, slack_weight=C):
-        return exact.mlr(Distances(rows, M=M), M, queries, slack_weight, average, w)
-
-    weights = {"slack_weight": [weight(rng), C]}
-    verbs = ("solve", "verify", "compare", "stop", "path")
-    return Case(problem, value, weights=weights, verbs=verbs)
-
-
 def frml(X, y, rng):
     """The relaxation of FRML-AUC, and points of bounded rank with its multipliers."""
     Q, related, rows, queries = rankings(X, y, rng)

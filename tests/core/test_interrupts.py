@@ -401,7 +401,7 @@ def test_more_pairs_than_can_be_listed_in_time() -> None:
     assert time.process_time() - began <= 3.2
 
 
-@pytest.mark.parametrize("name", ["mlr", "mlr, auc", "frml", "nca", "mlkr", "mcml"])
+@pytest.mark.parametrize("name", ["frml", "nca", "mlkr", "mcml"])
 def test_the_zero_metric_needs_no_pass_over_all_pairs(name):
     """What is returned where time is short costs what nearly equal examples cost."""
     problem = make(name)

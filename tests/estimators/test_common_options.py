@@ -181,23 +181,6 @@ def test_early_stopping_holds_tuples_back(estimator, tuples):
     assert score == pytest.approx(fitted.validation_score_)
 
 
-@pytest.mark.parametrize("separate_queries", [False, True])
-def test_early_stopping_holds_queries_back(separate_queries):
-    relevant = [np.flatnonzero(y == Y) for y in (Y[:12] if separate_queries else Y)]
-    queries = X[:12] + 0.1 if separate_queries else None
-    fitted = estimators.MLR(early_stopping=True, validation_fraction=0.25).fit_relevance(X, relevant, queries)
-    problem = fitted.solution_.problem
-    assert (len(problem.X), problem.relevance.n_queries) == ((48, 9) if separate_queries else (36, 36))
-    assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
-    learned, held = divide(12 if separate_queries else 48, 0.25, 0)
-    items = np.arange(48) if separate_queries else learned
-    held_relevance = sm.Relevance.from_matrix(sp.csr_array(Y[held][:, None] == Y[items]))
-    score = sm.ranking.evaluate(
-        X[items], held_relevance, (X if queries is None else queries)[held], metric=fitted.metric_
-    ).map
-    assert score == pytest.approx(fitted.validation_score_)
-
-
 FLOAT32 = pytest.param(sp.csc_matrix, np.float32, marks=pytest.mark.slow)
 
 

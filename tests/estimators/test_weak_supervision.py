@@ -100,6 +100,8 @@ def test_relevance_by_lists_and_by_matrix_is_the_same(wine):
     ]
     for fitted in fits[1:]:
         np.testing.assert_allclose(fitted.components_, fits[0].components_)
+    apart = FRML(**arguments).fit_relevance(X, [np.flatnonzero(y == c) for c in range(3)], X[[0, 60, 140]] + 0.1)
+    assert apart.solution_.problem.relevance.n_queries == 3
     assert fits[0].solution_.certificate.kind == "stationarity"
     assert not fits[0].solution_.certificate.proves_optimal(0.9)
 
