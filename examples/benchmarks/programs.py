@@ -3,8 +3,8 @@
     python examples/benchmarks/programs.py                      # 1000 programs, seeds from 0
     python examples/benchmarks/programs.py --first 500 --count 10 --solver SCS
     python examples/benchmarks/programs.py --known              # programs with published values
+    python examples/benchmarks/programs.py --answers            # that CVXPY calls optimal, and are not
     python examples/benchmarks/programs.py --cost               # beside CVXPY's own solve, 500 variables
-    python examples/benchmarks/programs.py --files FOLDER       # SDPA's and MPS files, beside CVXPY's own answers
 
 Data, planted points and planted multipliers are integers times powers of 2, so the optimum is exact. A bound beyond it
 is a wrong proof.
@@ -18,15 +18,11 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
 
 import sdpmetric as sm
-from sdpmetric.programs.readers import read_program
-
-KINDS = (".dat-s", ".mps", ".sif", ".qps")
 
 
 @dataclass
@@ -494,34 +490,26 @@ def costs(solver):
         print(f"| {kind} | {own:.2f} | {ours:.2f} | {ours / own:.1f} | {found.relative_width:.1e} |")
 
 
-def files(folder, most, max_time, solver):
-    """Intervals of the programs of files of at most so many variables, and processor seconds."""
-    print(
-        "| program | variables | CVXPY: status, objective | proven interval | relative width | CPU seconds, CVXPY's |"
-    )
-    print("| --- | --- | --- | --- | --- | --- |")
-    for path in sorted(path for path in Path(folder).iterdir() if path.name.removesuffix(".gz").endswith(KINDS)):
-        problem = read_program(path)
-        size = problem.variables()[0].size
-        if size > most:
-            continue
-        began = time.process_time()
-        try:
-            problem.solve(solver=solver or "CLARABEL")
-            said = f"{problem.status}, {problem.value:.9g}"
-        except cp.error.SolverError:
-            said = "error"
-        middle = time.process_time()
-        unsolved = read_program(path)
-        start = time.process_time()
-        found = sm.bound(unsolved, solver, max_time=max_time)
-        seconds = time.process_time() - start
-        ends = f"{found.lower_bound:.12g} to {found.upper_bound:.12g}"
-        name = path.name.partition(".")[0]
-        print(
-            f"| {name} | {size} | {said} | {ends} | {found.relative_width:.1e} | {seconds:.2f}, {middle - began:.2f} |",
-            flush=True,
-        )
+def fit(n=12):
+    """The least largest error of n monomials on 40 points."""
+    t, c = np.linspace(0.0, 1.0, 40), cp.Variable(n)
+    return cp.Problem(cp.Minimize(cp.norm_inf(np.vander(t, n) @ c - np.exp(np.sin(9.0 * t)))))
+
+
+def answers():
+    """Programs that CVXPY calls optimal at an objective that is not."""
+    print("| program | CVXPY: status, objective | proven interval |")
+    print("| --- | --- | --- |")
+    cases = {
+        "VSDP's nearly ill-posed program, epsilon 1e-4": lambda: nearly_ill_posed(1e-6, 1e-4),
+        "the same, epsilon 1e-5": lambda: nearly_ill_posed(1e-7, 1e-5),
+        "fit of 12 monomials, largest error": fit,
+    }
+    for name, make in cases.items():
+        problem, found = make(), sm.bound(make())
+        problem.solve(solver="CLARABEL")
+        ends = f"{found.lower_bound:.10g} to {found.upper_bound:.10g}"
+        print(f"| {name} | {problem.status}, {problem.value:.6g} | {ends} |")
 
 
 def main() -> None:
@@ -531,15 +519,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--solver", help="CLARABEL or SCS")
     parser.add_argument("--known", action="store_true", help="programs with known values")
-    parser.add_argument("--files", help="a folder of .dat-s, .mps or .qps files")
-    parser.add_argument("--most", type=int, default=1100, help="largest number of variables, of files")
-    parser.add_argument("--max-time", type=float, default=30.0, help="seconds for each file")
+    parser.add_argument("--answers", action="store_true", help="answers called optimal that are not")
     parser.add_argument("--cost", action="store_true", help="CPU seconds beside CVXPY's own solve")
     given = parser.parse_args()
     if given.known:
         known_programs(given.solver)
-    elif given.files:
-        files(given.files, given.most, given.max_time, given.solver)
+    elif given.answers:
+        answers()
     elif given.cost:
         costs(given.solver)
     else:

@@ -18,7 +18,6 @@ from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
 from sdpmetric.programs.enclosure import Equations, lacks, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
-from sdpmetric.programs.readers import read_program
 
 
 @pytest.fixture(scope="module")
@@ -299,44 +298,6 @@ def test_a_solution_is_certified_without_another_solve(solver, monkeypatch):
         assert optimum - 1e-6 <= bound.lower_bound <= optimum <= bound.upper_bound
         assert not calls or (solver == "HIGHS" and values is not solution)
     assert np.array_equal(x.value, solution + 0.1)
-
-
-MPS = """NAME small
-ROWS
- N cost
- L one
- G two
- E three
-COLUMNS
- x cost 1.0 one 1.0
- x two 1.0
- y cost 2.0 one 1.0
- y three 1.0
-RHS
- RHS one 4.0 two 1.0
- RHS three 1.0 cost -5.0
-RANGES
- RNG three 2.0
-BOUNDS
- UP BND x 3.0
-ENDATA
-"""
-
-
-def test_files_of_other_tools(tmp_path):
-    """``x >= 1, 1 <= y <= 3``, ``x + 2 y + 5``; and the least x with ``[[x, -1], [-1, x]]`` positive semidefinite."""
-    (tmp_path / "small.mps").write_text(MPS)
-    (tmp_path / "small.dat-s").write_text(
-        '"of ours\n1\n2\n(2, -1)\n{1.0}\n0 1 1 2 1.0\n1 1 1 1 1\n1 1 2 2 1\n1 2 1 1 1\n'
-    )
-    for name, optimum in (("small.mps", 8), ("small.dat-s", 1)):
-        bound = sm.bound(read_program(tmp_path / name))
-        assert (bound.rigor, bound.lower_bound <= optimum <= bound.upper_bound) == ("float", True)
-        assert bound.relative_width <= 1e-6
-    for text, words in ((MPS.replace("RANGES", "WIDTHS"), "WIDTHS"), (MPS.replace("UP", "BV"), "BV")):
-        (tmp_path / "bad.mps").write_text(text)
-        with pytest.raises(ValueError, match=words):
-            read_program(tmp_path / "bad.mps")
 
 
 def fractions(v):
