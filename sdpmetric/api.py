@@ -1,7 +1,6 @@
 """Every public name of the package, for `sdpmetric` to load on first use; importing this loads no solver."""
 
 from sdpmetric import engine as engines
-from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
 from sdpmetric.core.certificate import (
     Certificate,
     Dual,
@@ -61,7 +60,6 @@ __all__ = [
     "FRMLProblem",
     "FRMLStream",
     "FeatureSpace",
-    "GuaranteedThreshold",
     "HashIndex",
     "ITMLProblem",
     "InfeasibilityCertificate",
@@ -105,7 +103,6 @@ __all__ = [
     "engines",
     "explain",
     "formulation",
-    "guaranteed_threshold",
     "metric_variable",
     "path",
     "regret",

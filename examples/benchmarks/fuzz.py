@@ -172,13 +172,6 @@ def calls() -> Iterator[tuple[str, Call]]:
             {"components": L, "X_train": X, "X": X, "n_neighbors": 2},
         ),
     )
-    yield (
-        "guaranteed_threshold",
-        (
-            sm.guaranteed_threshold,
-            {"distances": np.linspace(0, 1, 40), "similar": np.arange(40) < 20},
-        ),
-    )
     yield "Relevance.of", (sm.Relevance.of, {"relevance": y, "n": 12})
     yield "ranking.evaluate", (ranking.evaluate, {"items": X, "relevance": y, "components": L})
     yield "constraints.pairs", (constraints.pairs, {"y": y, "n_pairs": 3})

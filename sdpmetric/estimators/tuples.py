@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
@@ -19,12 +18,11 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.classification.guarantees import Control, GuaranteedThreshold, check_answers, guaranteed_threshold
 from sdpmetric.core import validation
 from sdpmetric.estimators import options
 from sdpmetric.estimators.data import tuple_distances
 from sdpmetric.estimators.large_margin import MultiMetricLMNN
-from sdpmetric.estimators.options import NotNegative, Rate, Seed, Share, estimator, seed_of
+from sdpmetric.estimators.options import NotNegative, Rate, estimator
 
 # Row numbers or names to examples.
 Lookup = Callable[[NDArray[np.generic]], ArrayLike]
@@ -302,6 +300,17 @@ def best_threshold(
     return half if half < ordered[cut] else below  # adjacent floats have nothing between them
 
 
+def check_answers(name: str, answers: ArrayLike, n: int) -> tuple[NDArray[np.generic], BoolArray]:
+    """Return the labels of dissimilar and similar pairs, and which of n pairs are similar."""
+    labels = column_or_1d(answers)
+    validation.check_count(name, len(labels), n, "pair")
+    for classes in (np.array([False, True]), np.array([-1, 1]), np.array([0, 1])):
+        alike = classes.dtype.kind == labels.dtype.kind or (labels.dtype.kind in "iuf" and classes.dtype.kind == "i")
+        if alike and np.isin(labels, classes).all():
+            return classes, np.asarray(labels == classes[1])
+    raise ValueError(f"{name} must be 1 for similar and -1 or 0 for dissimilar pairs, or bool.")
+
+
 @estimator
 class PairClassifier(TupleEstimator):
     """Classify pairs as similar or dissimilar by a learned metric and a threshold.
@@ -321,24 +330,11 @@ class PairClassifier(TupleEstimator):
         learner if it has one, as POLA does, else "accuracy".
     min_rate, beta : float
         As in `calibrate_threshold`.
-    guarantee : {"false_matches", "false_non_matches", "precision"}, optional
-        What `alpha` bounds with confidence ``1 - delta``, as in `guaranteed_threshold`: `fit` learns the metric from a
-        random part of the pairs and chooses the threshold on the others. The guarantee assumes that all these pairs
-        are drawn independently from one distribution, and is about new pairs from it; see Notes. The threshold chosen
-        by `strategy` is replaced.
-    alpha, delta : float, default 0.01 and 0.05
-        The largest share of errors, and one minus the confidence.
-    validation_fraction : float, default 0.5
-        With a guarantee, the share of the pairs that is held out for the threshold.
-    random_state : int, RandomState, Generator or None, default None
-        Seed of the pairs that are held out; None is 0.
 
     Attributes
     ----------
     threshold_ : float
         Pairs at most this distance apart are similar; not squared.
-    guarantee_ : GuaranteedThreshold or None
-        With counts and bounds, if the threshold was chosen with a guarantee.
     estimator_ : estimator
         The fitted clone of `estimator`.
     classes_ : (2,) array
@@ -349,14 +345,6 @@ class PairClassifier(TupleEstimator):
     See Also
     --------
     TripletClassifier, QuadrupletClassifier : For comparisons of distances.
-    sdpmetric.guaranteed_threshold : A threshold with a guarantee for distances from any source.
-
-    Notes
-    -----
-    `guaranteed_threshold` names two ways to draw pairs for a guarantee. Pairs that the metric is learned from may share
-    examples with those held out only in the second way, in which the pairs, given the collection, are independent all
-    the same. Where pairs are row numbers and some share an example, `fit` and `calibrate_threshold` warn, since they
-    cannot know how the pairs were drawn.
 
     Examples
     --------
@@ -372,13 +360,7 @@ class PairClassifier(TupleEstimator):
     strategy: Strategy | Literal["auto"] = "auto"
     min_rate: Rate | None = None
     beta: NotNegative = 1.0
-    guarantee: Control | None = None
-    alpha: Share = 0.01
-    delta: Share = 0.05
-    validation_fraction: Share = 0.5
-    random_state: Seed = None
     threshold_: float = field(init=False)
-    guarantee_: GuaranteedThreshold | None = field(init=False)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, examples: Examples | None = None, labels: ArrayLike | None = None
@@ -399,39 +381,15 @@ class PairClassifier(TupleEstimator):
         """
         rows, index, names = self._checked(X, examples)
         classes, similar = check_answers("y", y, len(index))
-        if self.guarantee is not None:
-            _warn_of_common_examples(index, names)
-            learned, held = self._divided(similar, self.guarantee)
-            rows, index, names = self._checked(np.asarray(X)[learned], examples)
-            similar = similar[learned]
         strategy: Strategy = "accuracy" if self.strategy == "auto" else self.strategy
         check_strategy(strategy, similar, self.min_rate, self.beta)  # before any work
         self._learn(rows, names, labels, index, similar)
         self.classes_ = classes
-        if self.guarantee is not None:
-            pairs, answers = np.asarray(X)[held], column_or_1d(y)[held]
-            return self._guarantee(pairs, answers, examples, self.guarantee, self.alpha, self.delta)
         threshold = getattr(_last(self.estimator_), "threshold_", None)
         if self.strategy == "auto" and threshold is not None:
-            self.threshold_, self.guarantee_ = float(np.sqrt(max(threshold, 0.0))), None  # of squared distances
+            self.threshold_ = float(np.sqrt(max(threshold, 0.0)))  # of squared distances
             return self
         return self.calibrate_threshold(X, y, strategy, min_rate=self.min_rate, beta=self.beta, examples=examples)
-
-    def _divided(self, similar: BoolArray, control: Control) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Pairs to learn from, and a random part that suffices for the guarantee; nothing of that needs distances."""
-        n = len(similar)
-        n_held = max(1, round(self.validation_fraction * n))
-        order = np.random.default_rng(seed_of(self.random_state)).permutation(n)
-        learned, held = np.sort(order[n_held:]), np.sort(order[:n_held])
-        if not len(learned):
-            raise ValueError(
-                f"guarantee={control!r} holds all of {n} pairs out; pass more pairs or a smaller validation_fraction."
-            )
-        zeros = np.zeros(n_held)
-        counts = guaranteed_threshold(zeros, similar[held], alpha=self.alpha, delta=self.delta, control=control)
-        if counts.n_missing:
-            raise ValueError(f"{counts} These are the {n_held:,} of {n:,} pairs that fit holds out.")
-        return learned, held
 
     def calibrate_threshold(
         self,
@@ -442,11 +400,8 @@ class PairClassifier(TupleEstimator):
         min_rate: float | None = None,
         beta: float = 1.0,
         examples: Examples | None = None,
-        guarantee: Control | None = None,
-        alpha: float = 0.01,
-        delta: float = 0.05,
     ) -> Self:
-        """Choose the threshold again, best on pairs that were not used for learning, or with a guarantee.
+        """Choose the threshold again, best on pairs that were not used for learning.
 
         Parameters
         ----------
@@ -459,37 +414,16 @@ class PairClassifier(TupleEstimator):
             Between 0 and 1.
         beta : float, default 1
         examples : (n, d) array or frame, or callable, optional
-        guarantee, alpha, delta
-            As in the constructor, instead of a strategy. The guarantee assumes that these pairs are drawn independently
-            from one distribution, and independently of the pairs or labels that the metric was learned from: examples
-            may be common to both only if the pairs are drawn from all pairs of one collection.
         """
-        if guarantee is not None:
-            _, index, names = self._checked(X, examples)
-            _warn_of_common_examples(index, names)
-            return self._guarantee(X, y, examples, guarantee, alpha, delta)
         (distances,) = self._distances(X, examples)
         _, similar = check_answers("y", y, len(distances))
-        self.guarantee_ = None
         self.threshold_ = best_threshold(distances, similar, strategy, min_rate, beta)
-        return self
-
-    def _guarantee(
-        self, X: ArrayLike, y: ArrayLike, examples: Examples | None, control: Control, alpha: float, delta: float
-    ) -> Self:
-        """Choose the threshold with a guarantee, if these pairs suffice for one."""
-        (distances,) = self._distances(X, examples)
-        _, similar = check_answers("y", y, len(distances))
-        limit = guaranteed_threshold(distances, similar, alpha=alpha, delta=delta, control=control)
-        if limit.threshold is None:
-            raise ValueError(str(limit))
-        self.threshold_, self.guarantee_ = limit.threshold, limit
         return self
 
     def set_threshold(self, threshold: float) -> Self:
         """Set the distance up to which pairs are similar."""
         check_is_fitted(self)
-        self.threshold_, self.guarantee_ = validation.check_number("threshold", threshold, -np.inf), None
+        self.threshold_ = validation.check_number("threshold", threshold, -np.inf)
         return self
 
     def pair_score(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
@@ -512,17 +446,3 @@ class PairClassifier(TupleEstimator):
         """Area under the ROC curve, which does not depend on the threshold; arguments as in `fit`."""
         scores = self.pair_score(X, examples)
         return float(roc_auc_score(check_answers("y", y, len(scores))[1], scores, sample_weight=sample_weight))
-
-
-def _warn_of_common_examples(index: NDArray[np.intp], names: NDArray[np.generic] | None) -> None:
-    """Warn that pairs with common examples, which have names, are independent only if they were drawn so."""
-    n_common = int((np.bincount(index.ravel())[index] > 1).any(axis=1).sum())
-    if names is not None and n_common:
-        warnings.warn(
-            f"{n_common:,} of {len(index):,} pairs share an example with another one. The guarantee holds if the pairs "
-            "were drawn independently of each other, at random with replacement from all pairs of a collection, for "
-            "new pairs drawn so. It does not hold for all pairs of a few examples, for several pairs of one query, or "
-            "for pairs of other examples.",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # float: every rounding is accounted for. compiled: that of CVXPY before the cone program is not. rounding: rounding is
-# allowed for by a guess. statistical: with a confidence. none: nothing is claimed.
-GRADES = ("float", "compiled", "rounding", "statistical", "none")
+# allowed for by a guess. none: nothing is claimed.
+GRADES = ("float", "compiled", "rounding", "none")
 # Names in tests/adversary/families.py. Evaluators draw weights from 1e-300 to 1e300 and 0 themselves, refuse integers
 # beyond 2^53, and try other data or statements in a second argument.
 FAMILIES = {
@@ -178,31 +178,6 @@ ROWS = (
         "test_bound.test_published_values_are_within test_bound.test_a_radius_is_an_assumption_and_named",
         "compiled",
         "scale dependence",
-    ),
-    Claim(
-        "guaranteed_threshold, GuaranteedThreshold",
-        "If the labeled pairs are drawn independently from one distribution of pairs, then with probability at least 1 "
-        "- delta over their draw the share of errors on new pairs from it is at most alpha.",
-        "test_guarantees.test_the_guarantee_holds_exactly_where_distances_tie "
-        "test_guarantees.test_the_number_of_errors_is_the_largest_whose_exact_probability_is_allowed",
-        "statistical",
-        "ties",
-    ),
-    Claim(
-        "guaranteed_threshold, GuaranteedThreshold",
-        'The same of `control="precision"`, by a union bound over 64 counts of matches, and of each end of `interval`.',
-        "test_guarantees.test_a_precision_is_proven_by_exact_tails_at_numbers_chosen_beforehand "
-        "test_guarantees.test_each_end_of_an_interval_has_the_exact_tail",
-        "statistical",
-        "ties",
-    ),
-    Claim(
-        "PairClassifier, PairClassifier.calibrate_threshold",
-        "The same for a metric that was learned from other pairs, drawn independently.",
-        "test_guarantees.test_the_guarantee_of_a_learned_metric_covers_pairs_drawn_with_replacement_from_a_collection "
-        "test_tuples.test_a_guarantee_holds_out_a_random_part_of_the_pairs",
-        "statistical",
-        "ties second",
     ),
     Claim(
         "HashIndex.query",

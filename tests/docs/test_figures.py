@@ -205,11 +205,6 @@ PAGES = (
             )
         ],
     ),
-    (
-        "docs/decisions.md",
-        "failed in at most {} of 1,000 draws",
-        [lambda: str(max(int(dict(row)["violations"]) for row in table("guarantees", "Thresholds")[:28]))],
-    ),
 )
 FIGURES = [
     *(("README.md", *figure) for figure in README),

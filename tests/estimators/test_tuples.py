@@ -106,42 +106,6 @@ def test_what_learns_from_labels_gets_them():
     np.testing.assert_array_equal(lmnn.estimator_.metric_, learner.metric_)
 
 
-def test_a_guarantee_holds_out_a_random_part_of_the_pairs(monkeypatch):
-    rng = np.random.default_rng(3)
-    pairs = rng.permutation(600).reshape(300, 2)
-    copies = np.vstack([X + rng.normal(scale=0.1, size=X.shape) for _ in range(4)])
-    similar = LABELS[pairs[:, 0] % 150] == LABELS[pairs[:, 1] % 150]
-    training_rows: list[np.ndarray] = []
-    fit_pairs = RCA.fit_pairs
-    monkeypatch.setattr(
-        RCA, "fit_pairs", lambda self, Z, *arguments: training_rows.append(Z) or fit_pairs(self, Z, *arguments)
-    )
-    classifier = PairClassifier(RCA(), examples=copies, guarantee="false_matches", alpha=0.1, validation_fraction=0.4)
-    limit = classifier.fit(pairs, similar).guarantee_
-    assert len(training_rows[0]) == 2 * 180  # the examples of the pairs that are learned from, and of no other
-    held_out = ~np.isin(pairs, [np.flatnonzero((copies == row).all(axis=1))[0] for row in training_rows[0]]).any(axis=1)
-    assert (held_out.sum(), limit.n_pairs) == (120, np.count_nonzero(held_out & ~similar))
-    assert np.count_nonzero(classifier.predict(pairs[held_out & ~similar])) == limit.n_errors
-    assert (classifier.threshold_, limit.n_similar) == (limit.threshold, np.count_nonzero(held_out & similar))
-    assert "drawn independently from one distribution" in str(limit)
-    assert clone(classifier).get_params()["guarantee"] == "false_matches"
-    n_seen = len(training_rows)
-    with pytest.raises(ValueError, match=r"label at least .* the 120 of 300 pairs that fit holds out"):
-        classifier.set_params(alpha=0.001).fit(pairs, similar)
-    with pytest.raises(ValueError, match="holds all of 1 pairs out"):
-        classifier.fit(pairs[:1], similar[:1])
-    assert len(training_rows) == n_seen  # refused before anything is learned
-    fresh = PairClassifier(RCA(), examples=copies).fit(pairs[:100], similar[:100])
-    assert fresh.guarantee_ is None
-    fresh.calibrate_threshold(pairs[100:], similar[100:], guarantee="false_matches", alpha=0.1)
-    assert fresh.guarantee_.n_pairs == np.count_nonzero(~similar[100:])
-    assert fresh.guarantee_.threshold == fresh.threshold_
-    assert fresh.set_threshold(1.0).guarantee_ is None
-    pairs[100, 0] = pairs[101, 0]
-    with pytest.warns(UserWarning, match="2 of 200 pairs share an example .* pairs drawn so. It does not hold"):
-        fresh.calibrate_threshold(pairs[100:], similar[100:], guarantee="false_matches", alpha=0.1)
-
-
 STRATEGIES = [
     ({"strategy": "accuracy"}, accuracy_score),
     *(({"strategy": "f_beta", "beta": b}, lambda y, p, b=b: fbeta_score(y, p, beta=b)) for b in (0.1, 1.0)),
