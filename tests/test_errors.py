@@ -347,12 +347,6 @@ REASONS = {
         partial(sm.to_cvxpy, LMNN, sm.Triplets.from_array(np.array(rows)))
         for rows in ([[0, 1, 99]], [[-1, 1, 2]], [[0, 2, 4]], [[0, *LMNN.source.targets[0], 8]] * 2)
     ],
-    "no proof|equations|no multipliers": [
-        lambda: bounded(W[0], [cp.sum(W) == 1, 2 * cp.sum(W) == 2, W >= 0]).save_proof("nowhere.npz", "data.npz"),
-        lambda: bounded(-W[0], [W >= 0]).save_proof("nowhere.npz", "data.npz"),
-        lambda: bounded(W[0] + W[1], [W[0] >= 1]).save_proof("nowhere.npz", "data.npz"),
-        lambda: bounded(W[0], [W[0] >= 0, 1e-3 * W[0] + W[1] <= 1, W[1] >= 1]).save_proof("nowhere.npz", "data.npz"),
-    ],
     "integer|not convex|no value|cvxpy.Problem|CLARABEL|radius": [
         lambda: bounded(cp.sum(cp.Variable(2, integer=True)), []),
         lambda: sm.bound(cp.Problem(cp.Maximize(cp.sum_squares(W)))),

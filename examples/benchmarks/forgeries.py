@@ -460,19 +460,6 @@ def shapes() -> Iterator[Forgery]:
     yield pairs(X, [rows([(1.0, [(0, 1, -1.0)])]), trace()], components=np.ones((1, 1, 512)))
     yield pairs(X, [trace()] * 200, components=np.ones((1, 1, 512)))
     yield pairs(np.zeros((2, 5000)), [trace()], components=np.ones((1, 1, 5000)))
-    nothing, domain = np.zeros(0), {"domain": "cones", "sign": 1.0, "offset": 0.0, "names": "x"}
-    for v in (2**10, 2**16, 2**19):
-        data = dict.fromkeys(("A", "A_rows", "A_columns", "b", "P", "P_rows", "P_columns"), nothing) | {
-            "c": np.zeros(v)
-        }
-        cones = {
-            "multipliers": np.zeros(v),
-            "point": np.zeros(v),
-            "free_multipliers": np.arange(v),
-            "sizes": np.zeros(3),
-        }
-        cones |= dict.fromkeys(("free_point", "soc", "psd", "power"), nothing)
-        yield Forgery(data, [], about={"domain": domain}, domain=cones)
 
 
 NAMES = (

@@ -224,7 +224,7 @@ def mutate_statement(files, rng):
     elif how < 0.6 and name == "loss":
         said[name] = str(rng.choice(LOSSES))
     elif how < 0.6 and name == "domain":
-        said[name] = str(rng.choice(["all", "diagonal", "threshold", "cones"]))
+        said[name] = str(rng.choice(["all", "diagonal", "threshold"]))
     elif how < 0.8:
         others = (True, False, None, "1", [], {}, 10**400, 2**60, -1, 0, 1, 2, 99, 1e-300, 1e300, *SPECIAL)
         said[name] = others[int(rng.integers(len(others)))]

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 try:
-    from flint import arb
+    from sdpmetric.check import statements
+    from sdpmetric.check.arithmetic import bounds
 except ImportError as error:
     raise ImportError("a check needs python-flint: pip install 'sdpmetric[check]'.") from error
 
-from sdpmetric.check import cones, statements
-from sdpmetric.check.arithmetic import bounds
 from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, printable, read
 
 # Characters of a sentence about a file that is not accepted.
@@ -24,39 +23,29 @@ MAX_CHARACTERS = 2000
 def check(data_path: Path, proof_path: Path) -> str:
     """Prove what the file claims, or raise `Refused`; returns what was proven, as a sentence.
 
-    Of a cone program a file may claim one end only; with neither, it claims that nothing satisfies the constraints.
+    Without claims of both sides the file claims that no metric satisfies the constraints.
     """
     claims, data, (domain, *terms) = read(data_path, proof_path)
-    is_program, is_contradiction = domain.kind == "cones", claims == [None, None]
-    high: arb | None
-    low: arb | None
-    if is_program:
-        high, low, words = cones.prove(data, domain, claims)
-    elif is_contradiction and any(term.loss != "hard" for term in terms):
+    is_contradiction = claims == [None, None]
+    if is_contradiction and any(term.loss != "hard" for term in terms):
         raise BadInput("a proof of a contradiction has hard constraints and no other terms.")
-    else:
-        with np.errstate(all="ignore"):
-            high, low, words = statements.prove(data, domain, terms)
+    with np.errstate(all="ignore"):
+        high, low, words = statements.prove(data, domain, terms)
     if is_contradiction:
         if low is None or not low > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
-        return f"{words}: no {'point' if is_program else 'metric'} satisfies these constraints."
+        return f"{words}: no metric satisfies these constraints."
     top, bottom = math.inf if high is None else bounds(high)[1], -math.inf if low is None else bounds(low)[0]
     bottom = max(0.0, bottom) if low is not None and low >= 0 else bottom
     if not (math.isfinite(top) or high is None) or not (math.isfinite(bottom) or low is None) or bottom > top:
         raise Refused(f"bounds: {top!r} and {bottom!r} {'contradict each other' if bottom > top else 'are not finite'}")
     for name, claim, proven, better in zip(("objective", "lower_bound"), claims, (top, bottom), (-1, 1), strict=True):
-        if claim is None and is_program:
-            continue
         claimed = number(name, claim)
         # What a file claims may be better by this share, or for claims of about 0 by this number: both are rounded.
         if not better * (claimed - proven) <= 1e-9 * max(abs(claimed), abs(proven)) + 1e-300:
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
     below, above = digits(bottom, top)
-    if not is_program:
-        return f"{words}: the metric has an objective of at most {above}, no metric has one below {below}."
-    bounds_in_words = [f"at most {above}"] * (high is not None) + [f"at least {below}"] * (low is not None)
-    return f"{words}: the optimum is {', and '.join(bounds_in_words)}."
+    return f"{words}: the metric has an objective of at most {above}, no metric has one below {below}."
 
 
 def main(arguments: list[str]) -> tuple[int, str]:

@@ -37,27 +37,20 @@ LIMITS = {
     "characters of its text": 2**16,
     "rows of X": 2**16,
     "features": 2**9,  # Times the number of metrics
-    "variables of a cone program": 2**10,
-    "rows of a cone program": 2**12,
     "pairs, rows or triplets": 2**19,  # Of an array, and those that may have a loss together
     "multiplications": 2**28,  # See Work
 }
-LIMITED_SIZES = {"n": "rows of X", **dict.fromkeys("dBDQ", "features"), "v": "variables of a cone program"}
-LIMITED_SIZES |= dict.fromkeys("mwskl", "rows of a cone program")
+LIMITED_SIZES = {"n": "rows of X", **dict.fromkeys("dBDQ", "features")}
 # Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
 NAMES = ("y", "tasks", "regions")  # Names of groups, of which only equality matters.
 DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "pairs": "p 2: 0 n", "similar": "p"}
-DATA |= {"triplets": "u 3: 0 n", "quadruplets": "o 4: 0 n", "b": "m", "c": "v"}
-DATA |= {"A": "a", "A_rows": "a: 0 m", "A_columns": "a: 0 v", "P": "x", "P_rows": "x: 0 v", "P_columns": "x: 0 v"}
-CONES = {"multipliers": "w", "point": "v", "free_multipliers": "f: 0 w", "free_point": "g: 0 v"}
-CONES |= {"sizes": "3: 0 w", "soc": "s: 0 w", "psd": "k: 0 w", "power": "l: 0"}
+DATA |= {"triplets": "u 3: 0 n", "quadruplets": "o 4: 0 n"}
 ROWS = {"offsets": "r", "weights": "r: 0", "multipliers": "r", "places": "e: 0 r", "pairs": "e 2: 0 n", "factors": "e"}
 LABELS = {"targets": "n k: -1 n", "weights": "n: 0", "multipliers": "t", "triplets": "t 3: 0 n"}
 SOFTMAX = {"pairs": "g h 2: 0 n", "ideal": "g h: 0", "weights": "g: 0", "distributions": "g h: 0"}
 # Domains and terms: the data that they need, what the text says of them, and arrays.
 METRICS = ("X", "", {"components": "B K Q", "map": "d Q", "shares": "n B: 0"})
 DOMAINS = dict.fromkeys(("all", "diagonal", "threshold"), METRICS)
-DOMAINS |= {"cones": ("A A_rows A_columns P P_rows P_columns b c", "sign offset names", CONES)}
 TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
     "labels": ("y", "loss weight pull offset", LABELS),
     "rows": ("", "loss weight", ROWS),
@@ -101,7 +94,7 @@ def printable(text: object, limit: int = 200) -> str:
 
 @dataclass(frozen=True)
 class ProofPart:
-    """A domain or a term: its kind, its loss or names, numbers, each the exact sum of some floats, and arrays."""
+    """A domain or a term: its kind, its loss, numbers, each the exact sum of some floats, and arrays."""
 
     kind: str
     loss: str
@@ -242,7 +235,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Pro
         ]
         keys = [{"term" if k else "domain", *words.split()} for k, (_, words, _) in enumerate(kinds)]
         needed, domain = {name for data, *_ in kinds for name in data.split()}, descriptions[0]["domain"]
-        fits = needed <= members <= {*DATA} and (domain == "cones") == (len(descriptions) == 1)
+        fits = needed <= members <= {*DATA} and len(descriptions) > 1
         fits &= ("pairs" in members) == ("similar" in members) and {*claims["data"]} == {"members", "sha256"}
         if (
             not fits
@@ -267,7 +260,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Pro
     for k, (description, (_, words, schema)) in enumerate(zip(descriptions, kinds, strict=True)):
         known_sizes = dict(sizes)
         arrays = {name: checked(name, held[f"{k}.{name}"], wanted, known_sizes) for name, wanted in schema.items()}
-        numbers = {name: description[name] for name in {*words.split()} - {"loss", "names"}}
+        numbers = {name: description[name] for name in {*words.split()} - {"loss"}}
         exact = {
             name: [number(name, x) for x in (value if value and isinstance(value, list) else [value])]
             for name, value in numbers.items()
@@ -275,7 +268,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Pro
         program.append(
             ProofPart(
                 str(description["term" if k else "domain"]),
-                str(description.get("loss", description.get("names"))),
+                str(description.get("loss")),
                 exact,
                 arrays,
             )

@@ -42,8 +42,8 @@ class Proof:
     def write(self, path: str | Path, data: str | Path | None = None) -> None:
         """Write an NPZ file: arrays, JSON text, and a digest of both; and the data, if a path is given."""
         arrays = {f"0.{name}": np.asarray(array, dtype=np.float64) for name, array in self.arrays.items()}
-        factors = arrays.get("0.components")  # none in proofs of cone programs
-        if factors is not None and not factors.shape[-2]:  # the zero metric, of which the checker expects a row
+        factors = arrays["0.components"]
+        if not factors.shape[-2]:  # the zero metric, of which the checker expects a row
             arrays["0.components"] = np.zeros((*factors.shape[:-2], 1, factors.shape[-1]))
         for k, term in enumerate(self.terms, 1):
             arrays |= {f"{k}.{name}": np.asarray(array, dtype=np.float64) for name, array in term.arrays.items()}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from sdpmetric.linalg.rigorous.directed import Rigor
 from sdpmetric.programs.canonical import Solver
 from sdpmetric.programs.compilation import Canonical, check, with_values
 from sdpmetric.programs.definite import OverSizeError
-from sdpmetric.programs.evidence import Evidence
 from sdpmetric.programs.search import Search
 
 ASSUMED = "no variable of the cone program is larger than {radius:g} in absolute value at an optimal point"
@@ -77,7 +75,6 @@ class ProgramBound:
     multipliers: Mapping[cp.Constraint, FloatArray | list[FloatArray]] | None = field(default=None, repr=False)
     margin: float | None = None
     reason: str = ""
-    evidence: Evidence | None = field(default=None, repr=False, compare=False)
     values: dict[int, FloatArray] | None = field(default=None, repr=False, compare=False)
 
     def value(self, expression: cp.Expression) -> FloatArray:
@@ -98,38 +95,6 @@ class ProgramBound:
             raise ValueError("expression has variables that the program does not have.")
         with with_values(variables, [self.values[v.id] for v in variables]):
             return np.asarray(expression.value)
-
-    def save_proof(self, path: str | Path, data: str | Path) -> None:
-        """Write what is proven as files that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
-
-        They are about the cone program that CVXPY compiles, ``minimize c'x + x'Px / 2 where b - A x is in the cones``.
-        Sign and constant of the objective are in the file, so it states the same numbers. A file may prove one end.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write, an NPZ file.
-        data : str or Path
-            Another one, with A (rows, columns and entries), b, c and P.
-
-        Raises
-        ------
-        ValueError
-            If nothing is proven without an assumption, the program is unbounded, has dependent equations, or has more
-            variables than rows, or inequalities hold as equations at the point.
-
-        Examples
-        --------
-        >>> import cvxpy as cp, sdpmetric as sm
-        >>> x = cp.Variable(2, nonneg=True)
-        >>> found = sm.bound(cp.Problem(cp.Minimize(x[0] + x[1]), [x[0] + 2 * x[1] >= 3]))
-        >>> found.save_proof("proof.npz", "program.npz")  # doctest: +SKIP
-        """
-        unbounded = self.lower_bound == self.upper_bound == (math.inf if self.maximization else -math.inf)
-        empty = self.lower_bound == -math.inf and self.upper_bound == math.inf
-        if self.evidence is None or self.rigor == "assumption" or unbounded or empty:
-            raise ValueError("nothing finite is proven without an assumption; there is no proof to write.")
-        self.evidence.write(path, data)
 
     @property
     def relative_width(self) -> float:
@@ -266,7 +231,7 @@ def _proven(
 
 def _stated(canonical: Canonical, search: Search, assumption: str | None) -> ProgramBound:
     """What a search found, in the user's terms."""
-    program, maximization = canonical.program, canonical.sign < 0
+    maximization = canonical.sign < 0
     lower, upper = (canonical.total(v, up=k == 1) for k, v in enumerate((search.lower, search.upper)))
     if maximization:
         lower, upper = -upper, -lower
@@ -277,17 +242,6 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
         reasons += [search.reasons[name] for name in unproven]
         reasons += [f"the solver's status was {search.status}"] if unproven and search.status else []
     values, direction = (v if v is None else canonical.values(v) for v in (search.point, search.direction))
-    evidence = Evidence(
-        replace(program, proofs={}),
-        None if search.is_on_face else search.point,
-        search.multipliers,
-        search.slope,
-        (upper, lower),
-        search.lower == math.inf,
-        canonical.sign,
-        canonical.offset,
-        ", ".join(f"{v.name()} {v.shape}" for v in canonical.problem.variables()),
-    )
     return ProgramBound(
         lower,
         upper,
@@ -299,7 +253,6 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
         None if search.multipliers is None else canonical.multipliers(search.multipliers),
         search.margin,
         "; ".join(reasons),
-        evidence,
         values,
     )
 

@@ -58,9 +58,7 @@ class Search:
     lower: float = -math.inf
     upper: float = math.inf
     point: FloatArray | None = None
-    is_on_face: bool = False  # whether inequalities hold as equations at the point, which a proof file cannot state
     multipliers: FloatArray | None = None
-    slope: FloatArray | None = None  # Where the slope of the objective is taken, of these multipliers
     direction: FloatArray | None = None  # In which a program is unbounded
     margin: float | None = None  # By how much each right-hand side may change without making the program feasible
     reasons: dict[str, str] = field(default_factory=dict)
@@ -253,7 +251,6 @@ class Search:
         value = units.value(bound.value, up=True)
         if value < self.upper and bound.x is not None:
             self.upper, self.point = value, units.point(bound.x)
-            self.is_on_face = program.cones.zero > self.program.cones.zero
         self.reasons["upper"] = bound.why or self.reasons.get("upper", "")
         return bound
 
@@ -274,7 +271,7 @@ class Search:
         if value > self.lower and bound.x is not None and bound.z is not None:
             z = np.zeros(len(units.rows))
             z[slice(None) if rows is None else rows] = bound.z
-            self.lower, self.multipliers, self.slope = value, units.dual(z), units.point(bound.x)
+            self.lower, self.multipliers = value, units.dual(z)
         self.reasons["lower"] = bound.why or self.reasons.get("lower", "")
         return bound
 
@@ -319,7 +316,7 @@ class Search:
         if margin > (0.0 if self.certain else OPTIONS.rounding):
             inner = np.concatenate([np.ones(zero), inside[zero:]]) > 0.0
             self.margin = float(np.ldexp(margin, units.size_b - units.rows[inner]).min(initial=np.inf))
-            self.lower, self.multipliers, self.slope = math.inf, units.dual(z), np.zeros(program.A.shape[1])
+            self.lower, self.multipliers = math.inf, units.dual(z)
         elif margin > 0.0:
             self.reasons["upper"] = "a contradiction is as small as what compilation rounds"
 

@@ -145,13 +145,6 @@ ROWS = (
         families="scale offset underflow ties weights integers",
     ),
     Claim(
-        "ProgramBound.save_proof, check.__main__",
-        "The minimum of the cone program in the file lies between two numbers, or no point is feasible.",
-        "test_cones.test_what_is_accepted_of_changed_files_is_true "
-        "test_cones.test_infeasible_programs_are_proven_to_be",
-        families="scale ties second",
-    ),
-    Claim(
         "Solution.load",
         "With its problem: status and certificate are computed again, at the caller's tolerance.",
         "test_files.test_a_solution_is_certified_again_whatever_its_file_claims "
@@ -168,8 +161,7 @@ ROWS = (
     Claim(
         "bound, ProgramBound",
         "The optimum of the program as it is written lies in the interval, or it is infeasible or unbounded.",
-        "test_bound.test_planted_optima_are_within test_bound.test_chsh_and_theta_in_rational_numbers "
-        "test_cones.test_infeasible_programs_are_proven_to_be",
+        "test_bound.test_planted_optima_are_within test_bound.test_chsh_and_theta_in_rational_numbers",
         families="scale dependence ties",
     ),
     Claim(
