@@ -1,1 +1,1 @@
-"""Ways into other packages, each an optional extra: ONNX graphs and Dask arrays."""
+"""Ways into other packages, each an optional extra: Dask arrays."""

@@ -44,8 +44,6 @@ from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.core.steps import Score
-from sdpmetric.core.trace import TraceRow
-from sdpmetric.estimators.callbacks import CallbackSupportMixin, Task, with_callbacks
 from sdpmetric.estimators.data import (
     Data,
     Labels,
@@ -71,7 +69,7 @@ CHECKED_EXAMPLES = 2_000  # of a fit, whose nearest neighbors are compared befor
 PASSING = ("solution_", "relative_gap_", "validation_score_", "stream_")
 
 
-class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer that learns a linear map, with the certificate of its metric."""
 
     statement: ClassVar[type[Problem]]
@@ -140,7 +138,6 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from labels.
 
@@ -204,48 +201,30 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
         What was done since `began` counts as time of the solve.
         """
-        task = self._task(X, y)
         options = self._start(problem, labels)
         if began is not None and self.max_time is not None:
             # A solve gets a positive limit even if all time has been spent.
             options["max_time"] = max(self.max_time - (time.perf_counter() - began), 1e-3)
-        self._keep(problem, *self._solve(problem, task, measure, **options))
-        task.finish({})
+        self._keep(problem, *self._solve(problem, y, measure, **options))
         return self
-
-    def _task(self, X: Data, y: Labels | None = None, max_subtasks: int | None = None) -> Task:
-        return Task(self._init_callback_context(max_subtasks=max_subtasks), self, X, y)
 
     def _share_of_time(self, n: int) -> float | None:
         """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
         return None if self.max_time is None else 0.5 * self.max_time / n
 
     def _solve(
-        self, problem: Problem, task: Task, measure: Score | None, **options: object
+        self, problem: Problem, y: Labels | None, measure: Score | None, **options: object
     ) -> tuple[Solution, float | None]:
-        """Solve, tell callbacks of the steps, and warn of what the user should know; also return the score."""
-        latest = problem.zero
-
-        def score(components: FloatArray) -> float:
-            nonlocal latest
-            latest = components
-            return math.nan if measure is None else measure(components)
-
-        def callback(row: TraceRow) -> bool:
-            if not hasattr(self, "_skl_callbacks"):
-                return False
-            return task.subtask("step").finish(partial(self._fitted, problem, latest.astype(task.X.dtype)))
-
-        patience = {} if measure is None else {"patience": self.n_iter_no_change}
-        hooks = {"callback": callback, "score": score, "random_state": self._seed()}
-        arguments = self._options(problem) | patience | hooks | options
+        """Solve, warn of an unproven or a useless optimum, and return the solution with its score; y are all labels."""
+        stop_early = {} if measure is None else {"score": measure, "patience": self.n_iter_no_change}
+        arguments = self._options(problem) | stop_early | {"random_state": self._seed()} | options
         solution = cast(Callable[..., Solution], solve)(problem, **arguments)
         if not solution.status.expected:
             words = f"{type(self).__name__} ended with status {solution.status}"
             if isinstance(solution.certificate, DualityCertificate):
                 words += f" at a relative gap of {rounding.scientific(solution.relative_gap, 3)}"
             warnings.warn(f"{words}. {self._advice(solution)}", ConvergenceWarning, stacklevel=5)
-        if caution := self._caution(problem, solution, task.y):
+        if caution := self._caution(problem, solution, y):
             warnings.warn(f"{type(self).__name__}: {caution}", UselessOptimumWarning, stacklevel=5)
         return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
 

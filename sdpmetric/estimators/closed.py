@@ -27,7 +27,6 @@ from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
-from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, weighed
 from sdpmetric.estimators.options import Count, Ridge, Seed, estimator
 from sdpmetric.linalg import psd
@@ -72,14 +71,12 @@ class ClosedForm(MetricEstimator):
     def _keep_formula(
         self, components: FloatArray, varying: BoolArray, ridge: float, sample_size: SampleSize, X: Data
     ) -> Self:
-        task = self._task(X)
         L = np.zeros((len(components), X.shape[1]))
         L[:, varying] = components
         self.components_ = self._padded(in_dtype(L, X.dtype))
         self.ridge_ = ridge
         if words := caution(None, [sample_size], ridge):
             warnings.warn(f"{type(self).__name__}: {words}", UselessOptimumWarning, stacklevel=5)
-        task.finish({})
         return self
 
     def _whiten(self, X: Data, chunks: NDArray[np.integer], ridge: Ridge, weights: Weights) -> int:
@@ -158,7 +155,6 @@ class Covariance(ClosedForm):
 
     ridge: Ridge = field(default=0.0, kw_only=False)
 
-    @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from examples.
 
@@ -248,7 +244,6 @@ class RCA(ClosedForm):
         self._whiten(X, connected_components(graph, directed=False)[1], self.ridge, None)
         return self
 
-    @with_callbacks
     def fit_chunks(self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from chunklets, examples that are known to belong together.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal, NoReturn, Self, cast
 
 import numpy as np
@@ -27,7 +26,6 @@ from sdpmetric.core.steps import Score
 from sdpmetric.core.well_posed import CROWDED
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weighed
 from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.lmnn.kernel import FeatureSpace, Kernel, KernelLMNNProblem
@@ -83,7 +81,6 @@ class LargeMarginEstimator(SolvedEstimator):
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
         """Solve, then solve again with the target neighbors that are nearest under the last metric."""
         n_passes = int(getattr(self, "n_passes", 1))
-        task = self._task(X, y, n_passes)
         rows, held = self._divided(len(y), y)
         data, labels = X[rows], y[rows]
         weights = None if weights is None else weights[rows]
@@ -94,9 +91,7 @@ class LargeMarginEstimator(SolvedEstimator):
             problem = self._problem(data, labels, weights, targets, **arguments)
             measure = self._measure(problem, labels, X[held], y[held]) if self.early_stopping else None
             start = start or self._start(problem, labels)
-            subtask = task.subtask("pass", max_subtasks=None)
-            solution, score = self._solve(problem, subtask, measure, **start)
-            subtask.finish(partial(self._fitted, problem, solution.components))
+            solution, score = self._solve(problem, y, measure, **start)
             passes.append((problem, solution, score))
             if number + 1 < n_passes:
                 L = np.asarray(solution.components, dtype=np.float64)
@@ -104,7 +99,6 @@ class LargeMarginEstimator(SolvedEstimator):
                 targets, start = _targets(points, labels, self.n_neighbors), {"init": L} if len(L) else {}
         self._keep(*max(reversed(passes), key=lambda fitted: fitted[2] or 0.0))  # of equals the latest
         self.solutions_ = [solution for _, solution, _ in passes]
-        task.finish({})
         return self
 
     def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
@@ -451,7 +445,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     ridge: Ridge = "auto"
     statement = MultiMetricLMNNProblem
 
-    @with_callbacks
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, regions: ArrayLike | None = None
     ) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from numbers import Real
-from typing import Annotated, Self
+from typing import Annotated, Self, cast
 
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
@@ -18,7 +18,6 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import LimitedEstimator, P
-from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
 from sdpmetric.estimators.options import Count, Matrix, NotNegative, estimator
 from sdpmetric.ranking.frml import FRMLProblem
@@ -89,14 +88,13 @@ class FRML(LimitedEstimator):
     init: Matrix | Init = "auto"
     warm_start: bool = False
     statement = FRMLProblem
-    fit = routes.fit_unweighted
+    fit = cast("Callable[..., FRML]", routes.fit_unweighted)
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         _, index = validation.check_labels(y, len(X))
         related = Relevance.from_labels(index, unanswerable="exclude")
         return self._state(self.statement, X, related, sample_weight=weights)
 
-    @with_callbacks
     def fit_relevance(
         self,
         X: ArrayLike,

@@ -9,12 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.estimators.base import MetricEstimator
-from sdpmetric.estimators.callbacks import with_callbacks
 
 E = TypeVar("E", bound=MetricEstimator)
 
 
-@with_callbacks
 def fit_unweighted(self: E, X: ArrayLike, y: ArrayLike) -> E:
     """Learn from labels; errors and warnings are those of `LMNN.fit`.
 
@@ -27,7 +25,6 @@ def fit_unweighted(self: E, X: ArrayLike, y: ArrayLike) -> E:
     return self._fit(*self._checked_labels(X, y))
 
 
-@with_callbacks
 def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> E:
     """Learn from similar and dissimilar pairs; errors and warnings are those of `fit`.
 
@@ -42,7 +39,6 @@ def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> E:
     return self._fit_tuples(self._checked(X), pairs, similar)
 
 
-@with_callbacks
 def fit_triplets(self: E, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> E:
     """Learn from triplets; errors and warnings are those of `fit`.
 
@@ -57,7 +53,6 @@ def fit_triplets(self: E, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike 
     return self._fit_tuples(self._checked(X), rows_of("triplets", triplets, 3), weights)
 
 
-@with_callbacks
 def fit_quadruplets(self: E, X: ArrayLike, quadruplets: ArrayLike, weights: ArrayLike | None = None) -> E:
     """Learn from quadruplets; errors and warnings are those of `fit`.
 

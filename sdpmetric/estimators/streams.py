@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Literal, Self, cast
 
@@ -17,7 +18,6 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import LimitedEstimator
-from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Share, estimator
 from sdpmetric.lego.problem import LEGOProblem
@@ -224,7 +224,7 @@ class LEGO(StreamingEstimator):
     prior: Matrix | Prior = "identity"
     stream_: LEGOStream = field(init=False)
     statement = LEGOProblem
-    fit, fit_pairs = routes.fit_unweighted, routes.fit_pairs
+    fit, fit_pairs = cast("Callable[..., LEGO]", routes.fit_unweighted), routes.fit_pairs
 
     # -- in one pass --------------------------------------------------------------------------------------------------
 
@@ -237,7 +237,6 @@ class LEGO(StreamingEstimator):
         self._forget()
         return self._stated(X, self._bounded(X, *check_labeled_pairs(tuples, cast(ArrayLike, annotations), len(X))))
 
-    @with_callbacks
     def fit_targets(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
         """Learn from pairs with target distances, in their order.
 

@@ -15,7 +15,6 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.callbacks import Task, with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, estimator
 from sdpmetric.estimators.routes import rows_of
@@ -50,9 +49,9 @@ class _WithoutDependent(SolvedEstimator):
         return super()._fitted(problem, _without_zero_features(problem, components))
 
     def _solve(
-        self, problem: Problem, task: Task, measure: Score | None, **options: object
+        self, problem: Problem, y: Labels | None, measure: Score | None, **options: object
     ) -> tuple[Solution, float | None]:
-        solution, score = super()._solve(problem, task, measure, **options)
+        solution, score = super()._solve(problem, y, measure, **options)
         return replace(solution, components=_without_zero_features(problem, solution.components)), score
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
@@ -211,14 +210,12 @@ class SCML(SolvedEstimator):
     n_impostors: Count = 10
     statement = SCMLProblem
 
-    @with_callbacks
     def fit_triplets(
         self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None, y: ArrayLike | None = None
     ) -> Self:
         """Learn from triplets as `LMNN.fit_triplets` does; without `bases`, labels y make local discriminants."""
         return self._fit_with_bases(X, rows_of("triplets", triplets, 3), weights, y)
 
-    @with_callbacks
     def fit_quadruplets(
         self, X: ArrayLike, quadruplets: ArrayLike, weights: ArrayLike | None = None, y: ArrayLike | None = None
     ) -> Self:

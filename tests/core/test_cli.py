@@ -349,7 +349,7 @@ def test_the_names_of_the_package_are_public_ones():
 LIGHT = ("numpy", "scipy", "sklearn", "numba", "cvxpy", "rich", "typer", "sdpmetric.estimators", "sdpmetric.plotting")
 # What estimators do not need until something is solved, or solved exactly.
 LATER = ("numba", "cvxpy", "clarabel", "scs", "osqp", "sdpmetric.sums.dual", "sklearn.cluster")
-OPTIONAL = ("matplotlib", "polars", "flint", "onnx", "faiss", "selenium", "sphinx", "sdpmetric.report")
+OPTIONAL = ("matplotlib", "polars", "flint", "faiss", "selenium", "sphinx", "sdpmetric.report")
 STAGES = f"""
 import sys, logging
 def loaded(names): print([name for name in names if name in sys.modules])
