@@ -24,7 +24,6 @@ MODULES = (
     "datasets",
     "plotting",
     "report",
-    "testing",
 )
 
 

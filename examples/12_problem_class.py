@@ -25,7 +25,6 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.steps import Step
 from sdpmetric.losses import Hinge, Weighted
 from sdpmetric.programs import ExactProgram, Point
-from sdpmetric.testing import check_statement
 
 WIDTH = 1e-4  # of the smoothed hinge
 
@@ -150,9 +149,6 @@ def main():
     print(sm.compare(fast, exact).verdict)
     print(sm.verify(problem, metric=np.eye(3), rescale=True))
     print(sm.explain(exact))
-
-    # The contract test of the package's own problem classes.
-    check_statement(lambda: problem, tolerances={"factored": 1e-3})
 
     weights = [0.02, 0.05, 0.1, 0.2, 0.4]
     solutions = sm.path(problem, weight=weights, tol=1e-3)

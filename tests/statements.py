@@ -5,10 +5,11 @@
 
 from functools import cache
 
+import contract
 import numpy as np
 
 import sdpmetric as sm
-from sdpmetric import terms, testing
+from sdpmetric import terms
 from sdpmetric.core.registry import Solver
 
 N, D = 26, 3
@@ -93,7 +94,7 @@ def entry_of(name: str, solver: str) -> Solver:
 @cache
 def solved(name: str, solver: str) -> sm.Solution:
     """A statement solved by a solver, once, and checked."""
-    return testing.check_solver(make(name), entry_of(name, solver), TOLERANCES.get(solver))
+    return contract.check_solver(make(name), entry_of(name, solver), TOLERANCES.get(solver))
 
 
 def solutions_of(name: str) -> list[sm.Solution]:

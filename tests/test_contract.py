@@ -1,5 +1,9 @@
 """What every statement promises at every verb, with every solver: one factory a statement, one test a promise."""
 
+import runpy
+from pathlib import Path
+
+import contract
 import numpy as np
 import pytest
 from instances import rounding
@@ -7,9 +11,15 @@ from statements import EXAMPLES, FACTORIES, VALUES, WORKS, N, data, entry_of, ma
 from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric import testing
 from sdpmetric.cli import app
 from sdpmetric.core.problem import statements
+
+
+def test_the_problem_class_of_the_example_passes():
+    example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "12_problem_class.py"))
+    rng = np.random.default_rng(0)
+    problem = example["ApartProblem"](rng.normal(size=(40, 3)), rng.integers(0, 40, (30, 2)), weight=0.1)
+    contract.check_statement(lambda: problem, {"factored": 1e-3})
 
 
 def test_every_statement_has_a_factory():
@@ -18,12 +28,12 @@ def test_every_statement_has_a_factory():
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_solvers_agree_and_lower_bounds_are_below_objectives(name):
-    testing.check_sandwich(solutions_of(name))
+    contract.check_sandwich(solutions_of(name))
 
 
 @pytest.mark.parametrize(("name", "solver"), EXAMPLES)
 def test_save_and_load(name, solver, tmp_path):
-    testing.check_saving(solved(name, solver))
+    contract.check_saving(solved(name, solver))
     solved(name, solver).save(tmp_path / "solution.npz")
     with pytest.raises(ValueError, match=r"solution\.npz"):
         sm.Solution.load(tmp_path / "solution.npz", make(name, 1))
@@ -31,21 +41,21 @@ def test_save_and_load(name, solver, tmp_path):
 
 @pytest.mark.parametrize(("name", "solver"), EXAMPLES)
 def test_limits_and_interruption_return_a_certified_point(name, solver):
-    testing.check_limits(make(name), entry_of(name, solver))
+    contract.check_limits(make(name), entry_of(name, solver))
 
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_equal_statements_are_equal_and_others_are_not(name):
-    testing.check_identity(lambda: make(name))
+    contract.check_identity(lambda: make(name))
     X, y = data()
     assert FACTORIES[name](X + 1e-9, y).fingerprint() != make(name).fingerprint()
 
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_bad_input_is_refused_by_a_sentence_before_any_work(name, monkeypatch):
-    testing.check_bad_arguments(make(name))
+    contract.check_bad_arguments(make(name))
     if name != "multi-metric-lmnn":  # whose points have three dimensions
-        testing.check_bad_points(make(name))
+        contract.check_bad_points(make(name))
 
 
 @pytest.mark.parametrize("name", sorted({*FACTORIES} - {"kernel-lmnn"}))
@@ -61,7 +71,7 @@ def test_the_optimum_does_not_depend_on_the_order_of_rows_or_the_names_of_classe
     state = {**FACTORIES, "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y)}[name]
     order = np.random.default_rng(3).permutation(N)
     names = np.array(["c", "a", "b"])
-    testing.check_sandwich([sm.solve(state(X, y)), sm.solve(state(X[order], names[y[order]]))])
+    contract.check_sandwich([sm.solve(state(X, y)), sm.solve(state(X[order], names[y[order]]))])
 
 
 @pytest.mark.parametrize("name", FACTORIES)
