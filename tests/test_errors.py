@@ -347,13 +347,12 @@ REASONS = {
         partial(sm.to_cvxpy, LMNN, sm.Triplets.from_array(np.array(rows)))
         for rows in ([[0, 1, 99]], [[-1, 1, 2]], [[0, 2, 4]], [[0, *LMNN.source.targets[0], 8]] * 2)
     ],
-    "integer|not convex|no value|cvxpy.Problem|CLARABEL|radius": [
+    "integer|not convex|no value|cvxpy.Problem|max_time": [
         lambda: bounded(cp.sum(cp.Variable(2, integer=True)), []),
         lambda: sm.bound(cp.Problem(cp.Maximize(cp.sum_squares(W)))),
         lambda: bounded(cp.Parameter() * W[0], []),
         lambda: sm.bound(W),
-        lambda: bounded(cp.sum(W), [W >= 1], "MOSEK"),
-        lambda: bounded(cp.sum(W), [W >= 1], radius=-1.0),
+        lambda: bounded(cp.sum(W), [W >= 1], max_time=0.0),
     ],
     # Estimators
     "The '.*' parameter of .* must be": [

@@ -1,7 +1,7 @@
 """Bounds of random programs whose optimum is known as a rational number, as a Markdown table.
 
     python examples/benchmarks/programs.py                      # 1000 programs, seeds from 0
-    python examples/benchmarks/programs.py --first 500 --count 10 --solver SCS
+    python examples/benchmarks/programs.py --first 500 --count 10
     python examples/benchmarks/programs.py --known              # programs with published values
     python examples/benchmarks/programs.py --answers            # that CVXPY calls optimal, and are not
     python examples/benchmarks/programs.py --cost               # beside CVXPY's own solve, 500 variables
@@ -344,12 +344,12 @@ def judged(found, optimum):
     return wrong, math.isfinite(low) and math.isfinite(high)
 
 
-def random_programs(first, count, solver):
+def random_programs(first, count):
     found = defaultdict(list)
     for seed in range(first, first + count):
         case = planted(seed)
         began = time.process_time()
-        interval = sm.bound(case.problem, solver)
+        interval = sm.bound(case.problem)
         wrong, proven = judged(interval, case.optimum)
         if wrong:
             print(f"WRONG: seed {seed}, {case.kind}: {interval!r}, optimum {float(case.optimum)!r}")
@@ -442,11 +442,11 @@ KNOWN = {
 }
 
 
-def known_programs(solver):
+def known_programs():
     print("| program | known value | proven interval | relative width |")
     print("| --- | --- | --- | --- |")
     for name, (make, value) in KNOWN.items():
-        found = sm.bound(make(), solver)
+        found = sm.bound(make())
         ends = f"{found.lower_bound:.10f} to {found.upper_bound:.10f}"
         print(f"| {name} | {'-' if value is None else f'{value:.10f}'} | {ends} | {found.relative_width:.1e} |")
 
@@ -474,7 +474,7 @@ def large(kind, rng):
     return cp.Problem(cp.Minimize(cp.trace((C + C.T) @ X)), [cp.diag(X) == 1])
 
 
-def costs(solver):
+def costs():
     """CPU seconds, the least of three, by turns."""
     print("| program | CVXPY's solve | bound | ratio | relative width |")
     print("| --- | --- | --- | --- | --- |")
@@ -482,9 +482,9 @@ def costs(solver):
         seconds = []
         for seed in range(3):
             began = time.process_time()
-            large(kind, np.random.default_rng(seed)).solve(solver=solver or "CLARABEL")
+            large(kind, np.random.default_rng(seed)).solve(solver="CLARABEL")
             middle = time.process_time()
-            found = sm.bound(large(kind, np.random.default_rng(seed)), solver)
+            found = sm.bound(large(kind, np.random.default_rng(seed)))
             seconds.append((middle - began, time.process_time() - middle))
         own, ours = np.min(seconds, axis=0)
         print(f"| {kind} | {own:.2f} | {ours:.2f} | {ours / own:.1f} | {found.relative_width:.1e} |")
@@ -517,19 +517,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--solver", help="CLARABEL or SCS")
     parser.add_argument("--known", action="store_true", help="programs with known values")
     parser.add_argument("--answers", action="store_true", help="answers called optimal that are not")
     parser.add_argument("--cost", action="store_true", help="CPU seconds beside CVXPY's own solve")
     given = parser.parse_args()
     if given.known:
-        known_programs(given.solver)
+        known_programs()
     elif given.answers:
         answers()
     elif given.cost:
-        costs(given.solver)
+        costs()
     else:
-        random_programs(given.first, given.count, given.solver)
+        random_programs(given.first, given.count)
 
 
 if __name__ == "__main__":

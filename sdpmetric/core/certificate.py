@@ -78,14 +78,6 @@ def closed(objective: float, lower_bound: float, tol: float, resolution: float =
     return relative_gap(objective, lower_bound) <= tol or resolved(objective, lower_bound, resolution)
 
 
-def reservation(rigor: Rigor, assumption: str | None = None) -> str:
-    """The grade in words, after a semicolon; empty where every rounding is accounted for."""
-    if rigor == "float":
-        return ""
-    why = "rounding is not fully accounted for" if assumption is None else f"this assumes that {assumption}"
-    return f"; {why} (rigor: {rigor})"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Certificate(ABC):
     """The fields that every kind of certificate has.
@@ -203,7 +195,7 @@ class Certificate(ABC):
     @property
     def reservation(self) -> str:
         """The grade in words, after a semicolon; empty where every rounding is accounted for."""
-        return reservation(self.rigor)
+        return "" if self.rigor == "float" else f"; rounding is not fully accounted for (rigor: {self.rigor})"
 
     def __str__(self) -> str:
         saved = f"; {AS_SAVED}" if self.as_saved else ""

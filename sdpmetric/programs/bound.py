@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,18 +11,13 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import reservation
 from sdpmetric.core.rounding import digits
-from sdpmetric.core.steps import Budget
-from sdpmetric.engine.interface import deadline
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import Rigor
 from sdpmetric.programs.canonical import Solver
 from sdpmetric.programs.compilation import Canonical, check, with_values
 from sdpmetric.programs.definite import OverSizeError
 from sdpmetric.programs.search import Search
-
-ASSUMED = "no variable of the cone program is larger than {radius:g} in absolute value at an optimal point"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +29,10 @@ class ProgramBound:
     lower_bound, upper_bound : float
         The optimum, the maximum of a maximization, is between them. Both are infinite, with the same sign, if the
         program is proven to be infeasible or unbounded.
-    rigor : {"float", "compiled", "assumption"}
+    rigor : {"float", "compiled"}
         "float": the claim is about the program as it was written, all rounding included, that of compilation too.
         "compiled": about the cone program that CVXPY compiles; `reason` says what may be rounded or approximated
-        before. "assumption": only if `assumption` holds.
-    assumption : str or None
+        before.
     point, direction : dict of str to array, or None
         Variables by name, equal names numbered, at a point within rounding of one that is proven to be feasible and to
         have an objective within the interval, or in a direction in which the program is unbounded; None without proof.
@@ -68,7 +63,6 @@ class ProgramBound:
     lower_bound: float
     upper_bound: float
     rigor: Rigor
-    assumption: str | None
     point: dict[str, FloatArray] | None
     maximization: bool
     direction: dict[str, FloatArray] | None = None
@@ -123,51 +117,26 @@ class ProgramBound:
             claim = f"The {name} is proven to be unbounded"
         if compiled:
             return f"{claim}; {self.reason} (rigor: compiled)."
-        return claim + (reservation(self.rigor, self.assumption) or ", all rounding included") + "."
+        return claim + ", all rounding included" + "."
 
 
-def bound(
-    problem: cp.Problem,
-    solver: str | None = None,
-    radius: float | None = None,
-    *,
-    side: str | None = None,
-    max_time: float | None = None,
-    verbose: bool = False,
-    **options: object,
-) -> ProgramBound:
+def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool = False) -> ProgramBound:
     """Prove an interval that contains the optimum of a convex program in CVXPY, in floating point.
 
     The program need not be about metrics: linear, quadratic, second-order, semidefinite, exponential and power cones
-    are accepted. A solver's multipliers are moved inside the dual cone where they are not, and an exactly dual feasible
-    point near them is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. The solver is not trusted.
-    ``docs/bounds_of_programs.md`` has the proof.
-
-    After ``problem.solve()``, and without `solver` and options, that solution is certified, and the program is solved
-    again only if the interval is wide or CVXPY has not kept the whole solution. CVXPY keeps all that Clarabel, SCS and
-    OSQP return; of other solvers only values of variables and constraints, which suffice if compilation introduces no
-    further ones, as for ``minimize c @ x`` with ``A @ x <= b``.
+    are accepted. Clarabel solves the program. Its multipliers are moved inside the dual cone where they are not, and an
+    exactly dual feasible point near them is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. The
+    solver is not trusted. ``docs/bounds_of_programs.md`` has the proof.
 
     Parameters
     ----------
     problem : cvxpy.Problem
         Convex by CVXPY's rules, without integers; parameters have values. Its variables keep theirs.
-    solver : str, optional
-        Where points and multipliers come from: a solver that CVXPY has; default "CLARABEL". A worse one gives a wider
-        interval.
-    radius : float, optional
-        What you know the variables to be at most in absolute value at an optimal point, those that CVXPY introduces
-        included, in the units of the program. It is used only where no bound is proven without, and named in
-        `assumption`.
-    side : {"lower", "upper"}, optional
-        The only end that is wanted; the search stops once it is finite. Default: both, narrow.
     max_time : float, optional
-        Seconds after which the solver stops, and no solve and no factorization is begun; compilation and a
-        factorization are not interrupted. Default: no limit. An end of which nothing is proven by then is infinite.
+        Seconds after which the solver stops, and no solve begins. Compilation before it and proofs after it are not
+        limited. Default: no limit. An end about which nothing is proven by then is infinite.
     verbose : bool
         Whether the solver prints; default False.
-    **options
-        Options of the solver: those of Clarabel's and SCS's settings, or what CVXPY passes to others.
 
     Returns
     -------
@@ -177,12 +146,11 @@ def bound(
     Raises
     ------
     ValueError
-        If `radius` or `max_time` is not positive, the solver is not installed, or the program has integers, is not
-        convex, lacks values of parameters, has constraints of classes of which nothing is known, atoms that CVXPY
-        approximates, or is too large: more than 8000 variables that occur together in dense rows, or a factor of more
-        than 40 million entries.
+        If `max_time` is not positive, or the program has integers, is not convex, lacks values of parameters, has
+        constraints of classes of which nothing is known, atoms that CVXPY approximates, or is too large: more than 8000
+        variables that occur together in dense rows, or a factor of more than 40 million entries.
     TypeError
-        If it is no ``cvxpy.Problem``, or the solver has no such option.
+        If it is no ``cvxpy.Problem``.
 
     See Also
     --------
@@ -198,47 +166,34 @@ def bound(
     >>> found.lower_bound**2 <= 8 <= found.upper_bound**2, found.rigor
     (True, 'float')
     """
-    name = "CLARABEL" if solver is None else solver.upper() if isinstance(solver, str) else solver
-    validation.check_choice("solver", name, cp.installed_solvers())
-    if radius is not None:
-        validation.check_positive("radius", radius)
-    if side is not None:
-        validation.check_choice("side", side, ("lower", "upper"))
-    budget = Budget(max_time)
-    with deadline(budget.deadline):
-        return _proven(problem, Solver(name, options, verbose), radius, side, solver is None and not options)
-
-
-def _proven(
-    problem: cp.Problem, solver: Solver, radius: float | None, side: str | None, is_solution_used: bool
-) -> ProgramBound:
+    if max_time is not None:
+        validation.check_positive("max_time", max_time)
+    solver = Solver(time.perf_counter() + (math.inf if max_time is None else max_time), verbose)
     check(problem)
     canonical = Canonical.of(problem)
-    sides = ("lower", "upper") if side is None else (side,)
-    if side is not None and canonical.sign < 0:
-        sides = ("upper" if side == "lower" else "lower",)
-    search = Search(canonical.program, solver, canonical.reservation is None, sides)
+    search = Search(canonical.program, solver, canonical.reservation is None)
     try:
-        assumed = search.run(radius, canonical.answer() if is_solution_used else None)
+        search.run()
     except OverSizeError:
         raise OverSizeError(
             "the program is too large to prove a bound: the enclosure for its "
             f"{canonical.program.A.shape[1]} variables needs a factor of more than 8000 dense columns or 40 million "
             "entries; fix or drop some variables."
         ) from None
-    return _stated(canonical, search, ASSUMED.format(radius=radius) if assumed else None)
+    return _stated(canonical, search)
 
 
-def _stated(canonical: Canonical, search: Search, assumption: str | None) -> ProgramBound:
+def _stated(canonical: Canonical, search: Search) -> ProgramBound:
     """What a search found, in the user's terms."""
     maximization = canonical.sign < 0
     lower, upper = (canonical.total(v, up=k == 1) for k, v in enumerate((search.lower, search.upper)))
     if maximization:
         lower, upper = -upper, -lower
-    rigor: Rigor = "assumption" if assumption else "float" if canonical.reservation is None else "compiled"
+    rigor: Rigor = "float" if canonical.reservation is None else "compiled"
     reasons = [canonical.reservation or ""] if rigor == "compiled" else []
     if math.inf not in (search.lower, -search.upper):
-        unproven = [name for name in search.sides if math.isinf(getattr(search, name)) and search.reasons.get(name)]
+        ends = {"lower": search.lower, "upper": search.upper}
+        unproven = [name for name, value in ends.items() if math.isinf(value) and search.reasons.get(name)]
         reasons += [search.reasons[name] for name in unproven]
         reasons += [f"the solver's status was {search.status}"] if unproven and search.status else []
     values, direction = (v if v is None else canonical.values(v) for v in (search.point, search.direction))
@@ -246,7 +201,6 @@ def _stated(canonical: Canonical, search: Search, assumption: str | None) -> Pro
         lower,
         upper,
         rigor,
-        assumption,
         _by_name(canonical.problem, values),
         maximization,
         _by_name(canonical.problem, direction),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-import warnings
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,6 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import remaining
 from sdpmetric.lazy import clarabel
 from sdpmetric.lazy import cvxpy as cp
 
@@ -343,13 +342,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class Solver:
-    """A solver by CVXPY's name, its options, and settings that only Clarabel takes."""
+    """Clarabel: when it has to stop, whether it prints, its tolerance, and further settings."""
 
-    name: str = "CLARABEL"
-    options: Mapping[str, object] = field(default_factory=dict)
+    deadline: float = math.inf
     verbose: bool = False
     settings: Mapping[str, object] = field(default_factory=lambda: ACCURATE)
     tolerance: float = 1e-10
+
+    @property
+    def remaining(self) -> float:
+        """Seconds before the deadline, possibly infinite."""
+        return self.deadline - time.perf_counter()
 
 
 def ask(
@@ -360,16 +363,15 @@ def ask(
     A sentence if the solver fails, or has no time.
     """
     cones = program.cones
-    if remaining() <= 0.0:
+    if solver.remaining <= 0.0:
         return "max_time was over"
     inside = dual * cones.dual_interior
     roots = np.where(cones.diagonal, 1.0, np.sqrt(2.0))
     A = (sp.diags_array(1.0 / roots) @ program.A).tocsr()
     b, c = (program.b - primal * cones.interior) / roots, program.c + program.transposed @ inside
-    call = _clarabel if solver.name == "CLARABEL" else _cvxpy
     try:
         with no_panic():
-            x, z, status = call(sp.triu(program.P).tocsc(), c, A, b, cones, solver)
+            x, z, status = _clarabel(sp.triu(program.P).tocsc(), c, A, b, cones, solver)
     except (cp.error.SolverError, ValueError) as error:
         return f"the solver failed ({error})"
     answer = Answer(x, z / roots + inside, status)
@@ -385,11 +387,9 @@ Numbers = tuple[FloatArray, FloatArray, str]
 def _clarabel(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
     settings = clarabel.DefaultSettings()
     settings.verbose = solver.verbose
-    settings.time_limit = max(remaining(), 1e-3)
+    settings.time_limit = max(solver.remaining, 1e-3)
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = solver.tolerance
-    for name, value in (dict(solver.settings) | dict(solver.options)).items():
-        if not hasattr(settings, name):
-            raise TypeError(f"CLARABEL has no option {name!r}.")
+    for name, value in solver.settings.items():
         setattr(settings, name, value)
     kinds = [
         *([clarabel.ZeroConeT(cones.zero)] if cones.zero else []),
@@ -402,40 +402,3 @@ def _clarabel(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, co
     with nullcontext() if solver.verbose else _quiet():
         solution = clarabel.DefaultSolver(P, c, A.tocsc(), b, kinds, settings).solve()
     return np.array(solution.x), np.array(solution.z), str(solution.status)
-
-
-def _cvxpy(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: Cones, solver: Solver) -> Numbers:
-    """Any solver that CVXPY has, through CVXPY."""
-    x = cp.Variable(len(c))
-    s, objective = b - A @ x, c @ x
-    if P.nnz:
-        objective = objective + 0.5 * cp.quad_form(x, cp.psd_wrap((P + sp.triu(P, 1).T).tocsc()))
-    linear = slice(0, cones.zero), slice(cones.zero, cones.linear)
-    constraints = [(s[linear[0]] == 0, linear[0], -1.0)] if cones.zero else []  # whose multipliers CVXPY adds
-    constraints += [(s[linear[1]] >= 0, linear[1], 1.0)] if cones.nonneg else []
-    constraints += [(cp.SOC(s[rows.start], s[rows.start + 1 : rows.stop]), rows, 1.0) for rows in cones.soc_blocks]
-    for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
-        row, column = np.tril_indices(side)
-        share = np.where(row == column, 0.5, np.sqrt(0.5))  # both halves of an entry on the diagonal are added up
-        entries, k = np.concatenate([row + side * column, column + side * row]), np.arange(len(row))
-        T = sp.csr_array((np.tile(share, 2), (entries, np.tile(k, 2))), (side * side, len(k)))
-        constraints.append((cp.reshape(T @ s[rows], (side, side), order="F") >> 0, rows, T.T))
-    for number in range(cones.exp + len(cones.power)):
-        first, power = cones.threes[0].start + 3 * number, number - cones.exp
-        three = [s[first + k] for k in range(3)]
-        cone = cp.ExpCone(*three) if power < 0 else cp.PowCone3D(*three, cones.power[power])
-        constraints.append((cone, slice(first, first + 3), 1.0))
-    problem, options = cp.Problem(cp.Minimize(objective), [cone for cone, _, _ in constraints]), dict[str, object]()
-    if solver.name == "SCS":  # by default it ends at 1e-5
-        options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
-        options |= {"time_limit_secs": max(remaining(), 1e-3)} if math.isfinite(remaining()) else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        problem.solve(solver=solver.name, verbose=solver.verbose, **(options | dict(solver.options)))
-    z = np.full(cones.size, np.nan)
-    for cone, rows, T in constraints:
-        values = [v.value for v in cone.dual_variables]
-        if all(v is not None for v in values):
-            flat = np.concatenate([np.ravel(v, order="F") for v in values])
-            z[rows] = T @ flat if sp.issparse(T) else T * flat
-    return (np.full(len(c), np.nan) if x.value is None else np.array(x.value)), z, str(problem.status)

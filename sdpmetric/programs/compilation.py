@@ -20,7 +20,7 @@ from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.coefficients import Coefficients, UnknownError
 from sdpmetric.linalg.rigorous.directed import sum_above, sum_below
-from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Data
+from sdpmetric.programs.canonical import ConeProgram, Cones, Data
 from sdpmetric.programs.written import Reading, reservation
 
 if TYPE_CHECKING:
@@ -131,54 +131,6 @@ class Canonical:
                     constraint.save_dual_value(dual[constraint.id])
                     multipliers[constraint] = constraint.dual_value
         return multipliers
-
-    def answer(self) -> Answer | None:
-        """The point and multipliers of the problem's last solve, if CVXPY keeps them.
-
-        It keeps what Clarabel, SCS and OSQP return; of other solvers only values of variables and constraints, which
-        are the whole solution if compilation introduces no variables and constraints.
-        """
-        problem, cones = self.problem, self.program.cones
-        if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-            return None
-        solution = getattr(problem._solver_cache.get("CLARABEL"), "get_solution", None)
-        raw = vars(problem.solver_stats).get("extra_stats") if solution is None else solution()
-        pair = [
-            raw.get(k) if isinstance(raw, dict) else getattr(raw, k, None)
-            for k in ("x", "y" if solution is None else "z")
-        ]
-        if any(v is None for v in pair):
-            return self._answer_of_values()
-        x, z = (np.array(v, dtype=np.float64) for v in pair)
-        if (len(z), len(x)) != self.program.A.shape:
-            return None
-        z[: cones.zero] *= -1.0
-        for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
-            row, column = np.tril_indices(side)
-            order = np.arange(len(row)) if solution else np.argsort(np.lexsort((row, column)))  # SCS: by columns
-            z[rows] = z[rows][order] / np.where(row == column, 1.0, np.sqrt(2.0))
-        return Answer(x, z, problem.status)
-
-    def _answer_of_values(self) -> Answer | None:
-        """The answer from values: inverting the compilation of entry numbers shows where each value belongs."""
-        m, n = self.program.A.shape
-        solution = self._inverted(np.arange(1.0, n + 1.0), np.arange(1.0, m + 1.0))
-        x, z = np.full(n + 1, np.nan), np.full(m + 1, np.nan)
-        pairs = [(x, solution.primal_vars, v, [v]) for v in self.problem.variables()]
-        pairs += [(z, solution.dual_vars, c, c.dual_variables) for c in self.problem.constraints]
-        for target, numbers, owner, leaves in pairs:
-            values = [v.value for v in leaves]
-            if owner.id not in numbers or any(value is None for value in values):
-                return None
-            with with_values(leaves):
-                (owner.save_value if owner is leaves[0] else owner.save_dual_value)(numbers[owner.id])
-                places = [v.value for v in leaves]
-            for place, value in zip(places, values, strict=True):
-                k = np.abs(place).astype(np.int64)
-                if np.any(k != np.abs(place)) or np.max(k, initial=0) >= len(target):
-                    return None
-                target[k] = np.sign(place) * value
-        return None if np.isnan([*x[1:], *z[1:]]).any() else Answer(x[1:], z[1:], self.problem.status)
 
     def _inverted(self, x: FloatArray, z: FloatArray) -> Solution:
         from cvxpy.reductions.solution import Solution

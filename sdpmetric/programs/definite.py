@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from sdpmetric.arrays import FloatArray, LongArray
-from sdpmetric.engine.interface import remaining
 from sdpmetric.linalg.rigorous.directed import U, above, gamma, norm_above
 
 SPARSE = 150  # Columns from which on sparse matrices are factorized as such
@@ -53,7 +52,7 @@ class Definite:
         if n == 0:
             return cls(np.zeros(0, dtype=np.int64), lambda v: v, 1.0)
         squares = np.asarray(W.multiply(W).sum(axis=0)).ravel() + (0.0 if P is None else P.diagonal())
-        if not (squares > 0.0).all() or not np.isfinite(squares).all() or remaining() <= 0.0:
+        if not (squares > 0.0).all() or not np.isfinite(squares).all():
             return None
         powers = -np.rint(0.5 * np.log2(squares)).astype(np.int64)
         unit = sp.diags_array(np.ldexp(1.0, powers))

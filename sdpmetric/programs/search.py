@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
-from sdpmetric.engine.interface import remaining
 from sdpmetric.programs.canonical import ACCURATE, CAUTIOUS, Answer, ConeProgram, Data, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, curvature, lower_bound, upper_bound
 from sdpmetric.programs.faces import inner_multipliers, inner_point
@@ -54,7 +53,6 @@ class Search:
     program: ConeProgram
     solver: Solver
     certain: bool
-    sides: tuple[str, ...] = ("lower", "upper")
     lower: float = -math.inf
     upper: float = math.inf
     point: FloatArray | None = None
@@ -67,11 +65,7 @@ class Search:
 
     @property
     def width(self) -> float:
-        """The relative width; infinite or not a number where an end is. For one side, its distance from an estimate."""
-        if len(self.sides) == 1:
-            value = self.lower if self.sides == ("lower",) else self.upper
-            distance = abs(value - self.estimate) / max(1.0, abs(self.estimate))
-            return 0.0 if math.isfinite(value) and math.isnan(distance) else distance
+        """The relative width; infinite or not a number where an end is."""
         return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
 
     @property
@@ -87,37 +81,26 @@ class Search:
         contradictory = self.lower == math.inf or self.upper == -math.inf
         return not contradictory and not self.width <= self.target
 
-    def run(self, radius: float | None, solution: Answer | None = None) -> bool:
-        """Search in units near 1, and in the program's own; returns whether the lower bound depends on the radius.
-
-        Nothing is solved if the given solution proves a narrow interval.
-        """
+    def run(self) -> None:
+        """Search in units near 1, and in the program's own."""
         scaled, units = self.program.equilibrated()
-        if solution is not None:
-            solution = Answer(units.point(solution.x, -1), units.dual(solution.z, -1), solution.status)
-            self._bounds(scaled, units, solution)
-            self._use_active_set(scaled, units, solution)
         unscaled, matrices = (self.program, Units.none(self.program)), bool(self.program.cones.psd)
         second = ACCURATE if matrices else {}
         attempts = [(scaled, units, {}), (*unscaled, second), (scaled, units, ACCURATE)]
         attempts += [(*unscaled, {}), (*unscaled, CAUTIOUS)]
         for number, (program, scale, settings) in enumerate(attempts if matrices else attempts[:3]):
             poor = matrices or self.lower == -math.inf or OPTIONS.poor_width < self.width < math.inf
-            if self.wide and ((poor and remaining() > 0.0) or number == 0):
+            if self.wide and ((poor and self.solver.remaining > 0.0) or number == 0):
                 self.solver = replace(self.solver, settings=settings)
                 self._explore(program, scale)
-        if self.wide and not math.isfinite(self.width) and remaining() > 0.0:
+        if self.wide and not math.isfinite(self.width) and self.solver.remaining > 0.0:
             self._decide(scaled, units, "infeasible, unbounded")
-        if radius is not None and self.lower == -math.inf and self.upper > -math.inf:
-            distance = np.nextafter(np.ldexp(radius, -(units.columns + units.size_b)), np.inf)
-            return self._assume(scaled, units, distance)
-        return False
 
     def _open(self, side: str) -> bool:
         """Whether to search for a better bound on this side: it may be far from the optimum."""
         value = self.upper if side == "upper" else self.lower
         close = abs(value - self.estimate) <= 0.1 * self.target * max(1.0, abs(self.estimate))
-        return side in self.sides and self.wide and not close and remaining() > 0.0
+        return self.wide and not close and self.solver.remaining > 0.0
 
     def _explore(self, program: ConeProgram, units: Units) -> None:
         """The bounds of one answer, then of answers with margins."""
@@ -125,7 +108,7 @@ class Search:
         shift = OPTIONS.first_shift if (cones.exp or cones.power) and not cones.psd else 0.0
         answer, self.estimate = ask(program, self.solver, shift, shift), math.nan
         if not isinstance(answer, Answer):
-            for side in self.sides:
+            for side in ("lower", "upper"):
                 self.reasons.setdefault(side, answer)
             return
         self.status, linear = answer.status, cones.linear == cones.size
@@ -245,8 +228,6 @@ class Search:
             low, high = (exponent, high) if bound(10.0**exponent).why else (low, exponent)
 
     def _above(self, program: ConeProgram, units: Units, x: FloatArray, worst: float = math.inf) -> Bound:
-        if "upper" not in self.sides:
-            return Bound(math.inf)
         bound = upper_bound(program, x, worst)
         value = units.value(bound.value, up=True)
         if value < self.upper and bound.x is not None:
@@ -264,8 +245,6 @@ class Search:
         box: FloatArray | None = None,
     ) -> Bound:
         """A lower bound of the program, which may have only some rows of the one that the units are for."""
-        if "lower" not in self.sides:
-            return Bound(-math.inf)
         bound = lower_bound(program, answer.z, answer.x, np.full(len(answer.x), np.inf) if box is None else box)
         value = min(units.value(bound.value, up=False), self.upper)
         if value > self.lower and bound.x is not None and bound.z is not None:
@@ -274,16 +253,6 @@ class Search:
             self.lower, self.multipliers = value, units.dual(z)
         self.reasons["lower"] = bound.why or self.reasons.get("lower", "")
         return bound
-
-    def _assume(self, program: ConeProgram, units: Units, distance: FloatArray) -> bool:
-        """A lower bound if no variable is larger than it is known or assumed to be."""
-        box = np.minimum(distance, reach(program, math.inf))
-        for shift in (0.0, *OPTIONS.shifts):
-            answer = ask(program, self.solver, 0.0, shift)
-            if isinstance(answer, Answer):
-                value = units.value(lower_bound(program, answer.z, answer.x, box).value, up=False)
-                self.lower = max(self.lower, min(self.upper, value))
-        return self.lower > -math.inf
 
     def _decide(self, program: ConeProgram, units: Units, status: str) -> None:
         """Prove that the program is infeasible or unbounded, where a status says so."""

@@ -165,9 +165,9 @@ ROWS = (
         families="scale dependence ties",
     ),
     Claim(
-        "bound, ProgramBound, programs.bound, programs.search",
-        "The same of the cone program that CVXPY compiles; with `radius=`, if no variable is larger at an optimum.",
-        "test_bound.test_published_values_are_within test_bound.test_a_radius_is_an_assumption_and_named",
+        "bound, ProgramBound, programs.search",
+        "The same of the cone program that CVXPY compiles.",
+        "test_bound.test_published_values_are_within",
         "compiled",
         "scale dependence",
     ),

@@ -10,9 +10,8 @@ import scipy.linalg
 
 from sdpmetric.arrays import FloatArray
 
-# A proof accounts for every rounding; for those after a program was compiled; up to an unproven allowance; or under an
-# assumption that it names.
-Rigor = Literal["float", "compiled", "rounding", "assumption"]
+# A proof accounts for every rounding; for those after a program was compiled; or up to an unproven allowance.
+Rigor = Literal["float", "compiled", "rounding"]
 # From the strongest to the weakest.
 RIGORS: tuple[Rigor, ...] = get_args(Rigor)
 U = 2.0**-53
