@@ -59,11 +59,6 @@ def solved(seed=0):
     return Model(solution, preparation, ("a", "b", "c", "d"), "kind", "lmnn", {"n_neighbors": 2}), X, y
 
 
-def index_of(seed=0):
-    model, X, _ = solved(seed)
-    return sm.HashIndex(model.solution.components, 16, random_state=seed).add(model.prepare(X))
-
-
 def table(path, seed=0):
     model, X, y = solved(seed)
     labels = np.array([f"class {label}" for label in y])
@@ -86,7 +81,6 @@ WRITERS = {
     "solution": (".npz", lambda path, seed: solved(seed)[0].solution.save(path)),
     "proof": (".npz", lambda path, seed: solved(seed)[0].solution.save_proof(path)),
     "model": (".npz", lambda path, seed: solved(seed)[0].save(path)),
-    "index": (".npz", lambda path, seed: index_of(seed).save(path)),
     "report": (".html", lambda path, seed: write_report(solved(seed)[0].solution, path)),
     "table, csv": (".csv", table),
     "table, npz": (".npz", table),
@@ -194,12 +188,6 @@ def use_solution(path):
     str(found), found.certificate.facts(), sm.Solution.load(path)
 
 
-def use_index(path):
-    index = sm.HashIndex.load(path)
-    with np.errstate(over="ignore"):
-        index.query(np.ones(index.n_features), 1)
-
-
 def use_model(path):
     model = Model.load(path)
     with np.errstate(over="ignore"):
@@ -222,7 +210,6 @@ def use_proof(path):
 KINDS = {
     "solution": (".npz", use_solution, ()),
     "model": (".npz", use_model, ("transform", "FILE", "data.csv")),
-    "index": (".npz", use_index, ()),
     "proof": (".npz", use_proof, ("check", "data.npz", "FILE")),
     "data, npz": (".npz", use_data, ("transform", "model.npz", "FILE")),
     "data, csv": (".csv", use_data, ("transform", "model.npz", "FILE", "--label", "kind")),

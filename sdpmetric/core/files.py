@@ -109,8 +109,8 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]], *, compressed: bool = True) -> None:
-    save: Callable[..., None] = np.savez_compressed if compressed else np.savez  # NumPy 2.0 has no allow_pickle=
+def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    save: Callable[..., None] = np.savez_compressed  # NumPy 2.0 has no allow_pickle=
     if named_objects := [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]:
         raise ValueError(f"{', '.join(named_objects)} cannot be saved without pickle; give numbers or strings.")
     with replacing(path) as file:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from dataclasses import asdict, fields
-from pathlib import Path
-from typing import Self, TypedDict, TypeVar, cast
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.files import TEXT, ArraySpec, check_arrays, check_values, expected, read_json, read_npz, write_npz
 from sdpmetric.lego import hash_loops as loops
 from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, NearPlanes, Planes, Table
 from sdpmetric.lego.logdet import MetricStep
@@ -22,6 +18,8 @@ FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
 
 # The integer weights of a key's bits sum to about this.
 WEIGHT = 8192
+# Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.
+LARGEST = 1e60
 
 
 class HashIndex:
@@ -110,12 +108,9 @@ class HashIndex:
         )
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._next_id, self.counters = 0, Counters()
-        self._reset(Planes(G, directions), stored)
-
-    def _reset(self, planes: Planes, dtype: np.dtype[np.floating]) -> None:
-        self._planes, self._table = planes, Table(planes.components.shape[1], self.n_bits, dtype)
+        self._planes, self._table = Planes(G, directions), Table(d, self.n_bits, stored)
         self._has_outdated_keys = False
-        self._clear_near_planes()
+        self._near_planes = NearPlanes(self._table, self._planes.normals.T, 0.0)  # lists nothing
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> Self:
         """Add examples.
@@ -139,8 +134,8 @@ class HashIndex:
             )
         new_ids = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_ids(ids)
         validation.check_count("ids", len(new_ids), len(data))
-        if len(duplicates := [i for i in new_ids.tolist() if i in self._table.slots]):
-            raise ValueError(f"id {duplicates[0]} is in the index already; remove it first, or choose another.")
+        if len(duplicates := [i for i in new_ids.tolist() if i in self._table.names]):
+            raise ValueError(f"id {duplicates[0]} is in the index already; choose another.")
         with np.errstate(over="ignore"):  # said in a sentence below
             rows = (data - self._center).astype(self._table.X.dtype)
         check_sizes(f"X in {rows.dtype}", rows)
@@ -150,35 +145,16 @@ class HashIndex:
         self._next_id = max(self._next_id, int(new_ids.max()) + 1)
         return self
 
-    def remove(self, ids: ArrayLike) -> Self:
-        """Remove examples.
-
-        Parameters
-        ----------
-        ids : integer or (m,) integer array
-            Must be in the index, each once.
-
-        Returns
-        -------
-        self
-        """
-        removed_ids = check_ids(np.atleast_1d(np.asarray(ids)))
-        if unknown := [i for i in removed_ids.tolist() if i not in self._table.slots]:
-            raise ValueError(f"id {unknown[0]} is not in the index; it was never added, or has been removed.")
-        if self._table.remove(removed_ids):
-            self._clear_near_planes()
-        return self
-
     def __len__(self) -> int:
         return len(self._table)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._table.slots
+        return name in self._table.names
 
     @property
     def ids(self) -> NDArray[np.int64]:
         """The ids of the examples in the order in which they came, (n,)."""
-        return self._table.ids[self._table.alive]
+        return self._table.ids.copy()
 
     @property
     def n_features(self) -> int:
@@ -249,18 +225,15 @@ class HashIndex:
         self._near_planes = NearPlanes(table, normals, self.rehash_share)
         for first in range(0, table.size, BLOCK):
             rows = slice(first, min(first + BLOCK, table.size))
-            X, P, alive = table.X[rows], table.projections[rows], table.alive[rows]
+            X, P = table.X[rows], table.projections[rows]
             if from_scratch:
                 np.matmul(X, normals, out=P)
             else:
-                loops.follow(X, step_rows, images, alive, P)
-            self.counters.bits_flipped += loops.pack_signs(P, alive, table.keys[rows])
-            self._near_planes.take(P, alive, first)
+                loops.follow(X, step_rows, images, P)
+            self.counters.bits_flipped += loops.pack_signs(P, table.keys[rows])
+            self._near_planes.take(P, first)
         planes.settle()
         self._has_outdated_keys = False
-
-    def _clear_near_planes(self) -> None:
-        self._near_planes = NearPlanes(self._table, self._planes.normals.T, 0.0)  # lists nothing
 
     def _update_keys(self) -> None:
         """Bring the keys up to date: by a search for flipped bits among the listed entries, or by new keys."""
@@ -336,99 +309,20 @@ class HashIndex:
         """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""
         table = self._table
         key = np.zeros((1, table.keys.shape[1]), np.uint64)
-        loops.pack_signs(projections[None], np.ones(1, np.bool_), key)
+        loops.pack_signs(projections[None], key)
         sizes = np.abs(projections)
         total = float(sizes.sum())
         weights = np.rint(sizes * (WEIGHT / total if total > 0.0 else 0.0)).astype(np.int64)
         words = loops.disagreements(weights, key[0])
-        slots: NDArray[np.int32] = loops.nearest_keys(
-            table.keys.view(np.uint8), table.alive, words, int(weights.sum()), n_searched
-        )
+        slots: NDArray[np.int32] = loops.nearest_keys(table.keys.view(np.uint8), words, int(weights.sum()), n_searched)
         return slots
 
     def keys(self) -> NDArray[np.bool_]:
         """The bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
         self._update_keys()
-        words = self._table.keys[self._table.alive]
+        words = self._table.keys
         bits = np.arange(self.n_bits, dtype=np.uint64)
         return (words[:, bits // 64] >> bits % 64 & np.uint64(1)).astype(np.bool_)
-
-    def save(self, path: str | Path) -> None:
-        """Save the index as an NPZ file, without pickles: metric, settings, examples, ids and counters.
-
-        Parameters
-        ----------
-        path : str or Path
-        """
-        values = {name: getattr(self, name) for name in ("rehash_share", "search_share", "max_pending", "random_state")}
-        values |= {"next_id": self._next_id, "counters": asdict(self.counters)}
-        arrays: dict[str, NDArray[np.generic]] = {
-            "about": np.array(json.dumps(values)),
-            "components": self._planes.components,
-            "directions": self._planes.directions,
-            "center": self._center,
-            "rows": self._table.X[self._table.alive],
-            "ids": self.ids,
-        }
-        write_npz(path, arrays, compressed=False)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Load what `save` wrote; keys and norms are recomputed.
-
-        Parameters
-        ----------
-        path : str or Path
-
-        Raises
-        ------
-        ValueError
-            If the file was not written by `save`.
-        """
-        with expected(path, "a saved index", "HashIndex.save"):
-            arrays = read_npz(path)
-            check_arrays(arrays, ARRAYS)
-            values = read_json(arrays, "about")
-            check_values(values, TEXT_VALUES, "about", frozenset(TEXT_VALUES))
-            counts = cast(dict[str, int], values["counters"])
-            check_values(counts, {f.name: f.type for f in fields(Counters)}, "counters")
-            # No Gaussian number is as large.
-            if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > 100.0:
-                raise ValueError("its directions are not Gaussian vectors.")
-            next_id = validation.check_integer("next_id", cast(int, values["next_id"]), 0)
-            settings = cast(Settings, {name: values[name] for name in SETTINGS})
-            rows = cast(NDArray[np.floating], arrays["rows"])
-            index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **settings)
-            index._reset(Planes(index.components, cast(FloatArray, arrays["directions"])), rows.dtype)
-            if len(rows):
-                index.add(rows, arrays["ids"])
-            index._center, index._next_id = cast(FloatArray, arrays["center"]), max(index._next_id, next_id)
-            index.counters = Counters(**counts)
-            return index
-
-
-# Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.
-LARGEST = 1e60
-# What the arrays and the JSON text of an index's file have to be.
-ARRAYS = {
-    "about": TEXT,
-    "components": ArraySpec("f8", ("r d",)),
-    "directions": ArraySpec("f8", ("b r",)),
-    "center": ArraySpec("f8", ("d",)),
-    "rows": ArraySpec("f4 f8", ("n d",)),
-    "ids": ArraySpec("i8", ("n",)),
-}
-SETTINGS = {"rehash_share": "float", "search_share": "float", "max_pending": "int", "random_state": "int"}
-TEXT_VALUES = SETTINGS | {"next_id": "int", "counters": "dict"}
-
-
-class Settings(TypedDict):
-    """Arguments of an index, by name."""
-
-    rehash_share: float
-    search_share: float
-    max_pending: int
-    random_state: int
 
 
 def check_sizes(name: str, array: FloatsT) -> FloatsT:

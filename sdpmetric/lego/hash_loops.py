@@ -68,38 +68,34 @@ def _products(rows: Rows, x: Rows, out: Rows) -> None:
 
 
 @loop(fastmath=FAST)
-def pack_signs(P: Rows, alive: NDArray[np.bool_], keys: Keys) -> int:
+def pack_signs(P: Rows, keys: Keys) -> int:
     """Write the keys of projections P (n, b) into `keys` (n, words); returns how many bits were different before."""
     flips, b = 0, P.shape[1]
     flags = np.zeros(64 * keys.shape[1], dtype=np.uint8)
     packed = flags.view(np.uint64)
     for i in range(len(P)):
-        if alive[i]:
-            for j in range(b):
-                flags[j] = P[i, j] > 0.0
-            for w in range(keys.shape[1]):
-                word = _word(packed, w)
-                flips += _bits_set(keys[i, w] ^ word)
-                keys[i, w] = word
+        for j in range(b):
+            flags[j] = P[i, j] > 0.0
+        for w in range(keys.shape[1]):
+            word = _word(packed, w)
+            flips += _bits_set(keys[i, w] ^ word)
+            keys[i, w] = word
     return flips
 
 
 @loop(fastmath=FAST)
-def follow(X: Rows, step_rows: Rows, images: Rows, alive: NDArray[np.bool_], P: Rows) -> None:
+def follow(X: Rows, step_rows: Rows, images: Rows, P: Rows) -> None:
     """Add the pending steps to the projections P (n, b): step l adds ``(row_l . x) image_l`` to those of x."""
     products = np.empty(len(step_rows), X.dtype)
     for i in range(len(X)):
-        if alive[i]:
-            _products(step_rows, X[i], products)
-            for l in range(len(step_rows)):
-                for j in range(P.shape[1]):
-                    P[i, j] += products[l] * images[l, j]
+        _products(step_rows, X[i], products)
+        for l in range(len(step_rows)):
+            for j in range(P.shape[1]):
+                P[i, j] += products[l] * images[l, j]
 
 
 @loop(fastmath=FAST)
-def list_near(
-    P: Rows, alive: NDArray[np.bool_], cuts: Rows, first: int, entries: Entries, count: int
-) -> tuple[int, int]:
+def list_near(P: Rows, cuts: Rows, first: int, entries: Entries, count: int) -> tuple[int, int]:
     """Entries of P (n, b) nearer to 0 than their column's cut, row by row; rows are numbered from `first`.
 
     Writes what fits behind the `count` entries so far, and returns how many there are then and how many rows it did.
@@ -109,8 +105,6 @@ def list_near(
     flags = np.zeros(64 * words, dtype=np.uint8)
     packed = flags.view(np.uint64)
     for i in range(len(P)):
-        if not alive[i]:
-            continue
         if count + b > len(slots):
             return count, i
         for column in range(b):
@@ -127,9 +121,7 @@ def list_near(
 
 
 @loop(fastmath=FAST)
-def flip_bits(
-    X: Rows, entries: Entries, count: int, changes: Rows, reach: Rows, keys: Keys, alive: NDArray[np.bool_]
-) -> tuple[int, int, int]:
+def flip_bits(X: Rows, entries: Entries, count: int, changes: Rows, reach: Rows, keys: Keys) -> tuple[int, int, int]:
     """Set the listed bits to the sign of ``value + changes[bit] . row``, where a flip is within reach."""
     slots, bits, values = entries
     flips = changed = looked = 0
@@ -137,7 +129,7 @@ def flip_bits(
     for e in range(count):
         i, j, value = slots[e], bits[e], values[e]
         positive = value > 0.0
-        if abs(value) < reach[j] and alive[i]:
+        if abs(value) < reach[j]:
             looked += 1
             positive = value + _dot(X[i], changes[j]) > 0.0
             if positive != (value > 0.0) and i != last:
@@ -163,9 +155,7 @@ def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
 
 
 @loop()
-def nearest_keys(
-    keys: NDArray[np.uint8], alive: NDArray[np.bool_], table: NDArray[np.uint16], top: int, wanted: int
-) -> NDArray[np.int32]:
+def nearest_keys(keys: NDArray[np.uint8], table: NDArray[np.uint16], top: int, wanted: int) -> NDArray[np.int32]:
     """The slots of the `wanted` keys that disagree least; of equal ones those that come first.
 
     `keys` are the bytes of the keys, `table` is that of `disagreements`, and `top` the sum of its weights.
@@ -174,13 +164,11 @@ def nearest_keys(
     disagreement = np.empty(n, dtype=np.int32)
     counts = np.zeros(top + 1, dtype=np.int64)
     for i in range(n):
-        disagreement[i] = top + 1
-        if alive[i]:
-            h = 0
-            for t in range(len(table)):
-                h += table[t, keys[i, t]]
-            disagreement[i] = h
-            counts[h] += 1
+        h = 0
+        for t in range(len(table)):
+            h += table[t, keys[i, t]]
+        disagreement[i] = h
+        counts[h] += 1
     limit, remaining = 0, wanted
     while limit < top and counts[limit] < remaining:
         remaining -= counts[limit]

@@ -30,7 +30,6 @@ class UpkeepOptions:
 
     unlisted_share: float = 0.1  # of examples added after the list was made, all checked: from here on a new list
     fresh_every: int = 1024  # rehashes, of which one computes all from scratch: rounding errors do not accumulate
-    removed_share: float = 0.25  # of the rows, from which on the arrays are compacted
     sample: int = 512  # examples that shares and quantiles are estimated on
     reach: float = 2.0  # root mean squares of an entry's movement, within which it is checked
     list_length: float = 16.0  # entries that are listed, in units of rehash_share / n_bits of all
@@ -69,7 +68,7 @@ class Counters:
 
 
 class Table:
-    """Rows in order of insertion; removal leaves gaps, until they are many."""
+    """Rows in order of insertion, in arrays that grow by half."""
 
     def __init__(self, d: int, b: int, dtype: np.dtype[np.floating]) -> None:
         self._held: dict[str, NDArray[np.generic]] = {
@@ -77,44 +76,30 @@ class Table:
             "projections": np.empty((0, b), dtype),
             "keys": np.empty((0, -(-b // 64)), np.uint64),
             "ids": np.empty(0, np.int64),
-            "alive": np.empty(0, np.bool_),
         }
         self.size = 0
-        self.slots: dict[int, int] = {}
+        self.names: set[int] = set()
         self._show()
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return self.size
 
     def append(self, ids: NDArray[np.int64], X: Rows, planes: Planes) -> None:
         """Add rows, with projections to the base, so the pending steps apply to them, too."""
         normals, base = (N.T.astype(X.dtype) for N in (planes.normals, planes.base_normals))
         keys = np.zeros((len(X), self.keys.shape[1]), np.uint64)
-        loops.pack_signs(X @ normals, np.ones(len(X), np.bool_), keys)
-        new = {"X": X, "projections": X @ base, "keys": keys, "ids": ids}
+        loops.pack_signs(X @ normals, keys)
+        new: dict[str, NDArray[np.generic]] = {"X": X, "projections": X @ base, "keys": keys, "ids": ids}
         new_size = self.size + len(ids)
         for name, held in self._held.items():
             if new_size > len(held):
                 grown = np.empty((max(new_size, 3 * len(held) // 2), *held.shape[1:]), held.dtype)
                 grown[: self.size] = held[: self.size]
                 self._held[name] = grown
-            self._held[name][self.size : new_size] = new.get(name, True)
-        self.slots.update(zip(ids.tolist(), range(self.size, new_size), strict=True))
+            self._held[name][self.size : new_size] = new[name]
+        self.names.update(ids.tolist())
         self.size = new_size
         self._show()
-
-    def remove(self, ids: NDArray[np.int64]) -> bool:
-        """Drop rows by id; returns whether the arrays were compacted, which renumbers slots."""
-        gone = [self.slots.pop(i) for i in ids.tolist()]
-        self.alive[gone] = False
-        if len(self) >= (1.0 - OPTIONS.removed_share) * self.size:
-            return False
-        rows = np.flatnonzero(self.alive)
-        self._held = {name: held[: self.size][rows] for name, held in self._held.items()}
-        self.size = len(rows)
-        self._show()
-        self.slots = dict(zip(self.ids.tolist(), range(self.size), strict=True))
-        return True
 
     def _show(self) -> None:
         rows = slice(self.size)
@@ -122,7 +107,6 @@ class Table:
         self.projections = cast(Rows, self._held["projections"][rows])
         self.keys = cast(NDArray[np.uint64], self._held["keys"][rows])
         self.ids = cast(NDArray[np.int64], self._held["ids"][rows])
-        self.alive = cast(NDArray[np.bool_], self._held["alive"][rows])
 
 
 class Planes:
@@ -191,11 +175,11 @@ class NearPlanes:
             self._cuts = np.quantile(np.abs(self._projections), share, axis=0).astype(normals.dtype)
         self._count = self.rows = 0
 
-    def take(self, P: Rows, alive: NDArray[np.bool_], first: int) -> None:
+    def take(self, P: Rows, first: int) -> None:
         """List the near entries of a block of projections whose first slot is `first`; blocks come in order."""
         if self.rows < first or not len(self._entries[0]):
             return  # the list is full
-        self._count, done = loops.list_near(P, alive, self._cuts, first, self._entries, self._count)
+        self._count, done = loops.list_near(P, self._cuts, first, self._entries, self._count)
         self.rows += done
 
     def shares(self, planes: Planes) -> tuple[float, float, Rows]:
@@ -213,9 +197,9 @@ class NearPlanes:
         """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
         dtype, self._searched = table.X.dtype, self._now
         entries, changes = (self._entries, self._count), planes.change.astype(dtype)
-        flips, changed, looked = loops.flip_bits(table.X, *entries, changes, reach, table.keys, table.alive)
+        flips, changed, looked = loops.flip_bits(table.X, *entries, changes, reach, table.keys)
         if self.rows < table.size:  # all bits of examples added after the list was made
             new = slice(self.rows, table.size)
             P = table.X[new] @ planes.normals.T.astype(dtype)
-            flips += loops.pack_signs(P, table.alive[new], table.keys[new])
+            flips += loops.pack_signs(P, table.keys[new])
         return flips, changed, looked

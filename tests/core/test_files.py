@@ -133,7 +133,7 @@ def test_escape_sequences_of_a_file_do_not_reach_the_terminal(folder, place):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("name", ["solution", "proof", "model", "index", "report"])
+@pytest.mark.parametrize("name", ["solution", "proof", "model", "report"])
 def test_a_full_disk_is_one_sentence(name):
     with pytest.raises(OSError, match=r"^/dev/full cannot be written: No space left on device\..*$"):
         sabotage.WRITERS[name][1]("/dev/full", 0)
@@ -307,14 +307,6 @@ FOREIGN = {
         ({"model": lambda model: model | {"format": 9}}, "format 9"),
         ({"model": np.array("null")}, "model is not a JSON object"),
     ],
-    "i.npz is not a saved index": [
-        ({"directions": np.full((16, 3), np.nan)}, "directions contains NaN"),
-        ({"directions": np.full((16, 3), 1e300)}, "its directions are not Gaussian vectors"),
-        ({"ids": np.arange(3)}, r"ids has shape \(3,\), not \(n\)"),
-        ({"rows": np.zeros((24, 5), np.float32)}, r"rows has shape \(24, 5\), not \(n, d\)"),
-        ({"about": lambda about: about | {"counters": {"x": 1}}}, "x of counters"),
-        ({"about": lambda about: about | {"next_id": -5}}, "next_id must be"),
-    ],
 }
 
 
@@ -324,7 +316,6 @@ def test_a_file_with_foreign_parts_is_refused(tmp_path, kind, changes, words):
     saved, load = {
         "s.npz": (model.solution, lambda path: sm.Solution.load(path, model.solution.problem)),
         "m.npz": (model, Model.load),
-        "i.npz": (sabotage.index_of(), sm.HashIndex.load),
     }[path.name]
     saved.save(path)
     with pytest.raises(ValueError, match=f"{kind}.*: .*{words}"):
