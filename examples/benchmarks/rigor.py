@@ -77,9 +77,10 @@ def table(outcomes: list[Outcome]) -> str:
     lines += ["", "verbs: " + ", ".join(f"{verb} {n:,}" for verb, n in used.items())]
     wrong, unknown = sum(len(o.violations) for o in outcomes), sum(len(o.unknown) for o in outcomes)
     claims, open_ = sum(o.claims for o in outcomes), sum(o.undecided for o in outcomes)
+    contradictions = sum(o.contradictions for o in outcomes)
     lines.append(
-        f"{len(outcomes):,} problems, {claims:,} claims, {wrong:,} violations of which {unknown:,} are not known, "
-        f"{open_:,} exact values not decided"
+        f"{len(outcomes):,} problems, {claims:,} claims, {contradictions:,} contradictions, {wrong:,} violations of "
+        f"which {unknown:,} are not known, {open_:,} exact values not decided"
     )
     return "\n".join(lines)
 

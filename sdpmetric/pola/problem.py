@@ -379,7 +379,7 @@ class POLAProblem(Problem):
             exact_metric = None
         objective = self._objective_above(repaired, b, exact_metric) if feasible else math.inf
         if (contradiction := self._contradiction(repaired, b, dual, objective)) is not None:
-            rows = tuple(feasibility.used(contradiction.multipliers[0]).tolist())
+            rows = tuple(np.sort(feasibility.used(self.as_sum().dual, contradiction)).tolist())
             return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=rows, rigor="float")
         proven = self.as_sum().prove(self.lifted(repaired, b), dual)
         return DualityCertificate(

@@ -36,7 +36,8 @@ class ContradictionOptions:
     eigenvalue_goals: tuple[float, ...] = (1e-6, 1e-9, 0.0)  # to which nearly zero ones are brought, one by one
     newton_steps: int = 12
     max_entries: int = 10**6  # of Newton's equations: 8 MB
-    negligible: float = 1e-6  # share of the largest multiplier below which a constraint is not listed
+    negligible: float = 1e-6  # share of the largest multiplier below which simple ratios have a 0
+    negligible_shares: tuple[float, ...] = (1e-3, 1e-6, 1e-9)  # of the largest share of a proof, tried to be left out
     max_simple: int = 60  # multipliers, beyond which ratios are not made simple
     max_denominator: int = 1000  # of simple ratios
     max_squares_in_fractions: tuple[int, int] = (60, 14)  # differences and features, whose form takes about 1 s
@@ -77,11 +78,10 @@ def certificate(
         return None
     if (proven := proof(dual, components, multipliers)) is None:
         return None
-    a = np.concatenate(proven.multipliers)
     return InfeasibilityCertificate(
         program="sum of terms",
         constraints="hard constraints",
-        contradiction=tuple(int(i) for i in _irreducible(dual, used(a, a))),
+        contradiction=tuple(_irreducible(dual, proven).tolist()),
         rigor=dual.total.rigor,
     )
 
@@ -113,10 +113,26 @@ def contradiction(dual: FenchelDual, a: ByLoss) -> Proven | None:
     return None
 
 
-def used(multipliers: FloatArray, order: FloatArray | None = None) -> NDArray[np.intp]:
-    """The constraints that a proof uses, on request those with the largest of other multipliers first."""
-    rows = np.flatnonzero(multipliers > OPTIONS.negligible * multipliers.max())
-    return rows if order is None else rows[np.argsort(-order[rows], kind="stable")]
+def used(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
+    """Return the constraints with positive multipliers, the largest shares of the proof first.
+
+    Leave out those of small shares if the others are proven to contradict each other without them. The share of a
+    constraint is its multiplier times the squared differences of its pairs, where the data have unit variance: a
+    multiplier by itself may be tiny and needed, as it grows with the inverse of these squares.
+    """
+    total = dual.total
+    V = dual.slack.points @ dual.slack.basis[0]
+    squares = np.sum((V[total.pairs[:, 0]] - V[total.pairs[:, 1]]) ** 2, axis=1)
+    parts = zip(total.losses, total.pair_slices, proven.multipliers, strict=True)
+    shares = np.concatenate([a * (abs(loss.combination) @ squares[pairs]) for loss, pairs, a in parts])
+    a = np.concatenate(proven.multipliers)
+    for negligible in OPTIONS.negligible_shares:
+        is_kept = shares > negligible * shares.max()
+        if (a[~is_kept] > 0.0).any() and (fewer := contradiction(dual, total.split(np.where(is_kept, a, 0.0)))):
+            a = np.concatenate(fewer.multipliers)
+            break
+    rows = np.flatnonzero(a > 0.0)
+    return rows[np.argsort(-shares[rows], kind="stable")]
 
 
 # -- multipliers near given ones that bear rounding -------------------------------------------------------------
@@ -174,7 +190,7 @@ def _candidates(dual: FenchelDual, a: ByLoss, size: float) -> Iterator[ByLoss]:
 def _simple(a: ByLoss) -> ByLoss:
     """Whole multipliers whose ratios are about those of given ones, if these are few."""
     flat = np.concatenate(a)
-    rows, integers = used(flat), np.zeros_like(flat)
+    rows, integers = np.flatnonzero(flat > OPTIONS.negligible * flat.max()), np.zeros_like(flat)
     ratios = [Fraction(float(value / flat.max())).limit_denominator(OPTIONS.max_denominator) for value in flat[rows]]
     common = math.lcm(*(ratio.denominator for ratio in ratios)) if len(rows) <= OPTIONS.max_simple else 1
     integers[rows] = [float(ratio * common) for ratio in ratios]
@@ -216,12 +232,12 @@ def _violations(total: BoundTerms, components: FloatArray) -> ByLoss:
 # -- few constraints --------------------------------------------------------------------------------------------
 
 
-def _irreducible(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Constraints among given ones, sorted, that are proven to contradict each other, but not without any one of them.
+def _irreducible(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
+    """Return constraints of a proof, sorted, that are proven to contradict each other, but not without any one of them.
 
     The first two are tried, then twice as many; then all but one at a time.
     """
-    count = 2
+    rows, count = used(dual, proven), 2
     while count < len(rows):
         if (subset := _contradicting(dual, rows[:count])) is not None:
             rows = subset
@@ -233,7 +249,7 @@ def _irreducible(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """Those of given constraints that are proven to contradict each other; None where nothing is.
+    """Return those of given constraints that are proven to contradict each other; None if nothing is proven.
 
     The violations at a metric with the smallest sum of their squares are such multipliers: there its slope, the slack
     matrix, is PSD, and products with the metric are 0. Where a little trace is gained beside them, it is positive in
@@ -267,7 +283,7 @@ def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp
         F = np.where(is_free, minimum.x.reshape(is_free.shape), 0.0)
         a = violations(F)
         if (proven := contradiction(dual, a)) is not None:
-            return used(np.concatenate(proven.multipliers), np.concatenate(a))
+            return used(dual, proven)
         if minimum.fun <= OPTIONS.satisfied:
             return None
     return None
@@ -287,6 +303,6 @@ def _contradicting_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> ND
             continue
         a = np.zeros(total.n_multipliers)
         a[rows] = np.maximum(minimum.x, 0.0)
-        if contradiction(dual, total.split(a)) is not None:
-            return used(a, a)
+        if (proven := contradiction(dual, total.split(a))) is not None:
+            return used(dual, proven)
     return None

@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb, ctx
 
 import sdpmetric as sm
-from adversary import relatives, statements, sums
+from adversary import contradictions, relatives, statements, sums
 from adversary.case import Case, Exact
 from adversary.families import FAMILIES, data
 from adversary.verbs import VERBS
@@ -49,6 +49,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "tasks": sums.tasks,
     **relatives.CASES,
     "planted": sums.planted,
+    "bounds": contradictions.bounds,
 }
 
 
@@ -74,6 +75,10 @@ class Ledger:
     refused: dict[str, str] = field(default_factory=dict)
     violations: list[tuple[str, str, str]] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    # Of the problem: whether some metric satisfies the hard constraints with these numbers; None if not decided.
+    satisfiable: Callable[[tuple[int, ...]], bool | None] | None = None
+    contradictions: int = 0
+    undecided: int = 0
 
     def claim(
         self,
@@ -88,6 +93,8 @@ class Ledger:
         grade = str(getattr(certificate, "rigor", "float"))
         proven = [tol for tol in TOLERANCES if certificate.kind == "duality" and certificate.proves_optimal(tol)]
         optimal = min([*proven, *([] if optimal is None else [optimal])], default=None)
+        if isinstance(certificate, sm.InfeasibilityCertificate) and self.satisfiable is not None:
+            self._judge_contradiction(verb, certificate.contradiction)
         objective, bound = certificate.objective, certificate.lower_bound
         self.claims.append(Claim(verb, objective, bound, exact, program, optimal, inside, grade))
 
@@ -96,6 +103,13 @@ class Ledger:
     ) -> None:
         """A claim without a certificate, or an exact value alone."""
         self.claims.append(Claim(verb, objective, lower_bound, exact, program))
+
+    def _judge_contradiction(self, verb: str, named: tuple[int, ...]) -> None:
+        answer = not named or self.satisfiable(named)
+        self.contradictions += 1
+        self.undecided += answer is None
+        if answer:
+            self.wrong(verb, "named", f"a metric satisfies constraints {named} together")
 
     def wrong(self, verb: str, kind: str, text: str) -> None:
         self.violations.append((verb, kind, text))
@@ -157,6 +171,7 @@ class Outcome:
     grade: str
     ended: list[str]
     claims: int
+    contradictions: int
     undecided: int
     violations: list[tuple[str, str, str]]
     seconds: float
@@ -226,6 +241,10 @@ def tried(seed: int, statement: str, family: str, only: tuple[str, ...] = ()) ->
     X, y = data(family, rng)
     case = attempt(ledger, "statement", lambda: STATEMENTS[statement](X, y, rng))
     if isinstance(case, Case):
+        if case.constraints:
+            ledger.satisfiable = lambda named: contradictions.satisfiable(
+                [case.constraints[i] for i in named], case.diagonal
+            )
         verbs = [*case.always, str(rng.choice(case.verbs))] if not only else [v for v in only if v in case.takes]
         with tempfile.TemporaryDirectory() as folder:
             for verb in verbs:
@@ -234,9 +253,20 @@ def tried(seed: int, statement: str, family: str, only: tuple[str, ...] = ()) ->
             ledger.state("known", exact=case.value(M))
         undecided = ledger.judge(unit_of(case))
     grade = "+".join(sorted({claim.grade for claim in ledger.claims}))
-    refused, ended, claims = ledger.refused, ledger.ended, len(ledger.claims)
-    spent = round(time.process_time() - began, 3)
-    return Outcome(seed, statement, family, verbs, refused, grade, ended, claims, undecided, ledger.violations, spent)
+    return Outcome(
+        seed=seed,
+        statement=statement,
+        family=family,
+        verbs=verbs,
+        refused=ledger.refused,
+        grade=grade,
+        ended=ledger.ended,
+        claims=len(ledger.claims),
+        contradictions=ledger.contradictions,
+        undecided=undecided + ledger.undecided,
+        violations=ledger.violations,
+        seconds=round(time.process_time() - began, 3),
+    )
 
 
 def unit_of(case: Case) -> arb:

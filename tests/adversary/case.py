@@ -39,6 +39,10 @@ class Case:
     planted: list[np.ndarray] = field(default_factory=list)
     # Exact metrics whose objectives no lower bound may exceed.
     known: list[fmpq_mat] = field(default_factory=list)
+    # Hard constraints as exact offsets and matrices, in the order in which certificates name them.
+    constraints: list[tuple[fmpq, fmpq_mat]] = field(default_factory=list)
+    # Whether metrics are diagonal.
+    diagonal: bool = False
     # Verbs that are tried on every problem.
     always: tuple[str, ...] = ("certify", "metric")
 

@@ -5,8 +5,8 @@ from functools import partial
 import exact
 import numpy as np
 import oracles
-from exact import Distances, number, numbers
-from flint import arb, fmpq
+from exact import Distances, number, numbers, rational
+from flint import arb, fmpq, fmpq_mat
 
 import sdpmetric as sm
 from adversary.case import Case
@@ -175,8 +175,18 @@ def hard(X, y, rng):
     return Case(
         problem,
         lambda M, threshold=None, b=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start, b),
+        constraints=[margin(problem.X, pair, sign) for pair, sign in zip(pairs.tolist(), signs, strict=True)],
         verbs=("solve", "verify", "compare", "stop", "explain", "proof"),
     )
+
+
+def margin(X, pair, sign):
+    """``1 - y (b - D(i, j)) <= 0`` in the metric and b, which is at least 0, as the last entry of a matrix."""
+    P, d = rational(X), X.shape[1]
+    v = fmpq_mat(d, 1, [P[pair[0], k] - P[pair[1], k] for k in range(d)])
+    squares = v * v.transpose()
+    entries = [squares[i, j] if max(i, j) < d else fmpq(-(i == j)) for i in range(d + 1) for j in range(d + 1)]
+    return fmpq(1), fmpq_mat(d + 1, d + 1, entries) * sign
 
 
 def mmc(X, y, rng):

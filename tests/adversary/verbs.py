@@ -77,7 +77,7 @@ def solved(case, rng, name=None, **options):
 def solve(case, ledger, rng, folder):
     solution, tol = solved(case, rng)
     state(case, ledger, "solve", solution, tol)
-    if solution.dual is None or solution.certificate.kind != "duality":
+    if solution.dual is None or solution.certificate.kind not in ("duality", "infeasibility"):
         return
     noise = 10.0 ** rng.uniform(-12, -1)
     if isinstance(solution.dual, sm.Dual):

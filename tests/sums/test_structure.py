@@ -111,6 +111,21 @@ def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(
     assert problem.certify(problem.zero, dual=weights).contradiction == (0, 9)
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-5])
+def test_constraints_with_tiny_multipliers_are_named(apart, diagonal):
+    """A pair `apart` is at most as far as under the identity, and one 1 apart at least ten times as far."""
+    X, pairs = [[0.0], [apart], [1.0]], [[0, 1], [0, 2]]
+    bounds = terms.DistanceBounds(pairs, [apart**2, np.inf], [0.0, 10.0])
+    problem = sm.MetricProblem(X, terms.Trace() + bounds, diagonal=diagonal)
+    dual = np.array([1.0, 1.1 * apart**2 / 10.0 * 9.0])
+    certificate = problem.certify(problem.zero, dual=dual)
+    assert certificate.kind == "infeasibility"
+    assert certificate.contradiction == (0, 1)
+    if apart >= 1e-3:  # closer pairs are beyond the solver's digits
+        assert sm.solve(problem, "conic").certificate.contradiction == (0, 1)
+
+
 def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
     """Weighted pairs under one softmax over all pairs: near pairs become likely, and nothing is better."""
     rng = np.random.default_rng(0)
