@@ -268,6 +268,7 @@ REASONS = {
         lambda: sm.POLAStream(3).partial_fit(1e40 * X, [[0, 1]], [-1]),
         lambda: index().update(sm.MetricStep(np.array([1e200, 0]), np.ones(2))),
     ],
+    r"\bshare\b": [lambda: index(q=[0.0, 1.0], k=1, share="abc", n_candidates=2)],
     "not measured": [lambda: ranking.evaluate(**RANKED).precision(5)],
     "this stream has|this index has|shape": [
         lambda: frml().partial_fit(np.eye(4), [0, 0, 1, 1]),

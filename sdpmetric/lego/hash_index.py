@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import Self, TypeVar
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.lego import hash_loops as loops
-from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, NearPlanes, Planes, Table
+from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, NearPlanes, Planes, Ranking, Table
 from sdpmetric.lego.logdet import MetricStep
 
 FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
@@ -20,6 +21,8 @@ FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
 WEIGHT = 8192
 # Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.
 LARGEST = 1e60
+# Features whose largest entry is smaller lose digits when examples are stored, or their squares vanish.
+SMALLEST = {"float32": float(np.finfo(np.float32).tiny), "float64": 1.0 / LARGEST}
 
 
 class HashIndex:
@@ -51,8 +54,9 @@ class HashIndex:
     random_state : int, default 0
         Seed of the Gaussian vectors.
     dtype : {"float32", "float64"}, default "float32"
-        The type in which examples are stored, minus the center. Distances are those of the stored examples, from their
-        differences to the query in float64.
+        The type in which examples are stored, minus the center, and in which their images under a metric rank the
+        candidates of a query. Distances are those of the stored examples, from their differences to the query in
+        float64.
 
     Attributes
     ----------
@@ -108,7 +112,11 @@ class HashIndex:
         )
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._next_id, self.counters = 0, Counters()
-        self._planes, self._table = Planes(G, directions), Table(d, self.n_bits, stored)
+        # Keys do not depend on the length of the metric: planes are those of a factor whose largest entry is about 1.
+        self._power = math.frexp(float(np.abs(G).max()))[1]
+        self._planes = Planes(np.ldexp(G, -self._power), directions)
+        self._table = Table(d, self.n_bits, len(G), stored)
+        self._ranking: Ranking | None = None
         self._has_outdated_keys = False
         self._near_planes = NearPlanes(self._table, self._planes.normals.T, 0.0)  # lists nothing
 
@@ -136,12 +144,14 @@ class HashIndex:
         validation.check_count("ids", len(new_ids), len(data))
         if len(duplicates := [i for i in new_ids.tolist() if i in self._table.names]):
             raise ValueError(f"id {duplicates[0]} is in the index already; choose another.")
+        centered = data - self._center
         with np.errstate(over="ignore"):  # said in a sentence below
-            rows = (data - self._center).astype(self._table.X.dtype)
+            rows = centered.astype(self._table.X.dtype)
         check_sizes(f"X in {rows.dtype}", rows)
         if self._planes.is_stale:
             self._rehash(from_scratch=True)
         self._table.append(new_ids, rows, self._planes)
+        self._table.largest = np.maximum(self._table.largest, np.abs(centered).max(axis=0))
         self._next_id = max(self._next_id, int(new_ids.max()) + 1)
         return self
 
@@ -164,7 +174,7 @@ class HashIndex:
     @property
     def components(self) -> FloatArray:
         """The factor G of the current metric, (r, d), a copy."""
-        return self._planes.components.copy()
+        return np.ldexp(self._planes.components, self._power)
 
     def update(self, *steps: MetricStep) -> Self:
         """Follow the metric, at a cost that does not grow with the number of examples.
@@ -185,7 +195,7 @@ class HashIndex:
         ValueError
             If a step has another shape, is not finite, or makes the factor too large; then no step is taken.
         """
-        checked, largest, (r, d) = [], float(np.abs(self._planes.components).max()), self._planes.components.shape
+        checked, largest, (r, d) = [], float(np.abs(self.components).max()), self._planes.components.shape
         for step in steps:
             if not isinstance(step, MetricStep):
                 raise TypeError(
@@ -198,11 +208,11 @@ class HashIndex:
             check_sizes("the row of a step", row)
             largest += float(np.abs(column).max() * np.abs(row).max())  # not below any entry of the factor after it
             check_sizes("the factor after a step", np.array([largest]))
-            checked.append(MetricStep(column.copy(), row.copy()))
+            checked.append(MetricStep(np.ldexp(column, -self._power), row.copy()))
         for step in checked:
             self._planes.push(step)
             self.counters.updates += 1
-            self._has_outdated_keys = True
+            self._has_outdated_keys, self._ranking = True, None
         return self
 
     def rehash(self) -> Self:
@@ -278,6 +288,12 @@ class HashIndex:
             Nearest first.
         distances : (k,) array
             Squared, under the current metric.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or a feature that matters under the metric is too small for `dtype`: for
+            float32 below 1.2e-38 in all examples.
         """
         n = len(self)
         target = check_sizes("a query", validation.check_vector("a query", q, self.n_features)) - self._center
@@ -285,25 +301,33 @@ class HashIndex:
             raise ValueError("the index is empty; add examples before you ask for neighbors.")
         if validation.check_integer("k", k) > n:
             raise ValueError(f"k is {k}, but the index has {n} examples; ask for at most that many.")
-        if n_candidates is None:
-            n_searched = int(np.ceil(validation.check_number("share", share, 0.0, 1.0) * n))
-        else:
+        n_searched = math.ceil(validation.check_number("share", share, 0.0, 1.0) * n)
+        if n_candidates is not None:
             n_searched = validation.check_integer("n_candidates", n_candidates)
         n_searched = min(n, max(n_searched, k))
+        self._check_precision()
         self._update_keys()
-        table, planes = self._table, self._planes
-        slots = self._candidates(planes.normals @ target, n_searched)
-        squared_distances = np.empty(n_searched)
-        for first in range(0, n_searched, BLOCK):
-            rows = slice(first, first + BLOCK)
-            # Differences first: |x|^2 - 2 x q cancels where features have offsets.
-            Z = (table.X[slots[rows]] - target) @ planes.components.T
-            squared_distances[rows] = np.einsum("ij,ij->i", Z, Z)
-        nearest = np.argpartition(squared_distances, k - 1)[:k] if k < n_searched else np.arange(n_searched)
-        nearest = nearest[np.lexsort((table.ids[slots[nearest]], squared_distances[nearest]))]
+        slots = self._candidates(self._planes.normals @ target, n_searched)
         self.counters.queries += 1
         self.counters.examples_searched += n_searched
-        return table.ids[slots[nearest]], squared_distances[nearest]
+        if self._ranking is None or not self._ranking.fits(self._table):
+            self._ranking = Ranking(self._planes.components, self._table)
+        ids, distances = self._ranking.nearest(self._table, slots, target, k)
+        return ids, np.ldexp(distances, 2 * self._power)
+
+    def _check_precision(self) -> None:
+        """Raise an error if a feature that matters under the metric is too small for the type of the examples."""
+        largest, dtype = self._table.largest, self._table.X.dtype
+        too_small = (largest > 0.0) & (largest < SMALLEST[dtype.name])
+        if not too_small.any():
+            return
+        sizes = largest * np.abs(self._planes.components).max(axis=0)
+        if (matter := np.flatnonzero(too_small & (sizes > np.finfo(dtype).eps * sizes.max()))).size:
+            j = int(matter[0])
+            remedy = "dtype='float64', or scale the feature" if dtype == np.float32 else "scale the feature"
+            raise ValueError(
+                f"feature {j} minus its center is at most {largest[j]:.3g}, too small for {dtype}: {remedy}."
+            )
 
     def _candidates(self, projections: FloatArray, n_searched: int) -> NDArray[np.int32]:
         """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""

@@ -144,13 +144,19 @@ def flip_bits(X: Rows, entries: Entries, count: int, changes: Rows, reach: Rows,
 
 @loop()
 def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
-    """Total weight of the bits in which each value of each byte of a key differs from `key`, (bytes, 256)."""
-    table = np.zeros(((len(weights) + 7) // 8, 256), dtype=np.uint16)
-    for j in range(len(weights)):
-        bit = (key[j >> 6] >> np.uint64(j & 63)) & np.uint64(1)
+    """Total weight of the bits in which each value of each byte of a key differs from `key`, (256 * bytes,)."""
+    n_bytes = (len(weights) + 7) // 8
+    sums, table = np.zeros(256, dtype=np.uint16), np.empty(256 * n_bytes, dtype=np.uint16)
+    for t in range(n_bytes):
+        n_values = 1  # whose sums are known: those of the bits so far
+        for j in range(8 * t, min(8 * t + 8, len(weights))):
+            for value in range(n_values):
+                sums[n_values + value] = sums[value] + weights[j]
+            n_values *= 2
+        own = np.int64((key[t >> 3] >> np.uint64(8 * (t & 7))) & np.uint64(255))
         for value in range(256):
-            if np.uint64((value >> (j & 7)) & 1) != bit:
-                table[j >> 3, value] += weights[j]
+            differs = value ^ own
+            table[256 * t + value] = sums[differs] if differs < n_values else 0
     return table
 
 
@@ -160,25 +166,48 @@ def nearest_keys(keys: NDArray[np.uint8], table: NDArray[np.uint16], top: int, w
 
     `keys` are the bytes of the keys, `table` is that of `disagreements`, and `top` the sum of its weights.
     """
-    n = len(keys)
-    disagreement = np.empty(n, dtype=np.int32)
-    counts = np.zeros(top + 1, dtype=np.int64)
+    n, n_bytes = len(keys), len(table) // 256
+    disagreement = np.empty(n, dtype=np.uint16)
+    i = 0
+    while i + 4 <= n:  # four at once, whose loads do not wait for each other
+        a = b = c = d = np.uint32(0)
+        for t in range(n_bytes):
+            a += table[256 * t + keys[i, t]]
+            b += table[256 * t + keys[i + 1, t]]
+            c += table[256 * t + keys[i + 2, t]]
+            d += table[256 * t + keys[i + 3, t]]
+        disagreement[i], disagreement[i + 1], disagreement[i + 2], disagreement[i + 3] = a, b, c, d
+        i += 4
+    while i < n:
+        a = np.uint32(0)
+        for t in range(n_bytes):
+            a += table[256 * t + keys[i, t]]
+        disagreement[i] = a
+        i += 1
+    counts = np.zeros(top + 1, dtype=np.int32)
     for i in range(n):
-        h = 0
-        for t in range(len(table)):
-            h += table[t, keys[i, t]]
-        disagreement[i] = h
-        counts[h] += 1
+        counts[disagreement[i]] += 1
     limit, remaining = 0, wanted
     while limit < top and counts[limit] < remaining:
         remaining -= counts[limit]
         limit += 1
-    nearest = np.empty(wanted, dtype=np.int32)
+    nearest = np.empty(wanted + 1, dtype=np.int32)  # one more: every slot is written, and kept if the next one is not
     size = 0
     for i in range(n):
-        if disagreement[i] < limit or (disagreement[i] == limit and remaining > 0):
-            if disagreement[i] == limit:
-                remaining -= 1
-            nearest[size] = i
-            size += 1
-    return nearest[:size]
+        nearest[size] = i
+        is_last = disagreement[i] == limit
+        size += disagreement[i] < limit or (is_last and remaining > 0)
+        remaining -= is_last
+    return nearest[:wanted]
+
+
+@loop(fastmath=FAST)
+def squared_distances(images: Rows, slots: NDArray[np.int32], image: Rows, out: Rows) -> None:
+    """Write the squared distances of an image to some images, (m,), summed in their type."""
+    zero = image[0] - image[0]
+    for i in range(len(slots)):
+        row, s = images[slots[i]], zero
+        for q in range(len(image)):
+            difference = row[q] - image[q]
+            s += difference * difference
+        out[i] = s

@@ -1,7 +1,8 @@
-"""What keys that follow a moving metric are made of: a table of examples, hyperplanes, and the entries near them."""
+"""The parts of an index: a table of examples, hyperplanes, the entries near them, and the ranking of candidates."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dger
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lego import hash_loops as loops
 from sdpmetric.lego.logdet import MetricStep
+from sdpmetric.linalg.rigorous.directed import norm_above, norms_above
 
 Rows = NDArray[np.floating]
 
@@ -70,15 +72,18 @@ class Counters:
 class Table:
     """Rows in order of insertion, in arrays that grow by half."""
 
-    def __init__(self, d: int, b: int, dtype: np.dtype[np.floating]) -> None:
+    def __init__(self, d: int, b: int, r: int, dtype: np.dtype[np.floating]) -> None:
         self._held: dict[str, NDArray[np.generic]] = {
             "X": np.empty((0, d), dtype),
             "projections": np.empty((0, b), dtype),
+            "images": np.empty((0, r), dtype),
             "keys": np.empty((0, -(-b // 64)), np.uint64),
             "ids": np.empty(0, np.int64),
         }
         self.size = 0
         self.names: set[int] = set()
+        self.largest = np.zeros(d)  # of each feature, in absolute value, before it was stored
+        self.reach = 0.0  # at least the Euclidean norm of every row
         self._show()
 
     def __len__(self) -> int:
@@ -86,6 +91,7 @@ class Table:
 
     def append(self, ids: NDArray[np.int64], X: Rows, planes: Planes) -> None:
         """Add rows, with projections to the base, so the pending steps apply to them, too."""
+        self.reach = max(self.reach, float(norms_above(X.astype(np.float64)).max()))
         normals, base = (N.T.astype(X.dtype) for N in (planes.normals, planes.base_normals))
         keys = np.zeros((len(X), self.keys.shape[1]), np.uint64)
         loops.pack_signs(X @ normals, keys)
@@ -96,7 +102,8 @@ class Table:
                 grown = np.empty((max(new_size, 3 * len(held) // 2), *held.shape[1:]), held.dtype)
                 grown[: self.size] = held[: self.size]
                 self._held[name] = grown
-            self._held[name][self.size : new_size] = new[name]
+            if name in new:  # images are computed by a ranking
+                self._held[name][self.size : new_size] = new[name]
         self.names.update(ids.tolist())
         self.size = new_size
         self._show()
@@ -105,6 +112,7 @@ class Table:
         rows = slice(self.size)
         self.X = cast(Rows, self._held["X"][rows])
         self.projections = cast(Rows, self._held["projections"][rows])
+        self.images = cast(Rows, self._held["images"][rows])
         self.keys = cast(NDArray[np.uint64], self._held["keys"][rows])
         self.ids = cast(NDArray[np.int64], self._held["ids"][rows])
 
@@ -190,7 +198,7 @@ class NearPlanes:
         shift = self._sample @ planes.change.T.astype(self._sample.dtype)
         self._now = self._projections + shift > 0.0
         changed, unsearched = ((bits != self._now).any(axis=1) for bits in (self._projections > 0.0, self._searched))
-        reach: Rows = OPTIONS.reach * np.sqrt(np.mean(shift**2, axis=0))
+        reach: Rows = OPTIONS.reach * np.sqrt(np.mean(shift.astype(np.float64) ** 2, axis=0))
         return float(changed.mean()), float(unsearched.mean()), reach.astype(shift.dtype)
 
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
@@ -203,3 +211,65 @@ class NearPlanes:
             P = table.X[new] @ planes.normals.T.astype(dtype)
             flips += loops.pack_signs(P, table.keys[new])
         return flips, changed, looked
+
+
+class Ranking:
+    """The nearest of some candidates under one factor G, first by images in the type of the rows, of roundoff u.
+
+    The images z of a row x and w of a query q, and the differences ``G (x - q)`` in float64, are rounded so that
+
+        | |z - w| - |G (x - q)| |  <=  E = (gamma_(d + 3)(u) + gamma_(d + 3)(2^-53)) |G|_F (max |x| + |q|) .
+
+    So one of the k nearest is at most 2 E farther by its image than the k-th nearest image. These few candidates are
+    ranked by their differences: ``|x|^2 - 2 x q`` cancels if features have offsets.
+
+    Images are computed for the candidates of each query, and for all rows and kept once that is no more work than was
+    done under this factor.
+    """
+
+    def __init__(self, components: FloatArray, table: Table) -> None:
+        norm = norm_above(components)
+        size = math.frexp(norm)[1] + math.frexp(table.reach)[1] if norm > 0.0 and table.reach > 0.0 else 0
+        self._power = -size  # of 2, by which the factor is multiplied: images of rows are about 1 or shorter then
+        self._factor, self._norm = np.ldexp(components, self._power), math.ldexp(norm, self._power)
+        self._stored_factor: Rows = self._factor.T.astype(table.X.dtype)
+        self._reach = table.reach
+        self._n_images = self._n_ranked = 0
+
+    def fits(self, table: Table) -> bool:
+        """Return whether the rows are not much longer than those that the unit of images was made for."""
+        return table.reach <= 2.0 * self._reach
+
+    def nearest(self, table: Table, slots: NDArray[np.int32], q: FloatArray, k: int) -> tuple[LongArray, FloatArray]:
+        """Ids of the k nearest of the candidates in some slots, of equal ones the smallest, and squared distances."""
+        if k < len(slots):
+            squares = self._image_distances(table, slots, q)
+            epsilon, d = float(np.finfo(squares.dtype).eps), len(q)
+            error = (d + 4) * (epsilon + 2.0**-52) * self._norm * (table.reach + norm_above(q))
+            rounding = 1.0 + (len(self._factor) + 4) * epsilon  # of the sum and the root of squares
+            with np.errstate(over="ignore", invalid="ignore"):
+                limit = rounding * (rounding * np.sqrt(float(np.partition(squares, k - 1)[k - 1])) + 2.0 * error)
+                slots = slots[~(squares > limit * limit)]  # all of them if a square overflows
+        distances = np.empty(len(slots))
+        for first in range(0, len(slots), BLOCK):
+            rows = slice(first, first + BLOCK)
+            Z = (table.X[slots[rows]] - q) @ self._factor.T
+            distances[rows] = np.einsum("ij,ij->i", Z, Z)
+        ids = table.ids[slots]
+        order = np.lexsort((ids, distances))[:k]
+        return ids[order], np.ldexp(distances[order], -2 * self._power)
+
+    def _image_distances(self, table: Table, slots: NDArray[np.int32], q: FloatArray) -> Rows:
+        """Squared distances of the images of candidates to that of a query, (m,)."""
+        factor = self._stored_factor
+        image, squares = (self._factor @ q).astype(factor.dtype), np.empty(len(slots), factor.dtype)
+        self._n_ranked += len(slots)
+        missing = slice(self._n_images, table.size)
+        if self._n_ranked >= missing.stop - missing.start > 0:
+            np.matmul(table.X[missing], factor, out=table.images[missing])
+            self._n_images, self._n_ranked = table.size, 0
+        if self._n_images == table.size:
+            loops.squared_distances(table.images, slots, image, squares)
+        else:
+            loops.squared_distances(table.X[slots] @ factor, np.arange(len(slots), dtype=np.int32), image, squares)
+        return squares

@@ -47,6 +47,53 @@ def test_a_search_of_all_is_exact_where_features_have_offsets(rng, offset):
         assert (distances == wanted).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("unit", [2.0**-100, 1.0, 2.0**100])
+def test_images_leave_no_nearest_example_out_at_rest_or_in_motion(rng, dtype, unit):
+    """Whole numbers far from the origin, many of them equal, in any unit: images are coarse, and differences exact."""
+    X = np.repeat(rng.integers(0, 12, size=(300, D)), 2, axis=0) + 2.0**20
+    G = rng.integers(-(2**16), 2**16, size=(R, D))
+    index = sm.HashIndex(G / unit, BITS, dtype=dtype).add(X[:500] * unit)
+    index.add(X[500:] * unit)
+    for turn in range(30):
+        q = X[rng.integers(len(X))] + rng.integers(-2, 3, size=D)
+        order, wanted = brute_force(X, G, q, 15)
+        ids, distances = index.query(q * unit, 15, share=1.0)
+        assert (ids == order).all()
+        assert (distances == wanted).all()
+        some = index.query(q * unit, 5, n_candidates=40)[0]
+        assert (index.query(q * unit, 40, n_candidates=40)[0][:5] == some).all()
+        if turn % 10 == 9:
+            column, row = rng.integers(-(2**12), 2**12, R), rng.integers(-1, 2, D)
+            index.update(sm.MetricStep(column / unit, row))
+            G = G + np.outer(column, row)
+
+
+def test_a_feature_too_small_for_its_type_is_refused_where_it_matters(rng):
+    X, G = points(rng, 50), np.eye(D)
+    with pytest.raises(
+        ValueError, match=r"feature 0 minus its center is at most .*e-50, too small for float32: dtype="
+    ):
+        sm.HashIndex(G, BITS).add(X * 1e-50).query(X[0] * 1e-50, 3, share=1.0)
+    ids = sm.HashIndex(G, BITS, dtype="float64").add(X * 1e-50).query(X[0] * 1e-50, 3, share=1.0)[0]
+    assert (ids == brute_force(X, G, X[0], 3)[0]).all()
+    with pytest.raises(ValueError, match="too small for float64: scale"):
+        sm.HashIndex(G, BITS, dtype="float64").add(X * 1e-150).query(X[0] * 1e-150, 3)
+    units = np.array([1.0] * (D - 1) + [1e-42])  # one tiny feature, as a probability that is nearly 0
+    index = sm.HashIndex(G, BITS).add(X * units)
+    assert (index.query(X[0] * units, 3, share=1.0)[0] == brute_force(X[:, :-1], G[:, :-1], X[0, :-1], 3)[0]).all()
+    index.update(sm.MetricStep(np.eye(D)[0], 1e40 * np.eye(D)[-1]))
+    with pytest.raises(ValueError, match=f"feature {D - 1} minus its center"):
+        index.query(X[0] * units, 3)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_keys_do_not_depend_on_the_unit_of_the_metric(rng, scale):
+    X, G = points(rng), rng.normal(size=(R, D))
+    plain, scaled = sm.HashIndex(G, BITS).add(X), sm.HashIndex(G * scale, BITS).add(X)
+    assert (plain.keys() == scaled.keys()).mean() > 0.999
+
+
 @pytest.mark.parametrize("n_bits", [9, 64, 70])
 def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_bits):
     X = points(rng, 2000)
