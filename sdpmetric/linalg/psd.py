@@ -38,7 +38,7 @@ def is_definite(A: FloatArray) -> bool:
 def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
     """Factor of the PSD part of a symmetric matrix."""
     values, vectors = np.linalg.eigh(symmetrize(A))
-    keep = values > max(0.0, tolerance * max(values[-1], 0.0))
+    keep = values > tolerance * values.max(initial=0.0)
     L: FloatArray = (vectors[:, keep] * np.sqrt(values[keep])).T[::-1]
     return np.ascontiguousarray(L)
 
@@ -52,7 +52,9 @@ def balanced_factor(A: FloatArray) -> FloatArray:
     balanced = symmetrize(A / scale / scale[:, None])
     values = np.linalg.eigvalsh(balanced)
     # Negative eigenvalues up to this share of the largest one are rounding.
-    return factor(A) if values[0] < -1e-13 * values[-1] else np.ascontiguousarray(factor(balanced) * scale)
+    if values.min(initial=0.0) < -1e-13 * values.max(initial=0.0):
+        return factor(A)
+    return np.ascontiguousarray(factor(balanced) * scale)
 
 
 def largest_eigenvalue(A: FloatArray) -> float:

@@ -71,9 +71,7 @@ def test_images_leave_no_nearest_example_out_at_rest_or_in_motion(rng, dtype, un
 
 def test_a_feature_too_small_for_its_type_is_refused_where_it_matters(rng):
     X, G = points(rng, 50), np.eye(D)
-    with pytest.raises(
-        ValueError, match=r"feature 0 minus its center is at most .*e-50, too small for float32: d"
-    ):
+    with pytest.raises(ValueError, match=r"feature 0 minus its center is at most .*e-50, too small for float32: d"):
         sm.HashIndex(G, BITS).add(X * 1e-50).query(X[0] * 1e-50, 3, share=1.0)
     ids = sm.HashIndex(G, BITS, dtype="float64").add(X * 1e-50).query(X[0] * 1e-50, 3, share=1.0)[0]
     assert (ids == brute_force(X, G, X[0], 3)[0]).all()

@@ -43,6 +43,24 @@ def test_pairs_at_once_one_at_a_time_and_in_parts_are_the_same_stream(name):
     assert losses[1:] == pytest.approx(losses[:1] * 2, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_can_be_read_before_its_first_pair(name):
+    stream = STREAMS[name][0]()
+    assert (stream.cumulative_loss, stream.n_updates) == (0.0, 0)
+    if name == "lego":
+        assert (stream.metric == np.eye(3)).all()
+    elif name == "lego, kernel":  # the distances of the kernel's feature space
+        assert distances == pytest.approx(
+            2.0 - 2.0 * np.exp(-0.4 * ((X[PAIRS[:, 0]] - X[PAIRS[:, 1]]) ** 2).sum(axis=1))
+        )
+    else:  # the zero metric
+        assert (distances == 0.0).all()
+        assert stream.predict(X, PAIRS).all()
+        assert stream.transform(X).shape == (20, 0)
+        assert not stream.metric.any()
+        assert len(stream.components) == 0
+
+
 INDEX = np.array([0, 1, 1, 0, 2, 1, 0, 0, 1, 1], dtype=np.int32)  # 4, 5 and 1
 
 
