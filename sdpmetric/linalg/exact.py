@@ -55,6 +55,39 @@ def is_semidefinite(M: list[list[Fraction]]) -> bool:
     return True
 
 
+def distances(
+    X: NDArray[np.floating],
+    first: NDArray[np.integer],
+    second: NDArray[np.integer],
+    components: NDArray[np.floating],
+    metric: NDArray[np.floating] | None = None,
+) -> list[Fraction]:
+    """Return the exact squared distances of pairs of rows, (p,), under a factor (r, d), or under a metric if given."""
+    points, power = whole(X)
+    V = points[first] - points[second]
+    if metric is None:
+        factor, factor_power = whole(components)
+        Z, power = V @ factor.T, 2 * (power + factor_power)
+        squares = (Z * Z).sum(axis=1)
+    else:
+        M, metric_power = whole(metric)
+        squares, power = ((V @ M) * V).sum(axis=1), 2 * power + metric_power
+    unit = Fraction(2) ** power
+    return [Fraction(int(square)) * unit for square in squares]
+
+
+def whole(A: NDArray[np.floating]) -> tuple[IntegerArray, int]:
+    """Return whole numbers Z, Python integers, and a power e with ``A = 2^e Z``."""
+    mantissas, exponents = np.frexp(A.astype(np.float64))
+    powers = exponents.astype(np.int64) - 53
+    least = int(powers[mantissas != 0.0].min(initial=0))
+    shifts = np.where(mantissas != 0.0, powers - least, 0)
+    values = [int(m) << int(s) for m, s in zip((mantissas * 2.0**53).ravel(), shifts.ravel(), strict=True)]
+    Z = np.empty(A.size, dtype=object)
+    Z[:] = values
+    return Z.reshape(A.shape), least
+
+
 def integers(X: NDArray[np.floating]) -> IntegerArray:
     """Floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
     out = np.empty(X.shape, dtype=object)

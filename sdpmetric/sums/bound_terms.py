@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_last
+from sdpmetric.linalg import exact
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.linalg.rigorous.forms import Images
@@ -22,6 +24,8 @@ from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
 ROOM = 1e-7
 # The same where data are float32.
 ROOM_SINGLE = 5e-7
+# Products of whole numbers that decide about hard constraints next to their bounds, which take about 0.2 s.
+MAX_EXACT_PRODUCTS = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +251,7 @@ class BoundTerms:
         if images.metric is not None:
             error += images.metric_errors
         losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
+        is_exact = errors is None and images.scales is None
         for loss, pairs, (up, down, count, _) in losses:
             check_last()
             smallest, largest, entries = low[pairs], high[pairs], loss.entries(M)
@@ -255,8 +260,30 @@ class BoundTerms:
             excess_high = loss.offset + gain - down @ smallest + entries
             size = np.abs(loss.offset) + gain + fall + np.abs(loss.entries(np.abs(M)))
             rounding = gamma(count + 8) * size + np.abs(loss.entries(error))
-            values.append(loss.upper_bound(excess_low - rounding, excess_high + rounding))
+            excess_low, excess_high = excess_low - rounding, excess_high + rounding
+            if loss.hard and is_exact and not loss.depends_on_entries:
+                near = np.flatnonzero((excess_low <= 0.0) & (excess_high > 0.0))
+                excess_high[near] = self._exact_signs(loss, near, images, components)
+            values.append(loss.upper_bound(excess_low, excess_high))
         return values
+
+    def _exact_signs(self, loss: Loss, rows: NDArray[np.intp], images: Images, components: FloatArray) -> FloatArray:
+        """Return the signs of hard constraints at an exact point, by rational arithmetic; ones if that is too much."""
+        offsets, K = loss.exact_rows(rows)
+        used = np.unique(K.indices)
+        r, d = components.shape if images.metric is None else images.metric.shape
+        if len(used) * r * d > MAX_EXACT_PRODUCTS:
+            return np.ones(len(rows))
+        first, second = loss.distance_pairs()[used].T
+        squares = exact.distances(images.X, first, second, components, images.metric)
+        D = dict(zip(used.tolist(), squares, strict=True))
+        signs = np.zeros(len(rows))
+        for k, offset in enumerate(offsets.tolist()):
+            row = slice(K.indptr[k], K.indptr[k + 1])
+            products = (Fraction(v) * D[j] for j, v in zip(K.indices[row].tolist(), K.data[row].tolist(), strict=True))
+            u = sum(products, Fraction(offset))
+            signs[k] = (u > 0) - (u < 0)
+        return signs
 
     def smoothed(
         self, components: FloatArray, width: float, center: list[FloatArray] | None = None

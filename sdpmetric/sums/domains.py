@@ -19,6 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_last
+from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous.directed import gamma
 from sdpmetric.sums.terms.base import errors_of
 
@@ -126,8 +127,18 @@ class Domain:
                 factor[:, block] = components[:, block]
             is_member = (factors.any(axis=2).sum(axis=0) <= 1).all()
             return None if is_member else (factors.reshape(-1, components.shape[1]), None)
+        if self._consists_of_basis(components):
+            return None
         roots = np.sqrt(self._weights_of(components))[:, None]
         return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
+
+    def _consists_of_basis(self, components: FloatArray) -> bool:
+        """Whether each row of a factor is exactly a multiple of a vector of the basis."""
+        rows = components[components.any(axis=1)]
+        lengths = np.maximum(np.linalg.norm(self.basis, axis=1), 1e-300)
+        vectors = self.basis[np.argmax(np.abs(rows @ (self.basis / lengths[:, None]).T), axis=1)]
+        (R, _), (B, _), k, pivot = exact.whole(rows), exact.whole(vectors), np.arange(len(rows)), np.abs(rows).argmax(1)
+        return bool(np.all(R * B[k, pivot][:, None] == B * R[k, pivot][:, None]))
 
     def combination(self, M: FloatArray) -> FloatArray:
         """The weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""

@@ -396,9 +396,12 @@ class MetricProblem(Problem):
         toward feasible ones as far as needed. Default: slopes of the losses at the point.
         """
         L, residual = self.check_point(components, metric)
-        objective, u = self.total.value(L)
-        if not math.isfinite(objective):
-            objective = math.inf  # also where parts overflow and their sum is NaN
+        value, u = self.total.value(L)
+        has_hard, objective = any(loss.hard for loss in self.total.losses), math.inf
+        if math.isfinite(value) or has_hard:  # also at a metric near by that is exactly in the domain
+            points = ((L, None, validation.given_metric(metric, residual)), self.domain.member_beside(L))
+            objective = max(self.total.upper_bound(self.X, *point) for point in points if point is not None)
+        if not math.isfinite(value) and not math.isfinite(objective):
             proof = feasibility.certificate(self.dual, L, None if dual is None else self.read_dual(dual))
             if proof is not None:
                 return proof
@@ -406,11 +409,8 @@ class MetricProblem(Problem):
         violation = max(
             (loss.violation(excess) for loss, excess in zip(self.total.losses, u, strict=True)), default=0.0
         )
-        if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
-            points = ((L, None, validation.given_metric(metric, residual)), self.domain.member_beside(L))
-            objective = max(self.total.upper_bound(self.X, *point) for point in points if point is not None)
         weakness = proven.weakness
-        if any(loss.hard for loss in self.total.losses) and not math.isfinite(objective):
+        if has_hard and not math.isfinite(objective):
             weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so it is infinite"
         return DualityCertificate(
             objective=objective,

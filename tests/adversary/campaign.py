@@ -26,6 +26,8 @@ from adversary.verbs import VERBS
 
 # Tolerances at which a certificate is asked whether it proves a point optimal.
 TOLERANCES = (1e-2, 1e-4, 1e-7)
+# Objectives beyond this may be infinite.
+LARGE = 1e290
 # Binary digits of balls.
 DIGITS = 256
 STATEMENTS: dict[str, Callable[..., Case]] = {
@@ -50,6 +52,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     **relatives.CASES,
     "planted": sums.planted,
     "bounds": contradictions.bounds,
+    "tight": contradictions.tight,
 }
 
 
@@ -79,6 +82,8 @@ class Ledger:
     satisfiable: Callable[[tuple[int, ...]], bool | None] | None = None
     contradictions: int = 0
     undecided: int = 0
+    # See `Case.decided`.
+    decided: bool = False
 
     def claim(
         self,
@@ -96,6 +101,8 @@ class Ledger:
         if isinstance(certificate, sm.InfeasibilityCertificate) and self.satisfiable is not None:
             self._judge_contradiction(verb, certificate.contradiction)
         objective, bound = certificate.objective, certificate.lower_bound
+        if self.decided and exact is not None and objective == math.inf and arb(exact) < arb(LARGE):
+            self.wrong(verb, "undecided", f"infinite, although it is {arb(exact).str(17)}")
         self.claims.append(Claim(verb, objective, bound, exact, program, optimal, inside, grade))
 
     def state(
@@ -242,6 +249,7 @@ def tried(seed: int, statement: str, family: str, only: tuple[str, ...] = ()) ->
     case = attempt(ledger, "statement", lambda: STATEMENTS[statement](X, y, rng))
     if isinstance(case, Case):
         if case.constraints:
+            ledger.decided = case.decided
             ledger.satisfiable = lambda named: contradictions.satisfiable(
                 [case.constraints[i] for i in named], case.diagonal
             )

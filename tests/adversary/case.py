@@ -41,6 +41,8 @@ class Case:
     known: list[fmpq_mat] = field(default_factory=list)
     # Hard constraints as exact offsets and matrices, in the order in which certificates name them.
     constraints: list[tuple[fmpq, fmpq_mat]] = field(default_factory=list)
+    # Whether an objective must be finite wherever the exact one is.
+    decided: bool = False
     # Whether metrics are diagonal.
     diagonal: bool = False
     # Verbs that are tried on every problem.

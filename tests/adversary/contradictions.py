@@ -12,7 +12,7 @@ from itertools import combinations
 import cvxpy as cp
 import exact
 import numpy as np
-from exact import INFINITE, ZERO, metric, number, rational
+from exact import INFINITE, ZERO, Distances, metric, number, rational
 from flint import arb, fmpq, fmpq_mat
 
 import sdpmetric as sm
@@ -192,16 +192,54 @@ def bounds(X, y, rng):
         summands.append(terms.TripletHinge(triplets, margin=margin, loss="hard"))
         rows += [(number(margin), of_pair(i, j) - of_pair(i, l)) for i, j, l in triplets]
     problem = sm.MetricProblem(X, terms.Sum((*summands, terms.Trace())), diagonal=diagonal)
+    return case_of(problem, X, rows, diagonal)
+
+
+def case_of(problem, X, rows, diagonal, **options):
+    """The trace over metrics that satisfy hard constraints."""
 
     def value(M):
         return arb(exact.trace(M)) if all(c + inner(A, M) <= 0 for c, A in rows) else INFINITE
 
-    return Case(
-        problem,
-        value,
-        X,
-        inside=combined(np.eye(d), True) if diagonal else None,
-        verbs=("solve", "solve", "verify", "proof"),
-        constraints=rows,
-        diagonal=diagonal,
-    )
+    verbs, inside = ("solve", "solve", "verify", "proof"), combined(np.eye(X.shape[1]), True) if diagonal else None
+    return Case(problem, value, X, inside=inside, verbs=verbs, constraints=rows, diagonal=diagonal, **options)
+
+
+def tight(X, y, rng):
+    """Bounds and a budget that a metric keeps exactly, with no float between: distances rounded to either side."""
+    X, diagonal = np.asarray(X, float), bool(rng.random() < 0.3)
+    n, d = X.shape
+    units = 2.0 ** np.round(np.log2(1.0 / np.clip(np.ptp(X, axis=0), 1e-60, 1e60)))
+    L = (np.diag if diagonal else np.atleast_2d)(rng.integers(-3, 4, d) if diagonal else rng.integers(-3, 4, (2, d)))
+    L = L * units * 2.0 ** int(rng.integers(-20, 20))
+    pairs = np.array([rng.permutation(n)[:2] for _ in range(int(rng.integers(2, 6)))])
+    D = Distances(X, L)
+    lengths = [D(i, j) for i, j in pairs.tolist()]
+    kept = [k for k, length in enumerate(lengths) if fmpq(1, 10**100) < length < fmpq(10**100)]
+    if not kept:
+        return None
+    pairs, lengths, P = pairs[kept], [lengths[k] for k in kept], rational(X)
+    upper = np.array([rounded(length, np.inf) for length in lengths])
+    lower = np.array([rounded(length, -np.inf) for length in lengths])
+
+    def of_pair(i, j):
+        return square_of([P[int(i), k] - P[int(j), k] for k in range(d)])
+
+    rows = [(-number(b), of_pair(*p)) for p, b in zip(pairs, upper, strict=True)]
+    rows += [(number(b), fmpq_mat(d, d) - of_pair(*p)) for p, b in zip(pairs, lower, strict=True)]
+    costs = rng.uniform(0.1, 2.0, len(pairs))
+    spent = sum((number(c) * length for c, length in zip(costs, lengths, strict=True)), ZERO)
+    budget = rounded(spent, np.inf)
+    total = sum((number(c) * of_pair(*p) for p, c in zip(pairs, costs, strict=True)), fmpq_mat(d, d))
+    rows.append((-number(budget), total))
+    summands = (terms.DistanceBounds(pairs, upper, lower), terms.Budget(pairs, budget, costs), terms.Trace())
+    problem = sm.MetricProblem(X, terms.Sum(summands), diagonal=diagonal)
+    return case_of(problem, X, rows, diagonal, planted=[L], known=[metric(L)], decided=True)
+
+
+def rounded(value: fmpq, toward: float) -> float:
+    """The next float at or beyond a number."""
+    near = float(arb(value).mid())
+    while (number(near) < value) if toward > 0 else (number(near) > value):
+        near = float(np.nextafter(near, toward))
+    return near

@@ -39,6 +39,7 @@ def points(case, rng):
         F = case.inside(rng)
         floats = np.array([[float(F[i, j]) for j in range(F.ncols())] for i in range(F.nrows())])
         points_and_extras.append((floats, exact.metric(F)))
+    points_and_extras += [(L, None) for L in case.planted if case.diagonal]
     return points_and_extras[::-1]
 
 

@@ -126,6 +126,25 @@ def test_constraints_with_tiny_multipliers_are_named(apart, diagonal):
         assert sm.solve(problem, "conic").certificate.contradiction == (0, 1)
 
 
+@pytest.mark.parametrize("scale", [2.0**-60, 1.0, 2.0**60])
+@pytest.mark.parametrize("offset", [0.0, 2.0**45])
+@pytest.mark.parametrize("domain", ["all", "diagonal", "bases"])
+def test_hard_constraints_that_hold_without_room_are_decided(domain, offset, scale):
+    """Distances are whole numbers here, and each of them is its own bound; a budget is spent to the last digit."""
+    rng = np.random.default_rng(0)
+    X = offset + rng.integers(-9, 10, size=(8, 3)).astype(float)
+    L = scale * (np.diag([2.0, 1.0, 0.0]) if domain == "diagonal" else rng.integers(-3, 4, (2, 3)))
+    pairs = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
+    D = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
+    options = {"diagonal": True} if domain == "diagonal" else {"bases": 3.0 * L} if domain == "bases" else {}
+    for step in (0.0, 2.0**-52):
+        budget = terms.Budget(pairs, float(D.sum()) * (1.0 - step))
+        problem = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, D, D) + budget, **options)
+        finite = step == 0.0
+        assert np.isfinite(problem.certify(L).objective) == finite
+        assert np.isfinite(problem.certify(metric=L.T @ L).objective) == finite or domain == "bases"
+
+
 def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
     """Weighted pairs under one softmax over all pairs: near pairs become likely, and nothing is better."""
     rng = np.random.default_rng(0)

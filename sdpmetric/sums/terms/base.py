@@ -430,6 +430,10 @@ class Loss(Term):
         """The constraints on examples whose multipliers are a, at distances D; None: a says nothing about examples."""
         return None
 
+    def exact_rows(self, rows: NDArray[np.intp]) -> tuple[FloatArray, sp.csr_array]:
+        """Offsets and rows of `combination`, free of rounding, of hard constraints that have the same signs."""
+        return self.offset[rows], sp.csr_array(self.combination.tocsr()[rows])
+
     def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
         """A float not below the exact `value` of all u between two arrays.
 

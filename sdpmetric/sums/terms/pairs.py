@@ -394,6 +394,11 @@ class Budget(MarginLoss):
     def describe(self) -> str:
         return f"at most {self.bound:g} for the sum of {len(self.distance_pairs()):,} distances"
 
+    def exact_rows(self, rows: NDArray[np.intp]) -> tuple[FloatArray, sp.csr_array]:
+        """See `Loss.exact_rows`: the sum minus the bound, without the division."""
+        costs = sp.csr_array(np.asarray(self.costs, dtype=np.float64)[None])
+        return np.full(len(rows), -self.bound), sp.csr_array(costs[rows])
+
     @cached
     def rows(self) -> Rows:
         """The weighted sum divided by the bound, minus 1."""
