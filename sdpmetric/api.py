@@ -44,7 +44,6 @@ from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.relatives.itml import ITMLProblem
 from sdpmetric.relatives.lsml import LSMLProblem
-from sdpmetric.relatives.mcml import MCMLProblem
 from sdpmetric.relatives.mmc import MMCProblem
 from sdpmetric.relatives.scml import SCMLProblem
 from sdpmetric.relatives.sdml import SDMLProblem
@@ -72,7 +71,6 @@ __all__ = [
     "LMNNProblem",
     "LSMLProblem",
     "LiftedDistances",
-    "MCMLProblem",
     "MLKRProblem",
     "MMCProblem",
     "MetricProblem",

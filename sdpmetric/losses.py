@@ -534,23 +534,6 @@ class Weighted:
         return np.fmax(lower, 0.0), np.where(self.weights > 0.0, np.fmin(upper, holding), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Between:
-    """Numbers that no metric violates: their multipliers are at most these, and none costs anything by itself."""
-
-    highest: FloatArray
-
-    @property
-    def ceilings(self) -> FloatArray:
-        return np.full(len(self.highest), np.inf)
-
-    def values(self, excess: FloatArray) -> FloatArray:
-        return np.zeros(len(excess))
-
-    def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
-        return np.zeros(len(excess)), self.highest
-
-
 LOSSES: dict[str, ScalarLoss] = {
     "hinge": Hinge(),
     "squared_hinge": SquaredHinge(),

@@ -98,12 +98,6 @@ def total(terms) -> arb:
     return sum((arb(term) for term in terms), arb(0))
 
 
-def log_sum_exp(exponents: list[fmpq]) -> arb:
-    """``log sum_k exp(e_k)``, about the largest one, so that nothing is too small."""
-    largest = max(exponents)
-    return total(arb(e - largest).exp() for e in exponents).log() + arb(largest)
-
-
 def log_det(M: fmpq_mat) -> arb:
     """The logarithm of a determinant of rational numbers; minus infinity where it is not positive."""
     determinant = M.det()
@@ -174,19 +168,6 @@ def frml_auc(D, queries, regularization) -> fmpq:
     for q, relevant, irrelevant in queries:
         losses = (sum((plus(1 + D(q, i) - D(q, j)) for j in irrelevant), lam * D(q, i)) for i in relevant)
         cost += sum(losses, ZERO) / len(relevant)
-    return cost
-
-
-def collapse(D, y, weights=None, neighbors=None) -> arb:
-    """The divergences of MCML, among all others or given neighbors."""
-    n, cost = len(y), arb(0)
-    for i in range(n):
-        candidates = [j for j in range(n) if j != i] if neighbors is None else neighbors[i].tolist()
-        if not (mates := [j for j in candidates if y[j] == y[i]]):
-            continue
-        partition = log_sum_exp([-D(i, k) for k in candidates])
-        term = arb(sum((D(i, j) for j in mates), ZERO) / len(mates)) + partition - arb(len(mates)).log()
-        cost += term if weights is None else arb(number(float(weights[i]))) * term
     return cost
 
 

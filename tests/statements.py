@@ -45,7 +45,6 @@ FACTORIES = {
         X + (9 * y[:, None]).astype(X.dtype), y, 20, slack_weight=None
     ),
     "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y, 40),
-    "mcml": lambda X, y: sm.MCMLProblem.from_labels(X, y),
     "itml": lambda X, y: sm.ITMLProblem.from_labels(X, y, 30, gamma=0.7),
     "lego": targets,
     "lego-batch": lambda X, y: sm.LEGOBatchProblem(targets(X, y)),
@@ -72,7 +71,7 @@ FACTORIES = {
 # The verbs of the table in docs/statements.md: what does not work is refused by a sentence.
 WORKS = {
     "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
-    "path": {*FACTORIES} - {"mmc", "mcml", "lego", "nca", "mlkr"},
+    "path": {*FACTORIES} - {"mmc", "lego", "nca", "mlkr"},
     "explain": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
     "to_cvxpy": {*FACTORIES} - {"nca", "mlkr"},
 }
@@ -122,10 +121,6 @@ SPECIAL = {
     "constant feature": lambda: sm.LMNNProblem.from_labels(np.column_stack([X, 0.0 * Y + 0.1]), Y, 2, 0.3),
     "listed": lambda: sm.LMNNProblem.from_triplets(X, [[0, 1, 12], [0, 2, 13], [12, 13, 2]], [1.0, 2.0, 3.0]),
     "pair weights": lambda: sm.MMCProblem(X, PAIRS, SAME, WEIGHTS + 0.1),
-    "collapse": lambda: sm.MCMLProblem(X, Y, WEIGHTS),
-    "collapse of neighbors": lambda: sm.MetricProblem(
-        X, terms.Trace(weight=0.1) + terms.Collapse(Y, (np.arange(len(X))[:, None] + [1, 4, 7, 11]) % len(X), WEIGHTS)
-    ),
     "diagonal": lambda: sm.MetricProblem(X, terms.Frobenius(to=M0) + terms.TripletHinge(labels=Y), diagonal=True),
     "diagonal, LogDet": lambda: sm.MetricProblem(
         X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="smooth_hinge"), diagonal=True
@@ -133,7 +128,6 @@ SPECIAL = {
     "tasks": lambda: sm.MetricProblem(
         X, terms.LogDet() + terms.PairHinge(TASK_PAIRS, SIMILAR, weights=[1, 2, 3, 4, 5]), tasks=Y, sharing=0.3
     ),
-    "softmax": lambda: sm.MetricProblem(X, terms.Trace() + terms.PairSoftmax(PAIRS)),
     "regularizers": lambda: sm.MetricProblem(
         X,
         terms.LogDet() + terms.Frobenius() + 0.1 * terms.OffDiagonal() + terms.PairHinge(PAIRS, SAME, loss="logistic"),

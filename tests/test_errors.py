@@ -115,7 +115,6 @@ BAD = [
     *bad(sm.MultiMetricLMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, regions="nearest", n_regions=3),
     *bad(sm.MultiMetricLMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, regions=np.arange(N) == 4),
     *bad(sm.MultiMetricLMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, regions=np.where(Y == 1, NAN, 1.0)),
-    *bad(sm.MCMLProblem, LABELED, X=HOLED, y=[0] * 8 + [1], sample_weight=np.ma.masked_greater(1.0 + Y, 2.0)),
     *bad(sm.NCAProblem, LABELED, n_components=4, objective="f", targets="soft", bandwidth=1.0),
     *bad(sm.NCAProblem, {"X": X, "y": T, "targets": "continuous"}, y=np.ones(N), bandwidth=-1.0),
     *bad(sm.MLKRProblem, {"X": X, "y": T}, y=np.r_[NAN, T[1:]], n_components=4),
@@ -341,7 +340,6 @@ REASONS = {
         lambda: sm.SCMLProblem.from_labels(np.ones((6, 2)) + np.arange(6)[:, None] // 3, np.arange(6) // 3),
         lambda: estimators.SCML().fit_triplets(X, TRIPLET),
     ],
-    "exponential cones": [lambda: sm.to_cvxpy(sm.MCMLProblem(np.arange(1000.0).reshape(500, 2), np.arange(500) % 2))],
     "distance_weight=1000 is too large": [lambda: sm.SDMLProblem(X, PAIRS, -SIMILAR, EYE, 1000.0)],
     "outside|no weight|twice": [
         partial(sm.to_cvxpy, LMNN, sm.Triplets.from_array(np.array(rows)))
@@ -358,7 +356,6 @@ REASONS = {
     "The '.*' parameter of .* must be": [
         partial(estimators.LMNN(max_iter="a").fit, X, Y),
         partial(estimators.ITML(max_time="1").fit, X, Y),
-        partial(estimators.MCML(tol=NAN).fit, X, Y),
         partial(estimators.MultiMetricLMNN(n_iter_no_change=0).fit, X, Y),
         partial(estimators.FRML(step=-1.0).fit, X, Y),
     ],
@@ -458,10 +455,6 @@ REASONS = {
     "loss of": [lambda: total(terms.TripletHinge(TRIPLET, loss="square"))],
     "margin must": [lambda: total(terms.TripletHinge(TRIPLET, margin=-1))],
     "similar": [lambda: total(terms.PairHinge([[0, 1]])), lambda: total(terms.PairHinge([[0, 1]], [2]))],
-    "pair_softmax": [
-        lambda: total(terms.PairSoftmax([[0, 1]], weights=[0.0])),
-        lambda: total(terms.PairSoftmax([[0, 4]])),
-    ],
     "log_det": [lambda: total(terms.LogDet(to=np.zeros((3, 3)))), lambda: total(terms.LogDet(), bases=EYE[:2])],
     "frobenius": [lambda: total(terms.Frobenius(to=PLANE))],
     "weight 0": [lambda: total(0.0 * terms.Trace())],

@@ -67,7 +67,7 @@ def several(seed: int) -> sm.MultiMetricLMNNProblem:
 
 def of_pairs(kind: str, seed: int) -> sm.Problem:
     """Unequal classes, features in different units, sampled pairs, integer features."""
-    rng = np.random.default_rng([seed, ("mmc", "mcml", "itml").index(kind)])
+    rng = np.random.default_rng([seed, {"mmc": 0, "itml": 2}[kind]])
     n, d = int(rng.integers(8, 25)), int(rng.integers(1, 5))
     X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-1, 1, d)
     y = np.repeat([0, 1, 2], [n // 3, n - n // 3 - 2, 2])
@@ -76,8 +76,7 @@ def of_pairs(kind: str, seed: int) -> sm.Problem:
         X = np.round(3 * X / X.std(axis=0)) + 1e-3 * rng.normal(size=X.shape)
     n_pairs = None if rng.random() < 0.3 else int(rng.integers(3 * d + 5, 60))
     if kind != "itml":
-        make = sm.MCMLProblem.from_labels if kind == "mcml" else partial(sm.MMCProblem.from_labels, n_pairs=n_pairs)
-        return make(X, y)
+        return sm.MMCProblem.from_labels(X, y, n_pairs)
     D = ((X[:, None] - X[None]) ** 2).sum(axis=2)[np.triu_indices(n, 1)]
     upper, lower = np.percentile(D, [rng.uniform(5, 45), rng.uniform(55, 95)])
     A = rng.normal(size=(d, d))
@@ -93,11 +92,9 @@ def check_sandwich(problem: sm.Problem, promises: dict[str, float]) -> bool:
         promises = {name: max(tol, 1e-5) for name, tol in promises.items()}
     solutions = {name: sm.solve(problem, solver=name, tol=tol) for name, tol in promises.items()}
     best = min(solution.objective for solution in solutions.values())
-    # Where classes can be collapsed altogether the infimum is 0 and not attained: no relative gap can be proven.
-    floor = 1e-6 * problem.objective(0 * np.eye(problem.X.shape[1])) if isinstance(problem, sm.MCMLProblem) else -np.inf
     proven = True
     for name, solution in solutions.items():
-        if best > floor and not solution.certificate.proves_optimal(promises[name]):
+        if not solution.certificate.proves_optimal(promises[name]):
             assert solution.certificate.weakness, f"{name}: {solution}"
             assert solution.certificate.weakness in solution.advice
             proven = False
@@ -112,14 +109,12 @@ STATEMENTS = {
     "several": (several, METRICS, (0, 1)),
     "frobenius": (frobenius, FROBENIUS, (0, 3, 7, 197)),  # 197: more violated triplets than an active set has room for
     "mmc": (partial(of_pairs, "mmc"), PAIRS, (0, 1, 44)),
-    "mcml": (partial(of_pairs, "mcml"), PAIRS, (0, 1)),
     "itml": (partial(of_pairs, "itml"), ITML, (0, 4, 73)),
 }
-# Seeds whose gap stays open: pairs so near each other that floats cannot tell the logarithm of their distance, and an
-# optimum inside the cone near which no multipliers with a definite slack matrix are tried. Advice gives these reasons.
+# Seeds whose gap stays open: pairs so near each other that floats cannot tell the logarithm of their distance. Advice
+# gives the reason.
 WEAK = {
     "itml": dict.fromkeys((91, 115, 195), "floats have too few digits for the logarithm"),
-    "mcml": {147: "no multipliers are known at which every direction costs something"},
 }
 
 

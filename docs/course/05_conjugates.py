@@ -18,7 +18,7 @@ Reading 40 minutes; exercises 15 points, about 90 minutes.
 # What is left is to minimize a linear function plus any other term over the cone, and these
 # minima are known:
 #
-# - no other term: :math:`\min_M \langle S, M \rangle = 0` if :math:`S \succeq 0` (LMNN, MCML);
+# - no other term: :math:`\min_M \langle S, M \rangle = 0` if :math:`S \succeq 0` (LMNN);
 # - a Frobenius term: :math:`-\tfrac12 \lVert [-S]_+ \rVert^2` (POLA);
 # - LogDet: :math:`\log\det(I + S)` (ITML, LEGO).
 

@@ -117,7 +117,6 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield "LSMLProblem", (sm.LSMLProblem, {"X": X, "quadruplets": quadruplets})
     yield "SCMLProblem", (sm.SCMLProblem, {"X": X, "triplets": triplets, "bases": L})
     yield "SCMLProblem.from_labels", (sm.SCMLProblem.from_labels, {"X": X, "y": y})
-    yield "MCMLProblem", (sm.MCMLProblem, {"X": X, "y": y})
     yield "NCAProblem", (sm.NCAProblem, {"X": X, "y": y})
     yield "MLKRProblem", (sm.MLKRProblem, {"X": X, "y": rng.normal(size=12)})
     yield "FRMLProblem", (sm.FRMLProblem, {"X": X, "relevance": y, "n_components": 2})
@@ -184,7 +183,7 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield "datasets.concentric_rings", (datasets.concentric_rings, {"random_state": 0})
     yield "datasets.zebra_stripes", (datasets.zebra_stripes, {"random_state": 0})
     yield "datasets.load", (datasets.load, {"name": "iris"})
-    for name in ("LMNN", "POLA", "ITML", "MMC", "SDML", "LSML", "SCML", "NCA", "RCA", "LFDA", "MCML"):
+    for name in ("LMNN", "POLA", "ITML", "MMC", "SDML", "LSML", "SCML", "NCA", "RCA", "LFDA"):
         estimator = getattr(estimators, name)
         yield f"{name}.fit", (lambda X, y, kind=estimator: kind().fit(X, y), {"X": X, "y": y})
 

@@ -29,7 +29,7 @@ from sdpmetric.core.solution import Solution
 
 ROWS, FEATURES = 120, 4
 # Estimators that learn from labels.
-LABELED = ("LMNN", "KernelLMNN", "MultiMetricLMNN", "POLA", "MMC", "MCML", "ITML", "RCA", "NCA", "LFDA", "LSML")
+LABELED = ("LMNN", "KernelLMNN", "MultiMetricLMNN", "POLA", "MMC", "ITML", "RCA", "NCA", "LFDA", "LSML")
 LABELED += ("SDML", "SCML", "FRML")
 # Of an interrupt that came too late.
 ENDED = "the call had ended"
@@ -47,7 +47,6 @@ def statements(X: np.ndarray, y: np.ndarray) -> list[Callable[[], sm.Problem]]:
         lambda: sm.LMNNProblem.from_labels(X, y, 2, frobenius=1.0),
         lambda: sm.POLAProblem.from_labels(X, y, 100),
         lambda: sm.MMCProblem.from_labels(X, y, 200),
-        lambda: sm.MCMLProblem.from_labels(X, y),
         lambda: sm.ITMLProblem.from_labels(X, y, 100),
         lambda: sm.LEGOProblem(X, pairs, goals, learning_rate=0.1),
         lambda: sm.LEGOBatchProblem(sm.LEGOProblem(X, pairs, goals, learning_rate=0.1)),

@@ -55,7 +55,6 @@ STATEMENTS: dict[str, Statement] = {
     "LMNN of listed triplets": lambda X, y: sm.LMNNProblem.from_triplets(X, triplets(X, y)),
     "kernel LMNN": sm.KernelLMNNProblem.from_labels,
     "several metrics": sm.MultiMetricLMNNProblem.from_labels,
-    "MCML": sm.MCMLProblem,
     "NCA": sm.NCAProblem,
     "MLKR": sm.MLKRProblem,
     "POLA": of_pairs(sm.POLAProblem, slack_weight=1.0),

@@ -41,7 +41,6 @@ STATEMENTS = {
     "soft": lambda X, y, pairs, same: sm.POLAProblem(X, pairs, same, 0.3, 1.5),
     "mmc": lambda X, y, pairs, same: sm.MMCProblem(X, pairs, same),
     "itml": lambda X, y, pairs, same: sm.ITMLProblem(X, pairs, same, gamma=0.7),
-    "mcml": lambda X, y, pairs, same: sm.MCMLProblem(X, y, weights(y)),
     "lsml": lambda X, y, pairs, same: sm.LSMLProblem.from_labels(X, y, 10),
     "sdml": lambda X, y, pairs, same: sm.SDMLProblem(X, pairs, same),
     "scml": lambda X, y, pairs, same: sm.SCMLProblem(X, triplets(y), np.vstack([np.eye(X.shape[1])] * 2), 0.1),
@@ -52,7 +51,6 @@ STATEMENTS = {
     "diagonal": lambda X, y, pairs, same: sm.MetricProblem(
         X, terms.Frobenius() + terms.TripletHinge(labels=y, n_neighbors=1), diagonal=True
     ),
-    "softmax": lambda X, y, pairs, same: sm.MetricProblem(X, terms.PairSoftmax(pairs[same]) + 0.1 * terms.Trace()),
     "sum": lambda X, y, pairs, same: sm.MetricProblem(
         X,
         0.5 * terms.LogDet()
@@ -71,7 +69,6 @@ STATEMENTS = {
 }
 KINDS = ("hard", *STATEMENTS)
 LOSSES = ("hinge", "squared hinge", "smooth hinge", "logistic", "hard", "linear", "log ratio", "minus a root")
-SOFTMAX = ("divergence", "cross entropy")
 # What a mutation raises that does not fit the types that another one left.
 UNFIT = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 SPECIAL = (0.0, -0.0, 5e-324, 1e-310, 5.4e-162, 1e-30, 0.5, 1.0, 2.0**53, 1e154, 1e300, 1.7e308, -1.0, np.nan, np.inf)
@@ -219,8 +216,6 @@ def mutate_statement(files, rng):
         value[int(rng.integers(len(value)))] *= factor(rng)
     elif how < 0.45 and isinstance(value, float):
         said[name] = float(value * (factor(rng) if rng.random() < 0.6 else 2.0 ** int(rng.integers(-900, 900))))
-    elif how < 0.6 and name == "loss" and value in SOFTMAX:
-        said[name] = str(rng.choice(SOFTMAX))
     elif how < 0.6 and name == "loss":
         said[name] = str(rng.choice(LOSSES))
     elif how < 0.6 and name == "domain":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-from exact import SCALARS, Distances, divergence, log_sum_exp, metric, number, numbers, plus, ratio_divergence, rational
+from exact import SCALARS, Distances, divergence, metric, number, numbers, plus, ratio_divergence, rational
 from exact import square as squared
 from exact import total as summed
 from exact import trace as traced
@@ -75,8 +75,6 @@ class Program:
                     if term["loss"] == "hard" and w > 0 and u > 0:
                         return None
                     parts.append(w * scalar(term["loss"], u, c) if w > 0 else 0)
-            elif kind == "softmax":
-                parts += [x * value for x, value in self.divergences(term, arrays, D)]
             else:
                 whole = blocks(M)
                 to = arrays.get("to", np.zeros((whole.nrows(), whole.nrows())))
@@ -88,24 +86,6 @@ class Program:
                 else:
                     parts.append(mu * (traced(whole) if kind == "trace" else sum(off, ZERO)))
         return summed(parts)
-
-    def groups(self, term, arrays):
-        """Weight, pairs, ideal distribution and entropy of each group of a softmax."""
-        listed, ideal, Q = (np.asarray(arrays[name], dtype=np.float64) for name in ("pairs", "ideal", "distributions"))
-        for g, w in enumerate(numbers(arrays["weights"])):
-            r = numbers(ideal[g])
-            whole = sum(r, ZERO)
-            if w > 0 and whole > 0:
-                p, divergence = [x / whole for x in r], term["loss"] == "divergence"
-                h = -summed(arb(x) * arb(x).log() for x in p if x) if divergence else arb(0)
-                w *= weight(term) * (1 if divergence else whole)
-                yield w, [(int(i), int(j)) for i, j in listed[g]], p, h, numbers(Q[g])
-
-    def divergences(self, term, arrays, D):
-        for x, pairs, p, h, _ in self.groups(term, arrays):
-            if x > 0:
-                away = [D(i, j) for i, j in pairs]
-                yield x, log_sum_exp([-u for u in away]) + summed(a * u for a, u in zip(p, away, strict=True)) - h
 
     def slack_is_psd(self) -> bool:
         """Whether the slack matrix is PSD on every metric of the domain, exactly."""
@@ -120,10 +100,6 @@ class Program:
                     pairs += [(-a, i, l), (a, i, j)]
             elif term["term"] == "rows":
                 pairs += [(a * x, i, j) for entries, _, _, a in self.pairs_of(term, arrays) for x, i, j in entries]
-            elif term["term"] == "softmax":
-                for x, both, p, _, q in self.groups(term, arrays):
-                    if x > 0:
-                        pairs += [(x * (a - b / sum(q, ZERO)), *pair) for pair, a, b in zip(both, p, q, strict=True)]
             elif term["term"] == "trace":
                 U += weight(term) * rational(np.eye(d * count))
             else:
@@ -215,8 +191,8 @@ def weighed(term) -> str:
     words = " + ".join(repr(float(x)) for x in said).replace("+ -", "- ")
     (c,) = np.ravel(term.get("offset", 0)).tolist()
     kinds = {"labels": f"{term.get('loss')} of {float(c):}", "rows": f"{term.get('loss')} over "}
-    kinds |= {"trace": "the trace", "softmax": f"softmax {term.get('loss')}"}
     kinds |= {
+        "trace": "the trace",
         "frobenius": "half the squared",
         "log_det": "the LogDet",
         "off_diagonal": "the sum of absolute",

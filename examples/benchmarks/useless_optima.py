@@ -20,7 +20,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import sdpmetric as sm
-from sdpmetric.estimators import ITML, LMNN, MCML, MMC, RCA
+from sdpmetric.estimators import ITML, LMNN, MMC, RCA
 
 N_TRAIN = {"olivetti 400 x 1024": 280}
 LIMITS = {"tol": 1e-2, "max_time": 120.0}
@@ -83,7 +83,7 @@ def main(wanted: list[str]) -> None:
         wanted.remove("--others")
         pairs = {"n_pairs": 3000, "max_time": 120.0}
         learners |= {"RCA, ridge 1e-9": RCA(ridge=1e-9), "RCA": RCA(), "ITML": ITML(**pairs)}
-        learners |= {"MMC": MMC(**pairs), "MCML": MCML(max_time=120.0)}
+        learners |= {"MMC": MMC(**pairs)}
     print("| data |", " | ".join(learners), "|")
     print("| --- |", " | ".join("---" for _ in learners), "|")
     folder = os.environ.get("SDPMETRIC_DATA")

@@ -7,7 +7,7 @@ Run it with ``python examples/reproductions/nca_fig3.py``; it writes nca_fig3.md
 printed: pairs of faces of two persons with the same rotation, uniform within 45 degrees, and the same height, uniform
 in 25 to 35 pixels, up to Gaussian noise of 1.22 degrees and 1.5 pixels, whose density over its maximum is the weight of
 the pair; 35 x 35 pixels; a network with one hidden layer of 100 logistic units and two outputs; Eq. 8, one softmax over
-all pairs of faces, which is this package's term PairSoftmax. The faces of FERET-B are drawn ones here, a head, eyes,
+all pairs of faces. The faces of FERET-B are drawn ones here, a head, eyes,
 nose and mouth of random shape; L-BFGS is in place of plain backpropagation.
 
 .. image:: /pictures/nca_fig3.png
@@ -24,11 +24,9 @@ import numpy as np
 from printed import command, markdown, report
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist, squareform
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsRegressor
-
-from sdpmetric import terms
 
 SIDE, HIDDEN, ANGLE, HEIGHTS, NOISE = 35, 100, 45.0, (25.0, 35.0), (1.22, 1.5)
 # Weight of the squared norm of the network's weights; the paper prints none.
@@ -71,11 +69,12 @@ def faces(n_pairs: int, seed: int) -> Faces:
     return Faces(images, pose, pairs, np.exp(-0.5 * np.sum(noise**2, axis=1)))
 
 
-def eq_8(Y: np.ndarray, loss: terms.PairSoftmax) -> tuple[float, np.ndarray]:
-    """The cost of an embedding and its gradient: minus the weighted log-probabilities of the pairs."""
-    value, slopes = loss.smoothed(-pdist(Y, "sqeuclidean"), 0.0)  # of minus the distances
-    P = squareform(-slopes)
-    return value, 2 * (P.sum(axis=1)[:, None] * Y - P @ Y)
+def eq_8(Y: np.ndarray, shares: np.ndarray) -> tuple[float, np.ndarray]:
+    """The cost of an embedding and its gradient: minus the weighted log-probabilities of all pairs."""
+    near = -pdist(Y, "sqeuclidean")
+    value = shares.sum() * (logsumexp(near) + np.log(2.0)) - shares @ near  # ordered pairs are twice as many
+    P = squareform(shares - shares.sum() * softmax(near))
+    return float(value), 2 * (P.sum(axis=1)[:, None] * Y - P @ Y)
 
 
 class Network:
@@ -94,9 +93,9 @@ class Network:
         H = expit(X @ first[:-1] + first[-1])
         return H @ second[:-1] + second[-1], H
 
-    def cost(self, flat: np.ndarray, X: np.ndarray, loss: terms.PairSoftmax) -> tuple[float, np.ndarray]:
+    def cost(self, flat: np.ndarray, X: np.ndarray, shares: np.ndarray) -> tuple[float, np.ndarray]:
         Y, H = self.forward(flat, X)
-        value, dY = eq_8(Y, loss)
+        value, dY = eq_8(Y, shares)
         second = flat[self.cut :].reshape(self.shapes[1])
         dH = (dY @ second[:-1].T) * H * (1 - H)
         gradient = np.concatenate(
@@ -121,8 +120,10 @@ def main(arguments: list[str] | None = None) -> None:
     X, Q = ((part.images - mean) / size for part in (train, test))
     network = Network(X.shape[1])
     options = {"maxiter": given.iterations}
-    loss = terms.PairSoftmax(train.pairs, weights=train.weights).bind(X)
-    found = minimize(network.cost, network.start(0), (X, loss), jac=True, method="L-BFGS-B", options=options)
+    shares = np.zeros((len(X), len(X)))
+    shares[tuple(train.pairs.T)] = shares[tuple(train.pairs.T[::-1])] = train.weights
+    inputs = X, squareform(shares)
+    found = minimize(network.cost, network.start(0), inputs, jac=True, method="L-BFGS-B", options=options)
     Y, shown = network.forward(found.x, X)[0], network.forward(found.x, Q)[0]
     pca = PCA(2).fit(X)
     rows = []

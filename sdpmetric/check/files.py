@@ -47,14 +47,12 @@ DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "pairs": "p 2: 0 n", "simi
 DATA |= {"triplets": "u 3: 0 n", "quadruplets": "o 4: 0 n"}
 ROWS = {"offsets": "r", "weights": "r: 0", "multipliers": "r", "places": "e: 0 r", "pairs": "e 2: 0 n", "factors": "e"}
 LABELS = {"targets": "n k: -1 n", "weights": "n: 0", "multipliers": "t", "triplets": "t 3: 0 n"}
-SOFTMAX = {"pairs": "g h 2: 0 n", "ideal": "g h: 0", "weights": "g: 0", "distributions": "g h: 0"}
 # Domains and terms: the data that they need, what the text says of them, and arrays.
 METRICS = ("X", "", {"components": "B K Q", "map": "d Q", "shares": "n B: 0"})
 DOMAINS = dict.fromkeys(("all", "diagonal", "threshold"), METRICS)
 TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
     "labels": ("y", "loss weight pull offset", LABELS),
     "rows": ("", "loss weight", ROWS),
-    "softmax": ("", "loss weight", SOFTMAX),
     "trace": ("", "weight", {}),
     **dict.fromkeys(("frobenius", "log_det"), ("", "weight", {"slope": "D D", "to": "D D"})),
     "off_diagonal": ("", "weight", {"slope": "D D"}),

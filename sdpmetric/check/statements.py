@@ -12,7 +12,6 @@ so each metric costs at least ``sum a c - sum w l*(a / w) - sum r*(U)`` if the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import permutations
 
 import numpy as np
 from flint import arb, arb_mat
@@ -286,47 +285,6 @@ def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: W
     return f"the {k} nearest examples of the same class in these data (ties, up to a relative {TIES!r}, in any order)"
 
 
-def softmax(term: ProofPart, program: Program, weight: arb) -> str:
-    """``weight sum_g w_g (log sum_j exp -D_gj + <p_g, D_g> - h_g)`` over pairs of groups, with shares p of the ideal.
-
-    Of a divergence h is the entropy of p; of a cross entropy 0, and weights are multiplied by the sum of the ideal.
-    Multipliers are ``w (q - p)`` for distributions q.
-    """
-    group_pairs, ideal, weights, Q = term.arrays.values()
-    if term.loss not in ("divergence", "cross entropy"):
-        raise BadInput("the loss of a softmax of the proof is neither a divergence nor a cross entropy.")
-    program.work.spend(40 * ideal.size)
-    groups = [[(i, j) for i, j in pairs] for pairs in group_pairs.tolist()]
-    for pairs, r, q, x in zip(groups, ideal.tolist(), Q.tolist(), weights.tolist(), strict=True):
-        if x > 0.0:
-            ideal_sum, mass = total(map(arb, r)), total(map(arb, q))
-            if not (ideal_sum > 0 and mass > 0):
-                raise Refused("ideal or distributions: one with a weight is 0")
-            p, chances, D = (
-                [a / ideal_sum for a in map(arb, r)],
-                [a / mass for a in map(arb, q)],
-                [*map(program.distance, pairs)],
-            )
-            divergence = term.loss == "divergence"
-            h = total(map(_entropy, p)) if divergence else arb(0)
-            w = weight * x * (1 if divergence else ideal_sum)
-            divergence_value = (
-                total((-away).exp() for away in D).log() + total(a * b for a, b in zip(p, D, strict=True)) - h
-            )
-            program.high += w * divergence_value
-            program.low += w * (total(map(_entropy, chances)) - h)
-            program.weigh(zip(pairs, [w * (a - b) for a, b in zip(p, chances, strict=True)], strict=True))
-    n, y = len(program.X), program.data.get("y")
-    whose = "of the file's own choice"
-    if ideal.shape == (n, n - 1) and groups == [[(i, j) for j in range(n) if j != i] for i in range(n)]:
-        whose = "of each example with all others"
-    elif ideal.shape == (1, n * (n - 1)) and sorted(groups[0]) == [*permutations(range(n), 2)]:
-        whose = "of all ordered pairs"
-    same = y is not None and len(y) == n and np.array_equal(ideal, y[group_pairs[..., 0]] == y[group_pairs[..., 1]])
-    shares = "equal for those of the same class" if same else "the file's own choice"
-    return f"softmax {term.loss} of {len(groups)} groups of pairs {whose}, ideal {shares}{_weighed(weights)}"
-
-
 def matrix(term: ProofPart, program: Program, weight: arb) -> str:
     """A convex function of the metric: its trace, a distance, or the size of its other entries."""
     kind, size, arrays = term.kind, program.matrix.nrows(), term.arrays
@@ -365,7 +323,7 @@ MATRICES = {
     "log_det": "the LogDet divergence from {}",
     "off_diagonal": "the sum of absolute entries off the diagonal",
 }
-TERMS = {"labels": labels, "rows": rows, "softmax": softmax}
+TERMS = {"labels": labels, "rows": rows}
 
 
 def prove(data: Arrays, domain: ProofPart, terms: list[ProofPart]) -> tuple[arb, arb, str]:

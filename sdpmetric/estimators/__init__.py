@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sdpmetric.estimators.rankings import FRML
     from sdpmetric.estimators.soft_neighbors import MLKR, NCA
     from sdpmetric.estimators.streams import LEGO, POLA
-    from sdpmetric.estimators.sums import ITML, LSML, MCML, MMC, SCML, SDML
+    from sdpmetric.estimators.sums import ITML, LSML, MMC, SCML, SDML
     from sdpmetric.estimators.tuples import PairClassifier, QuadrupletClassifier, TripletClassifier
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "LFDA",
     "LMNN",
     "LSML",
-    "MCML",
     "MLKR",
     "MMC",
     "NCA",
@@ -53,7 +52,7 @@ _HOMES = {
     "rankings": "FRML",
     "soft_neighbors": "MLKR, NCA",
     "streams": "LEGO, POLA",
-    "sums": "ITML, LSML, MCML, MMC, SCML, SDML",
+    "sums": "ITML, LSML, MMC, SCML, SDML",
     "tuples": "PairClassifier, QuadrupletClassifier, TripletClassifier",
 }
 

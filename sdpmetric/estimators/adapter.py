@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Self, cast
+from numbers import Integral
+from typing import Annotated, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.preprocessing import normalize
+from sklearn.utils._param_validation import Interval
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core import validation
@@ -21,10 +23,10 @@ from sdpmetric.core.steps import Score
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Weights, divide, tuple_distances
-from sdpmetric.estimators.options import Count, Matrix, Positive, estimator
+from sdpmetric.estimators.options import Matrix, Positive, estimator
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
+from sdpmetric.sums.terms import Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,10 @@ class Adapter(SolvedEstimator):
     """A metric near a given one for frozen embeddings, a convex counterpart of the contrastive adapter.
 
     Minimizes the mean of the losses plus ``strength / (2 sqrt(n d)) |M / s - I|^2``, where n examples or comparisons
-    have d features, and the squared distance of two examples is 10 on average under ``s I``. From labels the loss is
-    that of MCML [GR2006] among the nearest examples, ``-mean_j log p(j | i)`` over those of i's class up to a constant;
-    from comparisons it is ``log(1 + exp(D(near) - D(far)))``; from pairs it is the same for D and a threshold halfway
-    between the mean distances of similar and of dissimilar pairs.
+    have d features, and the squared distance of two examples is 10 on average under ``s I``. From comparisons the loss
+    is ``log(1 + exp(D(near) - D(far)))``. From labels it is the sum of these over the nearest examples of other classes
+    of each example, each compared with one of the nearest of its class. From pairs it is the same for D and a threshold
+    halfway between the mean distances of similar and of dissimilar pairs.
 
     Parameters
     ----------
@@ -77,7 +79,8 @@ class Adapter(SolvedEstimator):
     prior : "identity" or (d, d) array, default "identity"
         What the metric stays near: s I, or a PSD matrix in place of it, such as the `metric_` of an earlier fit.
     n_candidates : int, default 100
-        With labels: how many of the nearest examples each one is compared with, at most a quarter of them of its class.
+        With labels: how many of the nearest examples are compared, from each one, at most a quarter of them of its
+        class. At least 2.
     solver : {"auto", "factored", "dual", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`; `random_state` also seeds what "cv" holds out.
@@ -103,11 +106,6 @@ class Adapter(SolvedEstimator):
     -----
     Uses and measurements: docs/adapters.md.
 
-    References
-    ----------
-    [GR2006] A. Globerson and S. Roweis. Metric learning by collapsing classes. Advances in Neural Information
-        Processing Systems 18, 2006.
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -121,7 +119,7 @@ class Adapter(SolvedEstimator):
     strength: Positive | Literal["cv"] = field(default=1.0, kw_only=False)
     metric: Literal["euclidean", "cosine"] = "euclidean"
     prior: Matrix | Literal["identity"] = "identity"
-    n_candidates: Count = 100
+    n_candidates: Annotated[int, Interval(Integral, 2, None, closed="left")] = 100
     strength_: float = field(init=False)
     _span: Data | None = field(init=False, default=None)
     strengths_: FloatArray = field(init=False)
@@ -189,9 +187,10 @@ class Adapter(SolvedEstimator):
         _, index = validation.check_labels(y, len(X))
         if np.bincount(index).max() == 1:
             raise ValueError("every class of y has one member; each example needs another one of its class to be near.")
-        compared = candidates(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
-        loss = Collapse(y, compared, sample_weight=weights, weight=1.0 / total)
-        return AdapterProblem(X, loss + self._proximity(X, total)[0])
+        triplets = comparisons(np.asarray(X, dtype=np.float64), index, min(int(self.n_candidates), len(X) - 1))
+        counted = None if weights is None else weights[triplets[:, 0]]
+        loss = TripletHinge(triplets, margin=0.0, loss="logistic", weights=counted)
+        return AdapterProblem(X, (1.0 / total) * loss + self._proximity(X, total)[0])
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> AdapterProblem:
         rows = checked_tuples(tuples, len(X))
@@ -301,24 +300,26 @@ def checked_tuples(tuples: ArrayLike, n: int) -> IndexArray:
     return checked
 
 
-def candidates(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
-    """The m examples that each one is compared with, (n, m): the nearest of its class, and of the others."""
+def comparisons(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
+    """Triplets (t, 3) of each example: one of the nearest of its class, in turn, and each of the nearest others.
+
+    Of m candidates at most a quarter is of the class, unless there are no others. Examples without another one of their
+    class are left out.
+    """
     n, squares, counts = len(X), np.einsum("ij,ij->i", X, X), np.bincount(y)
-    neighbors = np.empty((n, m), dtype=np.int32)
+    triplets = list[IndexArray]()
     for first in range(0, n, OPTIONS.rows_at_once):
         rows = np.arange(first, min(n, first + OPTIONS.rows_at_once))
         for i, away in zip(rows.tolist(), squares - 2.0 * X[rows] @ X.T, strict=True):
+            n_mates = int(counts[y[i]]) - 1
+            n_near = max(min(n_mates, max(1, int(OPTIONS.same_class_share * m))), m - (n - 1 - n_mates))
             same = y == y[i]
-            n_same = max(
-                min(int(counts[y[i]]) - 1, max(1, int(OPTIONS.same_class_share * m))), m - (n - int(counts[y[i]]))
+            others, same[i] = ~same, False
+            near, far = (
+                np.sort(group[np.argpartition(away[group], k - 1)[:k]] if 0 < k < len(group) else group[:k])
+                for group, k in ((np.flatnonzero(same), n_near), (np.flatnonzero(others), m - n_near))
             )
-            same[i] = False
-            candidate_sets = [(np.flatnonzero(same), n_same), (np.flatnonzero(y != y[i]), m - n_same)]
-            nearest = [
-                candidate_rows[np.argpartition(away[candidate_rows], k - 1)[:k]]
-                if 0 < k < len(candidate_rows)
-                else candidate_rows[:k]
-                for candidate_rows, k in candidate_sets
-            ]
-            neighbors[i] = np.sort(np.concatenate(nearest))
-    return neighbors
+            if len(near):
+                turns = near[(i + np.arange(len(far))) % len(near)]
+                triplets.append(np.stack([np.full(len(far), i), turns, far], axis=1).astype(np.int32))
+    return np.concatenate(triplets)

@@ -158,7 +158,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     See Also
     --------
     MLKR : Predicts numbers.
-    MCML : A convex relative.
+    MLKR : The same neighbors, for continuous targets.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""MMC, ITML, MCML, LSML, SDML and SCML as estimators: each a statement with its parameters."""
+"""MMC, ITML, LSML, SDML and SCML as estimators: each a statement with its parameters."""
 
 from __future__ import annotations
 
@@ -21,42 +21,9 @@ from sdpmetric.estimators.routes import rows_of
 from sdpmetric.linalg.dependence import independent_features
 from sdpmetric.relatives.itml import ITMLProblem
 from sdpmetric.relatives.lsml import LSMLProblem
-from sdpmetric.relatives.mcml import MCMLProblem
 from sdpmetric.relatives.mmc import MMCProblem
 from sdpmetric.relatives.scml import SCMLProblem, local_discriminants
 from sdpmetric.relatives.sdml import SDMLProblem
-
-
-class _WithoutDependent(SolvedEstimator):
-    """Learns from features that are no combinations of others up to rounding; the weights of those others are 0.
-
-    Distances of the data are any that a metric of all features has, up to 1e-13 of the data.
-    """
-
-    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
-        return super()._problem(self._independent(X), y, weights)
-
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
-        return super()._problem_of_tuples(self._independent(X), tuples, annotations)
-
-    def _independent(self, X: Data) -> Data:
-        """The data with 0 in dependent features; as they are for diagonal metrics, whose bounds need no such care."""
-        if getattr(self, "diagonal", False):
-            return X
-        return np.where(independent_features(X) | (np.ptp(X, axis=0) == 0.0), X, X.dtype.type(0.0))
-
-    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        return super()._fitted(problem, _without_zero_features(problem, components))
-
-    def _solve(
-        self, problem: Problem, y: Labels | None, measure: Score | None, **options: object
-    ) -> tuple[Solution, float | None]:
-        solution, score = super()._solve(problem, y, measure, **options)
-        return replace(solution, components=_without_zero_features(problem, solution.components)), score
-
-    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
-        score = super()._measure(problem, y, X_held, y_held)
-        return lambda L: score(np.asarray(_without_zero_features(problem, L), dtype=np.float64))
 
 
 def _without_zero_features(problem: Problem, components: Data) -> Data:
@@ -237,7 +204,7 @@ class SCML(SolvedEstimator):
 
 
 @estimator
-class MMC(_WithoutDependent):
+class MMC(SolvedEstimator):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
     The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
@@ -278,6 +245,31 @@ class MMC(_WithoutDependent):
     statement = MMCProblem
     checks_neighbors = True
     fit_pairs = routes.fit_pairs
+
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
+        return super()._problem(self._independent(X), y, weights)
+
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
+        return super()._problem_of_tuples(self._independent(X), tuples, annotations)
+
+    def _independent(self, X: Data) -> Data:
+        """The data with 0 in dependent features; as they are for a diagonal metric, whose bounds need no such care."""
+        if self.diagonal:
+            return X
+        return np.where(independent_features(X) | (np.ptp(X, axis=0) == 0.0), X, X.dtype.type(0.0))
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        return super()._fitted(problem, _without_zero_features(problem, components))
+
+    def _solve(
+        self, problem: Problem, y: Labels | None, measure: Score | None, **options: object
+    ) -> tuple[Solution, float | None]:
+        solution, score = super()._solve(problem, y, measure, **options)
+        return replace(solution, components=_without_zero_features(problem, solution.components)), score
+
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
+        score = super()._measure(problem, y, X_held, y_held)
+        return lambda L: score(np.asarray(_without_zero_features(problem, L), dtype=np.float64))
 
 
 @estimator
@@ -330,38 +322,3 @@ class ITML(SolvedEstimator):
     n_pairs: Count | None = N_PAIRS
     statement = ITMLProblem
     fit_pairs = routes.fit_pairs
-
-
-@estimator
-class MCML(_WithoutDependent):
-    """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
-
-    Time and memory are quadratic in the number of examples. Program and certificate: docs/relatives.md. Features that
-    are combinations of others up to rounding count as 0, and the certificate is about the data without them
-    (docs/useless_optima.md).
-
-    Parameters
-    ----------
-    solver : {"auto", "factored", "conic"}, default "auto"
-    tol, max_iter, max_time, verbose, random_state, init, warm_start
-    early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`.
-
-    Attributes
-    ----------
-    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`.
-
-    See Also
-    --------
-    NCA : The same random neighbors, but one of the own class is enough; not convex.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> bool(sm.estimators.MCML(tol=1e-3).fit(X, y).relative_gap_ <= 1e-3)
-    True
-    """
-
-    statement = MCMLProblem

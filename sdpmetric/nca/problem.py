@@ -30,8 +30,7 @@ class NCAProblem(SoftNeighborProblem):
         -sum_i p_i        (objective="probability", the paper's f with the sign changed)
         -sum_i log p_i    (objective="log", the paper's g with the sign changed)
 
-    Neither is convex. The certificate states only how nearly stationary a point is; the convex relative with the same
-    probabilities is `MCMLProblem`.
+    Neither is convex. The certificate states only how nearly stationary a point is.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ class NCAProblem(SoftNeighborProblem):
 
     See Also
     --------
-    MCMLProblem, MLKRProblem, sdpmetric.estimators.NCA
+    MLKRProblem, sdpmetric.estimators.NCA
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Statements of the field that are sums of terms: MMC, ITML, MCML, LSML, SDML and SCML."""
+"""Statements of the field that are sums of terms: MMC, ITML, LSML, SDML and SCML."""

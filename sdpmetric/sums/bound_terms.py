@@ -159,12 +159,10 @@ class BoundTerms:
 
     def weight_errors(self, a: list[FloatArray]) -> FloatArray | None:
         """How far the exact `pair_weights` may be from these besides `ROUNDINGS` roundings, (p,); None: not at all."""
-        pair_errors, losses = np.zeros(len(self.pairs)), zip(self.losses, a, self.pair_slices, strict=True)
-        for (loss, multipliers, pairs), (up, down, _, count) in zip(losses, self.signed_combinations, strict=True):
-            errors = loss.errors(multipliers)
+        pair_errors, losses = np.zeros(len(self.pairs)), zip(a, self.pair_slices, self.signed_combinations, strict=True)
+        for multipliers, pairs, (up, down, _, count) in losses:
             if count > 1:  # sums of numbers of any signs
-                errors = errors + gamma(count + ROUNDINGS) * np.abs(multipliers)
-            if errors.any():
+                errors = gamma(count + ROUNDINGS) * np.abs(multipliers)
                 pair_errors[pairs] = (up.T @ errors + down.T @ errors) * (1.0 + gamma(count + 5))
         return pair_errors if pair_errors.any() else None
 
@@ -197,7 +195,7 @@ class BoundTerms:
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
         """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
         if not (L.any() or self.room):
-            at_zero = [term.value_at_zero() for term in self.losses] + [term.value(L) for term in self.regularizers]
+            at_zero = [loss.value(loss.offset) for loss in self.losses] + [term.value(L) for term in self.regularizers]
             return math.inf if math.inf in at_zero else math.fsum(at_zero), [loss.offset for loss in self.losses]
         D = self.distances(L) if D is None else D
         u = self.excess(L, D)

@@ -25,7 +25,6 @@ count, and the bound is weak: `Proven.weakness` says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -47,7 +46,6 @@ NULL_TOLERANCE = 1e-9
 class BoundOptions:
     """Of the segments that are tried."""
 
-    anchor_scales: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)  # of metrics with unit distances of pulled pairs
     slope_margin: float = 1e-9  # share of the slack matrix by which a slope is raised beyond what makes it PSD
     largest_slope: float = 1e100  # of regularizers at nearly singular metrics; larger ones prove nothing
     tiny_multiple: float = 1e-9  # that the domain of a loss holds where it does not hold the multipliers
@@ -105,23 +103,20 @@ class FenchelDual:
         return tuple(term for term in self.total.regularizers if term is not self.minimized)
 
     def prove(self, multipliers: ByLoss, components: FloatArray) -> Proven:
-        """The best lower bound on segments from an anchor through given multipliers, with slopes at a point."""
+        """The best lower bound on a segment from the anchor through given multipliers, with slopes at a point."""
         losses = self.total.losses
         a = [loss.clip(x) for loss, x in zip(losses, multipliers, strict=True)]
         clipped = max((_largest(x - y) for x, y in zip(a, multipliers, strict=True)), default=0.0)
         size = max(map(_largest, a), default=0.0)
         slopes = [term.gradient(components) for term in self.bounded_by_slopes]
         slopes = [U if _largest(U) < OPTIONS.largest_slope else np.zeros_like(U) for U in slopes]
-        bounds: list[Proven] = []
-        for anchor in self._anchors(a, components):
-            bounds.append(self._bound_along(self._segment(anchor, a, slopes)))
-            if clipped and self._allows_small_multiples and not any(x.any() for x in anchor):
-                # A small multiple is in the domain, where clipping changes the largest multipliers alone.
-                tiny = OPTIONS.tiny_multiple
-                inner = [loss.clip(tiny * x) / tiny for loss, x in zip(losses, multipliers, strict=True)]
-                bounds.append(self._bound_along(Segment(self.slack, anchor, inner, self.bounded_by_slopes, slopes)))
-            if bounds[-1].value > -math.inf and not self.total.regularizers:
-                break  # later anchors are expected to prove less
+        anchor = self._anchor(a)
+        bounds = [self._bound_along(self._segment(anchor, a, slopes))]
+        if clipped and self._allows_small_multiples and not any(x.any() for x in anchor):
+            # A small multiple is in the domain, where clipping changes the largest multipliers alone.
+            tiny = OPTIONS.tiny_multiple
+            inner = [loss.clip(tiny * x) / tiny for loss, x in zip(losses, multipliers, strict=True)]
+            bounds.append(self._bound_along(Segment(self.slack, anchor, inner, self.bounded_by_slopes, slopes)))
         if slopes and self.minimized is None and (raised := self._with_raised_slope(a, slopes)) is not None:
             bounds.append(self._bound_along(raised))
         best = max(bounds, key=lambda proven: proven.value)
@@ -166,35 +161,12 @@ class FenchelDual:
         )
         return self._segment(a, a, [slopes[0] + shift * np.eye(d), *slopes[1:]], is_fixed=True)
 
-    def _anchors(self, a: ByLoss, components: FloatArray) -> Iterator[ByLoss]:
-        """Anchors of the losses; of losses with an interior, also their slopes at larger metrics.
-
-        Where all small multiples are feasible, losses without an interior are anchored at 0. Without regularizers
-        those anchors come first that are expected to prove most.
-        """
-        losses = self.total.losses
-        anchor = [loss.anchor(multipliers) for loss, multipliers in zip(losses, a, strict=True)]
+    def _anchor(self, a: ByLoss) -> ByLoss:
+        """The anchors of the losses, at 0 where all small multiples are feasible."""
+        anchor = [loss.anchor(multipliers) for loss, multipliers in zip(self.total.losses, a, strict=True)]
         if self._allows_small_multiples:
-            anchor = [x if loss.has_interior else loss.clip(0.0 * x) for loss, x in zip(losses, anchor, strict=True)]
-        if (self.minimized is not None and self.minimized.superlinear) or not any(x.has_interior for x in losses):
-            return (yield anchor)
-        weights = self.total.pair_weights(a)
-        whitened, null = self.slack.coordinates(weights, None)  # of the pairs that are pulled together
-        whitened = math.sqrt(float(np.maximum(weights, 0.0).sum())) * whitened
-        added, anchors = (self.slack.domain.basis.T @ np.concatenate([whitened, null], axis=1)).T, [anchor]
-        for scale in OPTIONS.anchor_scales:
-            slopes = self.total.slopes(np.concatenate([components, math.sqrt(scale) * added]))
-            pairs = zip(losses, slopes, anchor, strict=True)
-            anchors.append([slope if loss.has_interior else multipliers for loss, slope, multipliers in pairs])
-        if not self.total.regularizers:
-            S = self.total.slack_matrix(a)
-            anchors.sort(key=lambda start: -self._expected(start, a, S, whitened))
-        yield from anchors
-
-    def _expected(self, anchor: ByLoss, a: ByLoss, S: FloatArray, V: FloatArray) -> float:
-        """About what the segment from an anchor to given multipliers proves, in coordinates (k, p) of the domain."""
-        t = self.slack.feasible_multiple(self.total.slack_matrix(anchor), S, V)
-        return self._segment(anchor, a).losses_value(t) if t > 0.0 else -math.inf
+            return [loss.clip(0.0 * x) for loss, x in zip(self.total.losses, anchor, strict=True)]
+        return anchor
 
     # -- what a segment proves ----------------------------------------------------------------------------------
 
@@ -274,13 +246,12 @@ class FenchelDual:
         total, coordinates = self.total, self.slack.points @ null
         i, j = total.pairs.T
         differs = np.abs(coordinates[i] - coordinates[j]).max(axis=1, initial=0.0) > tolerance
-        start, target = list[FloatArray](), list[FloatArray]()
+        target = list[FloatArray]()
         rays = zip(total.losses, total.pair_slices, segment.start, segment.direction, strict=True)
         for loss, pair_slice, a, step in rays:
             frozen = (abs(loss.combination) @ differs[pair_slice].astype(np.float64) > 0.0) | loss.depends_on_entries
-            start.append(loss.clip(np.where(frozen, 0.0, a)) if loss.has_interior else a)
-            target.append(loss.clip(np.where(frozen, start[-1], a + step)))
-        return self._segment(start, target, [np.zeros_like(U) for U in segment.matrices])
+            target.append(loss.clip(np.where(frozen, a, a + step)))
+        return self._segment(segment.start, target, [np.zeros_like(U) for U in segment.matrices])
 
 
 def _largest(A: FloatArray) -> float:

@@ -197,14 +197,6 @@ class Slack:
             return sum(dimension(self.X[:, block], i, j, 0) for block in self.domain.blocks) <= n_coordinates
         return dimension(self.X, i, j, n_coordinates) <= n_coordinates
 
-    def feasible_multiple(self, S: FloatArray, target: FloatArray, V: FloatArray) -> float:
-        """The largest t <= 1 at which ``S + t (target - S)`` is about PSD in coordinates (k, p); 0 where S is not."""
-        B = self.domain.basis
-        base, last = (V.T @ self.domain.block_diagonal(B @ A @ B.T) @ V for A in (S, target))
-        if not (self.relative_eigenvalues(np.eye(len(base)), base) > 0.0).all():
-            return 0.0
-        return 1.0 / max(1.0, -float(self.relative_eigenvalues(base, last - base).min(initial=0.0)))
-
     def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:
         """Eigenvalues of a matrix relative to a base that is nearly the identity."""
         if self.domain.diagonal:

@@ -22,8 +22,7 @@ def check_bound_term(term: Term, n: int) -> Term:
     if not (math.isfinite(term.ridge) and term.ridge >= 0.0):
         raise ValueError(f"ridge of {term.name} must be a finite number of at least 0, got {term.ridge!r}.")
     for loss in term.losses:
-        if not loss.has_own_lists:
-            _check_loss(loss, n)
+        _check_loss(loss, n)
     return term
 
 

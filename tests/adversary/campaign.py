@@ -44,7 +44,6 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "lego": statements.lego,
     "stream": statements.stream,
     "pola stream": statements.pola_stream,
-    "mcml": statements.mcml,
     "frml": relatives.frml,
     "sums": sums.sums,
     "labels": sums.labels,

@@ -256,9 +256,3 @@ def pola_stream(X, y, rng):
         )
 
     return Case(problem, value, verbs=("regret",), always=())
-
-
-def mcml(X, y, rng):
-    w = some_weights(rng, len(X))
-    problem = sm.MCMLProblem(X, y, w)
-    return Case(problem, lambda M: exact.collapse(Distances(problem.X, M=M), y, w), np.asarray(problem.X, float))

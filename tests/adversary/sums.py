@@ -146,25 +146,6 @@ class Maker:
             rows, weights=w
         ), lambda D, M: -total(c * D(i, j) for c, (i, j) in zip(numbers(w), rows.tolist(), strict=True))
 
-    def collapse(self):
-        return terms.Collapse(self.y), lambda D, M: exact.collapse(D, self.y)
-
-    def collapse_of_neighbors(self):
-        n, m = len(self.X), min(3, len(self.X) - 1)
-        neighbors = np.stack([(i + 1 + self.rng.permutation(n - 1)[:m]) % n for i in range(n)])
-        neighbors[0, 0] = next(j for j in range(1, n) if self.y[j] == self.y[0])
-        neighbors[0, 1:] = [j for j in range(1, n) if j != neighbors[0, 0]][: m - 1]
-        return terms.Collapse(self.y, neighbors), lambda D, M: exact.collapse(D, self.y, neighbors=neighbors)
-
-    def pair_softmax(self):
-        rows, w, n = self.rows(8, 2), self.rng.exponential(size=8), len(self.X)
-
-        def value(D, M):
-            every = exact.log_sum_exp([-D(a, b) for a in range(n) for b in range(n) if a != b])
-            return total(arb(c) * (arb(D(i, j)) + every) for c, (i, j) in zip(numbers(w), rows.tolist(), strict=True))
-
-        return terms.PairSoftmax(rows, weights=w), value
-
     def pull(self):
         rows = self.rows(int(self.rng.integers(1, 12)), 2)
         w = self.weights(len(rows))
@@ -210,7 +191,7 @@ LOSSES = (
     "spread",
     "repulsion",
 )
-LOSSES += ("collapse", "collapse_of_neighbors", "pair_softmax")
+LOSSES += ("triplet", "quadruplet", "pair")  # are drawn twice as often
 COSTS = ("pull", "trace", "frobenius", "log_det", "off_diagonal")
 
 
@@ -220,9 +201,6 @@ def made(maker: Maker, rng):
     names += [str(name) for name in rng.choice(COSTS, int(rng.integers(0, 3)), replace=False)]
     if {"spread", "repulsion"} & set(names):
         names.append("trace")
-    if maker.index is not None:
-        without = ("collapse", "collapse_of_neighbors", "pair_softmax")
-        names = [name for name in names if name not in without] or ["triplet"]
     return [(float(weight(rng, -2, 1)), *getattr(maker, name)()) for name in dict.fromkeys(names)]
 
 

@@ -21,7 +21,7 @@ from sdpmetric.core.rounding import digits as certificate_digits
 from sdpmetric.losses import Hinge
 
 CONTRADICTIONS = ("contradiction", "contradicting pairs")
-CHANGED = ("lmnn", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "scml", "tasks")
+CHANGED = ("lmnn", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "scml", "tasks")
 
 
 @cache

@@ -263,6 +263,11 @@ class PassingClock:
         self.monkeypatch.setattr(owner, name, timed)
 
 
+def all_pairs(n: int, d: int) -> sm.MetricProblem:
+    pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
+    return sm.MetricProblem(make_blobs(n, d, random_state=0)[0], sm.terms.Pull(pairs))
+
+
 def roots(problem: sm.MetricProblem) -> None:
     problem.dual.slack.coordinates(np.ones(len(problem.total.pairs)), None)
 
@@ -270,7 +275,7 @@ def roots(problem: sm.MetricProblem) -> None:
 LONG_WORK = {
     "listing triplets": (1e-4, lambda: Reduction(separated(60)).index_sets(0.1 * np.eye(20)[None])),
     "a weighted program": (1e-3, lambda: sm.to_cvxpy(sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0)))),
-    "roots of all pairs": (1e-4, lambda: roots(sm.MCMLProblem(*make_blobs(40, 20, random_state=0)))),
+    "roots of all pairs": (1e-4, lambda: roots(all_pairs(40, 20))),
 }
 
 
@@ -389,22 +394,10 @@ def test_a_limit_that_leaves_the_start_does_not_blame_the_weights():
     assert [warning.category for warning in caught] == [ConvergenceWarning]
 
 
-def test_more_pairs_than_can_be_listed_in_time() -> None:
-    """MCML of 20,000 examples has 400 million pairs; the identity is returned, and what is not known is said."""
-    y = np.arange(20_000) % 10
-    problem = sm.MCMLProblem(np.random.default_rng(0).normal(size=(20_000, 2)), y)
-    began = time.process_time()
-    solution = sm.solve(problem, max_time=0.5)
-    assert (solution.components.any(), solution.objective, solution.lower_bound) == (True, np.inf, 0.0)
-    assert solution.status is Status.USER_LIMIT
-    assert sm.verify(problem, np.eye(2), max_time=0.5).objective == np.inf
-    assert time.process_time() - began <= 3.2
-
-
-@pytest.mark.parametrize("name", ["frml", "nca", "mlkr", "mcml"])
+@pytest.mark.parametrize("name", ["frml", "nca", "mlkr"])
 def test_the_zero_metric_needs_no_pass_over_all_pairs(name):
     """What is returned where time is short costs what nearly equal examples cost."""
     problem = make(name)
     zero, near = (problem.certify(factor) for factor in (problem.zero, 1e-12 * np.eye(3)[: len(problem.zero) or 2]))
     assert zero.objective == pytest.approx(near.objective, rel=1e-9)
-    assert (zero.n_active == near.n_active) or name == "mcml"
+    assert zero.n_active == near.n_active

@@ -41,7 +41,7 @@ def unit(X):
 
 
 # Methods of squared distances; those of one kind with the same checks.
-DISTANCES = ("LMNN", "MultiMetricLMNN", "MMC", "ITML", "MCML", "RCA", "KernelLMNN")
+DISTANCES = ("LMNN", "MultiMetricLMNN", "MMC", "ITML", "RCA", "KernelLMNN")
 SQUARES = {
     **{f"{name}'s estimator": lambda X, y, name=name: getattr(estimators, name)().fit(X, y) for name in DISTANCES},
     "FRML's estimator": lambda X, y: estimators.FRML().fit(X, y),

@@ -1,12 +1,14 @@
 """The adapter near frozen embeddings: what is stated, how its strength is chosen, and what it transforms."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.estimators import Adapter
-from sdpmetric.estimators.adapter import candidates
+from sdpmetric.estimators.adapter import comparisons
 
 RNG = np.random.default_rng(3)
 Y = np.repeat([0, 1, 2, 3], [20, 14, 8, 1])
@@ -20,21 +22,25 @@ def mean_square(data):
     return np.mean([np.sum((a - b) ** 2) for k, a in enumerate(data) for b in data[:k]])
 
 
-def test_candidates_are_the_nearest_of_the_class_and_of_the_others():
-    for m in (1, 4, 10, 30, 42):
-        for i, chosen in enumerate(candidates(X, Y, m)):
+def test_comparisons_are_of_the_nearest_of_the_class_in_turn_with_the_nearest_others():
+    for m in (2, 4, 10, 30, 42):
+        triplets = comparisons(X, Y, m)
+        for i in range(len(X)):
+            near, far = triplets[triplets[:, 0] == i, 1:].T.tolist()
             away = np.sum((X - X[i]) ** 2, axis=1)
             mates = [j for j in np.argsort(away) if Y[j] == Y[i] and j != i]
             strangers = [j for j in np.argsort(away) if Y[j] != Y[i]]
             quota = max(min(len(mates), max(1, m // 4)), m - len(strangers))
-            assert sorted(chosen.tolist()) == sorted(mates[:quota] + strangers[: m - quota])
+            assert sorted(far) == sorted(strangers[: m - quota] if mates else [])
+            assert set(near) <= set(mates[:quota])
+            assert np.ptp([*Counter(near).values()] or [0]) <= 1
 
 
 def test_the_statement_is_that_of_its_help():
     d, scale = 6, 10.0 / mean_square(X)
     regularizer = terms.Frobenius(to=scale * np.eye(d))
     adapter = Adapter(strength=2.0, n_candidates=9).fit(X, Y)
-    loss = terms.Collapse(Y, candidates(X, Y, 9), weight=1 / 43)
+    loss = terms.TripletHinge(comparisons(X, Y, 9), margin=0.0, loss="logistic", weight=1 / 43)
     stated = sm.MetricProblem(X, loss + 2.0 / (np.sqrt(43 * d) * scale**2) * regularizer)
     L = RNG.normal(size=(d, d))
     assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)

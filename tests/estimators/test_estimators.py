@@ -19,7 +19,7 @@ TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier", "Ordina
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
 COMPARING = [getattr(estimators, name)(*() if name == "OrdinalEmbedding" else (LMNN(),)) for name in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
-SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "LSML", "SDML", "SCML", "KernelLMNN", "Adapter")
+SOLVED = ("ITML", "LMNN", "MMC", "POLA", "LSML", "SDML", "SCML", "KernelLMNN", "Adapter")
 PROVEN = [e for e in ALL if type(e).__name__ in SOLVED]
 CLOSED = ("Covariance", "LFDA", "RCA")  # closed forms, without a solution
 LABELS = np.array(["ape", "bee", "cow"])

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 import sdpmetric as sm
-from sdpmetric.estimators import LFDA, LMNN, MCML, MMC, RCA, MultiMetricLMNN
+from sdpmetric.estimators import LFDA, LMNN, MMC, RCA, MultiMetricLMNN
 from sdpmetric.linalg.dependence import dependent_features
 
 LOOSE = {"tol": 1e-2}
@@ -64,8 +64,6 @@ def test_too_few_examples_are_warned_of(wide):
         LMNN(ridge=0.0, **LOOSE).fit(X, y)
     with pytest.warns(sm.UselessOptimumWarning, match=r"MMC: .* ITML"):
         MMC(n_pairs=300, tol=0.1).fit(X, y)
-    with pytest.warns(sm.UselessOptimumWarning, match=r"MCML: 36 examples in 30 directions"):
-        MCML(tol=10.0).fit(X, y)
     with pytest.warns(
         sm.UselessOptimumWarning, match=r"MultiMetricLMNN: directions .* that cost no pull separate 100%"
     ):
@@ -138,20 +136,18 @@ DEPENDENT = {
 
 @pytest.mark.parametrize("name", DEPENDENT)
 def test_dependent_features_are_named_and_left_out(name):
-    """MMC and MCML end proven, the learned distances are those of the other columns, and statements say what to do."""
+    """MMC ends proven, the learned distances are those of the other columns, and statements say what to do."""
     Z, relations = DEPENDENT[name]
     assert dependent_features(Z) == relations
     independent = [j for j in range(Z.shape[1]) if j not in relations]
-    for learner in (MMC(n_pairs=300), MCML()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", "MMC: 3 nearest neighbors")
-            fitted, fitted_without = learner.fit(Z, KINDS), clone(learner).fit(Z[:, independent], KINDS)
-        assert fitted.relative_gap_ <= 1e-3
-        assert not fitted.components_[:, list(relations)].any()
-        assert fitted.solution_.objective == pytest.approx(fitted_without.solution_.objective, rel=2e-3)
-    certificate = sm.MCMLProblem.from_labels(Z, KINDS).certify(fitted.components_)
-    assert certificate.objective == pytest.approx(fitted.solution_.objective, rel=1e-9)
+    learner = MMC(n_pairs=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "MMC: 3 nearest neighbors")
+        fitted, fitted_without = learner.fit(Z, KINDS), clone(learner).fit(Z[:, independent], KINDS)
+    assert fitted.relative_gap_ <= 1e-3
+    assert not fitted.components_[:, list(relations)].any()
+    assert fitted.solution_.objective == pytest.approx(fitted_without.solution_.objective, rel=2e-3)
     words = sm.LMNNProblem.from_labels(Z, KINDS).easier()
     j, sources = next(iter(relations.items()))
     assert f"feature {j} of {', '.join(map(str, sources))}." in words

@@ -100,7 +100,6 @@ STATED = {
     "pola": lambda X, y: sm.POLAProblem.from_labels(X, y, 20),
     "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 10),
     "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 20),
-    "mcml": lambda X, y: sm.MCMLProblem(X, np.roll(y, 3)),
     "frobenius": lambda X, y: sm.LMNNProblem.from_labels(X, y, 1, 0.5, frobenius=0.1),
     "diagonal": lambda X, y: sm.MetricProblem(
         X, sm.terms.Frobenius() + sm.terms.TripletHinge(labels=y, n_neighbors=1), diagonal=True

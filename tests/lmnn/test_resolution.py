@@ -223,7 +223,6 @@ BESIDE_OFFSETS = {
         STAMPS, terms.TripletHinge([[0, 2, 1]]) + terms.Trace(weight=0.1), diagonal=True
     ),
     "lmnn": sm.LMNNProblem.from_labels,
-    "mcml": sm.MCMLProblem.from_labels,
     "frobenius": partial(sm.LMNNProblem.from_labels, frobenius=1.0),
 }
 

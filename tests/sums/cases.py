@@ -43,11 +43,6 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
         ),
         "targets": terms.DistanceTargets(pairs, lower, weights=weights),
         "targets sides": terms.DistanceTargets(pairs, lower, rng.integers(-1, 2, 2 * n)),
-        "pair_softmax": terms.PairSoftmax(pairs, weights=weights),
-        "collapse": terms.Collapse(np.arange(n) % 3),
-        "collapse, neighbors": terms.Collapse(
-            np.arange(n) % 3, (np.arange(n)[:, None] + [1, 2, 5, 6, 9]) % n, weights[:n]
-        ),
         "off_diagonal": terms.OffDiagonal(),
     }
     return examples
@@ -58,7 +53,7 @@ def random_hard_problem(seed: int) -> sm.MetricProblem:
     rng = np.random.default_rng([seed, 11])
     n, d = N, int(rng.integers(1, 7))
     X, every = data(rng, n, d), one_of_each(rng, n, d)
-    soft = [name for name in every if not name.startswith(("bounds log", "collapse"))]
+    soft = [name for name in every if not name.startswith("bounds log")]
     names = rng.permutation(soft)[: rng.integers(1, 4)].tolist() if seed % 3 else ["pull", "trace", "triplet hinge"]
     names.append(str(rng.choice(["trace", "pull", "frobenius"])))
     total = sum(float(10 ** rng.uniform(-1, 0.5)) * every[name] for name in dict.fromkeys(names)) + 0.01 * terms.Trace()

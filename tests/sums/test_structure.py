@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import data, different, random_hard_problem
-from instances import assert_same, assert_sandwich, rounding
+from instances import assert_same, assert_sandwich
 from seeds import blocks
 
 import sdpmetric as sm
@@ -143,22 +143,6 @@ def test_hard_constraints_that_hold_without_room_are_decided(domain, offset, sca
         finite = step == 0.0
         assert np.isfinite(problem.certify(L).objective) == finite
         assert np.isfinite(problem.certify(metric=L.T @ L).objective) == finite or domain == "bases"
-
-
-def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
-    """Weighted pairs under one softmax over all pairs: near pairs become likely, and nothing is better."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 4))
-    X[30:, :2] = X[:30, :2] + 0.1 * rng.normal(size=(30, 2))
-    pairs = np.stack([np.arange(30), 30 + np.arange(30)], axis=1)
-    problem = sm.MetricProblem(X, terms.PairSoftmax(pairs, weights=rng.random(30)))
-    fast, exact = sm.solve(problem, tol=1e-6), sm.solve(problem, "conic")
-    assert fast.relative_gap <= 1e-6
-    assert_sandwich(exact, fast)
-    assert np.diag(fast.metric)[:2].min() > 10 * np.diag(fast.metric)[2:].max()
-    L, K = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
-    between = problem.objective(metric=0.5 * (L.T @ L + K.T @ K))
-    assert between <= 0.5 * (problem.objective(L) + problem.objective(K)) + rounding(between)
 
 
 @pytest.mark.parametrize(("loss", "domain"), [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks")])

@@ -174,43 +174,6 @@ def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(x == -np.inf, 0.0, np.maximum(low, 0.0)), np.where(x == -np.inf, 0.0, high)
 
 
-def log_sum_exp(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floats below and above ``log sum_k exp(x_k)`` over the last axis, for exact x between two arrays of floats."""
-    top = high.max(axis=-1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    g = gamma(high.shape[-1] + 4)
-    sum_below = exp_bounds(np.nextafter(low - top, -np.inf))[0].sum(axis=-1) * (1.0 - g)
-    sum_above = exp_bounds(np.nextafter(high - top, np.where(high == -np.inf, -np.inf, np.inf)))[1].sum(axis=-1) * (
-        1.0 + g
-    )
-    top = top[..., 0]
-    with np.errstate(invalid="ignore"):
-        below = np.nextafter(log_bounds(np.where(sum_below > 0.0, sum_below, 1.0))[0] + top, -np.inf)
-        above = np.nextafter(log_bounds(np.where(sum_above > 0.0, sum_above, 1.0))[1] + top, np.inf)
-    return np.where(sum_below > 0.0, below, -np.inf), np.where(sum_above > 0.0, above, -np.inf)
-
-
-def distributions(q: FloatArray) -> FloatArray:
-    """Nonnegative rows divided by their sums: an exact distribution lies within two roundings of each."""
-    q = q / q.max(axis=1, keepdims=True)
-    q[q < 1e-280] = 0.0
-    return np.asarray(q / np.array([[math.fsum(row)] for row in q.tolist()]))
-
-
-def entropies(q: FloatArray, roundings: int = 0) -> tuple[FloatArray, FloatArray]:
-    """Floats below and above ``-sum_k p_k log p_k`` over the last axis, 0 log 0 = 0.
-
-    As ``-p log p`` has the slope ``-log p - 1``, a relative change of p by g changes it by about ``p g |1 + log p|``.
-    """
-    logs = log_bounds(np.where(q > 0.0, q, 1.0))
-    size = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
-    error = q * (gamma(roundings + 2) * (size + 2.0) + gamma(q.shape[-1] + 4) * size)
-    # 1e-290: more than underflow takes from a sum of entropies.
-    slack = error.sum(axis=-1) * (1.0 + gamma(q.shape[-1] + 8)) + 1e-290
-    low, high = (-q * logs[1]).sum(axis=-1) - slack, (-q * logs[0]).sum(axis=-1) + slack
-    return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
-
-
 # Sums of squares that may miss some by underflow.
 SMALL_SQUARE = 1e-260
 

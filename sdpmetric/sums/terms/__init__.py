@@ -8,11 +8,9 @@ from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.margins import MarginLoss, Rows
 from sdpmetric.sums.terms.off_diagonal import OffDiagonal
 from sdpmetric.sums.terms.pairs import Budget, DistanceBounds, DistanceTargets, PairHinge, Repulsion, Spread
-from sdpmetric.sums.terms.softmax import Collapse, PairSoftmax
 
 __all__ = [
     "Budget",
-    "Collapse",
     "DistanceBounds",
     "DistanceTargets",
     "Frobenius",
@@ -21,7 +19,6 @@ __all__ = [
     "MarginLoss",
     "OffDiagonal",
     "PairHinge",
-    "PairSoftmax",
     "Pull",
     "QuadrupletHinge",
     "Regularizer",

@@ -325,14 +325,10 @@ class Loss(Term):
 
     Attributes
     ----------
-    has_interior : bool
-        Class attribute: whether slopes at a larger metric make better anchors than `anchor`.
     depends_on_entries : bool
         Class attribute: whether u depends on the metric beyond distances of pairs.
     has_infinite_slopes : bool
         Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
-    has_own_lists : bool
-        Class attribute: whether its pairs follow from the number of examples, so nothing about them has to be checked.
 
     See Also
     --------
@@ -341,14 +337,12 @@ class Loss(Term):
     Examples
     --------
     >>> from sdpmetric import terms
-    >>> issubclass(terms.Collapse, terms.Loss), issubclass(terms.Trace, terms.Loss)
+    >>> issubclass(terms.Spread, terms.Loss), issubclass(terms.Trace, terms.Loss)
     (True, False)
     """
 
-    has_interior: ClassVar[bool] = False
     depends_on_entries: ClassVar[bool] = False
     has_infinite_slopes: ClassVar[bool] = False
-    has_own_lists: ClassVar[bool] = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -413,10 +407,6 @@ class Loss(Term):
     def value(self, u: FloatArray) -> float:
         """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
 
-    def value_at_zero(self) -> float:
-        """`value` at the zero metric."""
-        return self.value(self.offset)
-
     def upper_bound_at_zero(self) -> float:
         """`upper_bound` at the zero metric."""
         error = gamma(ROUNDINGS + 2) * np.abs(self.offset)
@@ -452,7 +442,7 @@ class Loss(Term):
 
     @abstractmethod
     def conjugates(self, a: FloatArray) -> FloatArray:
-        """``l_i*(a_i)``, (m,); of numbers that belong together, their sum may stand at one of them."""
+        """``l_i*(a_i)``, (m,)."""
 
     @abstractmethod
     def clip(self, a: FloatArray) -> FloatArray:
@@ -461,15 +451,11 @@ class Loss(Term):
     def dual_value(self, a: FloatArray) -> float:
         """A float not above the exact ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped ones.
 
-        Those are within `ROUNDINGS` relative roundings of a, and within `errors`. By default conjugates are taken to
-        be accurate to 1e-14 of the largest part.
+        Those are within `ROUNDINGS` relative roundings of a. By default conjugates are taken to be accurate to 1e-14 of
+        the largest part.
         """
         summands = np.concatenate([a * self.offset, -self.conjugates(a)])
         return -math.inf if not np.isfinite(summands).all() else sum_below(summands - ACCURACY * np.abs(summands))
-
-    def errors(self, a: FloatArray) -> FloatArray:
-        """How far the exact multipliers of `dual_value` may be from given ones besides roundings, (m,)."""
-        return np.zeros_like(a)
 
     def anchor(self, a: FloatArray) -> FloatArray:
         """Multipliers in the domain with which the term adds nothing negative to the dual slack matrix.
