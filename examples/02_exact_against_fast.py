@@ -36,11 +36,6 @@ def main() -> None:
     assert exact.lower_bound <= fast.objective + rounding
     assert fast.lower_bound <= exact.objective + rounding
 
-    # At an optimum the slack matrix S(a) and the metric M are complementary: <S, M> = 0.
-    slow, quick = (solution.certificate.info["complementarity"] for solution in (exact, fast))
-    print(f"complementarity: conic {slow:.1e}, fast {quick:.1e}")
-    assert slow <= 1e-5
-
     # This test can fail: a metric that is 21 % too large has an objective above the proven
     # interval.
     spoiled = sm.certify(problem, components=1.1 * exact.components)

@@ -39,7 +39,6 @@ FACTORIES = {
     "lmnn": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3),
     "kernel-lmnn": lambda X, y: sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="poly", degree=2, ridge=0.01),
     "multi-metric-lmnn": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3),
-    "lmnn, frobenius": lambda X, y: sm.LMNNProblem.from_labels(X, y, 2, 0.3, frobenius=0.5),
     "pola": lambda X, y: sm.POLAProblem.from_labels(X, y, 30, slack_weight=0.3),
     "pola, hard": lambda X, y: sm.POLAProblem.from_labels(
         X + (9 * y[:, None]).astype(X.dtype), y, 20, slack_weight=None

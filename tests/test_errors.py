@@ -111,7 +111,7 @@ BAD = [
     *bad(sm.POLAStream, {"n_features": 2}, n_features=0, initial_threshold=0.5),
     *bad(sm.KernelPOLAStream, {"n_features": 2}, gamma=NAN, kernel="spline", kernel_params={"breadth": 2.0}),
     *bad(sm.LMNNProblem, {"X": X}, source=Y),
-    *bad(LMNN.with_weights, frobenius=-1.0, push_weight=1.5),
+    *bad(LMNN.with_weights, ridge=-1.0, push_weight=1.5),
     *bad(sm.MultiMetricLMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, regions="nearest", n_regions=3),
     *bad(sm.MultiMetricLMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, regions=np.arange(N) == 4),
     *bad(sm.MultiMetricLMNNProblem.from_labels, LABELED | {"n_neighbors": 1}, regions=np.where(Y == 1, NAN, 1.0)),
@@ -224,7 +224,6 @@ REASONS = {
         lambda: sm.NCAProblem(X, Y, diagonal=True).certify(np.ones((3, 3))),
     ],
     "one column per feature": [lambda: sm.NCAProblem(X, Y).certify(np.ones((2, 4)))],
-    "hinge only": [lambda: sm.LMNNProblem.from_labels(X, Y, 1, loss="squared_hinge", frobenius=1.0)],
     "square|symmetric|positive semi|NaN": [
         partial(sm.KernelLMNNProblem.from_labels, KERNEL[:, :-1], **PRECOMPUTED),
         partial(sm.KernelLMNNProblem.from_labels, KERNEL + 1e-3 * np.eye(N, k=1), **PRECOMPUTED),

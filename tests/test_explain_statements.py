@@ -34,13 +34,12 @@ def lego(targets: np.ndarray = TARGETS) -> sm.LEGOBatchProblem:
 CASES: dict[str, Callable[[], sm.Problem]] = {
     "several": lambda: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1),
     "squared": lambda: sm.LMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1, loss="squared_hinge"),
-    "frobenius": lambda: sm.LMNNProblem.from_labels(X, y, 2, 0.3, frobenius=0.4, ridge=0.1),
     "pola": lambda: pola(0.3),
     "hard": lambda: pola(None),
     "itml": lambda: sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 3.0, gamma=0.4, prior=np.diag([1.0, 2.0, 0.5])),
     "lego": lego,
 }
-TRIPLETS = ("several", "squared", "frobenius")
+TRIPLETS = ("several", "squared")
 EVERY = pytest.mark.parametrize("name", CASES)
 
 
@@ -149,7 +148,6 @@ def test_influence_and_slacks_agree_with_loops(name: str) -> None:
     [
         ("several", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
         ("squared", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
-        ("frobenius", {"pull": 0.7, "push": 0.3, "trace": 0.1, "frobenius": 0.4}),
         ("pola", {"frobenius": 1.0, "threshold": 1.0, "slack": 0.3}),
         ("hard", {"frobenius": 1.0, "threshold": 1.0}),
         ("itml", {"divergence": 1.0, "slack": 0.4}),
@@ -171,7 +169,7 @@ def test_weights_by_proven_optima(name: str) -> None:
     sensitivity = sm.explain(solution).sensitivity
     assert set(sensitivity.weights) == (set() if name == "hard" else set(problem.weights))
     for weight, derivative in sensitivity.weights.items():
-        value = {"frobenius": 0.4, "gamma": 0.4, "ridge": 0.1}.get(weight, 0.3)
+        value = {"gamma": 0.4, "ridge": 0.1}.get(weight, 0.3)
         above, below = (tight(problem.with_weights(**{weight: value + s * step})) for s in (1, -1))
         low, high = (above.lower_bound - solution.objective) / step, (solution.objective - below.lower_bound) / step
         assert low <= derivative <= high
@@ -192,9 +190,7 @@ def test_weights_by_proven_optima(name: str) -> None:
 def scaled_optimum(name: str, margin: float) -> tuple[float, float]:
     """Bounds of the optimum at another margin: with M = m N the statement of margin m is one of margin 1."""
     problem = CASES[name]()
-    if name == "frobenius":
-        optimum, factor = tight(problem.with_weights(frobenius=0.4 * margin)), margin
-    elif name in ("pola", "hard"):
+    if name in ("pola", "hard"):
         optimum = tight(sm.POLAProblem(X, PAIRS, SIMILAR, 0.3 / margin if name == "pola" else None, 4.0 / margin))
         factor = margin**2
         assert min(1, margin) * optimum.extras["threshold"] > 1.01  # b >= 1 is not active, whatever the margin
@@ -320,12 +316,9 @@ def test_weights_of_triplets_by_finite_differences() -> None:
 
 def test_nothing_to_push_costs_nothing_and_has_nothing_to_explain(small: Instance) -> None:
     nothing = sm.LMNNProblem.from_triplets(small.problem.X, np.zeros((0, 3), int), push_weight=0.3)
-    curved = replace(nothing, frobenius=1.0)
     for problem, solver in (
         (small.problem.with_weights(push_weight=0.0), "conic"),
         *((nothing, solver) for solver in ("conic", "factored")),
-        *((curved, solver) for solver in ("conic", "dual")),
-        *((curved.with_weights(push_weight=0.0), solver) for solver in ("conic", "dual")),
     ):
         explanation = sm.explain(sm.solve(problem, solver=solver))
         assert explanation.certificate.objective == explanation.sensitivity.margin == 0.0

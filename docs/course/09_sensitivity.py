@@ -153,7 +153,8 @@ assert (bends <= 1e-3 * np.max(optima)).all()  # up to the gaps
 # \rVert^2 \le f(M) - f(M^*) \le f(M)
 # - b = g`, hence :math:`\lVert M - M^* \rVert \le \sqrt{2 g / \lambda}`.
 
-strong = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
+lmnn = 0.5 * sm.terms.Pull(labels=y) + 0.5 * sm.terms.TripletHinge(labels=y)
+strong = sm.MetricProblem(X, lmnn + sm.terms.Frobenius())
 rough, exact = sm.solve(strong, tol=1e-2), sm.solve(strong, solver="conic")
 radius = np.sqrt(2 * (rough.objective - rough.lower_bound) / 1.0)
 distance = np.linalg.norm(rough.metric - exact.metric)

@@ -44,7 +44,6 @@ def statements(X: np.ndarray, y: np.ndarray) -> list[Callable[[], sm.Problem]]:
         lambda: sm.LMNNProblem.from_labels(X, y, 2),
         lambda: sm.KernelLMNNProblem.from_labels(X, y, 2, ridge=0.01),
         lambda: sm.MultiMetricLMNNProblem.from_labels(X, y, 2),
-        lambda: sm.LMNNProblem.from_labels(X, y, 2, frobenius=1.0),
         lambda: sm.POLAProblem.from_labels(X, y, 100),
         lambda: sm.MMCProblem.from_labels(X, y, 200),
         lambda: sm.ITMLProblem.from_labels(X, y, 100),

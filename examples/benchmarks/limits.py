@@ -18,7 +18,6 @@ import statistics
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from functools import partial
 
 os.environ |= {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
 time.perf_counter = time.process_time
@@ -51,7 +50,6 @@ def triplets(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 STATEMENTS: dict[str, Statement] = {
     "LMNN": sm.LMNNProblem.from_labels,
-    "LMNN with a Frobenius term": partial(sm.LMNNProblem.from_labels, frobenius=1.0),
     "LMNN of listed triplets": lambda X, y: sm.LMNNProblem.from_triplets(X, triplets(X, y)),
     "kernel LMNN": sm.KernelLMNNProblem.from_labels,
     "several metrics": sm.MultiMetricLMNNProblem.from_labels,

@@ -37,7 +37,6 @@ STATEMENTS = {
     "weights": lambda X, y, pairs, same: sm.LMNNProblem.from_labels(X, y, 1, 0.5, sample_weight=weights(y)),
     "triplets": lambda X, y, pairs, same: sm.LMNNProblem.from_triplets(X, triplets(y)),
     "regions": lambda X, y, pairs, same: sm.MultiMetricLMNNProblem.from_labels(X, y, 1),
-    "frobenius": lambda X, y, pairs, same: sm.LMNNProblem.from_labels(X, y, 1, 0.5, frobenius=0.1),
     "soft": lambda X, y, pairs, same: sm.POLAProblem(X, pairs, same, 0.3, 1.5),
     "mmc": lambda X, y, pairs, same: sm.MMCProblem(X, pairs, same),
     "itml": lambda X, y, pairs, same: sm.ITMLProblem(X, pairs, same, gamma=0.7),

@@ -1,11 +1,9 @@
 """Sums of terms that are no shipped statement: the solver in the factor against CVXPY with Clarabel, a Markdown table.
 
 Usage: python examples/benchmarks/terms.py [--n 2000] [--d 20] [--size 20000] [--tol 1e-3] [--sums NAME ..] [--limit S]
-       python examples/benchmarks/terms.py --shipped
 
 Clarabel solves the same program as `sdpmetric.to_cvxpy` states it, to its own default accuracy; its seconds include
-CVXPY's compilation, as a user waits for both. Every metric is judged by the problem's own certificate. With --shipped:
-LMNN with a Frobenius term by its own solver, and as a sum that lists all triplets.
+CVXPY's compilation, as a user waits for both. Every metric is judged by the problem's own certificate.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ from collections.abc import Callable
 
 import cvxpy as cp
 import numpy as np
-from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.decomposition import PCA
 
 import sdpmetric as sm
 from sdpmetric import terms
@@ -82,25 +78,6 @@ def by_clarabel(problem: sm.MetricProblem, limit: float) -> tuple[float, float]:
     return seconds, problem.objective(psd.factor(metric))
 
 
-def shipped(tol: float) -> None:
-    """Print the table of shipped statements by their own solvers and as sums."""
-    print("| statement | own solver, s | gap | as a sum, s | gap | times as long |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for load in (load_iris, load_wine, load_digits):
-        X, y = load(return_X_y=True)
-        X = PCA(min(20, X.shape[1]), whiten=True).fit_transform(X)[:600] / np.sqrt(min(20, X.shape[1]))
-        lmnn = sm.LMNNProblem.from_labels(X, y[:600], 3, 0.5, frobenius=1.0)
-        total = 0.5 * terms.Pull(labels=y[:600]) + 0.5 * terms.TripletHinge(labels=y[:600]) + terms.Frobenius()
-        row, seconds = f"| LMNN + Frobenius, {load.__name__[5:]}", []
-        for one in (lmnn, sm.MetricProblem(X, total)):
-            sm.solve(one, max_iter=20)  # compiled loops are loaded
-            began = time.perf_counter()
-            solution = sm.solve(one, tol=tol)
-            seconds.append(time.perf_counter() - began)
-            row += f" | {seconds[-1]:.2f} | {solution.relative_gap:.1e}"
-        print(f"{row} | {seconds[1] / seconds[0]:.1f} |", flush=True)
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -109,11 +86,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--sums", nargs="+", default=None)
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for Clarabel; 0: without it")
-    parser.add_argument("--shipped", action="store_true")
     given = parser.parse_args()
-    if given.shipped:
-        shipped(given.tol)
-        return
     print(
         f"n = {given.n}, d = {given.d}, {given.size} pairs or triplets; {os.cpu_count()} cores, {platform.machine()}\n"
     )

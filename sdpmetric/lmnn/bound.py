@@ -116,8 +116,6 @@ class DualCandidate:
         push, sums = self.push, self.sums
         if push.weight == 0.0:
             return 0.0, 0.0
-        if (quadratic := self.cones[0].quadratic) is not None:
-            return quadratic.best(sums.total, sums.forms[0], self.headroom)
         squares = sums.squares if push.squared else None
         bound, t = best_multiple_bound(sums.total, squares, self.ratio, push.weight, self.headroom, sums.coincident)
         if not bound > 0.0:
@@ -130,8 +128,7 @@ class DualCandidate:
     def feasible(self) -> Dual:
         assert self.multipliers is not None
         multiple, a, T = self.bound[1], self.multipliers.values, self.multipliers.triplets
-        all_scaled = self.push.squared or self.cones[0].quadratic is not None
-        factors = multiple if all_scaled else np.where(self.push.coincident(T), max(1.0, multiple), multiple)
+        factors = multiple if self.push.squared else np.where(self.push.coincident(T), max(1.0, multiple), multiple)
         ceilings = math.inf if self.push.squared else self.push.weight * self.multipliers.weights
         scaled = np.minimum(factors * a, ceilings)
         return Dual(T[scaled > 0], scaled[scaled > 0])

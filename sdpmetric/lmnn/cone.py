@@ -14,8 +14,6 @@ So V has to have as many columns as the differences span dimensions, which is de
 * a ridge costs something in every direction, so an orthonormal complement of V completes it;
 * otherwise the null directions of the floats are taken to cost very little, and the bound may be weak.
 
-With a Frobenius term beside the cost no slack has to be PSD; see `Quadratic`.
-
 `sdpmetric.sums.slack` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers are
 listed: V whitens the pairs with positive weights, and the dimension that all pairs with a nonzero weight span decides
 whether S is proven PSD. Here multipliers are never listed: searches and shards hand over nothing but the p x p form
@@ -31,16 +29,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import exact, psd
-from sdpmetric.linalg.rigorous.directed import above, below, gamma, metric_norm_above, product_above, squares_above
+from sdpmetric.linalg.rigorous.directed import above, gamma, product_above, squares_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.linalg.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.lmnn.pull import PullCost
-from sdpmetric.sums.terms.frobenius import Frobenius
 
 # Features up to which a complement is made: a full QR factorization, of about a second.
 MAX_COMPLEMENT = 1500
@@ -62,11 +58,6 @@ class DualCone:
 
     X: NDArray[np.floating]  # the exact data
     pull: PullCost
-
-    @property
-    def quadratic(self) -> Quadratic | None:
-        """The objective beside the hinges where it is more than the cost."""
-        return None
 
     @property
     def images(self) -> Images:
@@ -108,12 +99,6 @@ class DualCone:
         if pull.ridge or pull.coordinates.null.shape[1] == 0:
             return np.zeros(len(self.X), dtype=np.int32)
         return separated(self.X, pull.first, pull.second)
-
-    def whitened(self, components: FloatArray) -> FloatArray:
-        """The factor on the images, (r, rank), of components."""
-        if self.rank == self.pull.coordinates.rank:
-            return self.pull.whitened(components)
-        return np.asarray(components @ np.linalg.pinv(self.images.map).T)
 
     def _cost(self, images: Images) -> Form:
         pull, V = self.pull, images.map
@@ -206,68 +191,3 @@ class DualCone:
         with np.errstate(over="ignore"):
             V[pulled] = Vt.T / sizes / scale[:, None]
         return V
-
-
-@dataclass(frozen=True, eq=False)
-class Quadratic:
-    """``<C, M> + weight / 2 ||M||_F^2`` in the data's own coordinates.
-
-    By the minimum of `sdpmetric.sums.terms.frobenius` a multiple t of multipliers a proves ``t sum a - ||[t sum_t a_t
-    B_t - C]_+||_F^2 / (2 weight)``, which is concave in t.
-    """
-
-    term: Frobenius
-    cost: Form  # C
-
-    def above(self, components: FloatArray, metric: FloatArray | None) -> float:
-        norm = metric_norm_above(components, metric)
-        return product_above(0.5, self.term.weight, norm, norm)
-
-    def best(self, total: float, form: Form, headroom: float) -> tuple[float, float]:
-        """The best lower bound that multiples up to `headroom` prove, and the multiple."""
-        multiple = self._multiple(total, form.matrix, headroom)
-        if multiple <= 0.0:
-            return 0.0, 0.0
-        norm = (form.times(multiple) - self.cost).positive_part
-        bound = math.nextafter(below(multiple * total, 2) + self.term.minimum_below(norm, norm), -math.inf)
-        return max(0.0, bound), multiple
-
-    def _multiple(self, total: float, B: FloatArray, headroom: float) -> float:
-        if total <= 0.0 or not math.isfinite(headroom):
-            return 0.0
-
-        def slope(multiple: float) -> float:
-            L = psd.factor(multiple * B - self.cost.matrix)
-            return total - float(np.sum((L @ B) * L)) / self.term.weight
-
-        first, last = slope(0.0), slope(headroom)
-        # Rounding of the linear cost is more than the Frobenius term, or fourth powers of the data overflow.
-        if not (0.0 < first < math.inf and math.isfinite(last)):
-            return 0.0
-        return headroom if last >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9, disp=False))
-
-
-@dataclass(frozen=True, eq=False)
-class QuadraticCone(DualCone):
-    """All multipliers are dual feasible; coordinates are the data's own, and every direction costs something."""
-
-    weight: float
-
-    @cached
-    def quadratic(self) -> Quadratic:
-        return Quadratic(Frobenius(weight=self.weight).bind(self.X), self.coordinates.cost)
-
-    @cached
-    def separated_groups(self) -> IndexArray:
-        return np.zeros(len(self.X), dtype=np.int32)
-
-    def largest_ratio(self, form: Form) -> float:
-        return 0.0
-
-    def whitened(self, components: FloatArray) -> FloatArray:
-        return components
-
-    @cached
-    def coordinates(self) -> Coordinates:
-        images = Images(self.X, self.pull.X, np.eye(self.X.shape[1]))
-        return Coordinates(images, self._cost(images), self.separated_groups)

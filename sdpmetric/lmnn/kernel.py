@@ -178,7 +178,6 @@ class KernelLMNNProblem(LMNNProblem):
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
-        frobenius: float = 0.0,
     ) -> KernelLMNNProblem:
         """State LMNN in the feature space of a kernel.
 
@@ -193,7 +192,7 @@ class KernelLMNNProblem(LMNNProblem):
             As in `sklearn.metrics.pairwise.pairwise_kernels`.
         gamma, degree, coef0 : float, optional
             Parameters of the kernels that have them; defaults are scikit-learn's: 1 / d, 3 and 1.
-        target_neighbors, ridge, loss, search, sample_weight, frobenius
+        target_neighbors, ridge, loss, search, sample_weight
             As in `LMNNProblem.from_labels`.
 
         Raises
@@ -213,7 +212,6 @@ class KernelLMNNProblem(LMNNProblem):
             loss=loss,
             search=search,
             sample_weight=sample_weight,
-            frobenius=frobenius,
         )
         return cls._in(stated, space)
 
@@ -231,7 +229,6 @@ class KernelLMNNProblem(LMNNProblem):
         coef0: float | None = None,
         ridge: Ridge = 0.0,
         loss: Loss = "hinge",
-        frobenius: float = 0.0,
     ) -> KernelLMNNProblem:
         """State LMNN in the feature space of a kernel for an explicit list of triplets.
 
@@ -239,13 +236,11 @@ class KernelLMNNProblem(LMNNProblem):
         ----------
         X, kernel, gamma, degree, coef0
             As in `from_labels`.
-        triplets, weights, push_weight, ridge, loss, frobenius
+        triplets, weights, push_weight, ridge, loss
             As in `LMNNProblem.from_triplets`.
         """
         space, coordinates = FeatureSpace.of(X, kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
-        stated = LMNNProblem.from_triplets(
-            coordinates, triplets, weights, push_weight, ridge=ridge, loss=loss, frobenius=frobenius
-        )
+        stated = LMNNProblem.from_triplets(coordinates, triplets, weights, push_weight, ridge=ridge, loss=loss)
         return cls._in(stated, space)
 
     @classmethod

@@ -62,8 +62,6 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
 
     def __post_init__(self) -> None:
         validation.check_made(type(self).__name__, "tied", self.tied, "pull_cost")
-        if self.tied.frobenius:
-            raise ValueError("several metrics are stated without a Frobenius term; make tied with frobenius=0.")
 
     @classmethod
     def from_labels(

@@ -43,7 +43,7 @@ from sdpmetric.linalg.rigorous.directed import above, product_above, sum_above
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn import proof
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
-from sdpmetric.lmnn.cone import DualCone, QuadraticCone
+from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push, concatenated, list_triplets
 from sdpmetric.lmnn.readable import equation
@@ -55,7 +55,6 @@ from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.comparisons import TripletHinge, labeled_triplets
-from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Pull, Trace
 
 Loss = Literal["hinge", "squared_hinge"]
@@ -71,6 +70,8 @@ class LargeMarginProblem(Problem):
     Statements with one metric show it as (r, d), else the metrics are (c, r, d). Solvers take *factors*, (c, r, rank),
     on `points`: the data in coordinates that whiten the cost of each metric, one after the other.
     """
+
+    weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
 
     if TYPE_CHECKING:
 
@@ -95,17 +96,8 @@ class LargeMarginProblem(Problem):
         return self.tied.ridge
 
     @property
-    def frobenius(self) -> float:
-        """Weight of half the squared Frobenius norm; only one metric may have it."""
-        return self.tied.frobenius
-
-    @property
-    def weights(self) -> tuple[str, ...]:
-        return ("push_weight", "ridge", "frobenius") if self.frobenius else ("push_weight", "ridge")
-
-    @property
     def title(self) -> str:
-        return "LMNN with a Frobenius term" if self.frobenius else "LMNN"
+        return "LMNN"
 
     @property
     def squared(self) -> bool:
@@ -123,11 +115,10 @@ class LargeMarginProblem(Problem):
     def describe(self) -> str:
         classes = "" if self.classes is None else f", {len(self.classes)} classes"
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
-        frobenius = f", Frobenius term {self.frobenius:g}" if self.frobenius else ""
         return (
             f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features"
             f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.push.source.size:,} triplets; "
-            f"push weight {self.push_weight:g}, {'squared hinge' if self.squared else 'hinge'}{ridge}{frobenius}"
+            f"push weight {self.push_weight:g}, {'squared hinge' if self.squared else 'hinge'}{ridge}"
         )
 
     # -- as in the paper ----------------------------------------------------------------------------------------------
@@ -167,7 +158,7 @@ class LargeMarginProblem(Problem):
         >>> print(problem.to_latex().splitlines()[-2])
         \text{subject to} \quad & D_{M}(0, 2) - D_{M}(0, 1) \ge 1 - \xi_{0,1,2}
         """
-        return equation(self.push, self.ridge, self.frobenius)
+        return equation(self.push, self.ridge)
 
     def _repr_html_(self) -> str:
         return f"{super()._repr_html_()}<div>$${escape(self.to_latex(), quote=False)}$$</div>"
@@ -192,10 +183,6 @@ class LargeMarginProblem(Problem):
         """All examples under each metric, centered, (c n, r), float64."""
         return concatenated([self.centered @ L.T for L in self.stack(components)])
 
-    def squared_norm(self, components: FloatArray) -> float:
-        """``1/2 ||L^T L||_F^2``, which `frobenius` multiplies."""
-        return 0.5 * float(np.sum((components @ components.T) ** 2)) if self.frobenius else 0.0
-
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eqs. 14, 16); see `Problem.objective`."""
         L, _ = self.check_point(components, metric)
@@ -207,8 +194,8 @@ class LargeMarginProblem(Problem):
         if among is not None:
             member, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
             first, second, scales = first[member], second[member], scales[member]
-        norms = self.ridge * float(np.sum(L**2)) + self.frobenius * self.squared_norm(L)
-        return float(distances(Z, first, second) @ scales) + share * norms + self.push_weight * self.push.loss(Z, among)
+        trace = self.ridge * float(np.sum(L**2))
+        return float(distances(Z, first, second) @ scales) + share * trace + self.push_weight * self.push.loss(Z, among)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
         """The objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
@@ -285,9 +272,7 @@ class LargeMarginProblem(Problem):
 
     @cached
     def cones(self) -> list[DualCone]:
-        """Where the dual slack of each metric is proven to be PSD; with a Frobenius term it need not be."""
-        if self.frobenius:
-            return [QuadraticCone(self.X, cost, self.frobenius) for cost in self.pull_costs]
+        """Where the dual slack of each metric is proven to be PSD."""
         return [DualCone(self.X, cost) for cost in self.pull_costs]
 
     def certify(
@@ -297,9 +282,7 @@ class LargeMarginProblem(Problem):
 
         Multipliers ``a`` in their box, scaled so that ``C - sum a_t B_t`` is PSD, are dual feasible, and ``sum a_t`` is
         then below every objective. With several metrics the dual slack is block diagonal. Default: the (smoothed) hinge
-        slopes at the point, the best of several widths. With a Frobenius term every multiplier in its box is dual
-        feasible, and ``sum a - ||[sum a_t B_t - C]_+||_F^2 / (2 frobenius)`` is below every objective. See
-        ``docs/certificates.md`` and ``docs/frobenius.md``.
+        slopes at the point, the best of several widths. See ``docs/certificates.md``.
         """
         L, residual = self.check_point(components, metric)
         factors, metric, costs = self.stack(L), validation.given_metric(metric, residual), self.pull_costs
@@ -317,7 +300,7 @@ class LargeMarginProblem(Problem):
             )
         metrics = [None] * len(factors) if metric is None else self.stack(metric)
         images = [Images(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
-        push, cones, quadratic = self.push, self.cones, self.cones[0].quadratic
+        push, cones = self.push, self.cones
         if late := dual is None and is_late():
             dual = Dual(Triplets.join(), np.zeros(0))
         sums = self._push_sums(images, slopes=dual is None)
@@ -326,13 +309,10 @@ class LargeMarginProblem(Problem):
         else:
             best = DualCandidate.of(push, check_triplet_multipliers(dual), cones)
         cost = above(sum(c.bound(F, image) for c, F, image in zip(costs, factors, images, strict=True)), len(costs))
-        penalty = 0.0 if quadratic is None else quadratic.above(L, metric)
-        objective = above(cost + product_above(push.weight, sum_above(np.array(sums.losses))) + penalty, 3)
-        lower_bound, multiple = best.bound
+        objective = above(cost + product_above(push.weight, sum_above(np.array(sums.losses))), 3)
+        lower_bound = best.bound[0]
         separated = [cone.separated_groups for cone in cones]
         has_no_push = lower_bound == 0.0 and push.source.weight_and_count(separated, push.regions)[1] == 0
-        whitened = [cone.whitened(F) for cone, F in zip(cones, factors, strict=True)]
-        margins = sum(float(np.sum((W @ T.matrix) * W)) for W, T in zip(whitened, best.sums.forms, strict=True))
         violation = best.multipliers.violation if best.multipliers else 0.0
         return DualityCertificate(
             objective=objective,
@@ -345,8 +325,7 @@ class LargeMarginProblem(Problem):
             weakness=LATE if late else next((cone.weakness for cone in cones if cone.weakness is not None), None),
             info={
                 "dual_residual": max(0.0, best.ratio - 1.0, violation),
-                "complementarity": abs(cost + 2.0 * penalty - multiple * margins) / max(1.0, objective),
-                "null_dimension": self.null_dimension if quadratic is None else 0,
+                "null_dimension": self.null_dimension,
             },
         )
 
@@ -395,7 +374,7 @@ class LargeMarginProblem(Problem):
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
         warning = super().caution(components, certificate)
-        if self.frobenius or warning:
+        if warning:
             return warning
         source, groups = self.push.source, [cost.null_groups for cost in self.pull_costs]
         weight, total = source.weight_and_count(groups, self.push.regions)[0], source.total_weight
@@ -408,10 +387,8 @@ class LargeMarginProblem(Problem):
         if dual is None:
             raise ValueError("there is no proof to write: this solution has no multipliers; use another solver.")
         feasible = self.feasible_dual(check_triplet_multipliers(dual))
-        point = feasible, self.certify(components, dual=dual).objective, self.stack(components)
-        if self.frobenius:
-            return proof.with_frobenius(self.push, self.ridge, self.pull_costs[0], self.frobenius, *point)
-        return proof.with_semidefinite_slacks(self.push, self.ridge, *point)
+        objective = self.certify(components, dual=dual).objective
+        return proof.of_dual(self.push, self.ridge, feasible, objective, self.stack(components))
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
@@ -428,7 +405,6 @@ class LargeMarginProblem(Problem):
         excess, weights = 1.0 - (impostor_D - target_D), source.weights_of(T)
         pull = float(distances(Z, *push.point_pairs(*self.target_pairs)) @ source.target_weights())
         trace, hinges = float(np.sum(components**2)), float(Weighted(loss, weights).values(excess).sum())
-        frobenius = {"frobenius": self.squared_norm(components)} if self.frobenius else {}
         return Constraints(
             dual=feasible,
             roles={"anchor": T.anchors, "target": T.targets, "impostor": T.impostors},
@@ -437,14 +413,10 @@ class LargeMarginProblem(Problem):
             loss=Weighted(loss, push.weight * weights),
             stretch=[(T.anchors, T.impostors, impostor_D), (T.anchors, T.targets, -target_D)],
             weights=weights,
-            sums={"pull": pull, "push": hinges, "trace": trace, **frobenius},
-            slopes={"push_weight": hinges - pull, "ridge": trace, **frobenius},
+            sums={"pull": pull, "push": hinges, "trace": trace},
+            slopes={"push_weight": hinges - pull, "ridge": trace},
             margin=True,
         )
-
-
-def without_frobenius(problem: LargeMarginProblem) -> bool:
-    return not problem.frobenius
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,12 +450,9 @@ class LMNNProblem(LargeMarginProblem):
     Minimize over PSD matrices M, with ``D`` the squared distance under M and ``mu`` the push weight::
 
         (1 - mu) sum_{i, j~>i} w_i D(i, j)  +  mu sum_{i, j~>i, l} w_ijl h(1 + D(i, j) - D(i, l))  +  ridge trace(M)
-            +  frobenius / 2 ||M||_F^2
 
-    where h is the hinge or its square. Make one with `from_labels` or `from_triplets`. With a `frobenius` weight the
-    objective is strongly convex and exactly one metric attains its minimum, which depends on the coordinates of the
-    data: scale the features first. With ``mu = 1`` and no ridge that is the program of Yoshida, Takeuchi and Karasuyama
-    (2018) [YTK2018] for the hinge.
+    where h is the hinge or its square. Make one with `from_labels` or `from_triplets`. With further terms, such as a
+    Frobenius term, it is a sum: see `MetricProblem`.
 
     Attributes
     ----------
@@ -500,8 +469,6 @@ class LMNNProblem(LargeMarginProblem):
         Sorted class labels, for a problem made from labels.
     search : {"auto", "brute", "ball_tree"}
         How impostors are searched for; every choice is exact.
-    frobenius : float
-        Weight of half the squared Frobenius norm, >= 0; a positive one goes with the hinge only.
 
     See Also
     --------
@@ -529,7 +496,6 @@ class LMNNProblem(LargeMarginProblem):
     loss: Loss = "hinge"
     classes: NDArray[np.generic] | None = field(default=None, metadata=NOT_STATED)
     search: SearchMethod = field(default="auto", metadata=NOT_STATED)
-    frobenius: float = 0.0
 
     def __post_init__(self) -> None:
         validation.check_made(type(self).__name__, "source", self.source, "target_pairs")
@@ -548,7 +514,6 @@ class LMNNProblem(LargeMarginProblem):
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
-        frobenius: float = 0.0,
     ) -> LMNNProblem:
         """State LMNN for labeled data.
 
@@ -562,7 +527,7 @@ class LMNNProblem(LargeMarginProblem):
             Target neighbors per example: Euclidean, within the class, itself left out; distances that agree to a
             relative 1e-9 are tied, ties go to the lowest index. Every class needs more members than this.
         push_weight : float, default 0.5
-            ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge` or `frobenius`.
+            ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge`.
         target_neighbors : (n, k) integer array or (n, n) sparse array, optional
             Target neighbors to use instead: row numbers, or a graph whose stored entries are the pairs.
         ridge : float or "auto", default 0
@@ -575,8 +540,6 @@ class LMNNProblem(LargeMarginProblem):
             Weights of the examples, nonnegative; default 1. A weight of 2 counts as a second copy of the example, as
             anchor and as impostor, with the same target neighbors: pulls are weighed by ``w_i``, hinges by
             ``w_i w_l``. Target neighbors are chosen without weights.
-        frobenius : float, default 0
-            Weight of ``1/2 ||M||_F^2``; a positive one goes with the hinge only.
 
         Raises
         ------
@@ -593,7 +556,7 @@ class LMNNProblem(LargeMarginProblem):
             targets = validation.check_target_neighbors(target_neighbors, index)
         weights = check_sample_weight(sample_weight, len(data))
         source = LabeledTriplets.weighted(targets, index, weights)
-        return cls(data, source, push_weight, 0.0, loss, classes, search, frobenius)._checked(ridge)
+        return cls(data, source, push_weight, 0.0, loss, classes, search)._checked(ridge)
 
     @classmethod
     def from_triplets(
@@ -605,7 +568,6 @@ class LMNNProblem(LargeMarginProblem):
         *,
         ridge: Ridge = 0.0,
         loss: Loss = "hinge",
-        frobenius: float = 0.0,
     ) -> LMNNProblem:
         """State LMNN for an explicit list of triplets.
 
@@ -616,7 +578,7 @@ class LMNNProblem(LargeMarginProblem):
             Columns anchor, target, impostor: row numbers of X. Repeated triplets add up their weights.
         weights : (t,) array, optional
             Nonnegative weights of the hinges; default 1. The pull term counts each (anchor, target) once.
-        push_weight, ridge, loss, frobenius
+        push_weight, ridge, loss
             As in `from_labels`.
         """
         data = validation.check_examples(X)
@@ -625,7 +587,7 @@ class LMNNProblem(LargeMarginProblem):
             np.ones(len(checked)) if weights is None else check_weights("weights", weights, len(checked), "triplet")
         )
         source = ListedTriplets.from_triplets(checked, values)
-        return cls(data, source, push_weight, 0.0, loss, frobenius=frobenius)._checked(ridge)
+        return cls(data, source, push_weight, 0.0, loss)._checked(ridge)
 
     def _checked(self, ridge: Ridge | None = None) -> Self:
         mu = validation.check_number("push_weight", self.push_weight, 0.0, 1.0)
@@ -633,17 +595,14 @@ class LMNNProblem(LargeMarginProblem):
         if isinstance(ridge, str):
             ridge = replace(self, push_weight=mu).pull_cost.sample_size.ridge(ridge)
         ridge = validation.check_number("ridge", ridge, 0.0)
-        frobenius = validation.check_number("frobenius", self.frobenius, 0.0)
-        if mu == 1.0 and ridge == frobenius == 0.0:
+        if mu == 1.0 and ridge == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimize but hinges; pass a positive ridge with it.")
         validation.check_choice("loss", self.loss, ("hinge", "squared_hinge"))
         validation.check_choice("search", self.search, ("auto", "brute", "ball_tree"))
-        if frobenius and self.loss != "hinge":
-            raise ValueError("the Frobenius term is stated with the hinge only; leave loss='hinge', or frobenius=0.")
-        return replace(self, push_weight=mu, ridge=ridge, frobenius=frobenius)
+        return replace(self, push_weight=mu, ridge=ridge)
 
     def with_weights(self, **values: float) -> Self:
-        """State LMNN with another `push_weight`, `ridge`, or positive `frobenius`; see `Problem.with_weights`."""
+        """State LMNN with another `push_weight` or `ridge`; see `Problem.with_weights`."""
         return super().with_weights(**values)._checked()
 
     # -- the statement ------------------------------------------------------------------------------------------
@@ -657,8 +616,7 @@ class LMNNProblem(LargeMarginProblem):
         Returns
         -------
         MetricProblem
-            ``(1 - push_weight) * Pull + push_weight * TripletHinge + ridge * Trace + frobenius * Frobenius``, without
-            terms of weight 0.
+            ``(1 - push_weight) * Pull + push_weight * TripletHinge + ridge * Trace``, without terms of weight 0.
 
         Raises
         ------
@@ -688,8 +646,7 @@ class LMNNProblem(LargeMarginProblem):
             else:
                 triplets = list_triplets(source.candidates)
             push = TripletHinge(triplets, loss=self.loss, weights=source.weights_of(triplets), weight=mu)
-        regularizers = Trace(weight=self.ridge) + Frobenius(weight=self.frobenius)
-        return MetricProblem(self.X, pull + push + regularizers)
+        return MetricProblem(self.X, pull + push + Trace(weight=self.ridge))
 
     @property
     def row_labels(self) -> NDArray[np.generic] | None:

@@ -27,7 +27,7 @@ MAX_ENTRIES = 100_000_000
 # Labels of the constraints, the paper's numbers in section 3.4 beside them.
 MARGINS, SLACKS = "margins", "slacks"
 # Names of the parameters.
-PUSH_WEIGHT, RIDGE, FROBENIUS = "push_weight", "ridge", "frobenius"
+PUSH_WEIGHT, RIDGE = "push_weight", "ridge"
 
 
 @formulation(LargeMarginProblem)
@@ -48,14 +48,10 @@ def _program(problem: LargeMarginProblem, chosen: Triplets, parametric: bool) ->
     names = _names(problem)
     metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in names), strict=True)
     if is_readable(chosen):
-        frobenius = _weight(FROBENIUS, problem.frobenius, parametric) if problem.frobenius else 0.0
-        weights = {PUSH_WEIGHT: mu, RIDGE: rho, FROBENIUS: frobenius}
-        return readable_program(problem.push, chosen, metrics, cones, weights)
+        return readable_program(problem.push, chosen, metrics, cones, {PUSH_WEIGHT: mu, RIDGE: rho})
     loss, constraints = hinges(metrics, [X] * len(metrics), problem.push, chosen)
-    # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), ridge, Frobenius term, and mu sum_ijl (1 - y_il) xi_ijl
+    # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), ridge, and mu sum_ijl (1 - y_il) xi_ijl
     objective = mu * loss
-    if problem.frobenius:
-        objective += 0.5 * _weight(FROBENIUS, problem.frobenius, parametric) * cp.sum_squares(metrics[0])
     (first, second), pull_weights = problem.target_pairs, problem.push.source.target_weights()
     for region, M in enumerate(metrics):
         m = problem.push.regions[second] == region

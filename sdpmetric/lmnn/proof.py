@@ -1,8 +1,8 @@
 """Proof files of LMNN in all its forms, as `sdpmetric.check` verifies them.
 
-A file holds the terms ``pull``, ``push`` and, if there are any, ``ridge`` and ``frobenius``, each with multipliers or a
-slope. Multipliers stay a little below what `LargeMarginProblem.certify` takes, so the slack matrices
-``S = C - sum_t a_t B_t`` are positive definite for a program that rounds differently.
+A file holds the terms ``pull``, ``push`` and, if there is one, ``ridge``, each with multipliers. These stay a little
+below what `LargeMarginProblem.certify` takes, so the slack matrices ``S = C - sum_t a_t B_t`` are positive definite for
+a program that rounds differently.
 """
 
 from __future__ import annotations
@@ -17,43 +17,25 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.proof import Proof, ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
-from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push
-from sdpmetric.lmnn.triplets.margins import margin_adjoint
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
-from sdpmetric.sums.proof import CLAIM_SLACK, CONSTRAINT_SLACK, Arrays, check_finite, number_labels
+from sdpmetric.sums.proof import CONSTRAINT_SLACK, Arrays, check_finite, number_labels
 from sdpmetric.sums.terms.comparisons import TripletHinge
-from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Trace, pull_part
 
 
-def with_semidefinite_slacks(
-    push: Push, ridge: float, feasible: Dual, objective: float, components: FloatArray
-) -> Proof:
+def of_dual(push: Push, ridge: float, feasible: Dual, objective: float, components: FloatArray) -> Proof:
     """A proof of the lower bound ``sum a``, or with squared hinges ``sum a - sum a^2 / (4 mu w)``."""
-    terms, a, w = _terms(push, ridge, feasible, CONSTRAINT_SLACK)
+    terms, a, w = _terms(push, ridge, feasible)
     conjugates = above(sum_above(a**2 / w) / (4.0 * push.weight), 4) if push.squared and len(a) else 0.0
     return _proof(push, (objective, sum_below(a) - conjugates), terms, components)
 
 
-def with_frobenius(
-    push: Push, ridge: float, pull: PullCost, weight: float, feasible: Dual, objective: float, components: FloatArray
-) -> Proof:
-    """A proof of ``sum a - ||U||_F^2 / (2 weight)``, with a slope U that makes ``S + U`` positive definite."""
-    terms, a, _ = _terms(push, ridge, feasible, 0.0)
-    term = Frobenius(weight=weight).bind(push.X)
-    U, _ = term.proof_slope(pull.matrix - margin_adjoint(pull.X, feasible.triplets, a), lambda A: A)
-    bound = sum_below(a) - (1.0 + 1e-11) * float(np.sum(U * U)) / (2.0 * weight)
-    return _proof(push, (objective, bound - CLAIM_SLACK * abs(bound)), [*terms, term.proof_term(U)], components)
-
-
-def _terms(
-    push: Push, ridge: float, feasible: Dual, shrinking: float
-) -> tuple[list[ProofTerm], FloatArray, FloatArray]:
+def _terms(push: Push, ridge: float, feasible: Dual) -> tuple[list[ProofTerm], FloatArray, FloatArray]:
     """The terms of LMNN, the multipliers of triplets in them, and the weights of these."""
     mu, source, T = push.weight, push.source, feasible.triplets
     w, pull = source.weights_of(T), [1.0, -mu]
-    a = (1.0 - shrinking) * feasible.values
+    a = (1.0 - CONSTRAINT_SLACK) * feasible.values
     a = a if push.squared else np.minimum(a, (1.0 - 1e-15) * mu * w)
     traces = [Trace(weight=ridge).proof_term(a)] if ridge else []
     if isinstance(source, LabeledTriplets):

@@ -61,8 +61,6 @@ def readable_program(
     objective = pull_weight * _sum(pulls) + mu * total_loss
     if isinstance(weights["ridge"], cp.Parameter) or weights["ridge"]:
         objective += weights["ridge"] * _sum([cp.trace(M).set_label(f"trace({M.name()})") for M in metrics])
-    if isinstance(weights["frobenius"], cp.Parameter) or weights["frobenius"]:
-        objective += 0.5 * weights["frobenius"] * cp.sum_squares(metrics[0]).set_label("sum_squares(M)")
     constraints = []
     for t, (i, j, l) in enumerate(triplets.to_array().tolist()):
         target_metric, impostor_metric = metrics[_region(push, j)], metrics[_region(push, l)]
@@ -132,7 +130,7 @@ def _pairs(push: Push) -> list[tuple[int, int, float]]:
     return list(zip(first[order].tolist(), second[order].tolist(), w[order].tolist(), strict=True))
 
 
-def equation(push: Push, ridge: float, frobenius: float) -> str:
+def equation(push: Push, ridge: float) -> str:
     """LaTeX of Eq. 14, or 16, with the weights of a problem; few triplets are written out one by one."""
     several = push.n_regions > 1
     slack = r"\xi^2" if push.squared else r"\xi"
@@ -156,8 +154,7 @@ def equation(push: Push, ridge: float, frobenius: float) -> str:
         demands = [rf"{distance(i, l)} - {distance(i, j)} \ge 1 - \xi_{{{i},{j},{l}}}" for i, j, l in members]
     trace = r"\sum_r \operatorname{tr} M^r" if several else r"\operatorname{tr} M"
     traces = rf" + {ridge:.4g}\, {trace}" if ridge else ""
-    squares = rf" + \tfrac{{{frobenius:.4g}}}{{2}} \lVert M \rVert_F^2" if frobenius else ""
     variables = r"M^r \succeq 0,\, \xi \ge 0" if several else r"M \succeq 0,\, \xi \ge 0"
-    rows = [rf"\min_{{{variables}}} \quad & (1 - {mu})\, {pull} + {mu}\, {loss}{traces}{squares}"]
+    rows = [rf"\min_{{{variables}}} \quad & (1 - {mu})\, {pull} + {mu}\, {loss}{traces}"]
     rows += [rf"\text{{subject to}} \quad & {demands[0]}", *(f"& {demand}" for demand in demands[1:])]
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"

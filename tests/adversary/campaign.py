@@ -35,7 +35,6 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "squared": lambda X, y, rng: statements.lmnn(X, y, rng, loss="squared_hinge"),
     "listed": statements.listed_triplets,
     "several": statements.several,
-    "frobenius": statements.frobenius,
     "kernel": statements.kernel,
     "pola": statements.pola,
     "hard": statements.hard,

@@ -129,20 +129,6 @@ def several(X, y, rng):
     return Case(problem, value, P, several=problem.n_regions, weights={name: weights[name]}, verbs=ALL)
 
 
-def frobenius(X, y, rng):
-    mu, ridge, lam = share(rng), weight(rng) if rng.random() < 0.4 else 0.0, weight(rng)
-    problem = sm.LMNNProblem.from_labels(X, y, 1, mu, frobenius=lam, ridge=ridge)
-    pairs, triplets = np.stack(problem.target_pairs, axis=1), oracles.all_triplets(problem.source.targets, y)
-
-    def value(M, push_weight=mu, ridge=ridge, frobenius=lam):
-        cost = exact.margins(Distances(problem.X, M=M), pairs, triplets, push_weight) + number(ridge) * exact.trace(M)
-        return cost + number(frobenius) * exact.square(M) / 2
-
-    weights = {"push_weight": [0.3, mu], "frobenius": [weight(rng)]}
-    name = str(rng.choice([n for n in weights if n in problem.weights]))
-    return Case(problem, value, np.asarray(problem.X, float), weights={name: weights[name]}, verbs=ALL)
-
-
 def kernel(X, y, rng):
     kind = str(rng.choice(["rbf", "linear", "poly"]))
     make = partial(sm.KernelLMNNProblem.from_labels, kernel=kind)

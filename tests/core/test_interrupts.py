@@ -26,7 +26,6 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import interface
 from sdpmetric.lmnn.push import Push
-from sdpmetric.lmnn.solvers import frobenius_dual as frobenius
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
@@ -335,22 +334,6 @@ def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeyp
     assert solution.objective <= bound * (1 + 1e-9)
     assert solution.objective < bound or max_time != 76  # what the first round gained, whose search did not fit
     assert solution.relative_gap < 0.5
-
-
-def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = make_blobs(150, 3, centers=3, cluster_std=4.0, random_state=0)[:2]
-    problem = sm.LMNNProblem.from_labels(X, y, frobenius=1.0)
-    reference = sm.solve(problem, tol=1e-4)
-    monkeypatch.setattr(impostors, "OPTIONS", SearchOptions(fewest_pairs=50, pairs_per_target_pair=0))
-    sizes: list[int] = []
-    active = frobenius.ActiveSet
-    monkeypatch.setattr(
-        frobenius, "ActiveSet", lambda *arguments: sizes.append(len(arguments[1])) or active(*arguments)
-    )
-    solution = sm.solve(problem, solver="dual", tol=1e-4)
-    assert max(sizes) <= 50 + 25
-    assert solution.lower_bound <= reference.objective * (1 + 1e-9)
-    assert solution.objective >= reference.lower_bound * (1 - 1e-9)
 
 
 FOREIGN_UNIT = 1e-3 * np.eye(20)  # components under which nearly every hinge of `separated` is active

@@ -107,7 +107,7 @@ class NoLicense(Exception):
 
 @pytest.mark.parametrize(
     ("statement", "error"),
-    [("lmnn", PanicException), ("frobenius", PanicException), ("mmc", NoLicense), ("sum", NoLicense)],
+    [("lmnn", PanicException), ("mmc", NoLicense), ("sum", NoLicense)],
 )
 def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement, error):
     X, y = data
@@ -117,7 +117,6 @@ def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement,
 
     problem = {
         "lmnn": lambda: sm.LMNNProblem.from_labels(X, y, 2),
-        "frobenius": lambda: sm.LMNNProblem.from_labels(X, y, 2, frobenius=1.0),
         "mmc": lambda: sm.MMCProblem.from_labels(X, y),
         "sum": lambda: sm.MetricProblem(X, terms.Frobenius() + terms.TripletHinge(labels=y)),
     }[statement]()

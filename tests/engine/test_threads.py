@@ -120,7 +120,6 @@ STATEMENTS = {
     "subgradient": lambda X, y: sm.LMNNProblem.from_labels(X[:400], y[:400], 3, 0.5),
     "single precision": lambda X, y: sm.LMNNProblem.from_labels(X.astype(np.float32), y, 3, 0.5),
     "several": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y, 3, 0.5),
-    "frobenius": lambda X, y: sm.LMNNProblem.from_labels(X, y, 3, 0.5, frobenius=1.0),
 }
 
 

@@ -100,7 +100,6 @@ STATED = {
     "pola": lambda X, y: sm.POLAProblem.from_labels(X, y, 20),
     "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 10),
     "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 20),
-    "frobenius": lambda X, y: sm.LMNNProblem.from_labels(X, y, 1, 0.5, frobenius=0.1),
     "diagonal": lambda X, y: sm.MetricProblem(
         X, sm.terms.Frobenius() + sm.terms.TripletHinge(labels=y, n_neighbors=1), diagonal=True
     ),
@@ -135,7 +134,6 @@ SMALL = {
     "plane": lambda: sm.LMNNProblem.from_labels(PLANE, LABELS, 1, 0.3, ridge=0.1),
     "squared": lambda: sm.LMNNProblem.from_labels(PLANE, LABELS, 1, 0.3, loss="squared_hinge"),
     "weights": lambda: sm.LMNNProblem.from_labels(PLANE, LABELS, 1, 0.6, sample_weight=[1, 2, 0.5, 1, 3, 1]),
-    "frobenius": lambda: sm.LMNNProblem.from_labels(PLANE, LABELS, 1, 0.6, frobenius=0.2),
     "several": lambda: sm.MultiMetricLMNNProblem.from_labels(PLANE, LABELS, 1, 0.6, ridge=0.01),
     "triplets": lambda: sm.LMNNProblem.from_triplets(PLANE, [[0, 1, 3], [3, 4, 0]], push_weight=0.7),
 }
@@ -147,7 +145,7 @@ def test_a_small_program_has_the_optimum_and_multipliers_of_the_large_one(name, 
     small = problem.program()
     assert type(small).__name__ == "ReadableProgram"
     assert small.is_dcp(dpp=True)
-    solution = sm.solve(problem, tol=1e-7, solver="dual" if name == "frobenius" else "conic")
+    solution = sm.solve(problem, tol=1e-7, solver="conic")
     monkeypatch.setattr(readable, "MAX_TRIPLETS", 0)
     large = problem.program()
     assert "margins" in {constraint.label for constraint in large.constraints}

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import flint
 import numpy as np
@@ -223,7 +222,6 @@ BESIDE_OFFSETS = {
         STAMPS, terms.TripletHinge([[0, 2, 1]]) + terms.Trace(weight=0.1), diagonal=True
     ),
     "lmnn": sm.LMNNProblem.from_labels,
-    "frobenius": partial(sm.LMNNProblem.from_labels, frobenius=1.0),
 }
 
 

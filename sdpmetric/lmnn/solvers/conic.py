@@ -19,8 +19,9 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.interface import BudgetSpent, deadline
+from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.solvers import factored, frobenius_dual, reduced_program
+from sdpmetric.lmnn.solvers import factored, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.solvers.refinement import refined_dual
@@ -50,15 +51,7 @@ def steps(
     polish: bool = True,
 ) -> Iterator[Step]:
     """Solve LMNN exactly, by constraint generation; `polish` refines multipliers that prove too little."""
-    chosen, tied = Backend.of(backend, backend_options), problem.tied
-    if problem.frobenius:
-        if problem.push_weight == 0.0 or problem.push.source.size == 0:
-            yield Step.certified(problem, tied.zero)
-            return
-        first = tied.zero if init is None else init
-        components = yield from _cheap_point(tied, budget, first, init)
-        yield from generate(Reduction(tied), components[None], chosen, budget, tol, polish=False)
-        return
+    chosen = Backend.of(backend, backend_options)
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
@@ -76,10 +69,7 @@ def _cheap_point(
     yield Step(first)
     cheap = Budget(None if np.isinf(budget.max_time) else max(OPTIONS.start_time * budget.remaining, 1e-3))
     best, bound = Step(first), -np.inf
-    if problem.frobenius:
-        cheap_steps = frobenius_dual.steps(problem.tied, cheap, OPTIONS.start_tol, init=init)
-    else:
-        cheap_steps = factored.steps(problem, cheap, OPTIONS.start_tol, init=init)
+    cheap_steps = factored.steps(problem, cheap, OPTIONS.start_tol, init=init)
     try:
         with deadline(cheap.deadline):
             for step in cheap_steps:
@@ -112,8 +102,7 @@ def generate(
     while patience > 0 and settings:
         # State and solve.
         # In whitened coordinates the trace is the cost, and that of an optimal metric is below every objective.
-        unit = (float(np.sum(L**2)) if problem.frobenius else objective) or 1.0
-        reduced = reduction.program(unit, free, at_bound, faces)
+        reduced = reduction.program(objective or 1.0, free, at_bound, faces)
         budget.spend()
         status = backend.run(reduced.program, budget, settings[0])
         if "unbounded" in status and len(at_bound):
@@ -126,7 +115,7 @@ def generate(
             settings = settings[1:]
             continue
         # Certify.
-        L, dual = reduction.point(reduced), reduced.dual
+        L, dual = psd.stack([psd.factor(M) for M in reduced.metrics]), reduced.dual
         step = _certified(reduction, L, dual, tol, polish)
         yield step
         gap = relative_gap(step.objective, step.lower_bound)

@@ -33,7 +33,7 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.interface import BudgetSpent, deadline
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, without_frobenius
+from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
 from sdpmetric.lmnn.solvers.refinement import Bound, prove
 from sdpmetric.lmnn.solvers.working_set import WorkingSet, orthogonal_rows
 
@@ -104,7 +104,7 @@ class State:
         return self.problem.lift(self.L)
 
 
-@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True, takes=without_frobenius)
+@solver(LargeMarginProblem, "factored", tol=1e-3, rank=1, engines=True)
 def steps(
     problem: LargeMarginProblem, budget: Budget, tol: float, *, init: FloatArray | None = None, random_state: int = 0
 ) -> Iterator[Step]:

@@ -18,7 +18,7 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.problem import LMNNProblem, without_frobenius
+from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers.factored import SlowDecrease, State, descend
 from sdpmetric.lmnn.solvers.working_set import WorkingSet
@@ -35,7 +35,7 @@ class LowRankOptions:
 OPTIONS = LowRankOptions()
 
 
-@solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True, takes=without_frobenius)
+@solver(LMNNProblem, "low_rank", tol=1e-3, relaxed=True, engines=True)
 def steps(
     problem: LMNNProblem,
     budget: Budget,

@@ -20,12 +20,10 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_time_for
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.program import MARGINS, hinges
 from sdpmetric.lmnn.push import Push, list_triplets
 from sdpmetric.lmnn.solvers.active_set import Coordinates
-from sdpmetric.lmnn.solvers.frobenius_dual import lagrangian_minimizer
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.programs.atoms import metric_variable
 
@@ -85,10 +83,7 @@ class ReducedProgram:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """Reduced programs of LMNN; a point is factors, (c, r, rank), of metrics in coordinates.
-
-    These are whitened. With a Frobenius term, beside which every direction costs something, they are the data's own.
-    """
+    """Reduced programs of LMNN; a point is factors, (c, r, rank), of metrics in whitened coordinates."""
 
     problem: LargeMarginProblem
 
@@ -98,12 +93,12 @@ class Reduction:
 
     @cached
     def coordinates(self) -> Coordinates:
-        return Coordinates(self.problem, whitened=not self.problem.frobenius)
+        return Coordinates(self.problem)
 
     def program(
         self, unit: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None = None
     ) -> ReducedProgram:
-        push, points, frobenius = self.push, self.coordinates.points, self.problem.frobenius
+        push, points = self.push, self.coordinates.points
         if push.squared and len(at_bound):
             raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
         weights = push.source.weights_of(at_bound)
@@ -112,24 +107,14 @@ class Reduction:
         names = ["M"] if push.n_regions == 1 else [f"M{region}" for region in range(push.n_regions)]
         stated = (metric_variable(Q.shape[1], name) for Q, name in zip(faces, names, strict=True))
         variables, cones = zip(*stated, strict=True)
-        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + lam / 2 ||M||_F^2 + mu sum_free w_t xi_t, over mu
+        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + mu sum_free w_t xi_t, over mu
         points_on_faces = [P @ Q for P, Q in zip(np.split(points, push.n_regions), faces, strict=True)]
         loss, constraints = hinges([unit * N for N in variables], points_on_faces, push, free)
         objective = loss + float(weights.sum())
         for N, Q, C, B in zip(variables, faces, self.coordinates.costs, margin_sums, strict=True):
             objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
-            if frobenius:
-                objective += 0.5 * frobenius * unit * unit / push.weight * cp.sum_squares(N)
         program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
         return ReducedProgram(free, at_bound, program, variables, unit, push, faces)
-
-    def point(self, solved: ReducedProgram) -> FloatArray:
-        """The solved metrics; with a Frobenius term the better of these and of what minimizes the Lagrangian."""
-        point = psd.stack([psd.factor(M) for M in solved.metrics])
-        if not self.problem.frobenius:
-            return point
-        minimizer = lagrangian_minimizer(self.problem.tied, solved.dual)[None]
-        return min(point, minimizer, key=lambda factors: self.problem.objective(factors[0]))
 
     def excess(self, L: FloatArray, triplets: Triplets) -> FloatArray:
         """``u = 1 - <B_t, M>`` of triplets, (t,)."""
@@ -181,7 +166,7 @@ class Reduction:
 
     def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
         """The subspaces that the next metrics may use, or None for all of them, if that is cheap."""
-        if self.problem.frobenius or L.shape[2] <= OPTIONS.full_cone:
+        if L.shape[2] <= OPTIONS.full_cone:
             return None
         margin_sums = self.push.adjoint(self.coordinates.points, dual.triplets, dual.values)
         return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, margin_sums, strict=True)]

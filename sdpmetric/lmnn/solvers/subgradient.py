@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.problem import LargeMarginProblem, without_frobenius
+from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.gradient_projection import PaperStep, PolyakStep, gradient_projection
@@ -27,7 +27,7 @@ StepName = Literal["polyak", "paper"]
 TIED_GAP = 1e-2
 
 
-@solver(LargeMarginProblem, "subgradient", tol=1e-3, takes=without_frobenius)
+@solver(LargeMarginProblem, "subgradient", tol=1e-3)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,
