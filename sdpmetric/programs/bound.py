@@ -1,4 +1,4 @@
-"""The verb `bound`: an interval that is proven to contain the optimum of a program that a user wrote in CVXPY."""
+"""The verb `bound`: an interval that is proven to contain the optimum of a cone program that CVXPY compiles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,22 +18,21 @@ from sdpmetric.linalg.rigorous.directed import Rigor
 from sdpmetric.programs.canonical import Solver
 from sdpmetric.programs.compilation import Canonical, check, with_values
 from sdpmetric.programs.definite import OverSizeError
-from sdpmetric.programs.search import Search
+from sdpmetric.programs.evaluation import compare
+from sdpmetric.programs.search import Interval, search
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramBound:
-    """An interval that contains the optimum of a program.
+    """An interval that contains the optimum of the cone program that CVXPY compiles.
 
     Attributes
     ----------
     lower_bound, upper_bound : float
         The optimum, the maximum of a maximization, is between them. Both are infinite, with the same sign, if the
         program is proven to be infeasible or unbounded.
-    rigor : {"float", "compiled"}
-        "float": the claim is about the program as it was written, all rounding included, that of compilation too.
-        "compiled": about the cone program that CVXPY compiles; `reason` says what may be rounded or approximated
-        before.
+    rigor : "compiled"
+        All claims are about the compiled cone program. What CVXPY rounds or approximates before is not included.
     point, direction : dict of str to array, or None
         Variables by name, equal names numbered, at a point within rounding of one that is proven to be feasible and to
         have an objective within the interval, or in a direction in which the program is unbounded; None without proof.
@@ -43,7 +43,7 @@ class ProgramBound:
     margin : float or None
         The program stays infeasible if the right-hand side of each constraint changes by less than this.
     reason : str
-        Why an end is infinite, or why `rigor` is "compiled"; empty if neither is so.
+        Why an end is infinite; empty if none is.
     maximization : bool
 
     See Also
@@ -57,12 +57,11 @@ class ProgramBound:
     >>> v = cp.Variable(2)
     >>> found = sm.bound(cp.Problem(cp.Minimize(cp.sum(v)), [v >= 1, cp.norm(v) <= 3]))
     >>> found.lower_bound <= 2 <= found.upper_bound, found.relative_width < 1e-6, found.rigor
-    (True, True, 'float')
+    (True, True, 'compiled')
     """
 
     lower_bound: float
     upper_bound: float
-    rigor: Rigor
     point: dict[str, FloatArray] | None
     maximization: bool
     direction: dict[str, FloatArray] | None = None
@@ -70,6 +69,7 @@ class ProgramBound:
     margin: float | None = None
     reason: str = ""
     values: dict[int, FloatArray] | None = field(default=None, repr=False, compare=False)
+    rigor: ClassVar[Rigor] = "compiled"
 
     def value(self, expression: cp.Expression) -> FloatArray:
         """The value of an expression at the point, or a `ValueError` if there is none.
@@ -98,35 +98,37 @@ class ProgramBound:
 
     def __str__(self) -> str:
         low, high = digits(self.lower_bound, self.upper_bound)
-        compiled = " of the compiled cone program" if self.rigor == "compiled" else ""
-        name = ("maximum" if self.maximization else "minimum") + compiled
-        why = f" ({self.reason})" if self.reason and not compiled else ""
+        name = f"{'maximum' if self.maximization else 'minimum'} of the compiled cone program"
+        why = f" ({self.reason})" if self.reason else ""
         finite = math.isfinite(self.lower_bound), math.isfinite(self.upper_bound)
+        if all(finite) and self.lower_bound == self.upper_bound:
+            kind = "maximum" if self.maximization else "minimum"
+            return f"The compiled cone program is proven to be feasible, and its {kind} is {low}."
         if all(finite):
-            claim = f"The {name} is between {low} and {high}, a relative width of {self.relative_width:.1e}"
-        elif any(finite):
+            return f"The {name} is between {low} and {high}, a relative width of {self.relative_width:.1e}."
+        if any(finite):
             limit = f"at least {low}" if finite[0] else f"at most {high}"
-            claim = f"The {name} is {limit}; nothing is proven about the other side{why}"
-        elif self.lower_bound < self.upper_bound:
+            return f"The {name} is {limit}; nothing is proven about the other side{why}."
+        if self.lower_bound < self.upper_bound:
             return f"Nothing is proven about the {name}{why}."
-        elif (self.lower_bound < 0.0) == self.maximization:
-            claim = f"The {'compiled cone ' if compiled else ''}program is proven to be infeasible"
-            if self.margin is not None:
-                claim += f", also if right-hand sides change by less than {digits(self.margin, math.inf)[0]}"
-        else:
-            claim = f"The {name} is proven to be unbounded"
-        if compiled:
-            return f"{claim}; {self.reason} (rigor: compiled)."
-        return claim + ", all rounding included" + "."
+        if (self.lower_bound < 0.0) != self.maximization:
+            return f"The {name} is proven to be unbounded."
+        margin = ""
+        if self.margin is not None:
+            margin = f", also if right-hand sides change by less than {digits(self.margin, math.inf)[0]}"
+        return f"The compiled cone program is proven to be infeasible{margin}."
 
 
 def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool = False) -> ProgramBound:
-    """Prove an interval that contains the optimum of a convex program in CVXPY, in floating point.
+    """Prove an interval that contains the optimum of the cone program that CVXPY compiles from a convex problem.
 
     The program need not be about metrics: linear, quadratic, second-order, semidefinite, exponential and power cones
     are accepted. Clarabel solves the program. Its multipliers are moved inside the dual cone where they are not, and an
-    exactly dual feasible point near them is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. The
-    solver is not trusted. ``docs/bounds_of_programs.md`` has the proof.
+    exactly dual feasible point near them is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. All
+    rounding is included, and the solver is not trusted. ``docs/bounds_of_programs.md`` has the proof.
+
+    The claim is about the compiled program: CVXPY rounds some numbers when it compiles, and replaces some functions by
+    approximations.
 
     Parameters
     ----------
@@ -141,14 +143,14 @@ def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool =
     Returns
     -------
     ProgramBound
-        With `lower_bound`, `upper_bound`, `rigor`, `point`, `multipliers` and `reason`.
+        With `lower_bound`, `upper_bound`, `point`, `multipliers` and `reason`.
 
     Raises
     ------
     ValueError
         If `max_time` is not positive, or the program has integers, is not convex, lacks values of parameters, has
-        constraints of classes of which nothing is known, atoms that CVXPY approximates, or is too large: more than 8000
-        variables that occur together in dense rows, or a factor of more than 40 million entries.
+        constraints of classes of which nothing is known, or is too large: more than 8000 variables that occur together
+        in dense rows, or a factor of more than 40 million entries.
     TypeError
         If it is no ``cvxpy.Problem``.
 
@@ -163,49 +165,42 @@ def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool =
     >>> import cvxpy as cp, sdpmetric as sm
     >>> G = cp.Variable((4, 4), PSD=True)
     >>> found = sm.bound(cp.Problem(cp.Maximize(G[0, 2] + G[0, 3] + G[1, 2] - G[1, 3]), [cp.diag(G) == 1]))
-    >>> found.lower_bound**2 <= 8 <= found.upper_bound**2, found.rigor
-    (True, 'float')
+    >>> found.lower_bound**2 <= 8 <= found.upper_bound**2
+    True
     """
     if max_time is not None:
         validation.check_positive("max_time", max_time)
     solver = Solver(time.perf_counter() + (math.inf if max_time is None else max_time), verbose)
     check(problem)
     canonical = Canonical.of(problem)
-    search = Search(canonical.program, solver, canonical.reservation is None)
     try:
-        search.run()
+        interval = search(canonical.program, solver)
     except OverSizeError:
         raise OverSizeError(
             "the program is too large to prove a bound: the enclosure for its "
             f"{canonical.program.A.shape[1]} variables needs a factor of more than 8000 dense columns or 40 million "
             "entries; fix or drop some variables."
         ) from None
-    return _stated(canonical, search)
+    compare(canonical, interval)
+    return _stated(canonical, interval)
 
 
-def _stated(canonical: Canonical, search: Search) -> ProgramBound:
-    """What a search found, in the user's terms."""
-    maximization = canonical.sign < 0
-    lower, upper = (canonical.total(v, up=k == 1) for k, v in enumerate((search.lower, search.upper)))
-    if maximization:
-        lower, upper = -upper, -lower
-    rigor: Rigor = "float" if canonical.reservation is None else "compiled"
-    reasons = [canonical.reservation or ""] if rigor == "compiled" else []
-    if math.inf not in (search.lower, -search.upper):
-        ends = {"lower": search.lower, "upper": search.upper}
-        unproven = [name for name, value in ends.items() if math.isinf(value) and search.reasons.get(name)]
-        reasons += [search.reasons[name] for name in unproven]
-        reasons += [f"the solver's status was {search.status}"] if unproven and search.status else []
-    values, direction = (v if v is None else canonical.values(v) for v in (search.point, search.direction))
+def _stated(canonical: Canonical, interval: Interval) -> ProgramBound:
+    """Return what a search found, in the user's terms."""
+    maximization, ends = canonical.sign < 0, (interval.lower, interval.upper)
+    lower, upper = (canonical.total(value, up=k == 1) for k, value in enumerate(ends))
+    reasons = [interval.remark] if interval.remark else []
+    for value, missed in zip(ends, (interval.missed_lower, interval.missed_upper), strict=True):
+        if math.isinf(value) and not interval.is_decided and missed is not None and missed.obstacle is not None:
+            reasons.append(missed.obstacle.value)
+    values, direction = (v if v is None else canonical.values(v) for v in (interval.point, interval.direction))
     return ProgramBound(
-        lower,
-        upper,
-        rigor,
+        *((0.0 - upper, 0.0 - lower) if maximization else (lower, upper)),
         _by_name(canonical.problem, values),
         maximization,
         _by_name(canonical.problem, direction),
-        None if search.multipliers is None else canonical.multipliers(search.multipliers),
-        search.margin,
+        None if interval.multipliers is None else canonical.multipliers(interval.multipliers),
+        interval.margin,
         "; ".join(reasons),
         values,
     )

@@ -12,11 +12,11 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -148,7 +148,7 @@ def lower_triangle(v: FloatArray, *, dual: bool) -> FloatArray:
 
 
 class Data(NamedTuple):
-    """The numbers of a cone program, or how far each may be from the exact one."""
+    """The numbers of a cone program."""
 
     P: sp.csr_array
     c: FloatArray
@@ -158,18 +158,14 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ConeProgram:
-    """``minimize c'x + x'Px / 2 subject to b - Ax in K``.
-
-    The floats are exact, or off by at most the radii in `uncertainty`. `proofs` keeps what was factorized.
-    """
+    """``minimize c'x + x'Px / 2 subject to b - Ax in K``; `numbers` are those of its rows in a larger program."""
 
     P: sp.csr_array
     c: FloatArray
     A: sp.csr_array
     b: FloatArray
     cones: Cones
-    uncertainty: Data | None = None
-    proofs: dict[str | bytes | None, Any] = field(default_factory=dict, repr=False)
+    numbers: LongArray | None = None
 
     @property
     def data(self) -> Data:
@@ -177,31 +173,20 @@ class ConeProgram:
         return Data(self.P, self.c, self.A, self.b)
 
     @cached
-    def radii(self) -> Data:
-        """The radii, zeros where all is exact."""
-        zeros = Data(*(np.zeros(v.shape) if v.ndim == 1 else sp.csr_array(v.shape) for v in self.data))
-        return zeros if self.uncertainty is None else self.uncertainty
-
-    @cached
     def transposed(self) -> sp.csr_array:
         """A', row by row."""
         return self.A.T.tocsr()
 
     @cached
-    def transposed_radii(self) -> sp.csr_array:
-        """The radii of A', row by row."""
-        return self.radii.A.T.tocsr()
+    def curved(self) -> BoolArray:
+        """Variables that the quadratic part of the objective depends on."""
+        return np.asarray(np.diff(self.P.indptr) > 0)
 
     def of_rows(self, rows: LongArray, zero: int) -> ConeProgram:
-        """The program with linear rows by number, the first so many of which become equations."""
-        if zero == self.cones.zero and len(rows) == self.cones.linear:
-            return self
-        order, radii = np.append(rows, np.arange(self.cones.linear, self.cones.size)), self.radii
-        uncertainty = None
-        if self.uncertainty is not None:
-            uncertainty = Data(radii.P, radii.c, radii.A[order], radii.b[order])
+        """Return the program with some of its linear rows, the first `zero` of which become equations."""
+        numbers = np.append(rows, np.arange(self.cones.linear, self.cones.size))
         cones = replace(self.cones, zero=zero, nonneg=len(rows) - zero)
-        return ConeProgram(self.P, self.c, self.A[order], self.b[order], cones, uncertainty)
+        return ConeProgram(self.P, self.c, self.A[numbers], self.b[numbers], cones, numbers)
 
     def equilibrated(self) -> tuple[ConeProgram, Units]:
         """The same program in units, powers of 2, in which the logarithms of rows and columns are 0 on average.
@@ -251,8 +236,7 @@ class Units:
 
     def of(self, program: ConeProgram, sign: int = 1) -> ConeProgram:
         """The program in these units, or back in its own with the sign -1."""
-        radii = None if program.uncertainty is None else self._of(program.uncertainty, sign)
-        return ConeProgram(*self._of(program.data, sign), program.cones, radii)
+        return ConeProgram(*self._of(program.data, sign), program.cones)
 
     def _of(self, data: Data, sign: int) -> Data:
         A, P = data.A.tocoo(), data.P.tocoo()
@@ -268,7 +252,7 @@ class Units:
     def exact(self, program: ConeProgram, scaled: ConeProgram) -> bool:
         """Whether nothing over- or underflowed."""
         restored = self.of(scaled, -1)
-        pairs = zip((*program.data, *program.radii), (*restored.data, *restored.radii), strict=True)
+        pairs = zip(program.data, restored.data, strict=True)
         return all(np.array_equal(*(v.data if sp.issparse(v) else v for v in pair)) for pair in pairs)
 
     @property
@@ -290,19 +274,11 @@ class Units:
             return value
         return math.nextafter(float(np.ldexp(value, self.objective)), math.inf if up else -math.inf)
 
-    def scaled(self, value: float) -> float:
-        """A float not below an objective of the program in its own units."""
-        return math.nextafter(float(np.ldexp(value, -self.objective)), math.inf)
-
 
 # -- solvers --------------------------------------------------------------------------------------------------------
 
 # Whose exceptions are not a backend's own.
 PYTHON = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
-# Settings of Clarabel. Less regularization than its 1e-8 makes the interval of SDPLIB's control1 30,000 times narrower
-# if the solve ends; short steps without equilibration make that of truss5 36 times narrower.
-ACCURATE: dict[str, object] = {"static_regularization_constant": 1e-12}
-CAUTIOUS: dict[str, object] = {"equilibrate_enable": False, "max_step_fraction": 0.9}
 
 
 @contextmanager
@@ -342,11 +318,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Solver:
-    """Clarabel: when it has to stop, whether it prints, its tolerance, and further settings."""
+    """Clarabel: when it has to stop, whether it prints, and its tolerance."""
 
     deadline: float = math.inf
     verbose: bool = False
-    settings: Mapping[str, object] = field(default_factory=lambda: ACCURATE)
     tolerance: float = 1e-10
 
     @property
@@ -389,8 +364,6 @@ def _clarabel(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, co
     settings.verbose = solver.verbose
     settings.time_limit = max(solver.remaining, 1e-3)
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = solver.tolerance
-    for name, value in solver.settings.items():
-        setattr(settings, name, value)
     kinds = [
         *([clarabel.ZeroConeT(cones.zero)] if cones.zero else []),
         *([clarabel.NonnegativeConeT(cones.nonneg)] if cones.nonneg else []),

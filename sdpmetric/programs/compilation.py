@@ -1,4 +1,4 @@
-"""Cone programs that CVXPY compiles from problems: every constraint is accounted for, and every rounding.
+"""Cone programs that CVXPY compiles from problems: every constraint is accounted for.
 
 CVXPY's own ``get_problem_data`` multiplies entries of semidefinite blocks by the root of 2, and dividing by it again
 leaves rounding errors; nor does it return the objective to compare with. The chain of reductions below ends earlier.
@@ -18,10 +18,8 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.rigorous.coefficients import Coefficients, UnknownError
 from sdpmetric.linalg.rigorous.directed import sum_above, sum_below
-from sdpmetric.programs.canonical import ConeProgram, Cones, Data
-from sdpmetric.programs.written import Reading, reservation
+from sdpmetric.programs.canonical import ConeProgram, Cones
 
 if TYPE_CHECKING:
     from cvxpy.reductions.chain import Chain
@@ -35,23 +33,21 @@ CONES = ("Zero", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D")
 
 @dataclass(frozen=True, eq=False)
 class Canonical:
-    """The cone program of a CVXPY problem.
+    """The cone program that CVXPY compiles from a problem.
 
     Attributes
     ----------
-    offset, offset_radius : float
-        The constant of the objective, and how far it is from the one that was written.
+    offset : float
+        The constant of the objective.
     sign : int
-        -1 where the problem is a maximization; the program minimizes.
-    reservation : str or None
-        Why the radii of `program` may not contain the program that was written; None where they do.
+        -1 if the problem is a maximization; the program minimizes.
+    order : sparse array
+        Orders and adds up the rows of `stuffed`, cone by cone.
     """
 
     program: ConeProgram
     offset: float
-    offset_radius: float
     sign: int
-    reservation: str | None
     problem: cp.Problem
     chain: Chain
     stuffed: ParamConeProg
@@ -76,7 +72,6 @@ class Canonical:
         if not sum(v.size for v in problem.variables()):
             extra = cp.Problem(problem.objective, [*problem.constraints, cp.Variable() == 0])
             return replace(cls.of(extra), problem=problem)
-        why = reservation(problem)
         maximize = isinstance(problem.objective, cp.Maximize)
         reductions = [EvalParams()] if problem.parameters() else []
         reductions += [complex2real.Complex2Real()] if complex2real.accepts(problem) else []
@@ -95,26 +90,24 @@ class Canonical:
         triangle = sp.triu(P).tocsr()
         P = (triangle + sp.triu(P, 1).T).tocsr()
         cones, order = _ordered(stuffed)
-        raw = sp.hstack([-sp.csr_array(A), np.asarray(b, dtype=np.float64)[:, None]], format="csr")
-        c, offset = np.asarray(c, dtype=np.float64).ravel(), float(np.ravel(offset)[0])
-        program = ConeProgram(P, c, *_split(order @ raw), cones)
-        offset_radius = 0.0
-        try:
-            uncertainty, offset_radius = _radii(program, offset, reduced, stuffed, order)
-        except UnknownError as error:
-            why = why or str(error)
-            sums = (Coefficients.exact(order) @ Coefficients.exact(raw)).distances_above(order @ raw)
-            uncertainty = Data(sp.csr_array(P.shape), 0.0 * c, *_split(sums))
-        program, order = _finite(replace(program, uncertainty=uncertainty), order)
-        if not any(np.any(M.data if sp.issparse(M) else M) for M in program.radii):
-            program = replace(program, uncertainty=None)
-        sign = -1 if maximize else 1
-        return cls(program, offset, offset_radius, sign, why, problem, chain, stuffed, [*inverse, stuffing], order)
+        A, b = order @ -sp.csr_array(A), order @ np.asarray(b, dtype=np.float64)
+        A.eliminate_zeros()
+        program = ConeProgram(P, np.asarray(c, dtype=np.float64).ravel(), A, b, cones)
+        program, order = _finite(program, order)
+        sign, offset = -1 if maximize else 1, float(np.ravel(offset)[0])
+        return cls(program, offset, sign, problem, chain, stuffed, [*inverse, stuffing], order)
 
     def total(self, value: float, *, up: bool) -> float:
-        """An objective with its constant, rounded outward."""
-        terms = np.array([value, self.offset, self.offset_radius if up else -self.offset_radius])
-        return value if not math.isfinite(value) else sum_above(terms) if up else sum_below(terms)
+        """Return an objective with its constant, rounded outward."""
+        if not value or not self.offset or not math.isfinite(value):
+            return value + self.offset
+        terms = np.array([value, self.offset])
+        return sum_above(terms) if up else sum_below(terms)
+
+    def constraint_name(self, k: int) -> str:
+        """The label of a constraint of the problem, or its place in ``problem.constraints``."""
+        label = self.problem.constraints[k].label
+        return f"problem.constraints[{k}]" if label is None else f"the constraint {label!r}"
 
     def values(self, x: FloatArray) -> dict[int, FloatArray]:
         """The problem's variables by id at a point of the program."""
@@ -217,39 +210,14 @@ def with_values(variables: Sequence[cp.Variable], values: Sequence[FloatArray | 
             v.save_value(value)
 
 
-def _split(M: sp.csr_array) -> tuple[sp.csr_array, FloatArray]:
-    A = sp.csr_array(M[:, :-1])
-    A.eliminate_zeros()
-    return A, M[:, [-1]].toarray().ravel()
-
-
-def _radii(
-    program: ConeProgram, offset: float, reduced: cp.Problem, stuffed: ParamConeProg, order: sp.csr_array
-) -> tuple[Data, float]:
-    """How far the numbers of a program are from those of the expressions of which they are compiled."""
-    n = len(program.c)
-    reading = Reading(dict(stuffed.var_id_to_col), n)
-    with np.errstate(invalid="ignore"):
-        rows = [reading.of(arg) for constraint in stuffed.constraints for arg in constraint.args]
-        A, b = sp.csr_array((0, n)), np.zeros(0)
-        if rows:
-            exact = Coefficients.exact(order) @ Coefficients.stacked(rows)
-            A, b = _split(exact.distances_above(sp.hstack([-program.A, program.b[:, None]], format="csr")))
-        top = reading.of(reduced.objective.expr)
-        forms = reading.curvature(top).distances_above(program.P)
-        c = top.up_to(n).distances_above(sp.csr_array(np.append(program.c, offset)[None, :])).toarray().ravel()
-    return Data(sp.csr_array(forms), c[:-1], A, b), float(c[-1])
-
-
 def _finite(program: ConeProgram, order: sp.csr_array) -> tuple[ConeProgram, sp.csr_array]:
     """Without inequalities that no point violates, as ``x <= infinity``."""
     cones, rows = program.cones, np.arange(program.cones.size)
     vacuous = (program.b == np.inf) & (rows >= cones.zero) & (rows < cones.linear)
     if vacuous.any():
-        program = program.of_rows(rows[: cones.linear][~vacuous[: cones.linear]], cones.zero)
+        program = replace(program.of_rows(rows[: cones.linear][~vacuous[: cones.linear]], cones.zero), numbers=None)
         order = order[np.flatnonzero(~vacuous)]
-    numbers = [v for data in (program.data, program.radii) for v in (data.A.data, data.P.data, data.b, data.c)]
-    if not all(np.isfinite(v).all() for v in numbers):
+    if not all(np.isfinite(v).all() for v in (program.A.data, program.P.data, program.b, program.c)):
         raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
     return program, order
 

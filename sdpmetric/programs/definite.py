@@ -40,17 +40,11 @@ class Definite:
     bottom: float
 
     @classmethod
-    def of(
-        cls,
-        W: sp.csr_array,
-        W_radii: sp.csr_array,
-        P: sp.csr_array | None = None,
-        P_radii: sp.csr_array | None = None,
-    ) -> Definite | None:
-        """None where it is singular, as far as floats can tell, or may be so for W and P within the radii."""
+    def of(cls, W: sp.csr_array, P: sp.csr_array | None = None) -> Definite | None:
+        """Return None if the matrix is singular, as far as floats can tell."""
         n = W.shape[1]
         if n == 0:
-            return cls(np.zeros(0, dtype=np.int64), lambda v: v, 1.0)
+            return cls.empty()
         squares = np.asarray(W.multiply(W).sum(axis=0)).ravel() + (0.0 if P is None else P.diagonal())
         if not (squares > 0.0).all() or not np.isfinite(squares).all():
             return None
@@ -61,15 +55,19 @@ class Definite:
         H = sp.csc_array(matrix.T @ matrix)
         terms = float(np.bincount(W.indices, minlength=1).max()) + 8.0
         trace = float(W.multiply(W).sum())
-        rounding = gamma(terms) * trace + 2.0 * math.sqrt(trace) * float((W_radii @ unit).sum())
-        if P is not None and P_radii is not None:
+        rounding = gamma(terms) * trace
+        if P is not None:
             H = H + unit @ P @ unit
             rounding += gamma(8) * float(abs(H).sum(axis=1).max(initial=0.0))
-            rounding += float((unit @ P_radii @ unit).sum())
         dense = n <= SPARSE or H.nnz > 0.2 * n * n
         factor, bottom = _dense(H.toarray()) if dense else _sparse(sp.csc_array(H))
         bottom = math.nextafter(bottom - above(rounding, n + 16), -math.inf)
         return cls(powers, factor, bottom) if bottom > 0.0 else None
+
+    @classmethod
+    def empty(cls) -> Definite:
+        """Return the matrix without rows."""
+        return cls(np.zeros(0, dtype=np.int64), lambda v: v, 1.0)
 
     def solve(self, v: FloatArray) -> FloatArray:
         """About w with ``(W'W + P) w = v``."""

@@ -34,7 +34,7 @@ def inner_point(program: ConeProgram, solver: Solver) -> tuple[FloatArray, BoolA
         np.concatenate([np.zeros(m), np.ones(count), np.zeros(count), [-1.0]]),
         Cones(zero, 3 * count + 1),
     )
-    answer = ask(homogeneous, replace(solver, settings={}, tolerance=1e-8))
+    answer = ask(homogeneous, replace(solver, tolerance=1e-8))
     if not isinstance(answer, Answer) or answer.x[n] <= 0.5 or "infeasible" in answer.status.lower():
         return None
     return answer.x[:n] / answer.x[n], np.append(np.zeros(zero, dtype=bool), answer.x[n + 1 :] > 0.5)

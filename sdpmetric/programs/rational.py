@@ -1,4 +1,4 @@
-"""What is decided in rational numbers: contradictions of constraints, dependent columns, and variables of equations."""
+"""Dependent columns, and variables that equations determine, in rational numbers."""
 
 from __future__ import annotations
 
@@ -10,50 +10,11 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
-from sdpmetric.linalg import exact
-from sdpmetric.programs.canonical import ConeProgram
 
-ZERO = 1e-7  # Multipliers below this share of the largest count as 0
-LARGEST = 120  # Rows and columns of matrices in whole numbers
-INTEGER = 1 << 53  # Up to which whole numbers are floats
 DENSE = 2000  # Columns of which dependences are looked for
 # Coefficients of redundant equations have one of these denominators, and so many binary digits.
 DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
 HUGE = 1e300  # No float may be as large
-
-
-def farkas(program: ConeProgram, z: FloatArray) -> FloatArray | None:
-    """Multipliers near z with ``A'z = 0`` and ``b'z < 0`` exactly, in the dual cone; none of exponentials or powers.
-
-    They are proven in fractions, and returned as whole numbers where these are floats, else rounded.
-    """
-    cones, support = program.cones, np.flatnonzero(np.abs(z) > ZERO * np.abs(z).max(initial=0.0))
-    rows = program.A[support].tocsc()
-    columns = np.flatnonzero(np.diff(rows.indptr) > 0)
-    if program.uncertainty is not None or not 0 < len(support) <= LARGEST or len(columns) > LARGEST:
-        return None
-    if support[-1] >= cones.threes[0].start:
-        return None
-    basis = exact.null_space(exact.integers(rows[:, columns].toarray()).T) if len(columns) else np.eye(len(support))
-    tops = [max(map(abs, column), default=1) for column in basis.T.tolist()]
-    if not tops:
-        return None
-    units = [[Fraction(int(v), int(top)) for v, top in zip(row, tops, strict=True)] for row in basis.tolist()]
-    shares = np.linalg.lstsq(np.array(units, dtype=np.float64), z[support], rcond=None)[0].tolist()
-    ray = [Fraction(0)] * len(z)
-    for row, k in zip(units, support.tolist(), strict=True):
-        ray[k] = sum((Fraction(c) * v for c, v in zip(shares, row, strict=True)), Fraction(0))
-    inside = all(v >= 0 for v in ray[cones.zero : cones.linear])
-    for block in cones.soc_blocks:
-        head, *tail = ray[block]
-        inside &= head >= 0 and head**2 >= sum(v**2 for v in tail)
-    inside &= all(_is_semidefinite(side, ray[block]) for side, block in zip(cones.psd, cones.psd_blocks, strict=True))
-    price = sum((Fraction(b) * v for b, v in zip(program.b.tolist(), ray, strict=True)), Fraction(0))
-    if not inside or price >= 0:
-        return None
-    common = math.lcm(*(v.denominator for v in ray))
-    integers = [int(v * common) for v in ray] if common.bit_length() < 1000 else [INTEGER]
-    return np.array(integers if max(map(abs, integers)) < INTEGER else ray, dtype=np.float64)
 
 
 def annihilates(A: sp.csr_array, z: FloatArray) -> bool:
@@ -66,21 +27,15 @@ def annihilates(A: sp.csr_array, z: FloatArray) -> bool:
     return not any(total.values())
 
 
-def _is_semidefinite(side: int, entries: list[Fraction]) -> bool:
-    S = [[Fraction(0)] * side for _ in range(side)]
-    for i, j, v in zip(*(index.tolist() for index in np.tril_indices(side)), entries, strict=True):
-        S[i][j] = S[j][i] = v
-    return exact.is_semidefinite(S)
+def independent(M: sp.csc_array) -> tuple[LongArray | None, LongArray]:
+    """Return columns of which all others are proven to be combinations, or None; and a column that depends on others.
 
-
-def independent(M: sp.csc_array) -> LongArray | None:
-    """Columns of which all others are proven to be combinations, as of redundant equations; None without such a proof.
-
-    The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers.
+    The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers. The
+    last column depends on others up to rounding, or comes closest to that.
     """
     core, rows = _core(M), M.T.tocsr()
     if len(core) > DENSE:
-        return None
+        return None, core[:0]
     _, R, pivots = scipy.linalg.qr(M[:, core].toarray(), mode="economic", pivoting=True)
     diagonal, pivots = np.abs(np.diag(R)), core[pivots]
     rank = int(np.sum(diagonal > 1e-11 * diagonal.max(initial=0.0)))
@@ -97,8 +52,8 @@ def independent(M: sp.csc_array) -> LongArray | None:
             if close and annihilates(rows, combination):
                 break
         else:
-            return None
-    return np.sort(np.append(basis, np.setdiff1d(np.arange(M.shape[1]), core)))
+            return None, np.array([j])
+    return np.sort(np.append(basis, np.setdiff1d(np.arange(M.shape[1]), core))), pivots[-1:]
 
 
 def _core(M: sp.csc_array) -> LongArray:

@@ -15,8 +15,7 @@ import scipy.sparse as sp
 import sdpmetric as sm
 from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.compilation import Canonical
-from sdpmetric.programs.enclosure import Equations, lacks, lower_bound, upper_bound
-from sdpmetric.programs.reach import reach
+from sdpmetric.programs.enclosure import DualEnclosure, Obstacle, PrimalEnclosure, lacks
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +34,8 @@ def test_planted_optima_are_within(programs, group):
     for seed in range(696 + 24 * group, 720 + 24 * group):
         case = programs.planted(seed)
         bound = sm.bound(case.problem)
-        wrong, proven = programs.judged(bound, case.optimum)
+        wrong, proven = programs.judged(bound, case)
         assert not wrong, f"seed {seed}, {case.kind}"
-        assert bound.rigor == "float"
         if case.interior and math.isfinite(case.optimum):
             missed += [] if proven else [seed]
             widths.append(bound.relative_width)
@@ -72,8 +70,8 @@ def test_what_an_interval_says():
     assert bound.lower_bound <= 3 <= bound.upper_bound
     assert np.allclose(bound.point["x"], 1.0, atol=1e-6)
     assert x.value is None
-    assert str(bound).startswith("The minimum is between ")
-    low, high = (Fraction(word.rstrip(",")) for word in str(bound).split()[4:7:2])
+    assert str(bound).startswith("The minimum of the compiled cone program is between ")
+    low, high = (Fraction(word.rstrip(",")) for word in str(bound).split()[9:12:2])
     assert low <= Fraction(bound.lower_bound) <= Fraction(bound.upper_bound) <= high
     assert "infeasible" in str(sm.bound(cp.Problem(cp.Minimize(x[0]), [x >= 1, x <= 0])))
     assert "infeasible" in str(sm.bound(cp.Problem(cp.Maximize(x[0]), [x >= 1, x <= 0])))
@@ -88,7 +86,7 @@ def test_degenerate_linear_programs_are_proven_from_both_sides(programs):
     for seed in range(40):
         case = programs.degenerate(np.random.default_rng(seed))
         bound = sm.bound(case.problem)
-        wrong, both = programs.judged(bound, case.optimum)
+        wrong, both = programs.judged(bound, case)
         assert not wrong, f"seed {seed}"
         assert math.isfinite(bound.lower_bound)
         proven.append(both)
@@ -100,14 +98,15 @@ def test_equations_determine_variables_only_exactly():
     A = np.array([[1.0, 0, 0, 0], [3, 1, 0, 0], [4, 1, 0, 0], [0, 0, 3, 0], [0, 0, 1, 1]])
     b = np.array([0.25, 2.0, 2.25, 1.0, 1.0])
     cones, sparse = Cones(zero=5), sp.csr_array(A)
-    equations = Equations.of(ConeProgram(sp.csr_array((4, 4)), np.zeros(4), sparse, b, cones))
+    equations = PrimalEnclosure.of(ConeProgram(sp.csr_array((4, 4)), np.zeros(4), sparse, b, cones))
+    assert equations.failure is None
     assert equations.values[:2].tolist() == [0.25, 1.25]
     assert np.isnan(equations.values[2:]).all()
     assert equations.rows.tolist() == [3, 4]
     b[2] += 2.0**-50  # which contradicts the others
     program = ConeProgram(sp.csr_array((4, 4)), np.zeros(4), sparse, b, cones)
-    assert Equations.of(program).definite is None
-    assert upper_bound(program, np.array([0.25, 1.25, 1 / 3, 2 / 3])).value == math.inf
+    bound = PrimalEnclosure.of(program).bound(np.array([0.25, 1.25, 1 / 3, 2 / 3]))
+    assert (bound.value, bound.obstacle) == (math.inf, Obstacle.DEPENDENT_EQUATIONS)
 
 
 def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
@@ -115,14 +114,13 @@ def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
         case = programs.planted(seed)
         canonical = Canonical.of(case.problem)
         program, units = canonical.program.equilibrated()
-        answer, nowhere = ask(program, Solver(), 1e-8, 1e-8), np.full(len(program.c), np.inf)
+        answer = ask(program, Solver(), 1e-8, 1e-8)
+        primal, dual = PrimalEnclosure.of(program), DualEnclosure.of(program)
         optimum = Fraction(canonical.sign) * case.optimum - Fraction(canonical.offset)
         for size in (0.0, 1e-9, 1e-3, 1.0):
             z, x = (v + size * rng.normal(size=len(v)) * (1.0 + np.abs(v)) for v in (answer.z, answer.x))
-            for region in (nowhere, reach(program, math.inf)):
-                low = lower_bound(program, z, x, region).value
-                assert low == -math.inf or Fraction(low) * Fraction(2) ** units.objective <= optimum
-            high = upper_bound(program, x).value
+            low, high = dual.bound(z, x).value, primal.bound(x).value
+            assert low == -math.inf or Fraction(low) * Fraction(2) ** units.objective <= optimum
             assert high == math.inf or Fraction(high) * Fraction(2) ** units.objective >= optimum
 
 
@@ -149,16 +147,30 @@ def test_curvature_that_is_not_proven_gives_no_bound():
     problem = cp.Problem(cp.Minimize(cp.quad_form(x, np.eye(2)) + x[0]))
     canonical = Canonical.of(problem).program
     answer = ask(canonical, Solver())
-    bent = replace(canonical, P=(canonical.P - 2.5 * canonical.P).tocsr(), proofs={})
-    assert lower_bound(canonical, answer.z, answer.x, np.full(2, np.inf)).value == pytest.approx(-0.25)
-    assert lower_bound(bent, answer.z, answer.x, np.full(2, np.inf)).value == -math.inf
-    bounded = lower_bound(bent, answer.z, answer.x, np.full(2, 1.0)).value
-    assert bounded <= -1.5 * 2 - 1.0 + 1e-9
+    bent = replace(canonical, P=(canonical.P - 2.5 * canonical.P).tocsr())
+    assert DualEnclosure.of(canonical).bound(answer.z, answer.x).value == pytest.approx(-0.25)
+    bound = DualEnclosure.of(bent).bound(answer.z, answer.x)
+    assert (bound.value, bound.obstacle) == (-math.inf, Obstacle.NOT_CONVEX)
+
+
+@pytest.mark.parametrize("factor", [1 / 3, 0.1, 7.0, 1 / 15])
+def test_quadratic_objectives_that_compilation_rounds_have_both_bounds(factor, rng):
+    """Scaled forms, sums of two and quotients, none of whose matrices is that of the data times a power of 2."""
+    F, G, x = rng.normal(size=(6, 6)), rng.normal(size=(9, 6)), cp.Variable(6)
+    S, T = F @ F.T + np.eye(6), F.T @ F
+    for objective in (
+        factor * cp.quad_form(x, S),
+        cp.quad_form(x, S) + factor * cp.quad_form(x, T),
+        cp.sum_squares(F @ x) / 15 + factor * cp.sum_squares(x),
+        factor * cp.quad_form(x - 1, S) + cp.sum_squares(x),
+    ):
+        bound = sm.bound(cp.Problem(cp.Minimize(objective + cp.sum(x)), [G @ x <= 1]))
+        assert bound.relative_width <= 1e-6, str(bound)
 
 
 def test_time_ends(programs):
     """No time proves nothing, a little proves what it can, and time that is none is an error."""
-    problem = programs.large("SDP", np.random.default_rng(0))
+    problem = programs.theta(31)
     bound = sm.bound(problem, max_time=1e-9)
     assert (bound.lower_bound, bound.upper_bound) == (-math.inf, math.inf)
     unlimited, some = sm.bound(problem, max_time=1e9), sm.bound(problem, max_time=0.05)
@@ -169,17 +181,13 @@ def test_time_ends(programs):
 
 
 def attacks():
-    """Programs whose compilation rounds, approximates or drops what was written, with their exact optima."""
+    """Programs whose compilation rounds, approximates or drops what was written, with the optima that were written."""
     x, y = cp.Variable(5), cp.Variable(2)
-    u, v, X = cp.Variable(), cp.Variable(), cp.Variable((2, 2), PSD=True)
-    S = cp.bmat([[1, 0.1 * u + 0.15000000000000002 * v], [0.2 * u + 0.15000000000000002 * v, 1]])
+    X = cp.Variable((2, 2), PSD=True)
     same = [cp.mean(x) == 1, cp.sum(x) == 5]
     return {
         "mean": (cp.Problem(cp.Minimize(x[0]), [*same, x >= 0]), 0),
         "division": (cp.Problem(cp.Minimize(x[0]), [(x / 49) * 49 >= x, x >= 1, x <= 2]), 1),
-        "unbounded by division": (cp.Problem(cp.Maximize(u), [(u / 49) * 49 >= u]), math.inf),
-        "sums of two entries": (cp.Problem(cp.Minimize(u + v), [S >> 0]), -math.inf),
-        "feasible far away": (cp.Problem(cp.Minimize(0), [S >> 0, u + v == 10]), 0),
         "no interior": (cp.Problem(cp.Maximize(X[0, 0] + X[0, 1]), [X[1, 1] <= 0, X[0, 0] <= 1]), 1),
         "infinite bounds": (cp.Problem(cp.Maximize(y[0]), [y <= np.array([3, np.inf]), y >= 0]), 3),
         "a constant": (cp.Problem(cp.Minimize(cp.Constant(3))), 3),
@@ -190,15 +198,66 @@ def attacks():
 
 
 @pytest.mark.parametrize("name", attacks())
-def test_claims_are_about_the_program_as_it_is_written(name):
+def test_what_compilation_rounds_changes_the_interval_by_a_rounding(name):
     problem, optimum = attacks()[name]
     bound = sm.bound(problem)
-    assert bound.rigor == "float"
-    if optimum is None:  # the deviation of 0, 5, 2.5, 2.5, 2.5 has the square 2.5
-        assert Fraction(bound.lower_bound) ** 2 <= Fraction(5, 2) <= Fraction(bound.upper_bound) ** 2
-    else:
-        assert bound.lower_bound <= optimum <= bound.upper_bound
+    optimum = 2.5**0.5 if optimum is None else optimum
+    room = 1e-12 * abs(optimum) if math.isfinite(optimum) else 0.0
+    assert bound.lower_bound <= optimum + room
+    assert bound.upper_bound >= optimum - room
     assert math.isfinite(bound.lower_bound) or not math.isfinite(optimum) or bound.reason
+
+
+def test_what_compilation_makes_another_program_is_claimed_of_the_compiled_one():
+    """Written, u is not bounded; CVXPY rounds ``u / 49 * 49 - u`` to a multiple of u, and nothing shows that."""
+    u = cp.Variable()
+    bound = sm.bound(cp.Problem(cp.Maximize(u), [(u / 49) * 49 >= u]))
+    assert bound.rigor == "compiled"
+    assert "of the compiled cone program" in str(bound)
+
+
+def miscompiled():
+    """Programs that CVXPY 1.9.3 compiles to others, with the place where they differ."""
+    x, z, y = cp.Variable((2, 3)), cp.Variable(complex=True), cp.Variable((2, 3, 2))
+    Y, rows = np.random.default_rng(0).normal(size=y.shape), cp.norm1(x, axis=1, keepdims=True)
+    least, most = cp.sum_squares(y - Y), cp.Maximize(cp.real(z))
+    quotient = cp.real(z / (3 + 4j))
+    from_below = [quotient >= 1, cp.imag(z) == 0]
+    return {
+        "rows": (cp.Problem(cp.Maximize(cp.sum(x)), [rows <= [[1.0], [2.0]]]), "shape"),
+        "infeasible": (cp.Problem(cp.Minimize(0), [rows <= [[1.0], [2.0]], x[:, 0] >= [0.9, 1.9]]), "shape"),
+        "quotient": (cp.Problem(cp.Minimize(quotient), [z == 3 + 4j]), "the objective is 1, and 0"),
+        "bound": (
+            cp.Problem(cp.Minimize(cp.real(z)), from_below),
+            r"constraints\[0\] is violated",
+        ),
+        "size": (cp.Problem(most, [(cp.abs(z / (3 + 4j)) <= 1).set_label("size")]), "'size' is not tight"),
+        "deviation": (cp.Problem(cp.Minimize(cp.sum(cp.std(y, axis=1))), [y == Y]), "the objective is"),
+        "norms": (cp.Problem(cp.Minimize(least), [cp.sum(cp.pnorm(y, 2, axis=1)) <= 1]), "is violated"),
+    }
+
+
+@pytest.mark.parametrize("name", miscompiled())
+def test_a_program_that_is_compiled_to_another_is_an_error_that_says_where(name):
+    """If this fails with a later CVXPY, the fault may be mended there: compare the values by hand."""
+    problem, words = miscompiled()[name]
+    with pytest.raises(ValueError, match=words):
+        sm.bound(problem)
+
+
+def test_feasibility_is_proven_or_open():
+    x, X = cp.Variable(3), cp.Variable((3, 3), symmetric=True)
+    A = np.array([[-2.0, 1, 0], [0, -1, 1], [0, 0, -3]])
+    lyapunov = [X >> np.eye(3), A.T @ X + X @ A << -np.eye(3)]
+    for constraints in ([x >= 1, x <= 2], lyapunov, [cp.norm(x) <= 2, x[0] >= 1]):
+        for objective in (cp.Minimize(0), cp.Maximize(3)):
+            bound = sm.bound(cp.Problem(objective, constraints))
+            assert bound.lower_bound == bound.upper_bound == objective.args[0].value
+            assert "proven to be feasible" in str(bound)
+            assert bound.point
+    flat = sm.bound(cp.Problem(cp.Minimize(0), [cp.sum_squares(x) <= 0]))
+    assert (flat.lower_bound, flat.upper_bound) == (0.0, math.inf)
+    assert "at least 0" in str(flat)
 
 
 def test_what_compilation_drops_or_approximates_is_refused():
@@ -211,19 +270,9 @@ def test_what_compilation_drops_or_approximates_is_refused():
         ([Subclass(cp.Constant(1), x)], "Subclass"),
         ([cp.constraints.power.PowCone3DApprox(x[0], y, z, 0.5)], "PowCone3DApprox"),
         ([cp.RelEntrConeQuad(x[0], y, z, 5, 5)], "RelEntrConeQuad"),
-        ([cp.power(y, 3.3333) <= 2], "approx=False"),
-        ([cp.pnorm(x, math.pi) <= 2], "approx=False"),
-        ([cp.geo_mean(x, [2**0.5, 1.0]) >= 1], "approx=False"),
-        ([cp.quad_form(x, np.diag([1, 1e-10])) <= 1], "eigenvalue"),
-        ([cp.quad_form(x, sp.diags_array([1, 1e-10]).tocsc()) <= 1], "eigenvalue"),
     ):
         with pytest.raises(ValueError, match=words):
             sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y - z), constraints))
-    compiled = sm.bound(cp.Problem(cp.Minimize(y), [cp.power(y, 0.3, approx=False) >= 2]))
-    assert (compiled.rigor, "of the compiled cone program" in str(compiled)) == ("compiled", True)
-    for constraint in (cp.power(y, 3) >= 8, cp.quad_form(x, np.eye(2)) <= 1):
-        if constraint.is_dcp():
-            assert sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y), [constraint, y >= 0])).rigor == "compiled"
 
 
 def test_multipliers_points_and_reasons_are_the_users():
@@ -243,36 +292,4 @@ def test_multipliers_points_and_reasons_are_the_users():
     ray = sm.bound(cp.Problem(cp.Maximize(x[0] - x[1]), [x >= 0])).direction["a"]
     assert ray[0] > ray[1] >= 0
     flat = sm.bound(cp.Problem(cp.Minimize(x[0]), [cp.sum_squares(x - 3) <= 0]))
-    assert "second-order cone" in str(flat) or "inequality" in str(flat)
-
-
-def fractions(v):
-    return np.vectorize(Fraction, otypes=[object])(np.asarray(v, dtype=np.float64))
-
-
-AFFINE = {
-    "product": lambda x, A, b, c, mean: A @ x - b,
-    "quotient": lambda x, A, b, c, mean: (A @ x) / 49 - b / 7,
-    "mean": lambda x, A, b, c, mean: A @ x - mean(x) * c + b * 3,
-    "nested": lambda x, A, b, c, mean: A @ (A[:4] @ x - c[:4]) / 3 + (x[0] / 49) * 49 - x[0],
-    "powers of 2": lambda x, A, b, c, mean: (A @ x) / 2 - b * 4,
-}
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
-@pytest.mark.parametrize("name", AFFINE)
-def test_radii_contain_the_coefficients_in_fractions(name, scale, rng):
-    make, A, b, c = AFFINE[name], rng.normal(size=(6, 4)) * scale, rng.normal(size=6), rng.normal(size=6)
-    x = cp.Variable(4)
-    problem = cp.Problem(cp.Minimize(cp.sum(x)), [make(x, *map(cp.Constant, (A, b, c)), cp.mean) == 0])
-    program = Canonical.of(problem).program
-    exact = [fractions(v) for v in (A, b, c)]
-    values_at = [make(point, *exact, lambda v: sum(v) / 4) for point in fractions(np.vstack([np.zeros(4), np.eye(4)]))]
-    radii = program.radii
-    for i in range(6):
-        assert abs(Fraction(float(program.b[i])) - values_at[0][i]) <= Fraction(float(radii.b[i]))
-        for j in range(4):
-            slope = values_at[j + 1][i] - values_at[0][i]
-            assert abs(Fraction(float(program.A[i, j])) + slope) <= Fraction(float(radii.A[i, j]))
-    if name in ("product", "powers of 2"):
-        assert program.uncertainty is None
+    assert "not in the cone" in str(flat)
