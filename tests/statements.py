@@ -110,7 +110,7 @@ X, Y = data()
 PAIRS = np.array([[i, (i + 5) % len(X)] for i in range(len(X))])
 SAME = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
 WEIGHTS = np.linspace(0.0, 2.0, len(X))
-TASK_PAIRS = np.array([[0, 1], [2, 3], [11, 12], [13, 14], [19, 20]])
+FIVE_PAIRS = np.array([[0, 1], [2, 3], [11, 12], [13, 14], [19, 20]])
 M0 = np.eye(3) + 0.3
 SIMILAR = [True, False, True, False, True]
 FAR = np.array([[0, 1], [1, 2], [0, 2]])
@@ -124,8 +124,8 @@ SPECIAL = {
     "diagonal, LogDet": lambda: sm.MetricProblem(
         X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="smooth_hinge"), diagonal=True
     ),
-    "tasks": lambda: sm.MetricProblem(
-        X, terms.LogDet() + terms.PairHinge(TASK_PAIRS, SIMILAR, weights=[1, 2, 3, 4, 5]), tasks=Y, sharing=0.3
+    "pairs": lambda: sm.MetricProblem(
+        X, terms.LogDet() + terms.PairHinge(FIVE_PAIRS, SIMILAR, weights=[1, 2, 3, 4, 5])
     ),
     "regularizers": lambda: sm.MetricProblem(
         X,

@@ -13,7 +13,7 @@ from flint import arb, ctx
 
 # Problems that take half a second or more.
 LONG = {100, 112, 133}
-SEEDS = [seed for seed in range(160) if seed not in LONG]
+SEEDS = [seed for seed in range(200) if seed not in LONG]
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,9 @@ def test_few_statements_refuse_their_data(outcomes):
 
 # Seeds, statements and families.
 BROKEN = """
-55 hard, offset; 150 pola, far; 249 itml, float32; 141 lsml, grid; 1508 tasks, scales;
+55 hard, offset; 150 pola, far; 249 itml, float32; 141 lsml, grid;
 464 mmc, float32; 390 pola, apart; 193 squared, constant; 1490 listed, huge; 30099 several, repeated;
-31081 squared, vanishing; 30860 tasks, huge;
+31081 squared, vanishing;
 537 itml, equal classes; 100824 lmnn, beside; 101658 sums, enormous; 411954 sums, constant;
 2001016 sums, null; 2107072 sums, grid; 2102151 frml, dependent;
 """

@@ -462,7 +462,6 @@ REASONS = {
     "push_weight": [lambda: total(terms.Trace()).with_weights(push_weight=1.0)],
     "answers must be": [partial(terms.odd_one_out, answers) for answers in ([[0, 1]], [[0.0, 1.0, 2.0]])],
     "zero metric satis": [lambda: total(terms.TripletHinge(TRIPLET, loss="hard", margin=0.0))],
-    "two tasks": [lambda: total(terms.Pull([[0, 1]]), tasks=[0, 1, 0, 1])],
     "exclude": [lambda: total(terms.Trace(), diagonal=True, bases=EYE)],
     "bases": [lambda: total(terms.Trace(), bases=PLANE)],
     "domain": [

@@ -44,8 +44,8 @@ STATEMENTS = {
     "sdml": lambda X, y, pairs, same: sm.SDMLProblem(X, pairs, same),
     "scml": lambda X, y, pairs, same: sm.SCMLProblem(X, triplets(y), np.vstack([np.eye(X.shape[1])] * 2), 0.1),
     "lego": lambda X, y, pairs, same: sm.LEGOBatchProblem(sm.LEGOProblem(X, pairs, np.where(same, 1.0, 4.0))),
-    "tasks": lambda X, y, pairs, same: sm.MetricProblem(
-        X, terms.Trace() + terms.PairHinge(pairs[same], np.arange(same.sum()) % 2 == 0), tasks=y, sharing=0.5
+    "pairs": lambda X, y, pairs, same: sm.MetricProblem(
+        X, terms.Trace() + terms.PairHinge(pairs[same], np.arange(same.sum()) % 2 == 0)
     ),
     "diagonal": lambda X, y, pairs, same: sm.MetricProblem(
         X, terms.Frobenius() + terms.TripletHinge(labels=y, n_neighbors=1), diagonal=True
@@ -108,7 +108,7 @@ def triplets(y):
 def hashed(data):
     """The data as they are hashed."""
     arrays = {name: np.asarray(array, dtype=np.float64) for name, array in data.items()}
-    for name in {"y", "tasks", "regions"} & set(data):
+    for name in {"y", "regions"} & set(data):
         seen = {}
         arrays[name] = np.array([seen.setdefault(label, len(seen)) for label in np.ravel(data[name]).tolist()])
     return arrays | ({"similar": arrays["similar"] > 0} if "similar" in data else {})

@@ -42,7 +42,7 @@ LIMITS = {
 }
 LIMITED_SIZES = {"n": "rows of X", **dict.fromkeys("dBDQ", "features")}
 # Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
-NAMES = ("y", "tasks", "regions")  # Names of groups, of which only equality matters.
+NAMES = ("y", "regions")  # Names of groups, of which only equality matters.
 DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "pairs": "p 2: 0 n", "similar": "p"}
 DATA |= {"triplets": "u 3: 0 n", "quadruplets": "o 4: 0 n"}
 ROWS = {"offsets": "r", "weights": "r: 0", "multipliers": "r", "places": "e: 0 r", "pairs": "e 2: 0 n", "factors": "e"}

@@ -249,7 +249,7 @@ class Solution:
             The file to write, an NPZ file.
         data : str or Path, optional
             Another one to write, with the data that the proof is about: X, and what the statement needs of y, pairs,
-            similar, triplets, quadruplets and tasks. Default: you have such a file.
+            similar, triplets and quadruplets. Default: you have such a file.
         """
         problem: object = problem_of("save_proof", self)
         if not isinstance(problem, Provable):

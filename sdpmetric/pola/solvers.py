@@ -88,7 +88,7 @@ def _round(
     problem: POLAProblem, budget: Budget, tol: float, a: FloatArray, evaluations: int
 ) -> Iterator[tuple[Step, FloatArray]]:
     """Steps of L-BFGS-B and then Newton's method from multipliers on, with the multipliers of each."""
-    dual = SumDual(problem.as_sum().total, problem.as_sum().domain)
+    dual = SumDual(problem.as_sum().total)
     start = dual.ascend(a, budget, evaluations).multipliers
     for point in dual.newton(start, budget):
         a = point.multipliers

@@ -35,19 +35,16 @@ class BoundTerms:
     Attributes
     ----------
     centered : (n, d) array
-        The data minus their mean, scaled.
+        The data minus their mean.
     terms : tuple of Term
         Bound to the data.
     room : float, default 0
         For solvers: hard constraints are to hold with so much room, in their units.
-    scales : (d,) array or None
-        What features are multiplied by; see `Images`.
     """
 
     centered: FloatArray
     terms: tuple[Term, ...]
     room: float = 0.0
-    scales: FloatArray | None = None
 
     def images(
         self,
@@ -56,8 +53,8 @@ class BoundTerms:
         errors: FloatArray | None = None,
         metric: FloatArray | None = None,
     ) -> Images:
-        """Images of the exact data X, scaled, in coordinates T (d, r) within errors of exact ones; see `Images`."""
-        return Images(X, self.centered, T, errors, self.scales, metric)
+        """Images of the exact data X in coordinates T (d, r) within errors of exact ones; see `Images`."""
+        return Images(X, self.centered, T, errors, metric)
 
     @cached
     def losses(self) -> tuple[Loss, ...]:
@@ -249,7 +246,7 @@ class BoundTerms:
         if images.metric is not None:
             error += images.metric_errors
         losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
-        is_exact = errors is None and images.scales is None
+        is_exact = errors is None
         for loss, pairs, (up, down, count, _) in losses:
             check_last()
             smallest, largest, entries = low[pairs], high[pairs], loss.entries(M)

@@ -216,7 +216,7 @@ def _descend(
         n_iterations += 1
         if regularizer is not None and n_iterations >= next_check:
             next_check, tolerance = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
-            gradient = point.problem.domain.block_diagonal(S)
+            gradient = point.problem.domain.restricted(S)
             if regularizer.inner_gap(point.components(point.F), gradient, tolerance) <= tolerance:
                 raise StopIteration
 

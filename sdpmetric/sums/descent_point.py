@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
@@ -92,31 +91,27 @@ class Factor(Point):
         return times(F, self.map)
 
     def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
-        return 2.0 * times(L @ self.problem.domain.block_diagonal(S), self.map.T)
+        return 2.0 * times(L @ S, self.map.T)
 
     def residual(self, L: FloatArray, S: FloatArray) -> float:
-        return float(np.linalg.norm(L @ self.problem.domain.block_diagonal(S) @ L.T))
+        return float(np.linalg.norm(L @ S @ L.T))
 
     def escape(self, S: FloatArray) -> None:
         if self.problem.total.barrier:
             self._whiten()
             return  # every direction is there already
-        S, blocks = times(times(S, self.map.T).T, self.map.T), [np.zeros((0, self.F.shape[1]))]
+        S = times(times(S, self.map.T).T, self.map.T)
         size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(S).max(initial=0.0))
-        for columns in self.column_blocks:
-            eigenvalues, vectors = np.linalg.eigh(S[np.ix_(columns, columns)])
-            _, sigma, Vt = np.linalg.svd(self.F[:, columns], full_matrices=False)
-            long = sigma > NEGLIGIBLE_ROW * size
-            falling = vectors[:, eigenvalues < -SMALLEST_FALL * steepest].T
-            rows = np.concatenate([sigma[long, None] * Vt[long], NEW_ROW * size * falling])
-            blocks.append(np.zeros((len(rows), self.F.shape[1])))
-            blocks[-1][:, columns] = rows
-        self.F = np.concatenate(blocks)
+        eigenvalues, vectors = np.linalg.eigh(S)
+        _, sigma, Vt = np.linalg.svd(self.F, full_matrices=False)
+        long = sigma > NEGLIGIBLE_ROW * size
+        falling = vectors[:, eigenvalues < -SMALLEST_FALL * steepest].T
+        self.F = np.concatenate([sigma[long, None] * Vt[long], NEW_ROW * size * falling])
 
     def _whiten(self) -> None:
         """Coordinates in which the metric is I: there the curvature of LogDet is I, however long the metric is."""
         R = np.asarray(np.linalg.qr(self.F, mode="r"))
-        if self.problem.domain.blocks or R.shape[0] != R.shape[1] or not np.diag(R).all():
+        if R.shape[0] != R.shape[1] or not np.diag(R).all():
             return
         before = self.T, self.F
         self.T, self.F = self.T @ R.T, np.eye(len(R))
@@ -124,12 +119,6 @@ class Factor(Point):
         if not math.isfinite(self.smoothed(self.F, INITIAL_WIDTH, None)[0]):  # by rounding, where numbers are extreme
             self.T, self.F = before
             self.__dict__.pop("map", None)
-
-    @cached
-    def column_blocks(self) -> list[NDArray[np.intp]]:
-        """The columns of T that belong to each block of the domain."""
-        blocks = [np.flatnonzero(self.T[rows].any(axis=0)) for rows in self.problem.domain.all_blocks]
-        return blocks if self.problem.domain.blocks else [np.arange(self.T.shape[1])]
 
 
 class Weights(Point):

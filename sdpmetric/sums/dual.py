@@ -33,7 +33,6 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
-from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.margin_sum import MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.progress import GAP_SHARE, Progress
@@ -73,7 +72,7 @@ class DualOptions:
 
 
 OPTIONS = DualOptions()
-Spectrum = tuple[FloatArray, FloatArray]  # eigenvalues (k,) and eigenvectors (k, k)
+Spectrum = tuple[FloatArray, FloatArray]  # eigenvalues (d,) and eigenvectors (d, d)
 
 
 def takes(problem: MetricProblem) -> bool:
@@ -98,7 +97,7 @@ def turn(problem: MetricProblem) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DualPoint:
-    """Multipliers (m,), the dual and its gradient there, and the metric that belongs to them, in the domain, (k, k).
+    """Multipliers (m,), the dual and its gradient there, and the metric that belongs to them, (d, d).
 
     The spectrum is that of the matrix whose positive part the metric is, where it was computed.
     """
@@ -132,18 +131,14 @@ class SumDual(MarginSum):
         The weight of the proximal term, which goes on falling in later rounds.
     """
 
-    def __init__(self, total: BoundTerms, domain: Domain, shift: FloatArray | float = 0.0) -> None:
-        """Take a sum, its hard constraints with room, over a domain, with a linear cost (k, k) in it besides."""
+    def __init__(self, total: BoundTerms) -> None:
+        """Take a sum, its hard constraints with room."""
         super().__init__(total)
-        self.domain, self.n_negative, self.rho = domain, 0, OPTIONS.first_rho
+        self.n_negative, self.rho = 0, OPTIONS.first_rho
         (regularizer,), zero = total.regularizers, np.zeros((0, total.centered.shape[1]))
-        # w M0 - ridge I, minus the linear cost, in coordinates of the domain, and w/2 |M0|^2.
-        target = -regularizer.gradient(zero) - total.ridge * np.eye(total.centered.shape[1]) - shift
-        self.weight, self.target, self.constant = (
-            regularizer.weight,
-            domain.block_diagonal(target),
-            regularizer.value(zero),
-        )
+        # w M0 - ridge I, and w/2 |M0|^2.
+        self.target = -regularizer.gradient(zero) - total.ridge * np.eye(total.centered.shape[1])
+        self.weight, self.constant = regularizer.weight, regularizer.value(zero)
 
     @cached
     def combination(self) -> sp.csr_array:
@@ -171,7 +166,7 @@ class SumDual(MarginSum):
         """The dual at multipliers of the box, (m,); with the spectrum on request."""
         total, (Y, first, second) = self.total, self.total.points
         costs, by_loss = total.costs[1], total.split(a)
-        Q = self.target - self.domain.block_diagonal(adjoint(Y, first, second, total.pair_weights(by_loss)))
+        Q = self.target - adjoint(Y, first, second, total.pair_weights(by_loss))
         eigen = np.linalg.eigh(Q) if spectrum else None
         M = self.positive_part(Q, eigen) / self.weight
         D = pair_forms(Y, M[None], Blocks.one(len(Y)), first, second)
@@ -222,7 +217,7 @@ class SumDual(MarginSum):
         """Iterates of the proximal point method, each center found by projected semismooth Newton steps."""
         point = self.evaluate(a, spectrum=True)
         yield point
-        for _ in range(0 if self.domain.blocks else OPTIONS.centers):
+        for _ in range(OPTIONS.centers):
             center = point.multipliers
             for _ in range(OPTIONS.steps_per_center):
                 ascended = self._newton_step(point, center, budget)
@@ -343,7 +338,7 @@ def steps(
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     has_hard = any(loss.hard for loss in problem.total.losses)
     room = min(ROOM, max(OPTIONS.min_room, OPTIONS.room_share * tol))
-    dual = SumDual(problem.total.stiffened(1.0, room) if has_hard else problem.total, problem.domain)
+    dual = SumDual(problem.total.stiffened(1.0, room) if has_hard else problem.total)
     if multipliers is None:
         L = psd.factor(dual.positive_part(dual.target) / dual.weight) if init is None else init
         a = concatenated(problem.total.slopes(L, 1.0))
@@ -354,7 +349,7 @@ def steps(
         if is_done or not has_hard or room >= OPTIONS.max_room * tol:
             return
         room = OPTIONS.room_growth * room  # a metric at the optimum misses constraints by the rounding of multipliers
-        dual = SumDual(problem.total.stiffened(1.0, room), problem.domain)
+        dual = SumDual(problem.total.stiffened(1.0, room))
 
 
 def _rounds(

@@ -262,25 +262,23 @@ def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp
     is_chosen[rows] = 1.0
     chosen, transform = total.split(is_chosen), T.T @ domain.basis
     i, j = total.pairs.T
-    in_block = np.stack([T[block].any(axis=0) for block in domain.all_blocks])
-    is_free = in_block.T @ in_block
 
     def violations(F: FloatArray) -> ByLoss:
         return [mask * x for mask, x in zip(chosen, _violations(total, F @ transform), strict=True)]
 
     def evaluate(flat: FloatArray, gain: float) -> tuple[float, FloatArray]:
-        F = np.where(is_free, flat.reshape(is_free.shape), 0.0)
+        F = flat.reshape(len(transform), -1)
         a = violations(F)
         S = adjoint(total.centered, i, j, total.pair_weights(a, costs=False)) + total.entry_matrix(a)
         value = sum(float(np.sum((loss.unit * x) ** 2)) for loss, x in zip(total.losses, a, strict=True))
         slope = transform @ S @ transform.T - gain * np.eye(len(transform))
-        return 0.5 * value - gain * float(np.sum(F * F)), np.where(is_free, 2.0 * F @ slope, 0.0).ravel()
+        return 0.5 * value - gain * float(np.sum(F * F)), (2.0 * F @ slope).ravel()
 
-    options, F = {"maxiter": OPTIONS.descent_steps, "ftol": 1e-16, "gtol": 0.0}, np.eye(len(is_free))
+    options, F = {"maxiter": OPTIONS.descent_steps, "ftol": 1e-16, "gtol": 0.0}, np.eye(len(transform))
     for gain in OPTIONS.trace_gains:
         bounds = Bounds(-OPTIONS.largest_entry, OPTIONS.largest_entry) if gain else None
         minimum = minimize(evaluate, F.ravel(), (gain,), method="L-BFGS-B", jac=True, bounds=bounds, options=options)
-        F = np.where(is_free, minimum.x.reshape(is_free.shape), 0.0)
+        F = minimum.x.reshape(F.shape)
         a = violations(F)
         if (proven := contradiction(dual, a)) is not None:
             return used(dual, proven)

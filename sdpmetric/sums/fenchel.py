@@ -130,7 +130,7 @@ class FenchelDual:
         """The factor of the metric that minimizes ``<S(a), M> + r(M)``; None where r does not say."""
         if self.minimized is None or self.bounded_by_slopes or self.slack.domain.diagonal:
             return None
-        return self.minimized.minimizer(self.total.slack_matrix(a), self.slack.domain.block_diagonal)
+        return self.minimized.minimizer(self.total.slack_matrix(a))
 
     @property
     def _allows_small_multiples(self) -> bool:
@@ -155,7 +155,7 @@ class FenchelDual:
         lengths, size = np.maximum(np.einsum("ij,ij->i", B, B), 1e-100), _largest(S)
         if not math.isfinite(size):
             return None
-        values = self.slack.relative_eigenvalues(np.diag(lengths), self.slack.domain.block_diagonal(S))
+        values = self.slack.relative_eigenvalues(np.diag(lengths), S)
         shift = max(0.0, -float(values.min(initial=0.0))) + OPTIONS.slope_margin * size / float(
             lengths.max(initial=1.0)
         )

@@ -29,7 +29,7 @@ from sdpmetric.programs.exact_program import to_cvxpy
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs
 from sdpmetric.sums.bound_terms import BoundTerms
-from sdpmetric.sums.domains import Domain, lift_tasks
+from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.fenchel import FenchelDual, Proven
 from sdpmetric.sums.free import resolution
 from sdpmetric.sums.slack import Slack
@@ -67,12 +67,6 @@ class MetricProblem(Problem):
         Only diagonal metrics, weights of features.
     bases : (k, d) array, optional
         Only nonnegative combinations of ``b_j b_j^T`` with these rows.
-    tasks : (n,) array, optional
-        Task of each example: a metric ``M_c = sharing M_0 + N_c`` for each task, with a shared part M_0.
-        The data become those of `sdpmetric.sums.domains.lift_tasks`, and `task_metrics` reads the metrics; matrices
-        of terms are those of the block diagonal metric with blocks ``M_0, N_1, ..``.
-    sharing : float, default 1
-        For tasks: how much cheaper the shared part is, under the trace.
 
     Attributes
     ----------
@@ -125,15 +119,9 @@ class MetricProblem(Problem):
         *,
         diagonal: bool = False,
         bases: ArrayLike | None = None,
-        tasks: ArrayLike | None = None,
-        sharing: float = 1.0,
     ) -> None:
-        data, index = validation.check_examples(X), None
+        data = validation.check_examples(X)
         domain = Domain.of(data.shape[1], diagonal, bases)
-        if tasks is not None:
-            if diagonal or bases is not None:
-                raise ValueError("tasks= excludes diagonal= and bases=; pass at most one of them.")
-            data, index, domain = lift_tasks(data, tasks, sharing)
         if not isinstance(terms, Term | Sum):
             raise TypeError(
                 f"terms must be a term or a sum of terms such as terms.Trace() + terms.TripletHinge(triplets), got "
@@ -144,13 +132,6 @@ class MetricProblem(Problem):
         if not bound:
             raise ValueError("all terms have weight 0, so there is nothing to minimize; give one a weight.")
         self._set(data, bound, domain)
-        if index is not None:
-            mixed = np.flatnonzero(index[self.total.pairs[:, 0]] != index[self.total.pairs[:, 1]])
-            if len(mixed):
-                raise ValueError(
-                    f"pair {self.total.pairs[mixed[0]].tolist()} is of two tasks, whose metrics differ "
-                    f"({len(mixed)} such pairs); pass pairs and triplets within tasks."
-                )
         self._check()
 
     def _check(self) -> None:
@@ -210,20 +191,14 @@ class MetricProblem(Problem):
 
     @cached
     def total(self) -> BoundTerms:
-        return BoundTerms(self.centered, self.terms, scales=self.domain.scales)
-
-    @published
-    def centered(self) -> FloatArray:
-        """See `Problem.centered`; of tasks, the shared features are scaled by the root of `sharing`."""
-        centered, scales = super().centered, self.domain.scales
-        return centered if scales is None else centered * scales
+        return BoundTerms(self.centered, self.terms)
 
     @property
     def start(self) -> FloatArray:
         """See `Problem.start`: M0 of a Frobenius or log det term, else zero, or the domain's where zero is infinite."""
         starts = [start for term in self.total.regularizers if (start := term.start) is not None]
         if not self.total.barrier:
-            root = None if self.domain.diagonal or self.domain.blocks else self._target_root
+            root = None if self.domain.diagonal else self._target_root
             return self.zero if root is None else root.T @ self.domain.basis
         return starts[0] if starts and self.domain.is_full_cone else self.domain.basis
 
@@ -236,12 +211,6 @@ class MetricProblem(Problem):
         """See `Problem.check_point`; a metric outside the domain raises an error."""
         L, residual = super().check_point(components, metric)
         return L, max(residual, self.domain.check(L))
-
-    def task_metrics(self, components: ArrayLike) -> FloatArray:
-        """The metrics ``M_c = sharing M_0 + N_c`` of all tasks, (t, d, d), from components of the lifted problem."""
-        L, _ = self.check_point(components, None)
-        shared, *metrics = (L[:, block].T @ L[:, block] for block in self.domain.all_blocks)
-        return np.stack([self.domain.sharing * shared + metric for metric in metrics])
 
     def easier(self) -> str:
         """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
@@ -295,7 +264,7 @@ class MetricProblem(Problem):
         """
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_multiple(T)
-        scaled = None if self.domain.diagonal or self.domain.blocks else self._scaled_by_pairs(T, objective)
+        scaled = None if self.domain.diagonal else self._scaled_by_pairs(T, objective)
         if scaled is not None:
             scaled_multiple, scaled_objective = self._best_multiple(scaled)
             if scaled_objective < LARGEST_SCALE:  # else distances of about 1 are not those that the losses are about
@@ -344,7 +313,7 @@ class MetricProblem(Problem):
         """A root R of the ``M0 = R R^T`` at which the first regularizer is 0, (k, k); None unless M0 is definite."""
         zeros = [term.zero for term in self.total.regularizers if term.zero is not None and term.zero.any()]
         try:
-            return np.asarray(np.linalg.cholesky(self.domain.block_diagonal(zeros[0]))) if zeros else None
+            return np.asarray(np.linalg.cholesky(self.domain.restricted(zeros[0]))) if zeros else None
         except np.linalg.LinAlgError:
             return None
 

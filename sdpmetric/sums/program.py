@@ -35,14 +35,10 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         check_compilation(len(pairs) * len(sizes))
         D = (sizes * problem.dual.slack.squared_products(pairs)) @ w
     else:
-        reached = [np.flatnonzero(T[rows].any(axis=0)) for rows in domain.blocks]
-        blocks = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
-        bases = [np.eye(T.shape[1])[:, columns] for columns in reached]
-        variables = blocks or [metric_variable(T.shape[1], "M")]
-        N = sum(B @ block @ B.T for (block, _), B in zip(blocks, bases, strict=True)) if blocks else variables[0][0]
+        N, cone = metric_variable(T.shape[1], "M")
         M = N if np.array_equal(T, np.eye(len(T))) else T @ N @ T.T
         D = squared_distances(N, X @ T, pairs)
-        cones = [cone for _, cone in variables]
+        cones = [cone]
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
     in_cone = problem.total.barrier and not domain.diagonal

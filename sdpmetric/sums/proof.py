@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.proof import Proof, ProofTerm
 from sdpmetric.linalg import psd
-from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.fenchel import FenchelDual, Proven
 from sdpmetric.sums.terms.base import Term
 
@@ -58,12 +57,8 @@ def _proof(
     data: Arrays | None,
 ) -> Proof:
     domain, X = dual.slack.domain, dual.slack.X
-    factors, shares = _factors(domain, components), np.ones((len(X), 1))
-    basis = np.eye(factors.shape[2]) if domain.has_identity_basis or domain.blocks else domain.basis.T
+    factor = np.diag(np.sqrt(domain.combination(components.T @ components))) if domain.diagonal else components
     arrays: dict[str, NDArray[np.generic]] = {"X": X, **({} if data is None else data)}
-    if domain.blocks and domain.tasks is not None:
-        shares = np.insert(np.eye(len(domain.blocks) - 1)[domain.tasks], 0, domain.sharing, axis=1)
-        arrays |= {"X": X[:, : len(domain.blocks[0])], "tasks": number_labels(domain.tasks)}
     for name in LISTS:
         lists = [term.data[name] for term in terms if name in term.data]
         agree = all(np.array_equal(lists[0], array) for array in lists)
@@ -74,9 +69,8 @@ def _proof(
     if "pairs" not in arrays or "similar" not in arrays:
         arrays = {name: array for name, array in arrays.items() if name not in ("pairs", "similar")}
     statement = {"domain": "diagonal" if domain.diagonal else "all"}
-    return check_finite(
-        Proof(*claims, statement, terms, arrays, {"components": factors, "shares": shares, "map": basis})
-    )
+    point = {"components": factor[None], "shares": np.ones((len(X), 1)), "map": domain.basis.T}
+    return check_finite(Proof(*claims, statement, terms, arrays, point))
 
 
 def check_finite(proof: Proof) -> Proof:
@@ -84,13 +78,6 @@ def check_finite(proof: Proof) -> Proof:
     if any(claim is not None and not math.isfinite(claim) for claim in (proof.objective, proof.lower_bound)):
         raise ValueError("objective or lower bound of this solution are infinite: a proof file would prove nothing.")
     return proof
-
-
-def _factors(domain: Domain, components: FloatArray) -> FloatArray:
-    """A factor for each metric of a domain, in its own coordinates, of a metric that is exactly in it."""
-    if domain.diagonal:
-        return np.diag(np.sqrt(domain.combination(components.T @ components)))[None]
-    return np.stack([components[:, block] for block in domain.all_blocks])
 
 
 def _slopes(dual: FenchelDual, proven: Proven) -> tuple[dict[Term, FloatArray], float]:
@@ -101,7 +88,7 @@ def _slopes(dual: FenchelDual, proven: Proven) -> tuple[dict[Term, FloatArray], 
     domain, regularizer = dual.slack.domain, dual.minimized
     if regularizer is not None:
         S = dual.total.slack_matrix(proven.multipliers)
-        U, cost = regularizer.proof_slope(S + sum(slopes.values(), np.zeros_like(S)), domain.block_diagonal)
+        U, cost = regularizer.proof_slope(S + sum(slopes.values(), np.zeros_like(S)), domain.restricted)
         return slopes | {regularizer: U}, cost
     if proven.coordinates is None and not domain.diagonal:
         raise ValueError(

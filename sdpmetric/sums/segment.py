@@ -96,12 +96,9 @@ class Segment:
 
     # -- the slack matrix; see `sdpmetric.sums.terms.minimum.SlackSegment` --------------------------------------
 
-    def restricted(self, A: FloatArray) -> FloatArray:
-        return self.slack.domain.block_diagonal(A)
-
     def matrix(self, t: float) -> FloatArray:
         S = self.slack.total.slack_matrix(self.point(t))
-        return self.restricted(S + sum(self.slopes(t), np.zeros_like(S)))
+        return np.asarray(S + sum(self.slopes(t), np.zeros_like(S)))
 
     def images(self, T: FloatArray) -> Images:
         return self.slack.images(T)

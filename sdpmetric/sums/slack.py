@@ -11,7 +11,7 @@ whiten a PSD part of S this part is the identity, and eigenvalues of the rest ar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -65,10 +65,7 @@ class Slack:
             size = np.sqrt(np.mean(Y * Y, axis=0))
             size[size == 0.0] = 1.0
             return np.diag(1.0 / size), np.diag(size)
-        if not self.domain.blocks:
-            return psd.data_basis(Y)
-        bases = [psd.data_basis(Y[:, block]) for block in self.domain.blocks]
-        return scipy.linalg.block_diag(*(T for T, _ in bases)), scipy.linalg.block_diag(*(T for _, T in bases))
+        return psd.data_basis(Y)
 
     def coordinates(self, weights: FloatArray, regularizer: Regularizer | None) -> tuple[FloatArray, FloatArray]:
         """Coordinates that whiten a cost, and directions of no cost, (k, .) each.
@@ -96,32 +93,23 @@ class Slack:
             scaled = np.diag(basis) / np.where(size > 0.0, size, 1.0)
             is_null = size <= psd.RANK_TOLERANCE * size.max(initial=0.0)
             return np.diag(scaled)[:, ~is_null], np.diag(np.diag(basis))[:, is_null]
-        ranges, nulls, first = list[FloatArray](), list[FloatArray](), 0
-        for block in self.domain.all_blocks:
-            size = int(np.linalg.matrix_rank(basis[block])) if self.domain.blocks else basis.shape[1]
-            columns = slice(first, first + size)
-            root = psd.triangle([root[:, columns] for root in roots])
-            whitening = psd.whiten(basis[:, columns], inverse[columns], root)
-            ranges, nulls, first = [*ranges, whitening.range], [*nulls, whitening.null], first + size
-        return np.concatenate(ranges, axis=1), np.concatenate(nulls, axis=1)
+        whitening = psd.whiten(basis, inverse, psd.triangle(roots))
+        return whitening.range, whitening.null
 
     def coordinates_of_smallest_costs(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coordinates that whiten even the smallest costs, as far as floats go, and features without any cost."""
         used, d = np.flatnonzero(weights > 0.0), self.d
         (i, j), X = self.total.pairs[used].T, self.X.astype(np.float64)
-        differences = X[i] - X[j] if self.total.scales is None else (X[i] - X[j]) * self.total.scales
-        root = np.concatenate([np.sqrt(weights[used])[:, None] * differences, psd.factor(matrix)])
+        root = np.concatenate([np.sqrt(weights[used])[:, None] * (X[i] - X[j]), psd.factor(matrix)])
         scale = np.abs(root).max(axis=0, initial=0.0)
-        has_cost, V = scale > 0.0, np.zeros((d, d))
-        for block in self.domain.all_blocks:
-            features = block[has_cost[block]]
-            if not len(features):
-                continue
-            _, sigma, Vt = np.linalg.svd(psd.triangle([root[:, features] / scale[features]]), full_matrices=True)
-            sizes = np.zeros(len(features))
+        has_cost = scale > 0.0
+        V = np.zeros((d, int(has_cost.sum())))
+        if has_cost.any():
+            _, sigma, Vt = np.linalg.svd(psd.triangle([root[:, has_cost] / scale[has_cost]]), full_matrices=True)
+            sizes = np.zeros(len(Vt))
             sizes[: len(sigma)] = sigma
-            V[np.ix_(features, features)] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[features, None]
-        return V[:, has_cost], np.eye(d)[:, ~has_cost]
+            V[has_cost] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[has_cost, None]
+        return V, np.eye(d)[:, ~has_cost]
 
     @cached
     def descent_coordinates(self) -> FloatArray:
@@ -158,17 +146,7 @@ class Slack:
         return self.weighted_form(images, total.pair_weights(a), total.weight_errors(a), matrices)
 
     def weighted_form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: ByLoss) -> Form:
-        """The form of pairs with weights that are off by up to the errors, plus matrices; its diagonal blocks."""
-        if not self.domain.blocks:
-            return self._full_form(images, weights, errors, matrices)
-        total = Form.zero(images.map.shape[1])
-        for block in self.domain.blocks:
-            block_map = np.zeros_like(images.map)
-            block_map[block] = images.map[block]
-            total += self._full_form(replace(images, map=block_map), weights, errors, matrices)
-        return total
-
-    def _full_form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: ByLoss) -> Form:
+        """The form of pairs with weights that are off by up to the errors, plus matrices."""
         used = np.flatnonzero(weights)
         i, j = self.total.pairs[used].T
         form = images.form(i, j, weights[used], roundings=ROUNDINGS, accuracy=math.inf)
@@ -193,8 +171,6 @@ class Slack:
         if has_matrix:
             return False
         i, j = self.total.pairs[np.flatnonzero(weights)].T
-        if self.domain.blocks:
-            return sum(dimension(self.X[:, block], i, j, 0) for block in self.domain.blocks) <= n_coordinates
         return dimension(self.X, i, j, n_coordinates) <= n_coordinates
 
     def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:

@@ -46,7 +46,6 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "frml": relatives.frml,
     "sums": sums.sums,
     "labels": sums.labels,
-    "tasks": sums.tasks,
     **relatives.CASES,
     "planted": sums.planted,
     "bounds": contradictions.bounds,

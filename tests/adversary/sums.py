@@ -7,7 +7,7 @@ of floats. Lower bounds of a restricted domain are compared with metrics that ar
 import exact
 import numpy as np
 from exact import INFINITE, SCALARS, Distances, divergence, number, numbers, ratio_divergence, rational, total
-from flint import arb, fmpq, fmpq_mat
+from flint import arb, fmpq
 
 import sdpmetric as sm
 from adversary.case import Case
@@ -23,22 +23,15 @@ def different(rng, n, m, k):
     return np.argsort(rng.random((m, n)), axis=1)[:, :k]
 
 
-def of_tasks(rng, index, m, k):
-    """Rows of k different examples of one task."""
-    tasks = [np.flatnonzero(index == t) for t in np.unique(index)]
-    chosen = [tasks[int(rng.integers(len(tasks)))] for _ in range(m)]
-    return np.array([rng.permutation(members)[:k] for members in chosen])
-
-
 class Maker:
     """Terms over data, each with its exact value as a function of distances and of the metric."""
 
-    def __init__(self, X, y, rng, index=None, scale=1.0):
-        self.X, self.y, self.rng, self.index, self.scale = X, y, rng, index, scale
+    def __init__(self, X, y, rng, scale=1.0):
+        self.X, self.y, self.rng, self.scale = X, y, rng, scale
         self.planted: list[np.ndarray] = []
 
     def rows(self, m, k):
-        return different(self.rng, len(self.X), m, k) if self.index is None else of_tasks(self.rng, self.index, m, k)
+        return different(self.rng, len(self.X), m, k)
 
     def weights(self, m):
         w = some_weights(self.rng, m)
@@ -98,7 +91,7 @@ class Maker:
     def targets(self):
         rows, sides, w = self.rows(12, 2), self.rng.integers(-1, 2, 12), self.weights(12)
         goals = self.rng.exponential(size=12) * 10.0 ** self.rng.uniform(-2, 2)
-        if self.index is None and self.rng.random() < 0.5:  # those of a metric, which costs next to nothing
+        if self.rng.random() < 0.5:  # those of a metric, which costs next to nothing
             L = log_uniform(self.rng, -3, 4) * np.diag(self.rng.random(self.d)) * self.scale
             self.planted.append(L)
             D = Distances(self.X, L)
@@ -162,11 +155,11 @@ class Maker:
 
     @property
     def d(self):
-        return self.X.shape[1] * (1 if self.index is None else 1 + len(np.unique(self.index)))
+        return self.X.shape[1]
 
     def near_prior(self):
         """A given metric, or None."""
-        return prior(self.X, self.rng) if self.index is None and self.rng.random() < 0.5 else None
+        return prior(self.X, self.rng) if self.rng.random() < 0.5 else None
 
     def frobenius(self):
         M0 = self.near_prior()
@@ -248,32 +241,6 @@ def sums(X, y, rng):
     problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in made_terms)), **domain)
     data = np.asarray(problem.X, float)
     return case_of(problem, made_terms, data, lambda M: Distances(problem.X, M=M), inside, planted=maker.planted)
-
-
-def tasks(X, y, rng):
-    """Several metrics with a shared part; metrics are block diagonal, and no product of blocks is exact for floats."""
-    index = rng.permutation(np.arange(len(X)) % 2)
-    sharing = float(rng.choice([1.0, 0.25, 2.0, 0.3, log_uniform(rng, -6, 6)]))
-    made_terms = made(Maker(X, y, rng, index), rng)
-    problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in made_terms)), tasks=index, sharing=sharing)
-    d, data = X.shape[1], np.asarray(X, float)
-
-    def block(M, b):
-        return fmpq_mat(d, d, [M[b * d + i, b * d + j] for i in range(d) for j in range(d)])
-
-    def distances(M):
-        shared = number(sharing) * block(M, 0)
-        by_task = [Distances(data, M=shared + block(M, t + 1)) for t in range(2)]
-        return lambda a, b: by_task[index[a]](a, b)
-
-    def inside(rng):
-        units = 1.0 / np.clip(np.ptp(data, axis=0), 1e-150, 1e150)
-        L = np.zeros((3, 3 * d))
-        for t in range(3):
-            L[t, t * d : (t + 1) * d] = rng.normal(size=d) * units * (rng.random() < 0.8)
-        return rational(10.0 ** rng.uniform(-2, 1) * L)
-
-    return case_of(problem, made_terms, np.tile(data, 3), distances, inside)
 
 
 def labels(X, y, rng):

@@ -202,7 +202,7 @@ def test_a_regularizer_attains_its_minimum_at_its_minimizer(name, seed):
     def value(L):
         return float(np.sum(S * (L.T @ L))) + regularizer.value(L)
 
-    attained = value(regularizer.minimizer(S, lambda A: A))
+    attained = value(regularizer.minimizer(S))
     assert bound <= attained <= bound + 1e-9 * max(1.0, abs(bound))
     assert all(value(rng.normal(size=S.shape)) >= bound for _ in range(50))
 

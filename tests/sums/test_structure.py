@@ -14,38 +14,14 @@ def restricted(domain, rng, d):
     return {"diagonal": True, "bases": rng.normal(size=(4 * d, d))}[domain]
 
 
-def rows_of_tasks(tasks, rng, m, k):
-    rows = different(rng, 40 * m, k, len(tasks))
-    return rows[(tasks[rows] == tasks[rows[:, :1]]).all(axis=1)][:m]
-
-
-@pytest.mark.parametrize("kind", ["pull", "log_det"])
-def test_tasks_with_a_shared_part(kind):
-    rng = np.random.default_rng(3)
-    X, tasks = data(rng, 45, 3), np.arange(45) % 3
-    triplets, pairs = rows_of_tasks(tasks, rng, 60, 3), rows_of_tasks(tasks, rng, 40, 2)
-    cost = terms.Pull(pairs) if kind == "pull" else terms.LogDet()
-    total, sharing = cost + 0.3 * terms.TripletHinge(triplets), 2.0
-    problem = sm.MetricProblem(X, total, tasks=np.array(["c", "a", "b"])[tasks], sharing=sharing)
-    fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic")
-    for first in (fast, exact):
-        for second in (fast, exact):
-            assert first.lower_bound <= second.objective + 1e-8 * abs(second.objective)
-            assert second.objective - first.lower_bound <= 1e-4 * abs(second.objective)
-    # The objective from the metrics of the tasks, by loops; "a" is task 1.
-    metrics = problem.task_metrics(fast.components)[[2, 0, 1]]
-    D = [(X[i] - X[j]) @ metrics[tasks[i]] @ (X[i] - X[j]) for i, j in [*triplets[:, :2], *triplets[:, ::2]]]
-    hinges = np.maximum(1.0 + np.array(D[:60]) - np.array(D[60:]), 0.0).sum()
-    if kind == "pull":
-        pull = sum((X[i] - X[j]) @ metrics[tasks[i]] @ (X[i] - X[j]) for i, j in pairs)
-        assert_same(fast.objective, pull + 0.3 * hinges)
-    else:
-        assert fast.objective >= 0.3 * hinges - 1e-9
+def rows_of_classes(labels, rng, m, k):
+    rows = different(rng, 40 * m, k, len(labels))
+    return rows[(labels[rows] == labels[rows[:, :1]]).all(axis=1)][:m]
 
 
 def lmnn_problems(rng, X, y, loss):
     weights, masked = rng.exponential(size=len(X)), np.where(rng.random(len(X)) < 0.3, 0.0, 1.0)
-    triplets = rows_of_tasks(y, rng, 90, 2)
+    triplets = rows_of_classes(y, rng, 90, 2)
     triplets = np.column_stack([triplets, (triplets[:, 0] + 1) % len(X)])
     labeled = {"push_weight": 0.7, "loss": loss}
     return {
@@ -89,9 +65,7 @@ def test_a_sum_of_many_labeled_triplets_names_the_problem_without_a_list():
     assert "LMNNProblem" not in sm.MetricProblem(X, pull + push, diagonal=True).easier()
 
 
-@pytest.mark.parametrize(
-    ("solver", "domain"), [("conic", None), ("factored", "diagonal"), ("factored", "bases"), ("conic", "tasks")]
-)
+@pytest.mark.parametrize(("solver", "domain"), [("conic", None), ("factored", "diagonal"), ("factored", "bases")])
 def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(solver, domain):
     """Two pairs with the same difference, one 1 apart at most and one 2 at least, among bounds that hold anyway."""
     rng = np.random.default_rng(0)
@@ -100,7 +74,7 @@ def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(
     pairs = np.array([[0, 1], [3, 4], [5, 6], [5, 7], [6, 7], [8, 9], [10, 11], [0, 5]])
     upper, lower = np.full(8, 900.0), np.full(8, 1e-3)
     upper[0], lower[1] = 1.0, 2.0  # the contradiction
-    domain_option = {} if domain is None else {"tasks": np.zeros(12)} if domain == "tasks" else {domain: True}
+    domain_option = {} if domain is None else {domain: True}
     domain_option = domain_option if domain != "bases" else {domain: restricted(domain, rng, 3)}
     problem = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, upper, lower), **domain_option)
     solution = sm.solve(problem, solver)
@@ -145,18 +119,12 @@ def test_hard_constraints_that_hold_without_room_are_decided(domain, offset, sca
         assert np.isfinite(problem.certify(metric=L.T @ L).objective) == finite or domain == "bases"
 
 
-@pytest.mark.parametrize(("loss", "domain"), [("hinge", "all"), ("squared_hinge", "all"), ("smooth_hinge", "tasks")])
-def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain):
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge"])
+def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss):
     rng = np.random.default_rng(5)
     X, triplets = rng.normal(size=(40, 12)), different(rng, 60, 3, 40)
-    tasks = np.arange(40) % 2
-    if domain == "tasks":
-        triplets = triplets // 2 * 2
-        triplets = triplets[[len(set(row)) == 3 for row in triplets.tolist()]]
-    arguments = {"all": {}, "tasks": {"tasks": tasks}}[domain]
-    prior = np.eye(36 if domain == "tasks" else 12)
-    total = terms.TripletHinge(triplets, loss=loss) + 2.0 * terms.Frobenius(to=prior) + 0.1 * terms.Trace()
-    problem = sm.MetricProblem(X, total, **arguments)
+    total = terms.TripletHinge(triplets, loss=loss) + 2.0 * terms.Frobenius(to=np.eye(12)) + 0.1 * terms.Trace()
+    problem = sm.MetricProblem(X, total)
     by_dual, by_factors = sm.solve(problem, "dual", tol=1e-6), sm.solve(problem, "factored", tol=1e-5)
     assert by_dual.certificate.proves_optimal(1e-6)
     assert_sandwich(by_dual, by_factors)

@@ -145,9 +145,6 @@ class Images:
         T, whatever made it: it is taken as exact, but for `map_errors`.
     map_errors : (d, r) array or None
         How far each entry of the exact T may be from that of `map`; None: it is exact.
-    scales : (d,) array or None
-        The exact points are those of X with each feature multiplied by the root of a number, of which this is the
-        rounded one; `centered` is multiplied already. None: they are those of X.
     metric : (d, d) array or None
         A metric near ``T T^T`` whose distances are meant in place of those of the images; `points` remain those of T.
     """
@@ -156,7 +153,6 @@ class Images:
     centered: FloatArray
     map: FloatArray
     map_errors: FloatArray | None = None
-    scales: FloatArray | None = None
     metric: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -184,7 +180,7 @@ class Images:
     @cached
     def _entry_errors(self) -> FloatArray:
         """What a unit in each coordinate may add to the error of each coordinate of an image, (d, r)."""
-        rounding = gamma(len(self.map) + (3 if self.scales is None else 6)) * np.abs(self.map)
+        rounding = gamma(len(self.map) + 3) * np.abs(self.map)
         return rounding if self.map_errors is None else rounding + self.map_errors
 
     @cached
@@ -204,7 +200,6 @@ class Images:
         if self.metric is None:
             return 0.0
         span = np.ptp(self.X, axis=0).astype(np.float64)
-        span = span if self.scales is None else span * self.scales
         return above(float(span @ self.metric_errors @ span), 2 * len(span) + 16)
 
     def _distance_errors(self, first: IndexArray, second: IndexArray) -> FloatArray:
@@ -213,7 +208,6 @@ class Images:
         for start in range(0, len(first), ROWS_AT_ONCE):
             block = slice(start, start + ROWS_AT_ONCE)
             V = np.abs(self.X[first[block]].astype(np.float64) - self.X[second[block]].astype(np.float64))
-            V = V if self.scales is None else V * self.scales
             errors[block] = np.einsum("ij,ij->i", V @ self.metric_errors, V)
         return errors * (1.0 + gamma(2 * len(self.metric_errors) + 16))
 
@@ -253,7 +247,7 @@ class Images:
         d, r = self.map.shape
         by_feature = d == r and not np.any(self.map[~np.eye(d, dtype=np.bool_)])
         P, E = self.X, np.zeros((0, r))
-        if not (by_feature and self.map_errors is None and self.scales is None):
+        if not (by_feature and self.map_errors is None):
             by_feature, P = False, self.points
             E = np.abs(self.centered) @ self._entry_errors
             E = (E + self._underflow) * (1.0 + gamma(2 * d + 12))
@@ -356,7 +350,6 @@ class Images:
                 check_last()
                 rows = slice(start, start + ROWS_AT_ONCE)
                 V = self.X[first[rows]].astype(np.float64) - self.X[second[rows]].astype(np.float64)
-                V = V if self.scales is None else V * self.scales
                 P, w = V @ self.map, np.abs(weights[rows])
                 errors, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
                 totals[number] += (P * weights[rows, None]).T @ P

@@ -275,15 +275,15 @@ class Regularizer(Term):
             "conjugate() is enough."
         )
 
-    def minimizer(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
-        """A factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None where none is known.
-
-        `restricted` leaves those entries of a matrix that products with metrics of the domain depend on.
-        """
+    def minimizer(self, S: FloatArray) -> FloatArray | None:
+        """A factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None if none is known."""
         return None
 
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
-        """A slope U at about the minimizer, with which ``S + U`` is PSD in spite of rounding, and its cost."""
+        """A slope U at about the minimizer, with which ``S + U`` is PSD in spite of rounding, and its cost.
+
+        `restricted` leaves those entries of a matrix that products with metrics of the domain depend on.
+        """
         raise ValueError(f"proof files support the regularizers of this package; {self.name} is not one of them.")
 
     @property

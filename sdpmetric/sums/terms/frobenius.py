@@ -148,8 +148,8 @@ class Frobenius(Regularizer):
     def minimum(self, segment: SlackSegment) -> InnerMinimum:
         return FrobeniusMinimum(self, segment)
 
-    def minimizer(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        return psd.factor(restricted(self.target - S / self.weight))
+    def minimizer(self, S: FloatArray) -> FloatArray:
+        return psd.factor(self.target - S / self.weight)
 
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
         """``w (M - M0)`` at the minimizer, plus a margin m of the trace.
@@ -193,8 +193,7 @@ class FrobeniusMinimum(InnerMinimum):
 
     def __init__(self, term: Frobenius, segment: SlackSegment) -> None:
         self.term, self.segment, self.images = term, segment, segment.images(np.eye(len(term.target)))
-        pull = Form.congruent(term.weight * term.target, self.images.map)
-        self.pull = Form(segment.restricted(pull.matrix), pull.error, pull.size)
+        self.pull = Form.congruent(term.weight * term.target, self.images.map)
         start, stop = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
         self.start, self.direction = self.pull.matrix - start, start - stop
 

@@ -200,8 +200,8 @@ class LogDet(Regularizer):
         scaled = Form(S.matrix / self.weight, above(S.error / self.weight + U * size, 3), size)
         return self._weighted_below(self.prior.log_det(P, scaled))
 
-    def minimizer(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
-        values, vectors = np.linalg.eigh(restricted(S / self.weight + self.inverse_root @ self.inverse_root))
+    def minimizer(self, S: FloatArray) -> FloatArray | None:
+        values, vectors = np.linalg.eigh(S / self.weight + self.inverse_root @ self.inverse_root)
         return np.asarray((vectors / np.sqrt(values)).T) if values[0] > 0.0 else None
 
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:

@@ -22,10 +22,7 @@ class SlackSegment(Protocol):
     """``S(t)`` as regularizers see it; see `sdpmetric.sums.segment.Segment`."""
 
     def matrix(self, t: float) -> FloatArray:
-        """``S(t)`` on the domain in floats, (d, d)."""
-
-    def restricted(self, A: FloatArray) -> FloatArray:
-        """The entries of a (d, d) matrix that products with metrics of the domain depend on, 0 elsewhere."""
+        """``S(t)`` in floats, (d, d)."""
 
     def images(self, T: FloatArray) -> Images:
         """The data in coordinates T, (d, k)."""
