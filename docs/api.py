@@ -41,7 +41,7 @@ def public(module: ModuleType) -> list[str]:
 
 def sections() -> list[tuple[str, str, list[str]]]:
     """Heading, module and names of each part of the reference."""
-    package = importlib.import_module("sdpmetric.api")
+    package = importlib.import_module("sdpmetric")
     left = {name: getattr(package, name).__module__ for name in public(package)}
     found = []
     for title, homes in HEADINGS.items():

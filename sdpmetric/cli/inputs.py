@@ -16,12 +16,20 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from sdpmetric import api as api  # which registers all statements
 from sdpmetric import datasets
-from sdpmetric.cli.options import BAD_INPUT, DEFAULT, LimitOptions, ProblemOptions, TableOptions, names, note
+from sdpmetric.cli.options import (
+    BAD_INPUT,
+    DEFAULT,
+    LimitOptions,
+    ProblemOptions,
+    TableOptions,
+    labeled_statements,
+    names,
+    note,
+)
 from sdpmetric.core import files, validation
 from sdpmetric.core.files import FOREIGN, read_json
-from sdpmetric.core.problem import Labeled, Problem, statements
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets.named import in_folder
@@ -217,9 +225,9 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
 
 
 def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
-    labeled_statements = {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
-    check_names("statement", [name], tuple(labeled_statements))
-    kind = labeled_statements[name]
+    kinds = labeled_statements()
+    check_names("statement", [name], tuple(kinds))
+    kind = kinds[name]
     takes = [parameter for parameter in inspect.signature(kind.from_labels).parameters if parameter not in ("X", "y")]
     validation.check_known(f"statement {name!r}", parameters, takes)
     return kind.from_labels(X, y, **parameters)

@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from sdpmetric.core.problem import Labeled
 
 NAMED = ("iris", "wine", "digits", "breast_cancer", "rings")
 DEFAULT = "lmnn"
@@ -26,10 +30,18 @@ def _data_sets(incomplete: str) -> list[str]:
 
 
 def _statements(incomplete: str) -> list[str]:
-    from sdpmetric import api as api  # which registers all statements
+    return [name for name in labeled_statements() if name.startswith(incomplete)]
+
+
+def labeled_statements() -> dict[str, type[Labeled]]:
+    """Import every public statement, and return those that `from_labels` states, by name."""
+    from sdpmetric.api import HOME_OF
     from sdpmetric.core.problem import Labeled, statements
 
-    return [name for name, kind in statements().items() if issubclass(kind, Labeled) and name.startswith(incomplete)]
+    for name, module in HOME_OF.items():
+        if name.endswith("Problem"):
+            import_module(module)
+    return {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
 
 
 DATA_HELP = (

@@ -64,6 +64,8 @@ class Problem(ABC):
     """
 
     statement: ClassVar[str] = ""
+    # Modules that register solvers and programs for the class; "conic" takes any exact program.
+    solver_modules: ClassVar[tuple[str, ...]] = ("sdpmetric.sums.conic",)
 
     if TYPE_CHECKING:
 

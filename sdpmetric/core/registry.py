@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import pkgutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -66,16 +64,13 @@ class Solver:
 
 _SOLVERS: defaultdict[Scope, dict[str, Solver]] = defaultdict(dict)
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
-# Rooms whose modules register solvers and programs when they are imported, which is when the first one is looked for.
-ROOMS = ("sums", "lmnn", "pola", "nca", "relatives", "lego", "ranking")
 
 
-@cache
-def _load() -> None:
-    for room in ROOMS:
-        package = import_module(f"sdpmetric.{room}")
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            import_module(module.name)
+def _load(statement: type[Problem]) -> None:
+    """Import the modules that register solvers and programs of a statement and of its bases."""
+    for kind in statement.__mro__:
+        for module in vars(kind).get("solver_modules", ()):
+            import_module(module)
 
 
 def solver(
@@ -171,7 +166,7 @@ def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -
 
 def _registered(statement: type[Problem]) -> list[Solver]:
     """Solvers by name: those of the statement's own class go before those of its bases and of its capabilities."""
-    _load()
+    _load(statement)
     capabilities = [scope for scope in _SOLVERS if not isinstance(scope, type) and scope(statement)]
     entries: dict[str, Solver] = {}
     scopes: list[Scope] = [*statement.__mro__, *capabilities]
@@ -230,7 +225,7 @@ def formulation(
 
 def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
     """What makes the program of a statement; None where nothing does."""
-    _load()
+    _load(statement)
     return next((_PROGRAMS[kind][0] for kind in statement.__mro__ if kind in _PROGRAMS), None)
 
 

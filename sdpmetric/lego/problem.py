@@ -76,6 +76,7 @@ class LEGOProblem(Problem):
     """
 
     statement: ClassVar[str] = "lego"
+    solver_modules: ClassVar[tuple[str, ...]] = ("sdpmetric.lego.batch", "sdpmetric.lego.solver")
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     X: NDArray[np.floating]

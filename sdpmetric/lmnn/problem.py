@@ -72,6 +72,13 @@ class LargeMarginProblem(Problem):
     """
 
     weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
+    solver_modules: ClassVar[tuple[str, ...]] = (
+        "sdpmetric.lmnn.program",
+        "sdpmetric.lmnn.solvers.conic",
+        "sdpmetric.lmnn.solvers.factored",
+        "sdpmetric.lmnn.solvers.low_rank",
+        "sdpmetric.lmnn.solvers.subgradient",
+    )
 
     if TYPE_CHECKING:
 

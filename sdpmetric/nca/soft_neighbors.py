@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +60,8 @@ class SoftNeighborProblem(Problem):
     sample_weight : (n,) array or None
         Weight of each example's value in the sum; None: 1. As neighbors all examples count alike.
     """
+
+    solver_modules: ClassVar[tuple[str, ...]] = ("sdpmetric.nca.solver",)
 
     n_components: int
     diagonal: bool

@@ -110,6 +110,7 @@ class POLAProblem(Problem):
     """
 
     statement: ClassVar[str] = "pola"
+    solver_modules: ClassVar[tuple[str, ...]] = ("sdpmetric.pola.program", "sdpmetric.pola.solvers")
     weights: ClassVar[tuple[str, ...]] = ("slack_weight",)
 
     X: NDArray[np.floating]

@@ -102,6 +102,13 @@ class MetricProblem(Problem):
     """
 
     statement: ClassVar[str] = ""
+    solver_modules: ClassVar[tuple[str, ...]] = (
+        "sdpmetric.sums.descent",
+        "sdpmetric.sums.dual",
+        "sdpmetric.sums.highs",
+        "sdpmetric.sums.program",
+        "sdpmetric.sums.weights",
+    )
     # Of statements that are sums: their name and paper, what certificates call them, and what has a multiplier.
     title: ClassVar[str] = ""
     certificate_title: ClassVar[str] = "sum of terms"
