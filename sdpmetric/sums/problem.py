@@ -48,6 +48,8 @@ SMALLEST_MEAN_DISTANCE = 0.3
 SMALLEST_MULTIPLE = 0.1
 # Multiples of M0 are starts if the mean distance under M0 is below this; else the features have other units than M0.
 LARGEST_MEAN_DISTANCE = 100.0
+# Directions are at most this many times as long as under M0, if the mean distance there is above 1 / 100, too.
+LARGEST_TARGET_RATIO = 10.0
 # Sums beyond this, or below its inverse, set no scale.
 LARGEST_SCALE = 1e250
 
@@ -265,9 +267,10 @@ class MetricProblem(Problem):
 
         In coordinates in which costs are whitened, f is the objective of the best multiple of the identity, V the
         differences of n pairs, and ``T T^T = (I / f + V^T V / n)^(-1)``: a direction is as long as an objective of f
-        or a mean distance of 1 allows, whatever the units of the features. If M0 of a term such as Frobenius(to=M0),
-        or, with mean distances below `LARGEST_MEAN_DISTANCE`, a multiple of M0 has a smaller sum, then ``T T^T = M0``,
-        in which the term is well conditioned.
+        or a mean distance of 1 allows, whatever the units of the features. Near a definite M0, as of a term
+        Frobenius(to=M0), it is instead at most `LARGEST_TARGET_RATIO` times as long as under M0. If M0, or, with mean
+        distances below `LARGEST_MEAN_DISTANCE`, a multiple of it has a smaller sum, then ``T T^T = M0``, in which the
+        term is well conditioned.
         """
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_multiple(T)
@@ -330,10 +333,15 @@ class MetricProblem(Problem):
         if not (len(first) and 0.0 < objective < LARGEST_SCALE):
             return None
         H = adjoint(self.dual.slack.points @ T, first, second, np.full(len(first), 1.0 / len(first)))
-        is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
-        weight = 0.0 if is_whitened else sum(term.quadratic_weight for term in self.terms)
-        cost = min(weight, 1.0) or 1.0  # of a metric of unit size, by which f is divided
-        H = H + np.eye(len(H)) / (objective / cost)
+        target = None if self.total.barrier else self._target_root
+        if target is not None and 1.0 < LARGEST_MEAN_DISTANCE * self._mean_distance(target) < LARGEST_MEAN_DISTANCE**2:
+            relative = scipy.linalg.solve_triangular(target, T, lower=True) / LARGEST_TARGET_RATIO
+            H = H + relative.T @ relative
+        else:
+            is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
+            weight = 0.0 if is_whitened else sum(term.quadratic_weight for term in self.terms)
+            cost = min(weight, 1.0) or 1.0  # of a metric of unit size, by which f is divided
+            H = H + np.eye(len(H)) / (objective / cost)
         size = np.sqrt(np.diag(H))
         try:
             root = np.linalg.cholesky(H / np.outer(size, size)) * size[:, None]
