@@ -16,7 +16,6 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.estimators import OrdinalEmbedding
 from sdpmetric.plotting import COLORS, ConvergenceDisplay, EmbeddingDisplay
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -259,26 +258,6 @@ def house(mode: str) -> None:
     save(figure, f"house{mode}")
 
 
-def objects(mode: str) -> None:
-    """The path of the trace on answers about planted points, some of them wrong."""
-    rng = np.random.default_rng(0)
-    Z = rng.normal(size=(20, 2))
-    rows = np.array([rng.permutation(20)[:3] for _ in range(1500)])
-    near, far = (np.linalg.norm(Z[rows[:, 0]] - Z[rows[:, k]], axis=1) for k in (1, 2))
-    right = near + rng.normal(scale=0.5, size=1500) < far
-    found = OrdinalEmbedding().fit(np.where(right[:, None], rows, rows[:, [0, 2, 1]]))
-    figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.6), layout="constrained")
-    axes[0].plot(found.traces_, 100.0 * found.errors_, "o-", color=PULL)
-    axes[1].plot(found.traces_, found.dimensions_, "s-", color=PUSH)
-    for axis, what in zip(axes, ("held-out errors, %", "dimensions"), strict=True):
-        axis.axvline(
-            found.trace_, color=plt.rcParams["text.color"], linestyle="--", linewidth=0.9
-        )
-        axis.set(xscale="log", xlabel="trace", title=what, ylim=(0, None))
-        axis.invert_xaxis()
-    save(figure, f"objects{mode}")
-
-
 def adapters(mode: str) -> None:
     """Recall on embeddings, from docs/measured/methods.md."""
     text = (
@@ -388,7 +367,6 @@ def main() -> None:
             bars(mode)
             parts(mode)
             house(mode)
-            objects(mode)
             adapters(mode)
             given_distances(mode)
             sums(mode)

@@ -390,10 +390,6 @@ REASONS = {
         lambda: estimators.RCA(n_chunks=12, chunk_size=2).fit(X, Y),
         lambda: sm.constraints.chunks(Y, 2, 1),
     ],
-    "triplets|row numbers of objects|balance each": [
-        partial(estimators.OrdinalEmbedding(trace=0.5).fit, answers)
-        for answers in ([[0, 1]], [[0.0, 1.0, 2.0]], [[0, 1, 2], [0, 2, 1]])
-    ],
     "pass labels=|labels has 5 entries|labels= are those of examples": [
         partial(pairs, estimators.LMNN()),
         lambda: estimators.PairClassifier(estimators.LMNN(), examples=X).fit(PAIRS, SIMILAR, labels=Y[:5]),
@@ -460,7 +456,6 @@ REASONS = {
     "sample_weight": [lambda: total(terms.Pull([[0, 1]], sample_weight=[1.0]))],
     "terms": [lambda: sm.MetricProblem(X, [terms.Trace()])],
     "push_weight": [lambda: total(terms.Trace()).with_weights(push_weight=1.0)],
-    "answers must be": [partial(terms.odd_one_out, answers) for answers in ([[0, 1]], [[0.0, 1.0, 2.0]])],
     "zero metric satis": [lambda: total(terms.TripletHinge(TRIPLET, loss="hard", margin=0.0))],
     "exclude": [lambda: total(terms.Trace(), diagonal=True, bases=EYE)],
     "bases": [lambda: total(terms.Trace(), bases=PLANE)],

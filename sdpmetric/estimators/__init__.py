@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from sdpmetric.estimators.closed import LFDA, RCA, Covariance
     from sdpmetric.estimators.energy import EnergyClassifier
     from sdpmetric.estimators.large_margin import LMNN, KernelLMNN, MultiMetricLMNN
-    from sdpmetric.estimators.ordinal import OrdinalEmbedding
     from sdpmetric.estimators.rankings import FRML
     from sdpmetric.estimators.soft_neighbors import MLKR, NCA
     from sdpmetric.estimators.streams import LEGO, POLA
@@ -37,7 +36,6 @@ __all__ = [
     "EnergyClassifier",
     "KernelLMNN",
     "MultiMetricLMNN",
-    "OrdinalEmbedding",
     "PairClassifier",
     "QuadrupletClassifier",
     "TripletClassifier",
@@ -48,7 +46,6 @@ _HOMES = {
     "closed": "LFDA, RCA, Covariance",
     "energy": "EnergyClassifier",
     "large_margin": "LMNN, KernelLMNN, MultiMetricLMNN",
-    "ordinal": "OrdinalEmbedding",
     "rankings": "FRML",
     "soft_neighbors": "MLKR, NCA",
     "streams": "LEGO, POLA",

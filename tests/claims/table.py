@@ -73,10 +73,9 @@ ROWS = (
         families=ALL,
     ),
     Claim(
-        "LMNN, OrdinalEmbedding",
+        "LMNN",
         "`relative_gap_` is that of the certificate of the learned metric.",
-        "test_estimators.test_a_fit_is_proven_and_says_so "
-        "test_ordinal.test_embedding_has_the_distances_of_the_proven_metric",
+        "test_estimators.test_a_fit_is_proven_and_says_so",
         families="ties",
     ),
     Claim(
@@ -105,13 +104,6 @@ ROWS = (
         "test_rigorous_sums.test_hard_constraints_hold_exactly_or_the_objective_is_infinite "
         "test_terms.test_hard_constraints_have_no_weight",
         families="scale offset underflow weights",
-    ),
-    Claim(
-        "OrdinalEmbedding.contradictions",
-        "No embedding satisfies all answers of a set; of a kernel, none in the coordinates that are computed from it.",
-        "test_ordinal.test_contradicting_answers_are_named_and_each_is_needed "
-        "test_ordinal.test_a_shortest_cycle_is_as_short_as_any",
-        families="ties dependence",
     ),
     Claim(
         "regret, RegretCertificate, LEGOProblem.lower_bound",

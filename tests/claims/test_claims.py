@@ -21,7 +21,7 @@ WIDE = re.compile(CLAIM.pattern[:-3] + r"|certif\w+|contradict|exact|guarantee|p
 def docstrings():
     """Docstrings of public names and of their own methods and properties."""
     for module in f"{NAMES} sums.terms {RIGOROUS}".split():
-        home = importlib.import_module(f"sdpmetric.{module}")
+        home = importlib.import_module("sdpmetric" if module == "api" else f"sdpmetric.{module}")
         classes = [name for name, value in vars(home).items() if getattr(value, "__module__", "") == home.__name__]
         for name in getattr(home, "__all__", classes):
             documented = getattr(home, name)

@@ -30,7 +30,7 @@ STARTED = [
     getattr(estimators, name)()
     for name in estimators.__all__
     if {"init", "tol", "n_iter_no_change"} <= set(getattr(estimators, name).__dataclass_fields__)
-    and name not in ("NCA", "MLKR", "OrdinalEmbedding")
+    and name not in ("NCA", "MLKR")
 ]
 
 

@@ -69,13 +69,6 @@ def test_hard_constraints_have_no_weight(name):
     assert proof.terms[0].about["weight"] == proof.terms[0].arrays["weights"] == 1.0
 
 
-def test_an_odd_one_out_is_two_triplets_and_a_ranking_is_a_chain():
-    assert terms.odd_one_out([[3, 1, 2], [0, 4, 1]]).tolist() == [[3, 1, 2], [1, 3, 2], [0, 4, 1], [4, 0, 1]]
-    assert terms.ranked([[5, 0, 1, 2], [6, 2, 0, 1]]).tolist() == [[5, 0, 1], [5, 1, 2], [6, 2, 0], [6, 0, 1]]
-    every = terms.ranked([[5, 0, 1, 2]], all_pairs=True)
-    assert every.tolist() == [[5, 0, 1], [5, 0, 2], [5, 1, 2]]
-
-
 def test_comparisons_of_one_pair_many_times_and_with_itself_count_as_often(rng):
     X, L = rng.normal(size=(6, 3)), rng.normal(size=(2, 3))
     rows = np.array([[0, 1, 1, 0], [0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [4, 5, 0, 1], [4, 5, 4, 5]])

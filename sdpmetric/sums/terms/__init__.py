@@ -1,7 +1,7 @@
 """Terms that statements are sums of; see ``docs/terms.md``."""
 
 from sdpmetric.sums.terms.base import Loss, Regularizer, Sum, Term
-from sdpmetric.sums.terms.comparisons import QuadrupletHinge, TripletHinge, odd_one_out, ranked
+from sdpmetric.sums.terms.comparisons import QuadrupletHinge, TripletHinge
 from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Pull, Trace
 from sdpmetric.sums.terms.log_det import LogDet
@@ -29,6 +29,4 @@ __all__ = [
     "Term",
     "Trace",
     "TripletHinge",
-    "odd_one_out",
-    "ranked",
 ]
