@@ -34,6 +34,12 @@ class Planted:
     optimum: Fraction | float
     interior: bool = True
 
+    @property
+    def room(self) -> Fraction | int:
+        """What CVXPY may round: quotients, and the root of 2 by which entries of semidefinite blocks are multiplied."""
+        is_rounded = self.kind in ("rounded", "SDP", "LMI", "mixed", "no interior")
+        return Fraction(1, 10**12) * max(1, abs(self.optimum)) if is_rounded else 0
+
 
 def exact(v):
     return [Fraction(float(value)) for value in np.ravel(v)]
@@ -334,14 +340,13 @@ def planted(seed):
 
 
 def judged(found, case):
-    """Whether a bound is wrong, and whether all is proven that could be; CVXPY rounds programs of one kind."""
+    """Whether a bound is wrong, and whether all is proven that could be."""
     low, high, optimum = found.lower_bound, found.upper_bound, case.optimum
     if isinstance(optimum, float):
         return not low <= optimum <= high, low == high
-    room = Fraction(1, 10**12) * max(1, abs(optimum)) if case.kind == "rounded" else 0
     wrong = low == math.inf or high == -math.inf
-    wrong |= math.isfinite(low) and Fraction(low) > optimum + room
-    wrong |= math.isfinite(high) and Fraction(high) < optimum - room
+    wrong |= math.isfinite(low) and Fraction(low) > optimum + case.room
+    wrong |= math.isfinite(high) and Fraction(high) < optimum - case.room
     return wrong, math.isfinite(low) and math.isfinite(high)
 
 

@@ -22,11 +22,10 @@ CONE = "cone"
 
 
 def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint]:
-    """A symmetric matrix variable and the constraint that makes it a metric.
+    """Return a symmetric matrix variable and the constraint that makes it a metric.
 
-    The two come apart because only a constraint has a dual value: after a solve ``cone.dual_value`` is the slack matrix
-    of the dual program, the first thing to look at in an optimality condition. ``cp.Variable((d, d), PSD=True)`` would
-    hide it. Leave the constraint out of the program and the matrix may be indefinite.
+    Only a constraint has a dual value: after a solve ``cone.dual_value`` is the slack matrix of the dual program, which
+    ``cp.Variable((d, d), PSD=True)`` would hide. Without the constraint the matrix may be indefinite.
 
     Parameters
     ----------
@@ -64,10 +63,10 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
 
 
 def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Expression:
-    """Squared distances ``(x_a - x_b)' M (x_a - x_b)`` of pairs of examples, affine in M.
+    """Return squared distances ``(x_a - x_b)' M (x_a - x_b)`` of pairs of examples, affine in M.
 
-    One sparse matrix times the entries of M, however many pairs; under disciplined parametrized programming (DPP) it
-    may be multiplied by parameters, and M may itself be an expression affine in variables and parameters.
+    One sparse matrix times the entries of M. Under disciplined parametrized programming (DPP) it may be multiplied by
+    parameters, and M may itself be affine in variables and parameters.
 
     Parameters
     ----------
@@ -94,12 +93,9 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
 
     Examples
     --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> pairs, _ = sm.constraints.pairs(y, 30)
-    >>> M, cone = sm.metric_variable(4)
-    >>> sm.squared_distances(M, X, pairs).shape
-    (60,)
+    >>> M, cone = metric_variable(2)
+    >>> squared_distances(M, [[0, 0], [2, 0], [2, 1]], [[0, 1], [0, 2]]).shape
+    (2,)
     """
     data = _data_for(M, X)
     first, second = validation.check_pairs(pairs, len(data)).T
@@ -107,7 +103,7 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
 
 
 def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triplets) -> cp.Expression:
-    """Margins of triplets, ``D(i, l) - D(i, j)``: how much further the impostor is than the target; affine in M.
+    """Return margins of triplets, ``D(i, l) - D(i, j)``: how much further the impostor is than the target.
 
     Parameters
     ----------
@@ -125,8 +121,7 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     Raises
     ------
     ValueError
-        If the data are not finite, M has another shape than (d, d), or a triplet is out of range or names an example
-        twice.
+        If the data are not finite, M is not (d, d), or a triplet is out of range or names an example twice.
 
     See Also
     --------
@@ -134,11 +129,8 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> M, cone = sm.metric_variable(4)
-    >>> sm.triplet_margins(M, X, np.array([[0, 1, 60]])).is_affine()
+    >>> M, cone = metric_variable(2)
+    >>> triplet_margins(M, [[0, 0], [2, 0], [2, 1]], np.array([[0, 1, 2]])).is_affine()
     True
     """
     data = _data_for(M, X)
@@ -176,13 +168,10 @@ class LiftedDistances:
 
     Examples
     --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> pairs, _ = sm.constraints.pairs(y, 30)
-    >>> M, cone = sm.metric_variable(4)
-    >>> lifted = sm.LiftedDistances(M, X)
-    >>> lifted.squared_distances(pairs).shape
-    (60,)
+    >>> M, cone = metric_variable(2)
+    >>> lifted = LiftedDistances(M, [[0, 0], [2, 0], [2, 1]])
+    >>> lifted.squared_distances([[0, 1], [0, 2]]).shape
+    (2,)
     """
 
     def __init__(self, M: cp.Expression, X: ArrayLike) -> None:
@@ -197,22 +186,12 @@ class LiftedDistances:
         ]
 
     def squared_distances(self, pairs: ArrayLike) -> cp.Expression:
-        """Squared distances of pairs, (p,); see the function of the same name.
-
-        Parameters
-        ----------
-        pairs : (p, 2) integer array
-        """
+        """Return squared distances of pairs, (p,), as the function of the same name does."""
         first, second = validation.check_pairs(pairs, len(self._X)).T
         return self._squares[first] + self._squares[second] - 2 * self._products(first, self._X[second])
 
     def triplet_margins(self, triplets: ArrayLike | Triplets) -> cp.Expression:
-        """Margins of triplets, (t,); see the function of the same name.
-
-        Parameters
-        ----------
-        triplets : (t, 3) integer array or Triplets
-        """
+        """Return margins of triplets, (t,), as the function of the same name does."""
         T = validation.check_triplets(triplets, len(self._X))
         between = self._X[T.impostors] - self._X[T.targets]
         return self._squares[T.impostors] - self._squares[T.targets] - 2 * self._products(T.anchors, between)

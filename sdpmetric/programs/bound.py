@@ -8,16 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.rounding import digits
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import Rigor
+from sdpmetric.programs.algebra import OverSizeError
 from sdpmetric.programs.canonical import Solver
-from sdpmetric.programs.compilation import Canonical, check, with_values
-from sdpmetric.programs.definite import OverSizeError
+from sdpmetric.programs.compilation import Canonical
 from sdpmetric.programs.evaluation import compare
 from sdpmetric.programs.search import Interval, search
 
@@ -34,12 +32,11 @@ class ProgramBound:
     rigor : "compiled"
         All claims are about the compiled cone program. What CVXPY rounds or approximates before is not included.
     point, direction : dict of str to array, or None
-        Variables by name, equal names numbered, at a point within rounding of one that is proven to be feasible and to
-        have an objective within the interval, or in a direction in which the program is unbounded; None without proof.
+        Variables by name, equal names numbered, within rounding of a feasible point that is proven to have an objective
+        within the interval, or of a direction in which the program is unbounded.
     multipliers : mapping of constraint to array, or None
-        The multipliers behind the lower bound of a minimization, or the upper one of a maximization, as CVXPY's
-        ``constraint.dual_value``, within rounding. Of an infeasible program, weights of constraints that contradict
-        each other.
+        Behind the lower bound of a minimization, or the upper one of a maximization, as CVXPY's
+        ``constraint.dual_value``; of an infeasible program, weights of constraints that contradict each other.
     margin : float or None
         The program stays infeasible if the right-hand side of each constraint changes by less than this.
     reason : str
@@ -68,27 +65,7 @@ class ProgramBound:
     multipliers: Mapping[cp.Constraint, FloatArray | list[FloatArray]] | None = field(default=None, repr=False)
     margin: float | None = None
     reason: str = ""
-    values: dict[int, FloatArray] | None = field(default=None, repr=False, compare=False)
     rigor: ClassVar[Rigor] = "compiled"
-
-    def value(self, expression: cp.Expression) -> FloatArray:
-        """The value of an expression at the point, or a `ValueError` if there is none.
-
-        Examples
-        --------
-        >>> import cvxpy as cp, sdpmetric as sm
-        >>> x = cp.Variable(2, nonneg=True)
-        >>> found = sm.bound(cp.Problem(cp.Minimize(x[0] + x[1]), [x[0] + 2 * x[1] >= 3]))
-        >>> bool(abs(found.value(x[0] + 2 * x[1]) - 3) < 1e-6)
-        True
-        """
-        if self.values is None:
-            raise ValueError("no point is proven to be feasible.")
-        variables = expression.variables()
-        if not all(v.id in self.values for v in variables):
-            raise ValueError("expression has variables that the program does not have.")
-        with with_values(variables, [self.values[v.id] for v in variables]):
-            return np.asarray(expression.value)
 
     @property
     def relative_width(self) -> float:
@@ -119,16 +96,13 @@ class ProgramBound:
         return f"The compiled cone program is proven to be infeasible{margin}."
 
 
-def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool = False) -> ProgramBound:
+def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound:
     """Prove an interval that contains the optimum of the cone program that CVXPY compiles from a convex problem.
 
-    The program need not be about metrics: linear, quadratic, second-order, semidefinite, exponential and power cones
-    are accepted. Clarabel solves the program. Its multipliers are moved inside the dual cone where they are not, and an
-    exactly dual feasible point near them is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. All
-    rounding is included, and the solver is not trusted. ``docs/bounds_of_programs.md`` has the proof.
-
-    The claim is about the compiled program: CVXPY rounds some numbers when it compiles, and replaces some functions by
-    approximations.
+    The program need not be about metrics. Clarabel solves it; an exactly dual feasible point near its multipliers is
+    enclosed [JCK2007], as VSDP does in Matlab, and likewise a feasible point. All rounding is included, and the solver
+    is not trusted. The claim is about the compiled program: before, CVXPY rounds some numbers and replaces some
+    functions by approximations. ``docs/bounds_of_programs.md`` has the proof.
 
     Parameters
     ----------
@@ -137,8 +111,6 @@ def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool =
     max_time : float, optional
         Seconds after which the solver stops, and no solve begins. Compilation before it and proofs after it are not
         limited. Default: no limit. An end about which nothing is proven by then is infinite.
-    verbose : bool
-        Whether the solver prints; default False.
 
     Returns
     -------
@@ -170,8 +142,7 @@ def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool =
     """
     if max_time is not None:
         validation.check_positive("max_time", max_time)
-    solver = Solver(time.perf_counter() + (math.inf if max_time is None else max_time), verbose)
-    check(problem)
+    solver = Solver(time.perf_counter() + (math.inf if max_time is None else max_time))
     canonical = Canonical.of(problem)
     try:
         interval = search(canonical.program, solver)
@@ -187,31 +158,37 @@ def bound(problem: cp.Problem, *, max_time: float | None = None, verbose: bool =
 
 def _stated(canonical: Canonical, interval: Interval) -> ProgramBound:
     """Return what a search found, in the user's terms."""
-    maximization, ends = canonical.sign < 0, (interval.lower, interval.upper)
+    maximization, ends = canonical.sign < 0, [interval.lower, interval.upper]
+    contradiction, descent, z, reasons = interval.contradiction, interval.descent, interval.multipliers, list[str]()
+    if contradiction is not None:
+        ends, z = [math.inf, math.inf], contradiction.weights
+    elif descent is not None:
+        ends = [-math.inf, -math.inf]
+    else:
+        reasons = [interval.remark] if interval.remark else []
+        for value, missed in zip(ends, (interval.missed_lower, interval.missed_upper), strict=True):
+            if math.isinf(value) and missed is not None and missed.obstacle is not None:
+                name = canonical.column_name if missed.obstacle.is_about_columns else canonical.row_name
+                place = name(int(missed.places[0])) if len(missed.places) else "an entry"
+                reasons.append(missed.obstacle.value.format(place=place))
     lower, upper = (canonical.total(value, up=k == 1) for k, value in enumerate(ends))
-    reasons = [interval.remark] if interval.remark else []
-    for value, missed in zip(ends, (interval.missed_lower, interval.missed_upper), strict=True):
-        if math.isinf(value) and not interval.is_decided and missed is not None and missed.obstacle is not None:
-            reasons.append(missed.obstacle.value)
-    values, direction = (v if v is None else canonical.values(v) for v in (interval.point, interval.direction))
     return ProgramBound(
         *((0.0 - upper, 0.0 - lower) if maximization else (lower, upper)),
-        _by_name(canonical.problem, values),
+        _by_name(canonical, interval.point if descent is None and contradiction is None else None),
         maximization,
-        _by_name(canonical.problem, direction),
-        None if interval.multipliers is None else canonical.multipliers(interval.multipliers),
-        interval.margin,
+        _by_name(canonical, None if descent is None else descent.direction),
+        None if z is None else canonical.multipliers(z),
+        None if contradiction is None else contradiction.margin,
         "; ".join(reasons),
-        values,
     )
 
 
-def _by_name(problem: cp.Problem, values: dict[int, FloatArray] | None) -> dict[str, FloatArray] | None:
-    """Variables by name; the second of the same name is numbered."""
-    if values is None:
+def _by_name(canonical: Canonical, x: FloatArray | None) -> dict[str, FloatArray] | None:
+    """Variables by name at a point of the program; the second of the same name is numbered."""
+    if x is None:
         return None
-    named: dict[str, FloatArray] = {}
-    for v in problem.variables():
+    named, values = dict[str, FloatArray](), canonical.values(x)
+    for v in canonical.problem.variables():
         name, count = v.name(), 2
         while name in named:
             name, count = f"{v.name()} ({count})", count + 1

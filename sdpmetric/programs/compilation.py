@@ -1,8 +1,4 @@
-"""Cone programs that CVXPY compiles from problems: every constraint is accounted for.
-
-CVXPY's own ``get_problem_data`` multiplies entries of semidefinite blocks by the root of 2, and dividing by it again
-leaves rounding errors; nor does it return the objective to compare with. The chain of reductions below ends earlier.
-"""
+"""Cone programs that CVXPY compiles for Clarabel, and what their rows and columns are in the user's terms."""
 
 from __future__ import annotations
 
@@ -11,24 +7,25 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.engine.cached import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import sum_above, sum_below
 from sdpmetric.programs.canonical import ConeProgram, Cones
 
 if TYPE_CHECKING:
     from cvxpy.reductions.chain import Chain
-    from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
     from cvxpy.reductions.solution import Solution
 
-# The classes of constraints whose meaning is known, and of the cones to which they are reduced.
-CONSTRAINTS = {"Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D", "PowConeND"}
-CONES = ("Zero", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D")
+
+# The classes of constraints that are compiled without approximations; of subclasses CVXPY may lose a part.
+KNOWN = ("Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D", "PowConeND")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +38,10 @@ class Canonical:
         The constant of the objective.
     sign : int
         -1 if the problem is a maximization; the program minimizes.
-    order : sparse array
-        Orders and adds up the rows of `stuffed`, cone by cone.
+    kept : integer array
+        The rows of CVXPY's program that the program has; it has none that no point violates, as ``x <= infinity``.
+    size : int
+        All rows of CVXPY's program.
     """
 
     program: ConeProgram
@@ -50,52 +49,44 @@ class Canonical:
     sign: int
     problem: cp.Problem
     chain: Chain
-    stuffed: ParamConeProg
     inverse: list[object]
-    order: sp.csr_array
+    kept: LongArray
+    size: int
 
     @classmethod
     def of(cls, problem: cp.Problem) -> Canonical:
         """Compile a problem; sentences for those that are no convex cone program."""
-        from cvxpy.constraints.nonpos import NonPos
-        from cvxpy.constraints.power import PowConeND
-        from cvxpy.reductions.chain import Chain
-        from cvxpy.reductions.complex2real import complex2real
-        from cvxpy.reductions.cone2cone.exact import ExactCone2Cone
-        from cvxpy.reductions.cvx_attr2constr import CvxAttr2Constr
-        from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ConeMatrixStuffing
-        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
-        from cvxpy.reductions.eliminate_zero_sized import EliminateZeroSized
-        from cvxpy.reductions.eval_params import EvalParams
-        from cvxpy.reductions.flip_objective import FlipObjective
-
+        check(problem)
         if not sum(v.size for v in problem.variables()):
             extra = cp.Problem(problem.objective, [*problem.constraints, cp.Variable() == 0])
             return replace(cls.of(extra), problem=problem)
-        maximize = isinstance(problem.objective, cp.Maximize)
-        reductions = [EvalParams()] if problem.parameters() else []
-        reductions += [complex2real.Complex2Real()] if complex2real.accepts(problem) else []
-        reductions += [FlipObjective()] if maximize else []
-        nonlinear = ExactCone2Cone(target_cones={NonPos, PowConeND})
-        reductions += [Dcp2Cone(quad_obj=True), CvxAttr2Constr(reduce_bounds=True), nonlinear, EliminateZeroSized()]
-        chain = Chain(reductions=[*reductions, ConeMatrixStuffing(quad_obj=True)])
         variables = problem.variables()
         with with_values(variables, [None] * len(variables)), warnings.catch_warnings():  # as before a solve
             warnings.simplefilter("ignore")
-            reduced, inverse = Chain(reductions=reductions).apply(problem)
-            _check_classes(reduced, {"PowConeND"})
-            stuffed, stuffing = chain.reductions[-1].apply(reduced)
-        _account(reduced, stuffed)
-        P, c, offset, A, b = stuffed.apply_parameters(quad_obj=True)
-        triangle = sp.triu(P).tocsr()
-        P = (triangle + sp.triu(P, 1).T).tocsr()
-        cones, order = _ordered(stuffed)
-        A, b = order @ -sp.csr_array(A), order @ np.asarray(b, dtype=np.float64)
+            try:
+                data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": False})
+            except cp.error.SolverError as error:
+                raise ValueError(f"CVXPY does not compile the program for Clarabel: {error}") from error
+        dims, n = data["dims"], len(data["c"])
+        powers = [(a, 1.0 - a) for a in dims.p3d] + [tuple(np.divide(a, np.sum(a)).tolist()) for a in dims.pnd]
+        cones = Cones(dims.zero, dims.nonneg, tuple(dims.soc), tuple(dims.psd), dims.exp, tuple(powers))
+        A, b = sp.csr_array(data["A"]), np.asarray(data["b"], dtype=np.float64)
         A.eliminate_zeros()
-        program = ConeProgram(P, np.asarray(c, dtype=np.float64).ravel(), A, b, cones)
-        program, order = _finite(program, order)
-        sign, offset = -1 if maximize else 1, float(np.ravel(offset)[0])
-        return cls(program, offset, sign, problem, chain, stuffed, [*inverse, stuffing], order)
+        if len(b) != cones.size:
+            raise ValueError(
+                f"CVXPY {cp.__version__} compiles the program to {len(b)} rows for cones of {cones.size}; state what "
+                "has three dimensions by matrices."
+            )
+        rows = np.arange(cones.size)
+        kept = np.flatnonzero((b != np.inf) | (rows < cones.zero) | (rows >= cones.linear))
+        cones = replace(cones, nonneg=cones.nonneg - cones.size + len(kept))
+        program = ConeProgram(data["c"], A[kept], b[kept], cones)
+        if not all(np.isfinite(v).all() for v in (program.A.data, program.b, program.c)):
+            raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
+        sign = -1 if isinstance(problem.objective, cp.Maximize) else 1
+        whole = cls(program, 0.0, sign, problem, chain, inverse, kept, len(rows))
+        constant = whole._inverted(np.zeros(n), np.zeros(len(program.b))).opt_val
+        return replace(whole, offset=sign * float(np.real(constant)))
 
     def total(self, value: float, *, up: bool) -> float:
         """Return an objective with its constant, rounded outward."""
@@ -104,18 +95,13 @@ class Canonical:
         terms = np.array([value, self.offset])
         return sum_above(terms) if up else sum_below(terms)
 
-    def constraint_name(self, k: int) -> str:
-        """The label of a constraint of the problem, or its place in ``problem.constraints``."""
-        label = self.problem.constraints[k].label
-        return f"problem.constraints[{k}]" if label is None else f"the constraint {label!r}"
-
     def values(self, x: FloatArray) -> dict[int, FloatArray]:
-        """The problem's variables by id at a point of the program."""
-        primal = self._inverted(x, np.zeros(self.order.shape[0])).primal_vars
+        """Return the problem's variables by id at a point of the program."""
+        primal = self._inverted(x, np.zeros(len(self.kept))).primal_vars
         return {v.id: np.asarray(primal[v.id]) for v in self.problem.variables()}
 
     def multipliers(self, z: FloatArray) -> dict[cp.Constraint, FloatArray | list[FloatArray]]:
-        """Multipliers of the program as CVXPY's dual values of the problem's constraints, which keep theirs."""
+        """Return multipliers of the program as CVXPY's dual values of the problem's constraints, which keep theirs."""
         dual = self._inverted(np.zeros(len(self.program.c)), z).dual_vars
         multipliers: dict[cp.Constraint, FloatArray | list[FloatArray]] = {}
         for constraint in self.problem.constraints:
@@ -126,38 +112,71 @@ class Canonical:
         return multipliers
 
     def _inverted(self, x: FloatArray, z: FloatArray) -> Solution:
-        from cvxpy.reductions.solution import Solution
+        """What CVXPY makes of a solution by Clarabel."""
+        rows = np.zeros(self.size)
+        rows[self.kept] = z
+        answer = {"x": x, "z": rows, "s": rows, "status": "Solved", "obj_val": 0.0, "solve_time": 0.0, "iterations": 0}
+        return self.chain.invert(SimpleNamespace(**answer), self.inverse)
 
-        dual, first, rows = {}, 0, self.order.T @ z
-        for constraint in self.stuffed.constraints:
-            size = sum(arg.size for arg in constraint.args)
-            dual[constraint.id] = _as_dual(constraint, rows[first : first + size])
-            first += size
-        variables = self.stuffed.id_to_var
-        primal = {
-            key: np.reshape(x[first : first + variables[key].size], variables[key].shape, "F")
-            for key, first in self.stuffed.var_id_to_col.items()
-        }
-        solution = Solution(cp.OPTIMAL, 0.0, primal, dual, {})
-        for reduction, data in reversed(list(zip(self.chain.reductions[:-1], self.inverse[:-1], strict=True))):
-            solution = reduction.invert(solution, data)
-        return solution
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def constraint_name(self, k: int) -> str:
+        """Return the label of a constraint of the problem, or its place in ``problem.constraints``."""
+        label = self.problem.constraints[k].label
+        return f"problem.constraints[{k}]" if label is None else f"the constraint {label!r}"
+
+    def row_name(self, row: int) -> str:
+        """Return what a row is compiled from: a constraint, the objective, or attributes of a variable.
+
+        Rows that CVXPY introduces belong to what they are connected with by columns that it introduces.
+        """
+        (m, n), block, owners = self.program.A.shape, self.program.cones.block, np.full(len(self.kept), -1)
+        for k, constraint in enumerate(self.problem.constraints):
+            numbered = self._numbered.dual_vars.get(constraint.id, np.zeros(0))
+            owners[np.isin(block, block[_numbers(numbered) - 1])] = k
+            entries = [] if isinstance(numbered, list) else np.argwhere(np.abs(numbered) == row + 1).tolist()
+            if entries and row < self.program.cones.linear and constraint.size > 1:
+                return f"entry {entries[0]} of {self.constraint_name(k)}"
+        introduced = np.setdiff1d(np.arange(n), np.concatenate([*self._columns.values(), [-1]]))
+        blocks = sp.csr_array((np.ones(m), (np.arange(m), block)), (m, m))
+        links = sp.hstack([blocks, abs(self.program.A[:, introduced])])
+        graph = sp.block_array([[None, links], [links.T, None]])
+        parts = sp.csgraph.connected_components(graph, directed=False)[1]
+        connected = owners[(parts[:m] == parts[row]) & (owners >= 0)]
+        if len(connected):
+            return self.constraint_name(int(connected[0]))
+        if (parts[2 * m :] == parts[row]).any():
+            return "the objective"
+        return f"an attribute of {self.column_name(int(self.program.A[[row]].indices[0]))}"
+
+    def column_name(self, column: int) -> str:
+        """Return the variable of a column, or what CVXPY introduces it for."""
+        for v in self.problem.variables():
+            if column in self._columns[v.id]:
+                return f"the variable {v.name()}"
+        rows = self.program.transposed[[column]].indices
+        return f"a variable that CVXPY introduces for {self.row_name(int(rows[0])) if len(rows) else 'the objective'}"
+
+    @cached
+    def _numbered(self) -> Solution:
+        """The variables and dual values of a solution whose entries are numbered from 1."""
+        return self._inverted(np.arange(1.0, len(self.program.c) + 1), np.arange(1.0, len(self.kept) + 1))
+
+    @cached
+    def _columns(self) -> dict[int, LongArray]:
+        """The columns of each variable of the problem."""
+        return {v.id: _numbers(self._numbered.primal_vars[v.id]) - 1 for v in self.problem.variables()}
 
 
-def _as_dual(constraint: cp.Constraint, v: FloatArray) -> FloatArray:
-    """Entries of a constraint's arguments in the order in which CVXPY's solvers give its multipliers."""
-    name, heads = type(constraint).__name__, constraint.args[0].size
-    if name == "SOC":
-        return np.column_stack([v[:heads], v[heads:].reshape(heads, -1)]).ravel()
-    if name == "ExpCone":
-        return v.reshape(3, -1).T.ravel()
-    if name == "PowCone3D":
-        return v.reshape(3, -1)
-    return np.reshape(-v if name == "Zero" else v, constraint.shape, order="F")
+def _numbers(values: FloatArray | list[FloatArray]) -> LongArray:
+    """Return the entries, real or imaginary parts, that are whole numbers from 1."""
+    parts = values if isinstance(values, list) else [values]
+    numbers = np.abs(np.concatenate([np.ravel(of) for part in parts for of in (np.real(part), np.imag(part))]))
+    return np.asarray(numbers[(numbers >= 1.0) & (numbers == np.rint(numbers))], dtype=np.int64)
 
 
 def check(problem: cp.Problem) -> None:
-    """Sentences for programs that are not bounded."""
+    """Raise an error, a sentence, for programs that are not bounded."""
     if not isinstance(problem, cp.Problem):
         raise TypeError(
             f"bound takes a cvxpy.Problem, got {type(problem).__name__}; `solve` bounds a problem of this package."
@@ -170,31 +189,15 @@ def check(problem: cp.Problem) -> None:
             f"the program has integer or boolean variables ({', '.join(integers)}), which duality of cones does not "
             "bound; relax them, and the bound holds for the program with integers as well."
         )
-    _check_classes(problem, set())
+    kinds = {type(c) for c in problem.constraints}
+    if unknown := [k.__name__ for k in kinds if k.__name__ not in KNOWN or not k.__module__.startswith("cvxpy.")]:
+        raise ValueError(f"constraints of the class {unknown[0]} are not bounded; state them by {', '.join(KNOWN)}.")
     if not problem.is_dcp():
+        geometric = problem.is_dgp()
         raise ValueError(
             "the program is not convex by CVXPY's rules (problem.is_dcp() is False), and duality proves nothing about "
-            "it; state it as a disciplined convex program."
+            f"it; state it as a disciplined convex program{', in logarithms of its variables' if geometric else ''}."
         )
-
-
-def _check_classes(problem: cp.Problem, reduced: set[str]) -> None:
-    """Raise an error for constraints of other classes, subclasses included, of which compilation may lose a part."""
-    for constraint in problem.constraints:
-        kind = type(constraint)
-        if kind.__name__ not in CONSTRAINTS - reduced or not kind.__module__.startswith("cvxpy.constraints."):
-            raise ValueError(
-                f"the program has a constraint of the class {kind.__name__}, of which nothing can be proven; state it "
-                f"by {', '.join(sorted(CONSTRAINTS))}."
-            )
-
-
-def _account(reduced: cp.Problem, stuffed: ParamConeProg) -> None:
-    """Raise an error where a constraint is lost."""
-    missing = {c.id for c in reduced.constraints} ^ {c.id for c in stuffed.constraints}
-    if missing or len(reduced.constraints) != len(stuffed.constraints):
-        kinds = sorted({type(c).__name__ for c in reduced.constraints if c.id in missing})
-        raise ValueError(f"CVXPY's compilation lost constraints ({', '.join(kinds)}); nothing can be proven.")
 
 
 @contextmanager
@@ -208,52 +211,3 @@ def with_values(variables: Sequence[cp.Variable], values: Sequence[FloatArray | 
     finally:
         for v, value in zip(variables, before, strict=True):
             v.save_value(value)
-
-
-def _finite(program: ConeProgram, order: sp.csr_array) -> tuple[ConeProgram, sp.csr_array]:
-    """Without inequalities that no point violates, as ``x <= infinity``."""
-    cones, rows = program.cones, np.arange(program.cones.size)
-    vacuous = (program.b == np.inf) & (rows >= cones.zero) & (rows < cones.linear)
-    if vacuous.any():
-        program = replace(program.of_rows(rows[: cones.linear][~vacuous[: cones.linear]], cones.zero), numbers=None)
-        order = order[np.flatnonzero(~vacuous)]
-    if not all(np.isfinite(v).all() for v in (program.A.data, program.P.data, program.b, program.c)):
-        raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
-    return program, order
-
-
-def _ordered(stuffed: ParamConeProg) -> tuple[Cones, sp.csr_array]:
-    """The cones, and the matrix that orders and adds up CVXPY's rows, cone by cone."""
-    kinds: dict[str, list[float]] = {name: [] for name in CONES}
-    blocks: list[sp.csr_array] = [sp.csr_array((0, 0))]
-    for constraint in stuffed.constraints:
-        name, heads = type(constraint).__name__, constraint.args[0].size
-        total = sum(arg.size for arg in constraint.args)
-        order = np.arange(total)
-        if name == "SOC":
-            order = np.column_stack([order[:heads], order[heads:].reshape(heads, -1)]).ravel()
-            kinds[name] += [total // heads] * heads
-        elif name in ("ExpCone", "PowCone3D"):
-            order = order.reshape(3, -1).T.ravel()
-            kinds[name] += [1.0] * heads if name == "ExpCone" else np.ravel(constraint.alpha.value).tolist()
-        elif name == "PSD":
-            shape = constraint.args[0].shape
-            blocks.append(_triangles(order.reshape(shape, order="F").reshape(-1, *shape[-2:])))
-            kinds[name] += [shape[-1]] * constraint.num_cones()
-            continue
-        else:
-            kinds[name].append(total)
-        blocks.append(sp.csr_array((np.ones(total), (np.arange(total), order)), (total, total)))
-    zero, nonneg, exp = (int(sum(kinds[name])) for name in ("Zero", "NonNeg", "ExpCone"))
-    soc, psd = (tuple(int(size) for size in kinds[name]) for name in ("SOC", "PSD"))
-    return Cones(zero, nonneg, soc, psd, exp, tuple(kinds["PowCone3D"])), sp.csr_array(sp.block_diag(blocks))
-
-
-def _triangles(index: LongArray) -> sp.csr_array:
-    """Adds up entries (i, j) and (j, i) of squares, given by the number of each entry."""
-    row, column = np.tril_indices(index.shape[1])
-    off_diagonal = row != column
-    k = np.arange(len(index) * len(row)).reshape(len(index), -1)
-    rows = np.concatenate([k.ravel(), k[:, off_diagonal].ravel()])
-    columns = np.concatenate([index[:, row, column].ravel(), index[:, column, row][:, off_diagonal].ravel()])
-    return sp.csr_array((np.ones(len(rows)), (rows, columns)), (k.size, index.size))

@@ -25,33 +25,29 @@ SMALLEST_CONTRADICTION = 1e-12
 
 
 class Evaluated(NamedTuple):
-    """A constraint at a point.
+    """A constraint at a point: its violation, its term of the Lagrangian, and the sizes of what these are made of.
 
-    Attributes
-    ----------
-    violation, size : float
-        By how much it is violated, and the size of its numbers.
-    term, term_size : float
-        Its term of the Lagrangian, and the sum of the absolute values that are added up to that.
-    shape : tuple or None
-        Of its multipliers, if that is not its own.
+    `shape` is that of its multipliers, if it is not its own.
     """
 
     violation: float
     size: float
-    term: float
-    term_size: float
+    term: float = 0.0
+    term_size: float = 0.0
     shape: tuple[int, ...] | None = None
 
 
 def compare(canonical: Canonical, interval: Interval) -> None:
     """Raise `ValueError` if the compiled program is another one; withdraw a contradiction that is only rounding."""
-    is_infeasible = interval.lower == math.inf
-    x = interval.nearest if interval.is_decided else interval.point
+    x, z, contradiction = interval.point, interval.multipliers, interval.contradiction
+    if contradiction is not None:
+        x, z = contradiction.point, contradiction.weights
+    elif interval.descent is not None:
+        x = interval.descent.point + interval.descent.direction
     if x is None:
         return
-    problem, z = canonical.problem, interval.multipliers
-    multipliers = canonical.multipliers(np.zeros(len(canonical.program.b)) if z is None else z)
+    problem, program = canonical.problem, canonical.program
+    multipliers = canonical.multipliers(np.zeros(len(program.b)) if z is None else z)
     values, variables = canonical.values(x), problem.variables()
     with with_values(variables, [values[v.id] for v in variables]), np.errstate(all="ignore"):
         written = canonical.sign * float(np.real(problem.objective.value))
@@ -65,55 +61,47 @@ def compare(canonical: Canonical, interval: Interval) -> None:
     for k, row in enumerate(rows):
         if row.shape is not None:
             raise fault(k, f"of shape {problem.constraints[k].shape}, and {row.shape} in the compiled program")
-    if is_infeasible:
+        if contradiction is None and row.violation > ROUNDING * max(1.0, row.size):
+            raise fault(k, f"violated by {row.violation:.2g}, and satisfied in the compiled program")
+    if contradiction is not None:
         if lagrangian < -ROUNDING * size:
             raise fault(loosest, "satisfied, and violated in the compiled program")
         if rows and lagrangian <= SMALLEST_CONTRADICTION * size:
-            interval.withdraw("the constraints contradict each other by no more than compilation rounds")
+            interval.contradiction, interval.lower, interval.multipliers = None, -math.inf, None
+            interval.remark = "the constraints contradict each other by no more than compilation rounds"
         return
-    for k, row in enumerate(rows):
-        if row.violation > ROUNDING * max(1.0, row.size):
-            raise fault(k, f"violated by {row.violation:.2g}, and satisfied in the compiled program")
-    program = canonical.program
-    terms = np.concatenate([program.c * x, 0.5 * x * (program.P @ x), [canonical.offset]])
+    terms = np.append(program.c * x, canonical.offset)
     compiled, room = float(terms.sum()), ROUNDING * max(1.0, float(np.abs(terms).sum()))
     least = canonical.total(interval.lower, up=False)
     if written > compiled + room or written < least - room:
-        compiled_in_words = f"{canonical.sign * compiled:.8g} in the compiled program"
-        how = f"{canonical.sign * written:.8g}, and {compiled_in_words}"
-        raise _fault("the objective", problem.objective, how)
+        numbers = f"{canonical.sign * written:.8g}, and {canonical.sign * compiled:.8g} in the compiled program"
+        raise _fault("the objective", problem.objective, numbers)
     if written + lagrangian < least - room - ROUNDING * size:
         raise fault(loosest, "not tight, and tight in the compiled program")
 
 
 def _evaluated(constraint: cp.Constraint, multiplier: FloatArray | list[FloatArray] | None) -> Evaluated:
-    """Evaluate a constraint where its variables are, by its class."""
-    name, args = type(constraint).__name__, [np.asarray(_dense(arg.value)) for arg in constraint.args]
+    """Evaluate a constraint at the values of its variables, by its class."""
+    name, values = type(constraint).__name__, [arg.value for arg in constraint.args]
+    args = [np.asarray(v.toarray() if hasattr(v, "toarray") else v) for v in values]
     size = max((float(np.abs(arg).max(initial=0.0)) for arg in args), default=0.0)
-    none = Evaluated(0.0, size, 0.0, 0.0)
     if name == "SOC":
         tails = np.linalg.norm(args[1], axis=constraint.axis if args[1].ndim > 1 else 0)
-        return none._replace(violation=float(np.max(tails - args[0], initial=-math.inf)))
+        return Evaluated(float(np.max(tails - args[0], initial=-math.inf)), size)
     if name not in ("Equality", "Zero", "Inequality", "NonPos", "NonNeg", "PSD"):
-        return none
-    g = args[0] - args[1] if len(args) == 2 else args[0]
-    if name in ("NonNeg", "PSD"):
-        g = -g
+        return Evaluated(0.0, size)
+    g = (args[0] - args[1] if len(args) == 2 else args[0]) * (-1.0 if name in ("NonNeg", "PSD") else 1.0)
+    excess = np.abs(g) if name in ("Equality", "Zero") else g
     if name == "PSD":
-        violation = float(np.linalg.eigvalsh(0.5 * (g + np.conj(np.swapaxes(g, -2, -1)))).max(initial=-math.inf))
-    else:
-        violation = float((np.abs(g) if name in ("Equality", "Zero") else g).max(initial=-math.inf))
+        excess = np.linalg.eigvalsh(0.5 * (g + np.conj(np.swapaxes(g, -2, -1))))
+    violation = float(np.real(excess).max(initial=-math.inf))
     if multiplier is None:
-        return none._replace(violation=violation)
+        return Evaluated(violation, size)
     if np.size(multiplier) != constraint.size:
-        return none._replace(shape=np.shape(multiplier))
+        return Evaluated(violation, size, shape=np.shape(multiplier))
     weights = np.conj(np.asarray(multiplier))
-    term = float(np.real(np.sum(weights * g)))
-    return Evaluated(violation, size, term, float(sum(np.sum(np.abs(weights * arg)) for arg in args)))
-
-
-def _dense(value: object) -> object:
-    return value.toarray() if hasattr(value, "toarray") else value
+    terms = float(sum(np.sum(np.abs(weights * arg)) for arg in args))
+    return Evaluated(violation, size, float(np.real(np.sum(weights * g))), terms)
 
 
 def _fault(place: str, written: cp.Constraint | cp.Objective, how: str) -> ValueError:

@@ -75,8 +75,7 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     With at most 50 triplets the program has a constraint ``push[i,j,l]`` for each in place of ``margins``, and a
     parameter ``mu``: ``print`` shows it as the paper does. The dual values of ``margins`` are the multipliers a_t, that
     of ``cone`` is the slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their
-    cones ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the constraints
-    ``margins``, ``slacks``, ``cone`` and ``floor``. The program files of the rooms say how the others are named.
+    cones ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``.
 
     Parameters
     ----------

@@ -1,8 +1,15 @@
 """The search for good bounds: the program is solved once, and a list of strategies seeks what then lacks a proof.
 
-If all constraints are linear, a point in the relative interior of the feasible set is computed, and multipliers
-likewise; bounds are proven from points between these and the solver's. Otherwise the program is solved again
-with the cones moved inward in the rows whose bound is not feasible, by as much as they violate it.
+If all constraints are linear, bounds are proven from points between the solver's and one in the relative interior of
+the feasible set, and likewise for multipliers. For every x with ``A_0 x = b_0, A_1 x <= b_1`` that interior point and
+the inequalities that hold with equality throughout are found by
+
+    ``maximize sum t_k, A_0 x = b_0 s, b_1 s - A_1 x >= t, 0 <= t <= 1, s >= 1`` [FRT1985]:
+
+``x / s`` is feasible, t_k is 0 for inequalities that hold with equality throughout, and 1 for all others, which
+``x / s`` fulfils strictly. No bound rests on that: inequalities become equations, which leaves fewer points, or
+multipliers that are 0 stay 0. Otherwise the program is solved again with the cones moved inward in the rows that
+violate them, by as much.
 """
 
 from __future__ import annotations
@@ -10,15 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.engine.cached import cached
-from sdpmetric.programs.canonical import Answer, ConeProgram, Solver, Units, ask
+from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, DualEnclosure, PrimalEnclosure
-from sdpmetric.programs.faces import inner_multipliers, inner_point
 
 WIDTH = 1e-7  # The relative width at which a search ends
 # Least moves of violated rows, in the order tried, in units in which the data are about 1.
@@ -26,11 +33,31 @@ SHIFTS = (1e-10, 1e-8, 1e-6, 1e-4)
 LARGEST_SHIFT = 1e-3
 # In the first solve with exponential or power cones, whose points are outside by rounding.
 FIRST_SHIFT = 1e-9
+# Of the programs that yield interior points, feasible sets or directions.
+COARSE = 1e-8
 # Logarithms of the inner point's share in a mixture, and the precision to which the best one is bisected.
 EXPONENTS = (-12.0, -10.5, -9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)
 PRECISION = 0.2
 # Contradictions up to this prove nothing, as the numbers of a program are rounded when it is compiled.
 ROUNDING = 1e-12
+
+
+class Contradiction(NamedTuple):
+    """Why a program is infeasible: weights of its rows, and a point that violates them the least.
+
+    The program stays infeasible if each right-hand side changes by less than `margin`.
+    """
+
+    margin: float
+    weights: FloatArray
+    point: FloatArray
+
+
+class Descent(NamedTuple):
+    """Why a program is unbounded: a feasible point, and a direction in which it may be moved at a negative cost."""
+
+    point: FloatArray
+    direction: FloatArray
 
 
 @dataclass
@@ -47,10 +74,8 @@ class Interval:
     upper: float = math.inf
     point: FloatArray | None = None
     multipliers: FloatArray | None = None
-    direction: FloatArray | None = None  # In which the program is unbounded
-    margin: float | None = None  # By how much each right-hand side may change without making the program feasible
-    # A point that violates the constraints of an infeasible program the least, or one in an unbounded direction.
-    nearest: FloatArray | None = None
+    contradiction: Contradiction | None = None
+    descent: Descent | None = None
     missed_lower: Bound | None = None  # The last bound that was not proven
     missed_upper: Bound | None = None
     remark: str = ""  # Why the solver gave no answer, or a contradiction is not proven
@@ -67,80 +92,51 @@ class Interval:
         return DualEnclosure.of(self.program)
 
     @property
-    def is_decided(self) -> bool:
-        """Whether the program is proven to be infeasible or unbounded."""
-        return self.lower == math.inf or self.upper == -math.inf
-
-    @property
     def width(self) -> float:
         """The relative width; infinite or not a number if an end is."""
         return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
 
     @property
     def is_wide(self) -> bool:
-        """Whether to search on: neither are the bounds close to each other, nor is the time over."""
-        return not self.is_decided and not self.width <= WIDTH and self.solver.remaining > 0.0
+        """Whether to search on: nothing is decided, the bounds are not close to each other, and there is time."""
+        is_decided = self.contradiction is not None or self.descent is not None
+        return not is_decided and not self.width <= WIDTH and self.solver.remaining > 0.0
 
-    def is_open(self, value: float) -> bool:
-        """Whether to search for a better bound than this one: it may be far from the optimum."""
+    def is_open(self, side: str) -> bool:
+        """Whether to search for a better bound on a side: its bound may be far from the optimum."""
+        value = self.upper if side == "upper" else self.lower
         return self.is_wide and not abs(value - self.estimate) <= 0.1 * WIDTH * max(1.0, abs(self.estimate))
 
-    def above(self, enclosure: PrimalEnclosure, x: FloatArray) -> Bound:
+    def above(self, answer: Answer, enclosure: PrimalEnclosure | None = None) -> Bound:
         """Improve the upper bound by a point."""
-        bound = enclosure.bound(x)
+        bound = (enclosure or self.primal).bound(answer.x)
         value = self.units.value(bound.value, up=True)
-        if value < self.upper and bound.x is not None:
-            self.upper, self.point = value, self.units.point(bound.x)
-        if bound.obstacle is not None:
-            self.missed_upper = bound
+        if value < self.upper and bound.solution is not None:
+            self.upper, self.point = value, self.units.point(bound.solution)
+        self.missed_upper = self.missed_upper if bound.obstacle is None else bound
         return bound
 
-    def below(self, enclosure: DualEnclosure, z: FloatArray, y: FloatArray) -> Bound:
-        """Improve the lower bound by multipliers and a slope."""
-        bound = enclosure.bound(z, y)
+    def below(self, answer: Answer, enclosure: DualEnclosure | None = None) -> Bound:
+        """Improve the lower bound by multipliers."""
+        bound = (enclosure or self.dual).bound(answer.z)
         value = min(self.units.value(bound.value, up=False), self.upper)
-        if value > self.lower and bound.z is not None:
-            self.lower, self.multipliers = value, self.units.dual(self._widened(enclosure.program, bound.z))
-        if bound.obstacle is not None:
-            self.missed_lower = bound
+        if value > self.lower and bound.solution is not None:
+            self.lower, self.multipliers = value, self.units.dual(bound.solution)
+        self.missed_lower = self.missed_lower if bound.obstacle is None else bound
         return bound
 
-    def withdraw(self, remark: str) -> None:
-        """Take back that the program is infeasible."""
-        self.lower, self.multipliers, self.margin, self.remark = -math.inf, None, None, remark
+    def mix(self, improve: Callable[[Answer], Bound], outer: Answer, inner: Answer) -> None:
+        """Improve a bound by answers between two, with about the smallest share of the inner one that proves any."""
 
-    def _widened(self, program: ConeProgram, z: FloatArray) -> FloatArray:
-        """Multipliers of a program of some rows as those of all rows."""
-        if program.numbers is None:
-            return z
-        widened = np.zeros(self.program.cones.size)
-        widened[program.numbers] = z
-        return widened
+        def proves(exponent: float) -> bool:
+            x, z = (v + 10.0**exponent * (w - v) for v, w in ((outer.x, inner.x), (outer.z, inner.z)))
+            return improve(Answer(x, z, "")).obstacle is None
 
-    def mix_points(self, enclosure: PrimalEnclosure, outer: FloatArray, inner: FloatArray) -> None:
-        """Improve the upper bound by points between two."""
-        self._mix(lambda share: self.above(enclosure, outer + share * (inner - outer)))
-
-    def mix_multipliers(self, enclosure: DualEnclosure, outer: Answer, inner: Answer) -> None:
-        """Improve the lower bound by multipliers and slopes between those of two answers."""
-
-        def bound(share: float) -> Bound:
-            y, z = (v + share * (w - v) for v, w in ((outer.x, inner.x), (outer.z, inner.z)))
-            return self.below(enclosure, z, y)
-
-        self._mix(bound)
-
-    def _mix(self, bound: Callable[[float], Bound]) -> None:
-        """Find about the smallest share of the inner point at which a bound is proven."""
-        low, high = EXPONENTS[0], math.inf
-        for exponent in EXPONENTS:
-            if bound(10.0**exponent).obstacle is None:
-                high = exponent
-                break
-            low = exponent
+        high = next((exponent for exponent in EXPONENTS if proves(exponent)), math.inf)
+        low = max((exponent for exponent in EXPONENTS if exponent < high), default=high)
         while self.width > 0.1 * WIDTH and PRECISION < high - low < math.inf:
             exponent = 0.5 * (low + high)
-            low, high = (low, exponent) if bound(10.0**exponent).obstacle is None else (exponent, high)
+            low, high = (low, exponent) if proves(exponent) else (exponent, high)
 
 
 def search(program: ConeProgram, solver: Solver, *, decides: bool = True) -> Interval:
@@ -167,41 +163,30 @@ def search(program: ConeProgram, solver: Solver, *, decides: bool = True) -> Int
 
 def _from_answer(interval: Interval, answer: Answer) -> None:
     """Enclose the solver's point and multipliers."""
-    program, x, z = interval.program, answer.x, answer.z
-    curved = 0.5 * float(x @ (program.P @ x))
-    primal, dual = float(program.c @ x) + curved, -float(program.b @ z) - curved
-    if abs(primal - dual) <= 0.1 * WIDTH * max(1.0, abs(dual)):
+    dual = -float(interval.program.b @ answer.z)
+    if abs(float(interval.program.c @ answer.x) - dual) <= 0.1 * WIDTH * max(1.0, abs(dual)):
         interval.estimate = interval.units.value(dual, up=False)
-    interval.above(interval.primal, x)
-    interval.below(interval.dual, z, x)
+    interval.above(answer)
+    interval.below(answer)
 
 
 def _from_status(interval: Interval, answer: Answer) -> None:
     """Prove that the program is infeasible or unbounded if the solver says so."""
-    status = answer.status.lower()
-    if "infeasible" in status and "dual" not in status:
-        _contradict(interval)
-    if "dual" in status or "unbounded" in status:
-        _descend(interval)
+    if "infeasible" in answer.status.lower():
+        _from_nothing(interval, answer)
 
 
 def _from_faces(interval: Interval, answer: Answer) -> None:
     """Mix with inner points of the faces of the feasible sets, primal and dual, if all constraints are linear."""
     program, solver = interval.program, interval.solver
-    zero, rows = program.cones.zero, np.arange(program.cones.size)
-    if program.cones.linear < len(rows):
+    if program.cones.linear < program.cones.size:
         return
-    if interval.is_open(interval.upper) and (inside := inner_point(program, solver)) is not None:
-        point, strict = inside
-        face = program.of_rows(np.append(rows[~strict], rows[strict]), int(np.sum(~strict)))
-        enclosure = PrimalEnclosure.of(face)
-        interval.mix_points(enclosure, answer.x, point)
-        if interval.is_open(interval.upper) and isinstance(vertex := ask(face, solver), Answer):
-            interval.mix_points(enclosure, vertex.x, point)
-    if interval.is_open(interval.lower) and (center := inner_multipliers(program, solver)) is not None:
-        inner, positive = center
-        outer, inner = (replace(v, z=v.z[rows[positive]]) for v in (answer, inner))
-        interval.mix_multipliers(DualEnclosure.of(program.of_rows(rows[positive], zero)), outer, inner)
+    if interval.is_open("upper") and (inside := _inner_point(program, solver)) is not None:
+        face = PrimalEnclosure.of(program, ~inside[1])
+        interval.mix(lambda between: interval.above(between, face), answer, Answer(inside[0], answer.z, ""))
+    if interval.is_open("lower") and (inner := _inner_multipliers(program, solver)) is not None:
+        part = DualEnclosure.of(program, inner[1])
+        interval.mix(lambda between: interval.below(between, part), answer, Answer(answer.x, inner[0], ""))
 
 
 def _from_moved_cones(interval: Interval, answer: Answer) -> None:
@@ -218,39 +203,6 @@ def _from_moved_cones(interval: Interval, answer: Answer) -> None:
         _move_inward(interval, answer, {side: lack}, len(SHIFTS))
 
 
-def _move_inward(interval: Interval, answer: Answer, missing: dict[str, FloatArray], count: int) -> None:
-    """Solve with the cones of open sides moved inward, and move them more until their bounds are proven."""
-    program, cones = interval.program, interval.program.cones
-    guess = cones.exp > 0 or len(cones.power) > 0  # by how much points violate these cones is not known
-    ends = {"upper": interval.upper, "lower": interval.lower}
-    missing = {side: lack for side, lack in missing.items() if interval.is_open(ends[side])}
-    moves = {"upper": np.zeros(cones.size), "lower": np.zeros(cones.size)} | missing
-    for number, shift in enumerate(SHIFTS[guess:][:count]):
-        if not missing or interval.solver.remaining <= 0.0:
-            return
-        largest = shift if guess else LARGEST_SHIFT
-        for side, lack in missing.items():
-            rows = (lack > 0.0) | (number > 0) | guess  # once rows are moved, others may be violated
-            moves[side] = np.where(rows, np.clip(4.0 * np.maximum(lack, moves[side]), shift, largest), 0.0)
-        inner = ask(program, interval.solver, *(moves[k] if k in missing else 0.0 for k in ("upper", "lower")))
-        if not isinstance(inner, Answer):
-            missing = {side: np.full(cones.size, shift) for side in missing}
-            continue
-        bounds = {
-            "upper": interval.above(interval.primal, inner.x),
-            "lower": interval.below(interval.dual, inner.z, inner.x),
-        }
-        for side in list(missing):
-            if bounds[side].obstacle is None:
-                if side == "upper":
-                    interval.mix_points(interval.primal, answer.x, inner.x)
-                else:
-                    interval.mix_multipliers(interval.dual, answer, inner)
-            missing[side] = np.maximum(missing[side], bounds[side].missing)
-            if not np.any(bounds[side].missing) or "infeasible" in inner.status.lower():
-                del missing[side]
-
-
 def _from_nothing(interval: Interval, _: Answer) -> None:
     """Try to prove that the program is infeasible or unbounded, whatever the solver says."""
     if not math.isfinite(interval.width):
@@ -263,27 +215,80 @@ PROOFS = (_from_answer, _from_faces, _from_moved_cones)
 STRATEGIES = (_from_answer, _from_status, _from_faces, _from_moved_cones, _from_nothing)
 
 
+def _inner_point(program: ConeProgram, solver: Solver) -> tuple[FloatArray, BoolArray] | None:
+    """Return a point inside linear constraints, and the inequalities that it fulfils strictly; False for equations."""
+    A, b, zero, (m, n) = program.A, program.b, program.cones.zero, program.A.shape
+    count = m - zero
+    unit, empty = sp.eye_array(count), sp.csr_array((count, n + 1))
+    slacks = sp.hstack([A, -b[:, None], sp.vstack([sp.csr_array((zero, count)), unit])])
+    scale = sp.csr_array(([-1.0], ([0], [n])), (1, n + 1 + count))
+    homogeneous = ConeProgram(
+        np.append(np.zeros(n + 1), -np.ones(count)),
+        sp.csr_array(sp.vstack([slacks, sp.hstack([empty, unit]), sp.hstack([empty, -unit]), scale])),
+        np.concatenate([np.zeros(m), np.ones(count), np.zeros(count), [-1.0]]),
+        Cones(zero, 3 * count + 1),
+    )
+    answer = ask(homogeneous, replace(solver, tolerance=COARSE))
+    if not isinstance(answer, Answer) or answer.x[n] <= 0.5 or "infeasible" in answer.status.lower():
+        return None
+    return answer.x[:n] / answer.x[n], np.append(np.zeros(zero, dtype=bool), answer.x[n + 1 :] > 0.5)
+
+
+def _inner_multipliers(program: ConeProgram, solver: Solver) -> tuple[FloatArray, BoolArray] | None:
+    """Return multipliers with ``A'z = -c``, and those that may be positive; True for equations."""
+    (m, n), zero = program.A.shape, program.cones.zero
+    signs = sp.csr_array((-np.ones(m - zero), (np.arange(m - zero), np.arange(zero, m))), (m - zero, m))
+    A, b = sp.csr_array(sp.vstack([program.transposed, signs])), np.append(-program.c, np.zeros(m - zero))
+    inside = _inner_point(ConeProgram(np.zeros(m), A, b, Cones(n, m - zero)), solver)
+    return None if inside is None else (inside[0], np.append(np.ones(zero, dtype=bool), inside[1][n:]))
+
+
+def _move_inward(interval: Interval, answer: Answer, missing: dict[str, FloatArray], count: int) -> None:
+    """Solve with the cones of open sides moved inward, and move them more until their bounds are proven."""
+    program, cones = interval.program, interval.program.cones
+    guess = cones.exp > 0 or len(cones.power) > 0  # by how much points violate these cones is not known
+    missing = {side: lack for side, lack in missing.items() if interval.is_open(side)}
+    moves = {"upper": np.zeros(cones.size), "lower": np.zeros(cones.size)}
+    for number, shift in enumerate(SHIFTS[guess:][:count]):
+        if not missing:
+            return
+        for side, lack in missing.items():
+            rows = (lack > 0.0) | (number > 0) | guess  # once rows are moved, others may be violated
+            size = np.clip(4.0 * np.maximum(lack, moves[side]), shift, shift if guess else LARGEST_SHIFT)
+            moves[side] = np.where(rows, size, 0.0)
+        inner = ask(program, interval.solver, *(moves[side] if side in missing else 0.0 for side in moves))
+        if not isinstance(inner, Answer):
+            missing = {side: np.full(cones.size, shift) for side in missing}
+            continue
+        for side, improve in (("upper", interval.above), ("lower", interval.below)):
+            bound = improve(inner)
+            if side in missing:
+                if bound.obstacle is None:
+                    interval.mix(improve, answer, inner)
+                missing[side] = np.maximum(missing[side], bound.missing)
+                if not np.any(bound.missing) or "infeasible" in inner.status.lower():
+                    del missing[side]
+
+
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
 def _contradict(interval: Interval) -> None:
-    """Prove that more than nothing has to be added to the slacks; the multipliers are a Farkas vector.
-
-    If less than nothing has, the point is feasible.
-    """
+    """Prove that more than nothing has to be added to the slacks; if less than nothing has, the point is feasible."""
     if interval.upper < math.inf:
         return
     program, units, zero = interval.program, interval.units, interval.program.cones.zero
-    found, inside = search(_relaxed(program), interval.solver, decides=False), program.cones.interior
-    if found.point is not None:
-        interval.above(interval.primal, found.point[:-1])
-        interval.nearest = units.point(found.point[:-1])
-    if found.lower > ROUNDING and found.multipliers is not None:
-        inner, z = np.concatenate([np.ones(zero), inside[zero:]]) > 0.0, found.multipliers
-        interval.margin = float(np.ldexp(found.lower, units.size_b - units.rows[inner]).min(initial=np.inf))
-        z = np.append(z[:zero] - z[zero : 2 * zero], z[2 * zero + 1 :])
-        interval.lower, interval.multipliers = math.inf, units.dual(z)
-    elif found.lower > 0.0:
+    relaxed, inside = search(_relaxed(program), interval.solver, decides=False), program.cones.interior
+    if relaxed.point is None:
+        return
+    x, z = relaxed.point[:-1], relaxed.multipliers
+    interval.above(Answer(x, np.zeros(0), ""))
+    if relaxed.lower > ROUNDING and z is not None:
+        inner = np.concatenate([np.ones(zero), inside[zero:]]) > 0.0
+        margin = float(np.ldexp(relaxed.lower, units.size_b - units.rows[inner]).min(initial=np.inf))
+        weights = units.dual(np.append(z[:zero] - z[zero : 2 * zero], z[2 * zero + 1 :]))
+        interval.contradiction = Contradiction(margin, weights, units.point(x))
+    elif relaxed.lower > 0.0:
         interval.remark = "the constraints contradict each other by no more than compilation rounds"
 
 
@@ -293,19 +298,13 @@ def _descend(interval: Interval) -> None:
     if interval.lower > -math.inf:
         return
     if interval.upper == math.inf:
-        feasible = search(_without_objective(program), solver, decides=False)
-        if feasible.point is not None:
-            interval.above(interval.primal, feasible.point)
-    if interval.upper < math.inf:
-        found = search(_rays(program), solver, decides=False)
-        if found.point is not None and found.upper < -math.sqrt(ROUNDING):
-            interval.direction = interval.units.point(found.point)
-            interval.nearest = None if interval.point is None else interval.point + interval.direction
-            interval.upper, interval.point = -math.inf, None
-
-
-def _without_objective(program: ConeProgram) -> ConeProgram:
-    return replace(program, c=0.0 * program.c, P=sp.csr_array(program.P.shape))
+        feasible = search(replace(program, c=0.0 * program.c), solver, decides=False).point
+        if feasible is not None:
+            interval.above(Answer(feasible, np.zeros(0), ""))
+    if interval.point is not None:
+        rays = search(_rays(program), solver, decides=False)
+        if rays.point is not None and rays.upper < -math.sqrt(ROUNDING):
+            interval.descent = Descent(interval.point, interval.units.point(rays.point))
 
 
 def _relaxed(program: ConeProgram) -> ConeProgram:
@@ -314,7 +313,6 @@ def _relaxed(program: ConeProgram) -> ConeProgram:
     column = -np.concatenate([np.ones(2 * zero + 1), cones.interior[zero:]])
     rows = sp.vstack([A[:zero], -A[:zero], sp.csr_array((1, n)), A[zero:]])
     return ConeProgram(
-        sp.csr_array((n + 1, n + 1)),
         np.append(np.zeros(n), 1.0),
         sp.csr_array(sp.hstack([rows, column[:, None]])),
         np.concatenate([b[:zero], -b[:zero], [1.0], b[zero:]]),
@@ -323,11 +321,9 @@ def _relaxed(program: ConeProgram) -> ConeProgram:
 
 
 def _rays(program: ConeProgram) -> ConeProgram:
-    """``minimize c'd`` with ``-Ad`` in the cones, ``Pd = 0`` and ``c'd >= -1``."""
-    cones, zero, bent = program.cones, program.cones.zero, program.curved
-    A = sp.csr_array(sp.vstack([program.P[bent], program.A[:zero], -program.c[None, :], program.A[zero:]]))
-    A.eliminate_zeros()
-    b, zero = np.zeros(A.shape[0]), zero + int(bent.sum())
-    b[zero] = 1.0
-    cones = replace(cones, zero=zero, nonneg=cones.nonneg + 1)
-    return ConeProgram(sp.csr_array(program.P.shape), program.c, A, b, cones)
+    """``minimize c'd`` with ``-Ad`` in the cones and ``c'd >= -1``."""
+    A, cones, zero = program.A, program.cones, program.cones.zero
+    rows = sp.csr_array(sp.vstack([A[:zero], -program.c[None, :], A[zero:]]))
+    rows.eliminate_zeros()
+    b = (np.arange(rows.shape[0]) == zero) * 1.0
+    return ConeProgram(program.c, rows, b, replace(cones, nonneg=cones.nonneg + 1))

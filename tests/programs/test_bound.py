@@ -2,8 +2,8 @@
 
 import math
 import pickle
+import re
 import sys
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -98,13 +98,13 @@ def test_equations_determine_variables_only_exactly():
     A = np.array([[1.0, 0, 0, 0], [3, 1, 0, 0], [4, 1, 0, 0], [0, 0, 3, 0], [0, 0, 1, 1]])
     b = np.array([0.25, 2.0, 2.25, 1.0, 1.0])
     cones, sparse = Cones(zero=5), sp.csr_array(A)
-    equations = PrimalEnclosure.of(ConeProgram(sp.csr_array((4, 4)), np.zeros(4), sparse, b, cones))
+    equations = PrimalEnclosure.of(ConeProgram(np.zeros(4), sparse, b, cones))
     assert equations.failure is None
     assert equations.values[:2].tolist() == [0.25, 1.25]
     assert np.isnan(equations.values[2:]).all()
     assert equations.rows.tolist() == [3, 4]
     b[2] += 2.0**-50  # which contradicts the others
-    program = ConeProgram(sp.csr_array((4, 4)), np.zeros(4), sparse, b, cones)
+    program = ConeProgram(np.zeros(4), sparse, b, cones)
     bound = PrimalEnclosure.of(program).bound(np.array([0.25, 1.25, 1 / 3, 2 / 3]))
     assert (bound.value, bound.obstacle) == (math.inf, Obstacle.DEPENDENT_EQUATIONS)
 
@@ -117,19 +117,20 @@ def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
         answer = ask(program, Solver(), 1e-8, 1e-8)
         primal, dual = PrimalEnclosure.of(program), DualEnclosure.of(program)
         optimum = Fraction(canonical.sign) * case.optimum - Fraction(canonical.offset)
+        power, room = units.size_b + units.size_c, case.room
         for size in (0.0, 1e-9, 1e-3, 1.0):
             z, x = (v + size * rng.normal(size=len(v)) * (1.0 + np.abs(v)) for v in (answer.z, answer.x))
-            low, high = dual.bound(z, x).value, primal.bound(x).value
-            assert low == -math.inf or Fraction(low) * Fraction(2) ** units.objective <= optimum
-            assert high == math.inf or Fraction(high) * Fraction(2) ** units.objective >= optimum
+            low, high = dual.bound(z).value, primal.bound(x).value
+            assert low == -math.inf or Fraction(low) * Fraction(2) ** power <= optimum + room
+            assert high == math.inf or Fraction(high) * Fraction(2) ** power >= optimum - room
 
 
 @pytest.mark.parametrize("dual", [True, False])
 def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
-    cones = Cones(nonneg=1, soc=(3,), psd=(2,), exp=1, power=(0.5,))
+    cones = Cones(nonneg=1, soc=(3,), psd=(2,), exp=1, power=((0.5, 0.5),))
     e = math.exp(1.0)
     third = [-1.0, -1.0, 1.0 + 1e-15] if dual else [1.0, 1.0, e * (1 + 1e-15)]
-    inside = np.array([0.0, 5.0, 3.0, 4.0, 1.0, 1.0 if dual else 2.0, 1.0, *third, 1.0, 1.0, 0.999999])
+    inside = np.array([0.0, 5.0, 3.0, 4.0, 1.0, 2.0**0.5, 1.0, *third, 1.0, 1.0, 0.999999])
     free = np.zeros(int(cones.block[-1]) + 1)
     shifted = inside + 1e-9 * (cones.dual_interior if dual else cones.interior)
     assert lacks(cones, shifted, free, dual=dual).max() <= 0.0
@@ -142,20 +143,9 @@ def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
             assert lacks(cones, outside, free, dual=dual)[some].min() > 0.0
 
 
-def test_curvature_that_is_not_proven_gives_no_bound():
-    x = cp.Variable(2)
-    problem = cp.Problem(cp.Minimize(cp.quad_form(x, np.eye(2)) + x[0]))
-    canonical = Canonical.of(problem).program
-    answer = ask(canonical, Solver())
-    bent = replace(canonical, P=(canonical.P - 2.5 * canonical.P).tocsr())
-    assert DualEnclosure.of(canonical).bound(answer.z, answer.x).value == pytest.approx(-0.25)
-    bound = DualEnclosure.of(bent).bound(answer.z, answer.x)
-    assert (bound.value, bound.obstacle) == (-math.inf, Obstacle.NOT_CONVEX)
-
-
 @pytest.mark.parametrize("factor", [1 / 3, 0.1, 7.0, 1 / 15])
 def test_quadratic_objectives_that_compilation_rounds_have_both_bounds(factor, rng):
-    """Scaled forms, sums of two and quotients, none of whose matrices is that of the data times a power of 2."""
+    """Scaled forms, of low rank too, sums of two and quotients: no matrix is that of the data times a power of 2."""
     F, G, x = rng.normal(size=(6, 6)), rng.normal(size=(9, 6)), cp.Variable(6)
     S, T = F @ F.T + np.eye(6), F.T @ F
     for objective in (
@@ -163,8 +153,9 @@ def test_quadratic_objectives_that_compilation_rounds_have_both_bounds(factor, r
         cp.quad_form(x, S) + factor * cp.quad_form(x, T),
         cp.sum_squares(F @ x) / 15 + factor * cp.sum_squares(x),
         factor * cp.quad_form(x - 1, S) + cp.sum_squares(x),
+        factor * cp.quad_form(x, cp.psd_wrap(F[:, :2] @ F[:, :2].T)),
     ):
-        bound = sm.bound(cp.Problem(cp.Minimize(objective + cp.sum(x)), [G @ x <= 1]))
+        bound = sm.bound(cp.Problem(cp.Minimize(objective + cp.sum(x)), [G @ x <= 1, x >= -9]))
         assert bound.relative_width <= 1e-6, str(bound)
 
 
@@ -232,8 +223,8 @@ def miscompiled():
             r"constraints\[0\] is violated",
         ),
         "size": (cp.Problem(most, [(cp.abs(z / (3 + 4j)) <= 1).set_label("size")]), "'size' is not tight"),
-        "deviation": (cp.Problem(cp.Minimize(cp.sum(cp.std(y, axis=1))), [y == Y]), "the objective is"),
-        "norms": (cp.Problem(cp.Minimize(least), [cp.sum(cp.pnorm(y, 2, axis=1)) <= 1]), "is violated"),
+        "deviation": (cp.Problem(cp.Minimize(cp.sum(cp.std(y, axis=1))), [y == Y]), "three dimensions"),
+        "norms": (cp.Problem(cp.Minimize(least), [cp.sum(cp.pnorm(y, 2, axis=1)) <= 1]), "three dimensions"),
     }
 
 
@@ -275,6 +266,52 @@ def test_what_compilation_drops_or_approximates_is_refused():
             sm.bound(cp.Problem(cp.Minimize(cp.sum(x) + y - z), constraints))
 
 
+def unproven():
+    """Programs with an end that is not proven: words of the reason, and the program after the remedy that it names."""
+    rng = np.random.default_rng(3)
+    T, c, x = cp.Variable((3, 4), nonneg=True), cp.Variable(12, name="c"), cp.Variable(3)
+    X = cp.Variable((2, 2), PSD=True, name="X")
+    a, b, C = rng.random(3), rng.random(4), rng.random((3, 4))
+    a, b, t = a / a.sum(), b / b.sum(), np.linspace(0.0, 1.0, 40)
+    rows, columns = cp.sum(T, axis=1), cp.sum(T, axis=0)
+    cost, missed = cp.Minimize(cp.sum(cp.multiply(C, T))), cp.sum_squares(np.vander(t, 12) @ c - np.exp(np.sin(9 * t)))
+    flat = (cp.sum_squares(x - 3) <= 0).set_label("ball")
+    tied = [X[0, 1] == 1]
+    return {
+        "marginals": (
+            cost,
+            [rows == a, columns == b],
+            "entry .* of problem.constraints",
+            cost,
+            [rows == a, columns[:3] == b[:3]],
+        ),
+        "fit": (cp.Minimize(missed), [], "variable c only", cp.Minimize(missed), [cp.norm(c) <= 1e5]),
+        "infimum": (
+            cp.Minimize(X[0, 0]),
+            tied,
+            "attribute of the variable X",
+            cp.Minimize(X[0, 0]),
+            [*tied, cp.trace(X) <= 9],
+        ),
+        "ball": (
+            cp.Minimize(x[0]),
+            [x[1] >= 0, flat],
+            "the constraint 'ball'",
+            cp.Minimize(x[0]),
+            [cp.sum_squares(x - 3) <= 1e-4],
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", unproven())
+def test_a_reason_names_the_users_constraint_and_a_remedy_that_works(name):
+    objective, constraints, words, other, mended = unproven()[name]
+    bound = sm.bound(cp.Problem(objective, constraints))
+    assert re.search(words, bound.reason), bound.reason
+    assert math.isinf(bound.upper_bound - bound.lower_bound)
+    assert math.isfinite(sm.bound(cp.Problem(other, mended)).relative_width)
+
+
 def test_multipliers_points_and_reasons_are_the_users():
     x, y = cp.Variable(3, name="a"), cp.Variable(2, name="a")
     cost = np.array([1.0, 2.0, 3.0])
@@ -284,7 +321,6 @@ def test_multipliers_points_and_reasons_are_the_users():
     for constraint, values in zip(problem.constraints, bound.multipliers.values(), strict=True):
         assert np.allclose(values, constraint.dual_value, atol=1e-5)
     assert {*bound.point} == {"a", "a (2)"}
-    assert bound.value(cp.sum(x)) == pytest.approx(1.0)
     assert x.value is not None
     nowhere = sm.bound(cp.Problem(cp.Minimize(x[0]), [x[0] + x[1] <= -1, x >= 0]))
     assert nowhere.margin == pytest.approx(1 / 3, rel=1e-3)
@@ -292,4 +328,4 @@ def test_multipliers_points_and_reasons_are_the_users():
     ray = sm.bound(cp.Problem(cp.Maximize(x[0] - x[1]), [x >= 0])).direction["a"]
     assert ray[0] > ray[1] >= 0
     flat = sm.bound(cp.Problem(cp.Minimize(x[0]), [cp.sum_squares(x - 3) <= 0]))
-    assert "not in the cone" in str(flat)
+    assert "no point is proven to satisfy problem.constraints[0]" in flat.reason

@@ -1,0 +1,222 @@
+"""Linear algebra with proofs: positive definite matrices, dependent columns, and variables that equations determine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import splu
+
+from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.linalg.rigorous.directed import U, above, gamma, least_eigenvalue, norm_above
+
+SPARSE = 150  # Columns from which on sparse matrices are factorized as such
+DENSE = 8000  # Columns of a dense factorization, at most
+FACTOR = 40_000_000  # Entries of a sparse factor, at most: 320 MB
+MOST_DEPENDENT = 2000  # Columns of which dependences are looked for
+# Coefficients of redundant equations have one of these denominators, and at most so many binary digits.
+DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
+HUGE = 1e300  # No float may be as large
+
+Solve = Callable[[FloatArray], FloatArray]
+
+
+class OverSizeError(ValueError):
+    """The enclosure needs too large a factorization."""
+
+
+@dataclass(frozen=True, eq=False)
+class Definite:
+    """``W'W``, proven to be positive definite in units of its own, ``2^powers``.
+
+    Attributes
+    ----------
+    bottom : float
+        A float not above the least eigenvalue in these units.
+    """
+
+    powers: LongArray
+    factor: Solve
+    bottom: float
+
+    @classmethod
+    def of(cls, W: sp.csr_array) -> Definite | None:
+        """Return None if the matrix is singular, as far as floats can tell."""
+        n = W.shape[1]
+        if n == 0:
+            return cls.empty()
+        squares = np.asarray(W.multiply(W).sum(axis=0)).ravel()
+        if not (squares > 0.0).all() or not np.isfinite(squares).all():
+            return None
+        powers = -np.rint(0.5 * np.log2(squares)).astype(np.int64)
+        unit = sp.diags_array(np.ldexp(1.0, powers))
+        W = (W @ unit).tocsr()
+        matrix = W.toarray() if W.nnz > 0.2 * W.shape[0] * n else W
+        H = sp.csc_array(matrix.T @ matrix)
+        terms = float(np.bincount(W.indices, minlength=1).max()) + 8.0
+        trace = float(W.multiply(W).sum())
+        rounding = gamma(terms) * trace
+        dense = n <= SPARSE or H.nnz > 0.2 * n * n
+        factor, bottom = _dense(H.toarray()) if dense else _sparse(sp.csc_array(H))
+        bottom = math.nextafter(bottom - above(rounding, n + 16), -math.inf)
+        return cls(powers, factor, bottom) if bottom > 0.0 else None
+
+    @classmethod
+    def of_basis(cls, W: sp.csc_array, extra: FloatArray) -> tuple[LongArray, Definite | None, LongArray]:
+        """Return columns of W, with an extra row, that determine all others, their products, and a dependent column."""
+        definite, columns = cls.of(sp.csr_array(W)), np.arange(W.shape[1])
+        if definite is not None:
+            return columns, definite, columns[:0]
+        known = np.isfinite(extra)
+        basis, dependent = independent(sp.csc_array(sp.vstack([W, np.where(known, extra, 0.0)[None, :]])))
+        if basis is not None and len(basis) < len(columns) and known.all():
+            columns, definite = basis, cls.of(sp.csr_array(W[:, basis]))
+        return columns, definite, dependent
+
+    @classmethod
+    def empty(cls) -> Definite:
+        """Return the matrix without rows."""
+        return cls(np.zeros(0, dtype=np.int64), lambda v: v, 1.0)
+
+    def solve(self, v: FloatArray) -> FloatArray:
+        """About w with ``W'W w = v``."""
+        return np.ldexp(self.factor(np.ldexp(v, self.powers)), self.powers)
+
+    def norm(self, size: FloatArray) -> float:
+        """Return a float not below ``||W w||`` for right-hand sides of at most `size`."""
+        return above(norm_above(np.ldexp(size, self.powers)) / math.sqrt(self.bottom), 6)
+
+
+def _bottom(solve: Solve, n: int) -> float:
+    """About the least eigenvalue, by inverse iteration."""
+    v, size = np.cos(np.arange(n, dtype=np.float64) ** 2), 1.0
+    for _ in range(6):
+        v = solve(v / np.linalg.norm(v))
+        size = float(np.linalg.norm(v))
+    return 1.0 / size if size > 0.0 and math.isfinite(size) else 0.0
+
+
+def _dense(H: FloatArray) -> tuple[Solve, float]:
+    if len(H) > DENSE:
+        raise OverSizeError
+    H = 0.5 * (H + H.T)
+    try:
+        factor = scipy.linalg.cho_factor(H, check_finite=False)
+    except np.linalg.LinAlgError:
+        return lambda v: v, -math.inf
+    # Symmetry rounds the entries.
+    bottom = least_eigenvalue(H) - above(2.0 * U * float(np.diag(H).sum()))
+    return lambda v: np.asarray(scipy.linalg.cho_solve(factor, v, check_finite=False)), bottom
+
+
+def _sparse(H: sp.csc_array) -> tuple[Solve, float]:
+    """By ``L D L'``, whose distance from the matrix is computed, as no theorem on SuperLU's rounding is at hand."""
+    n, unit = H.shape[0], sp.eye_array(H.shape[0])
+    options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    try:
+        unshifted = splu(H, **options)
+        if unshifted.nnz > FACTOR:
+            raise OverSizeError
+        shift = 0.5 * _bottom(unshifted.solve, n)
+        factors = splu(sp.csc_array(H - shift * unit), **options)
+    except RuntimeError:  # singular
+        return lambda v: v, -math.inf
+    d = factors.U.diagonal()
+    if not np.array_equal(factors.perm_r, factors.perm_c) or not (d > 0.0).all():
+        return unshifted.solve, -math.inf
+    order = np.argsort(factors.perm_c)
+    shifted = sp.csr_array(H - shift * unit)[order][:, order]
+    L = factors.L.tocsr()
+    distance = abs(sp.csr_array(L @ sp.diags_array(d) @ L.T) - shifted).sum(axis=1).max()
+    rounding = abs(L) @ (d * (abs(L).T @ np.ones(n))) + abs(shifted).sum(axis=1)
+    terms = float(np.diff(L.indptr).max()) + 16.0
+    return unshifted.solve, shift - above(float(distance) + gamma(terms) * float(np.max(rounding)), n + 8)
+
+
+def _annihilates(A: sp.csr_array, z: FloatArray) -> bool:
+    """Whether ``A'z = 0`` exactly."""
+    total: dict[int, Fraction] = {}
+    for i in np.flatnonzero(z).tolist():
+        row = slice(A.indptr[i], A.indptr[i + 1])
+        for j, value in zip(A.indices[row].tolist(), A.data[row].tolist(), strict=True):
+            total[j] = total.get(j, Fraction(0)) + Fraction(value) * Fraction(float(z[i]))
+    return not any(total.values())
+
+
+def independent(M: sp.csc_array) -> tuple[LongArray | None, LongArray]:
+    """Return columns of which all others are proven to be combinations, or None; and a column that depends on others.
+
+    The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers. The
+    last column depends on others up to rounding, or comes closest to that.
+    """
+    core, rows = _core(M), M.T.tocsr()
+    if len(core) > MOST_DEPENDENT:
+        return None, core[:0]
+    _, R, pivots = scipy.linalg.qr(M[:, core].toarray(), mode="economic", pivoting=True)
+    diagonal, pivots = np.abs(np.diag(R)), core[pivots]
+    rank = int(np.sum(diagonal > 1e-11 * diagonal.max(initial=0.0)))
+    basis = pivots[:rank]
+    V = scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
+    V[np.abs(V) < 1e-9 * np.abs(V).max(initial=0.0)] = 0.0
+    for column, j in zip(V.T, pivots[rank:].tolist(), strict=True):
+        for denominator in DENOMINATORS:
+            digits, powers = np.frexp(denominator * column)
+            combination = np.zeros(M.shape[1])
+            combination[basis] = np.ldexp(np.rint(np.ldexp(digits, DIGITS)), powers - DIGITS)
+            combination[j] = -denominator
+            close = np.allclose(combination[basis], denominator * column, rtol=1e-8, atol=0.0)
+            if close and _annihilates(rows, combination):
+                break
+        else:
+            return None, np.array([j])
+    return np.sort(np.append(basis, np.setdiff1d(np.arange(M.shape[1]), core))), pivots[-1:]
+
+
+def _core(M: sp.csc_array) -> LongArray:
+    """Columns that may be in a combination that is 0, which has no share of a column alone in a row."""
+    core, pattern = np.arange(M.shape[1]), sp.csr_array(M != 0.0)
+    while True:
+        rows = pattern[:, core]
+        singles = np.unique(rows.indices[rows.indptr[:-1][np.diff(rows.indptr) == 1]])
+        if not len(singles):
+            return core
+        core = np.delete(core, singles)
+
+
+def determined(A: sp.csr_array, b: FloatArray) -> tuple[FloatArray, LongArray, FloatArray]:
+    """Variables that an equation without further ones determines exactly, NaN of others, and the rows that remain.
+
+    Last are right-hand sides without these variables, NaN where they are no floats. No other value is used.
+    """
+    x, pending = np.full(A.shape[1], np.nan), np.ones(A.shape[0], dtype=bool)
+    columns, counts = A.tocsc(), np.diff(A.indptr)
+    constants = [Fraction(v) for v in b.tolist()]
+    queue = np.flatnonzero(counts <= 1).tolist()
+    while queue:
+        i = queue.pop()
+        row = slice(A.indptr[i], A.indptr[i + 1])
+        entries = [(j, v) for j, v in zip(A.indices[row].tolist(), A.data[row].tolist(), strict=True) if np.isnan(x[j])]
+        if not entries:
+            pending[i] = constants[i] != 0
+        elif pending[i]:
+            [(j, v)] = entries
+            value = constants[i] / Fraction(v)
+            if math.isnan(number := _float(value)):
+                continue
+            x[j], pending[i] = number, False
+            column = slice(columns.indptr[j], columns.indptr[j + 1])
+            for k, w in zip(columns.indices[column].tolist(), columns.data[column].tolist(), strict=True):
+                constants[k] -= Fraction(w) * value
+                counts[k] -= 1
+                if counts[k] <= 1 and pending[k]:
+                    queue.append(k)
+    return x, np.flatnonzero(pending), np.array([_float(value) for value in constants])
+
+
+def _float(value: Fraction) -> float:
+    return float(value) if abs(value) < HUGE and Fraction(float(value)) == value else math.nan
