@@ -141,13 +141,13 @@ class Obstacle(Enum):
     UNCONSTRAINED = "{place} is in the objective and in no constraint; bound it"
     DEPENDENT_COLUMNS = "the program determines {place} only up to rounding; bound it, for example by cp.norm(x) <= 1e3"
     MULTIPLIERS = (
-        "no multiplier of {place} is proven to be in the dual cone; bound the variables, for example by "
+        "no multiplier of {place} is inside the dual cone with its error; bound the variables, for example by "
         "cp.trace(M) <= 100"
     )
     IMPOSSIBLE = "{place} is an equation without variables that does not hold"
     DEPENDENT_EQUATIONS = "{place} follows from other equations up to rounding; drop it"
     SLACKS = (
-        "no point is proven to satisfy {place}; leave room in it, or state as equations what holds with equality at "
+        "no point is inside {place} with its error; leave room in it, or state as equations what holds as such at "
         "every feasible point"
     )
 

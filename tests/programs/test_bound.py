@@ -328,4 +328,4 @@ def test_multipliers_points_and_reasons_are_the_users():
     ray = sm.bound(cp.Problem(cp.Maximize(x[0] - x[1]), [x >= 0])).direction["a"]
     assert ray[0] > ray[1] >= 0
     flat = sm.bound(cp.Problem(cp.Minimize(x[0]), [cp.sum_squares(x - 3) <= 0]))
-    assert "no point is proven to satisfy problem.constraints[0]" in flat.reason
+    assert "no point is inside problem.constraints[0]" in flat.reason
