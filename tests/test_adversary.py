@@ -64,6 +64,20 @@ def test_problems_that_broke_something_are_certified(seed, statement, family):
         assert tried(int(seed), statement, family).violations == []
 
 
+# Problems whose proof files were refused: slopes with too little room, bounds that were none, balls about 0.
+REFUSED = """
+1 planted, duplicates; 2 planted, grid; 0 planted, wide; 0 mmc, dependent; 0 mmc, units; 0 pola, beside;
+1 itml, coincident; 0 lsml, apart; 0 sums, offset;
+"""
+
+
+@pytest.mark.parametrize(("seed", "statement", "family"), re.findall(r"(\d+) ([a-z ]+), ([a-z0-9 ]+)", REFUSED))
+def test_proof_files_of_solutions_are_accepted(seed, statement, family):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert tried(int(seed), statement, family, ("proof",)).violations == []
+
+
 def test_the_judge_sees_what_is_false():
     ctx.prec = DIGITS
     true, infinity = Claim("a", 1.0, 0.5, exact=arb(1)), float("inf")

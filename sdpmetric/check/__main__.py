@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 try:
+    from flint import arb, ctx
+
     from sdpmetric.check import statements
     from sdpmetric.check.arithmetic import bounds
 except ImportError as error:
@@ -16,6 +18,8 @@ except ImportError as error:
 
 from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, printable, read
 
+# Binary digits of the midpoints of balls: more of them only if the first do not suffice.
+PRECISIONS = (320, 1280)
 # Characters of a sentence about a file that is not accepted.
 MAX_CHARACTERS = 2000
 
@@ -29,15 +33,27 @@ def check(data_path: Path, proof_path: Path) -> str:
     is_contradiction = claims == [None, None]
     if is_contradiction and any(term.loss != "hard" for term in terms):
         raise BadInput("a proof of a contradiction has hard constraints and no other terms.")
-    with np.errstate(all="ignore"):
-        high, low, words = statements.prove(data, domain, terms)
-    if is_contradiction:
-        if low is None or not low > 0:
+    for bits in PRECISIONS:
+        try:
+            with np.errstate(all="ignore"), ctx.workprec(bits):
+                return verdict(claims, *statements.prove(data, domain, terms, bits // PRECISIONS[0]))
+        except (Refused, ZeroDivisionError) as why:
+            refusal = why
+        except BadInput:
+            if bits == PRECISIONS[0]:
+                raise
+    raise refusal
+
+
+def verdict(claims: list[object], high: arb, low: arb, words: str) -> str:
+    """Compare what a file claims with the balls that were proven, or raise `Refused`."""
+    if claims == [None, None]:
+        if not low > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
         return f"{words}: no metric satisfies these constraints."
-    top, bottom = math.inf if high is None else bounds(high)[1], -math.inf if low is None else bounds(low)[0]
-    bottom = max(0.0, bottom) if low is not None and low >= 0 else bottom
-    if not (math.isfinite(top) or high is None) or not (math.isfinite(bottom) or low is None) or bottom > top:
+    top, bottom = bounds(high)[1], bounds(low)[0]
+    bottom = max(0.0, bottom) if low >= 0 else bottom
+    if not math.isfinite(top) or not math.isfinite(bottom) or bottom > top:
         raise Refused(f"bounds: {top!r} and {bottom!r} {'contradict each other' if bottom > top else 'are not finite'}")
     for name, claim, proven, better in zip(("objective", "lower_bound"), claims, (top, bottom), (-1, 1), strict=True):
         claimed = number(name, claim)

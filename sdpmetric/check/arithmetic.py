@@ -10,14 +10,13 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
+from flint import arb, arb_mat, fmpq, fmpq_mat
 
 from sdpmetric.check.files import FloatArray, Refused, Work
 
 U = 2.0**-53
 FAINT = 2.0**-500
 TINY = FAINT**2
-ctx.prec = 320  # bits of the midpoints of balls
 
 
 def balls(A: FloatArray) -> arb_mat:
@@ -26,6 +25,11 @@ def balls(A: FloatArray) -> arb_mat:
 
 def total(terms: Iterable[arb]) -> arb:
     return sum(terms, arb(0))
+
+
+def square(x: arb) -> arb:
+    """``x^2``; FLINT's power of a ball about 0 is not finite."""
+    return x * x
 
 
 def inner(A: arb_mat, B: arb_mat) -> arb:

@@ -73,13 +73,14 @@ class Refused(Exception):
 class Work:
     """What a check costs, counted in multiplications of balls before they are done."""
 
-    def __init__(self) -> None:
-        self.left = LIMITS["multiplications"]
+    def __init__(self, cost: int = 1) -> None:
+        """Each multiplication counts `cost` times."""
+        self.left, self.cost = LIMITS["multiplications"], cost
 
     def spend(self, steps: int, products: int = 0) -> None:
         """Steps of loops in Python, and products within FLINT or floats within NumPy."""
         # A step of a loop in Python takes as long as 8 multiplications of balls within FLINT.
-        self.left -= 8 * steps + products
+        self.left -= self.cost * (8 * steps + products)
         if self.left < 0:
             raise BadInput(f"it takes more than {LIMITS['multiplications']:,} multiplications to check this file.")
 

@@ -51,8 +51,8 @@ class Program:
     A pair is measured by the sum of the metrics with the shares of its second row.
     """
 
-    def __init__(self, data: Arrays, domain: ProofPart) -> None:
-        self.data, self.high, self.low, self.pairs, self.work = data, arb(0), arb(0), dict[Pair, arb](), Work()
+    def __init__(self, data: Arrays, domain: ProofPart, cost: int) -> None:
+        self.data, self.high, self.low, self.pairs, self.work = data, arb(0), arb(0), dict[Pair, arb](), Work(cost)
         self.L, P, self.shares = domain.arrays.values()
         (B, K, Q), (n, d) = self.L.shape, (len(self.shares), len(P))
         self.work.spend(n * (2 * d + 2 * Q + 3 * B * K + B * Q) + (B * d) ** 2, (n * Q + B * d * d) * (d + B * K + Q))
@@ -82,7 +82,7 @@ class Program:
     def distance(self, pair: Pair) -> arb:
         self.work.spend(4 + self.row_shares.shape[1])
         terms = zip(self.row_shares[pair[1]].tolist(), *(self.images[i] for i in pair), strict=True)
-        return total(s * (a - b) ** 2 for s, a, b in terms if s)
+        return total(s * ar.square(a - b) for s, a, b in terms if s)
 
     def add(self, loss: str, rows: Iterable[Row]) -> None:
         """Losses of numbers, their bounds by multipliers, and what these add to the slack matrix.
@@ -115,19 +115,24 @@ class Program:
     def require_psd(self) -> None:
         """Refuse slack matrices ``S = sum_q w_q v_q v_q^T + N`` that are not proven PSD, for each metric.
 
-        Where N is 0, it is enough if S is positive on features of which the v are combinations: for each x there is
-        then a y of these features with the same products ``v^T x``. Of diagonal metrics the diagonal counts.
+        A sum of squares with weights of at least 0 and of a PSD matrix N is PSD. If N is 0, it is enough that S is
+        positive on features that all v are combinations of: for each x there is then a y of these features with the
+        same products ``v^T x``. Of diagonal metrics the diagonal counts.
         """
         entries, d, q = self.matrix.tolist(), self.X.shape[1], self.rows.ncols()
         for b, share in enumerate(self.shares.T.tolist()):
             N = arb_mat([row[b * d : (b + 1) * d] for row in entries[b * d : (b + 1) * d]])
             laplacian, weighted_pairs = [[arb(0)] * q for _ in self.V], [pair for pair in self.pairs if share[pair[1]]]
-            self.work.spend((len(weighted_pairs) * 5 + len(laplacian)) * q, (len(laplacian) + q) * q * q)
+            self.work.spend((len(weighted_pairs) * 5 + len(laplacian)) * q, (len(laplacian) + 2 * q) * q * q)
             for i, j in weighted_pairs:
                 v = [self.pairs[i, j] * share[j] * x for x in self.difference(i, j)]
                 laplacian[i] = [x + y for x, y in zip(laplacian[i], v, strict=True)]
                 laplacian[j] = [x - y for x, y in zip(laplacian[j], v, strict=True)]
-            S = self.P.transpose() * N * self.P + self.rows.transpose() * arb_mat(laplacian)
+            mapped = self.P.transpose() * N * self.P
+            S = mapped + self.rows.transpose() * arb_mat(laplacian)
+            is_sum_of_squares = all(self.pairs[i, j] * share[j] >= 0 for i, j in weighted_pairs)
+            if is_sum_of_squares and ar.is_psd(mapped):
+                continue
             if self.diagonal:
                 proven = all(S[k, k] >= 0 for k in range(q))
             elif not (proven := ar.is_psd(S)) and all(x.is_zero() for x in N.entries()):
@@ -165,8 +170,8 @@ Function = Callable[[arb, arb], arb]
 LOSSES: dict[str, tuple[Function, Function, float]] = {
     "linear": (lambda u, c: u, _zero, 0.0),  # the slope is the weight
     "hinge": (lambda u, c: _positive(u), _zero, 1.0),
-    "squared hinge": (lambda u, c: _positive(u) ** 2, lambda a, c: a**2 / 4, np.inf),
-    "smooth hinge": (_smooth, lambda a, c: a**2 / 2, 1.0),
+    "squared hinge": (lambda u, c: ar.square(_positive(u)), lambda a, c: ar.square(a) / 4, np.inf),
+    "smooth hinge": (_smooth, lambda a, c: ar.square(a) / 2, 1.0),
     "logistic": (lambda u, c: _positive(u) + (-abs(u)).exp().log1p(), lambda a, c: -_entropy(a) - _entropy(1 - a), 1.0),
     "hard": (lambda u, c: arb(0 if u <= 0 else "inf"), _zero, np.inf),
     "minus a root": (lambda u, c: -_positive(-u).sqrt() if u <= 0 else arb("inf"), lambda a, c: 1 / (4 * a), np.inf),
@@ -278,7 +283,7 @@ def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: W
         nearest = np.flatnonzero(candidates & ~(low >= high[js].max() * (1.0 - TIES))).tolist()
         work.spend((len(nearest) + k) * (3 * X.shape[1] + 6) + 2 * len(nearest) * k)
         candidate_distances, target_distances = (
-            [total((a - b) ** 2 for a, b in zip(V[i], V[j], strict=True)) for j in some] for some in (nearest, js)
+            [total(ar.square(a - b) for a, b in zip(V[i], V[j], strict=True)) for j in some] for some in (nearest, js)
         )
         if not all(limit * (1 - TIES) <= D for D in candidate_distances for limit in target_distances):
             return f"the file's own choice, not the {k} nearest of the data"
@@ -326,9 +331,12 @@ MATRICES = {
 TERMS = {"labels": labels, "rows": rows}
 
 
-def prove(data: Arrays, domain: ProofPart, terms: list[ProofPart]) -> tuple[arb, arb, str]:
-    """An upper bound at the point, a lower bound of all metrics, and the program in words."""
-    program, (n, d), words = Program(data, domain), data["X"].shape, list[str]()
+def prove(data: Arrays, domain: ProofPart, terms: list[ProofPart], cost: int) -> tuple[arb, arb, str]:
+    """An upper bound at the point, a lower bound of all metrics, and the program in words.
+
+    Multiplications at the present precision cost so many ordinary ones.
+    """
+    program, (n, d), words = Program(data, domain, cost), data["X"].shape, list[str]()
     for term in terms:
         if term.kind in ("labels", "rows") and term.loss not in LOSSES:
             raise BadInput(f"the loss {printable(term.loss, 40)!r} of the proof is unknown.")

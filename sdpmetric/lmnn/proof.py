@@ -27,7 +27,7 @@ from sdpmetric.sums.terms.linear import Trace, pull_part
 def of_dual(push: Push, ridge: float, feasible: Dual, objective: float, components: FloatArray) -> Proof:
     """A proof of the lower bound ``sum a``, or with squared hinges ``sum a - sum a^2 / (4 mu w)``."""
     terms, a, w = _terms(push, ridge, feasible)
-    conjugates = above(sum_above(a**2 / w) / (4.0 * push.weight), 4) if push.squared and len(a) else 0.0
+    conjugates = above(sum_above(a * (a / w)) / (4.0 * push.weight), 4) if push.squared and len(a) else 0.0
     return _proof(push, (objective, sum_below(a) - conjugates), terms, components)
 
 
@@ -65,4 +65,5 @@ def _proof(push: Push, claims: tuple[float, float], terms: Sequence[ProofTerm], 
         data |= term.data
     shares = np.eye(push.n_regions)[push.regions] if push.n_regions > 1 else np.ones((len(push.X), 1))
     arrays = {"components": components, "shares": shares, "map": np.eye(components.shape[2])}
-    return check_finite(Proof(*claims, {"domain": "all"}, terms, data, arrays))
+    check_finite(*claims)
+    return Proof(*claims, {"domain": "all"}, terms, data, arrays)

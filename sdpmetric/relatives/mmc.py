@@ -8,7 +8,7 @@ constraint, is solved by multiples of the metrics that solve MMC, and a lower bo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,8 +26,7 @@ from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import adjoint
-from sdpmetric.linalg.rigorous.directed import above, below, products_above, sum_above
+from sdpmetric.linalg.rigorous.directed import above, below, products_above, sum_above, sum_below
 from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums import descent, feasibility
 from sdpmetric.sums.bound_terms import BoundTerms
@@ -232,22 +231,18 @@ class MMCProblem(MetricProblem):
         )
 
     def budget_dual(self, components: FloatArray, dual: Multipliers | None) -> Proven:
-        """What multipliers a of the dissimilar pairs prove with the best multiplier theta of the budget.
+        """Return the multipliers that `certify` proves with, scaled, and that of the budget, with what they prove.
 
-        With ``B(a) <= lambda C`` for the similar pairs' cost C, the bound of ``s a`` and ``theta = s lambda`` is
-        ``-(s lambda + sum_p w_p^2 / (4 s a_p))``, largest at ``s = sqrt(sum_p w_p^2 / a_p / lambda) / 2``.
+        With ``B(a) <= C`` for the similar pairs' cost C, the bound of ``s a`` and the budget's ``theta = s`` is
+        ``-(s + sum_p w_p^2 / (4 s a_p))``, largest at ``s^2 = sum_p w_p^2 / (4 a_p)``.
         """
-        a = self.read_dual(self.multipliers(components) if dual is None else dual)[0]
-        a = np.maximum(a / a.max(), 1e-12)
-        w = np.asarray(self.terms[1].proof_term(a).arrays["weights"], dtype=np.float64)
-        T = self.dual.slack.coordinates(self.total.pair_weights([0.0 * a]), None)[0]
-        first, second = self.total.pairs[len(self.total.costs[1]) :].T
-        B = adjoint(self.centered @ T, first, second, a)
-        largest = float(np.diag(B).max()) if self.domain.diagonal else psd.largest_eigenvalue(B)
-        scale = 0.5 * math.sqrt(float((w * w / a).sum()) / largest)
-        a, theta = scale * a, (1.0 + CONSTRAINT_SLACK) * scale * largest
-        value = -above(theta + sum_above(0.25 * w * w / a), 6)
-        return Proven(value, [a, np.array([theta])], coordinates=T)
+        proven = self.prove(components, dual)
+        if not math.isfinite(proven.value):
+            return replace(proven, multipliers=[*proven.multipliers, np.zeros(1)])
+        scale = math.sqrt(-proven.value)
+        a, theta = scale * proven.multipliers[0], (1.0 + CONSTRAINT_SLACK) * scale
+        value = sum_below(np.array([self.total.losses[0].dual_value(a), -theta]))
+        return replace(proven, value=value, multipliers=[a, np.array([theta])])
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The dissimilar pairs; see `Constrained.constraints`. Multipliers are those of the constrained program."""

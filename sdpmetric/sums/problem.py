@@ -423,6 +423,8 @@ class MetricProblem(Problem):
         losses = zip(names, total.losses, multipliers, total.excess(components, D), total.pair_slices, strict=True)
         by_loss = {name: loss.listed_constraints(a, u, D[pairs]) for name, loss, a, u, pairs in losses}
         on_examples = {name: constraints for name, constraints in by_loss.items() if constraints is not None}
+        if not on_examples:
+            raise TypeError("explain does not take this sum: none of its terms has constraints on single examples.")
         return concatenated(on_examples, self.state_dual(multipliers), dict(zip(self.names, sums, strict=True)))
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:

@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 
+from sdpmetric.core import validation
 from sdpmetric.core.registry import formulation
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
@@ -68,8 +69,12 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
             metric = (domain.basis.T * weights) @ domain.basis
         else:
             L = psd.factor(np.asarray(N.value)) @ T.T
-            metric = L.T @ L
-        candidates = [a, problem.multipliers(psd.factor(metric))]
+            with np.errstate(over="ignore", invalid="ignore"):
+                metric = L.T @ L
+        if not np.abs(metric).max(initial=0.0) <= validation.RANGES.largest_of_metric:
+            metric = np.zeros_like(metric)  # it overflows, along features that are next to nothing
+        multipliers = a, problem.multipliers(psd.factor(metric))
+        candidates = [np.where(np.isfinite(x), x, 0.0) for x in multipliers]
         proven = [problem.certify(metric=metric, dual=candidate).lower_bound for candidate in candidates]
         return Point(metric, candidates[int(np.argmax(proven))])
 

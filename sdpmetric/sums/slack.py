@@ -160,6 +160,23 @@ class Slack:
                 form += Form.congruent(matrix, images.map)
         return form
 
+    def is_definite(self, S: FloatArray, a: ByLoss, slopes: ByLoss) -> bool:
+        """Whether the exact slack matrix, slopes included, is proven positive definite, by one of floats, S, near it.
+
+        Over diagonal metrics it is enough that no entry of its diagonal is negative.
+        """
+        if self.domain.diagonal:
+            value, error = self.diagonal(a, slopes, in_units=True)
+            return bool((value >= error).all())
+        if not (np.diag(S) > 0.0).all():
+            return False
+        units = np.ldexp(1.0, -(np.frexp(np.diag(S))[1] // 2))
+        values, vectors = np.linalg.eigh(S * units * units[:, None])
+        if not values[0] > 0.0:
+            return False
+        V = units[:, None] * vectors / np.sqrt(values)
+        return self.form(self.images(V), a, slopes).smallest_eigenvalue > 0.0
+
     def is_decided_by(self, n_coordinates: int, weights: FloatArray, has_matrix: bool) -> bool:
         """Whether a form that is positive definite in so many coordinates decides about all of S.
 

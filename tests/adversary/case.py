@@ -30,7 +30,7 @@ class Case:
     # Values for `path`, by the name of the weight.
     weights: dict[str, list[float]] = field(default_factory=dict)
     # What else is tried, besides certifying points.
-    verbs: tuple[str, ...] = ("solve", "verify", "compare", "stop")
+    verbs: tuple[str, ...] = ("solve", "verify", "compare", "stop", "proof")
     # Rows of factors, at most.
     rank: int = 10**9
     # Multipliers that certificates need.

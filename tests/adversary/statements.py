@@ -12,7 +12,7 @@ import sdpmetric as sm
 from adversary.case import Case
 from adversary.families import log_uniform, share, weight
 
-ALL = ("solve", "verify", "compare", "stop", "path", "explain")
+ALL = ("solve", "verify", "compare", "stop", "path", "explain", "proof")
 TARGETS = "target neighbors that are not the nearest of their class"
 
 
@@ -83,7 +83,7 @@ def lmnn(X, y, rng, loss="hinge", make=None, data=None):
         cost = exact.margins(D, pairs, triplets, push_weight, costs, weights, loss != "hinge")
         return cost + number(ridge) * exact.trace(M)
 
-    verbs = (*ALL, "rank", "proof") if w is None else (*ALL, "rank")
+    verbs = (*ALL, "rank")
     names = {"push_weight": [0.3, mu], "ridge": [weight(rng), ridge or 1e-3]}
     name = str(rng.choice(list(names)))
     return Case(problem, value, P, weights={name: names[name]}, verbs=verbs)
@@ -150,7 +150,7 @@ def pola(X, y, rng):
         value,
         extras=lambda rng: {"threshold": float(rng.uniform(1, 3)) if rng.random() < 0.8 else log_uniform(rng, 0, 150)},
         weights={"slack_weight": [weight(rng), slack]},
-        verbs=(*ALL, "proof") if w is None else ALL,
+        verbs=ALL,
     )
 
 
@@ -182,7 +182,7 @@ def mmc(X, y, rng):
     return Case(
         problem,
         lambda M: exact.mmc(Distances(problem.X, M=M), pairs, similar, w),
-        verbs=("solve", "verify", "compare", "stop", "explain", *(("proof",) if w is None else ())),
+        verbs=("solve", "verify", "compare", "stop", "explain", "proof"),
     )
 
 

@@ -15,7 +15,7 @@ from adversary.families import log_uniform, weight
 from adversary.statements import prior, some_weights
 from sdpmetric import terms
 
-VERBS = ("solve", "solve", "verify", "compare", "path", "explain", "stop")
+VERBS = ("solve", "solve", "verify", "compare", "path", "explain", "stop", "proof", "proof")
 DOMAINS = ("all", "all", "diagonal", "bases")
 
 

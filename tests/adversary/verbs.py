@@ -176,12 +176,13 @@ def proof(case, ledger, rng, folder):
     solution.save_proof(folder / "proof.npz", folder / "data.npz")
     code, text = check([str(folder / "data.npz"), str(folder / "proof.npz")])
     if code:
-        ledger.refused["proof"] = f"the checker: {text}"
+        ledger.wrong("proof", "refused", f"the checker: {text}")
         return
     with np.load(folder / "proof.npz") as file:
         header, L = json.loads(str(file["about"])), file["0.components"]
-    if header["objective"] is not None and header["domain"]["domain"] == "all":
-        ledger.state("proof", header["objective"], header["lower_bound"], case.exact(L[0]))
+    of_the_case = header["domain"]["domain"] == "all" and len(L) == max(1, case.several)
+    if header["objective"] is not None and of_the_case:
+        ledger.state("proof", header["objective"], header["lower_bound"], case.exact(L if case.several else L[0]))
 
 
 def regret(case, ledger, rng, folder):

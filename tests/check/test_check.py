@@ -9,14 +9,15 @@ from functools import cache
 
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 from statements import FACTORIES, PROVEN, WITHOUT_PROOF, X, Y
 
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.check import arithmetic
-from sdpmetric.check.__main__ import main
-from sdpmetric.check.files import digest, digits
+from sdpmetric.check.__main__ import PRECISIONS, main
+from sdpmetric.check.files import ProofPart, digest, digits
+from sdpmetric.check.statements import Program
 from sdpmetric.core.rounding import digits as certificate_digits
 from sdpmetric.losses import Hinge
 
@@ -161,10 +162,22 @@ def test_bounds_of_distances_hold_far_from_the_origin():
         assert (high - low).max() < 1e-9
 
 
+def test_equal_examples_whose_images_are_not_exact_are_at_distance_0():
+    """FLINT's square of the ball 0 +- r is no number."""
+    X, L = [[1e200, 1.0, 1e-200]] * 2 + [[2.0, 1.0, 3.0]], np.array([[[1e-50, 1e-10, 1e90]]])
+    with ctx.workprec(PRECISIONS[0]):
+        arrays = {"components": L, "map": np.eye(3), "shares": np.ones((3, 1))}
+        program = Program({"X": np.array(X)}, ProofPart("all", "", {}, arrays), 1)
+        distance = program.distance((0, 1))
+    assert not distance.is_exact()
+    assert distance.contains(0)
+
+
 def test_images_that_cancel_select_every_triplet():
     """Of ``10^200 + 1 - 10^200`` 320 bits leave nothing: its float would be wrong by 10^100, and says so."""
     assert [arithmetic.rounded(arb(x)) for x in (0, 0.1, -3)] == [0.0, 0.1, -3.0]
-    canceled = arb(1e200) + 1 - arb(1e200)
+    with ctx.workprec(PRECISIONS[0]):
+        canceled = arb(1e200) + 1 - arb(1e200)
     assert np.isnan(arithmetic.rounded(canceled))
     low, high = arithmetic.distance_bounds(np.array([[arithmetic.rounded(canceled)], [0.0], [5.0]]), 0, np.ones((3, 1)))
     assert not (low > 0.0).any()

@@ -208,3 +208,20 @@ def test_the_best_scale_is_that_of_the_smallest_objective(regularizer):
     best = problem.best_scale(L)
     objectives = [problem.objective(multiple * best * L) for multiple in (1.0, 0.9, 1.1)]
     assert objectives[0] <= min(objectives) * (1.0 + 1e-9)
+
+
+def test_programs_whose_metric_overflows_have_an_answer():
+    """A feature of 1e-161 has room for metrics of 1e320, which no array of floats holds."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(12, 2)), 1e-161 * rng.normal(size=12)])
+    labels = np.arange(12) % 2
+    pull, push = terms.Pull(labels=labels, n_neighbors=1), terms.TripletHinge(labels=labels, n_neighbors=1)
+    solution = sm.solve(sm.MetricProblem(X, pull + push), "conic")
+    assert np.isfinite(solution.components).all()
+    assert np.isfinite(sm.explain(solution).certificate.objective)
+
+
+def test_sums_without_constraints_on_examples_have_nothing_to_explain():
+    problem = sm.MetricProblem(np.eye(3), terms.Pull([[0, 1]]) + terms.LogDet())
+    with pytest.raises(TypeError, match="none of its terms has constraints on single examples"):
+        sm.explain(sm.solve(problem))

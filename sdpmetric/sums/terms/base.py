@@ -31,8 +31,6 @@ from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 ROUNDINGS = 6
 # Relative error of values and conjugates that are computed without bounds.
 ACCURACY = 1e-14
-# Share of a slack matrix by which proof files keep it positive definite.
-PROOF_MARGIN = 1e-12
 
 
 @contextmanager
@@ -279,8 +277,8 @@ class Regularizer(Term):
         """A factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None if none is known."""
         return None
 
-    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
-        """A slope U at about the minimizer, with which ``S + U`` is PSD in spite of rounding, and its cost.
+    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
+        """Return a slope U at about the minimizer, with which ``S + U`` is PSD by a margin, a small share of U.
 
         `restricted` leaves those entries of a matrix that products with metrics of the domain depend on.
         """

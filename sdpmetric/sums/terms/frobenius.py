@@ -27,7 +27,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import TINY, above, below, gamma, norm_above, product_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import PROOF_MARGIN, Regularizer
+from sdpmetric.sums.terms.base import Regularizer
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
 
@@ -151,17 +151,13 @@ class Frobenius(Regularizer):
     def minimizer(self, S: FloatArray) -> FloatArray:
         return psd.factor(self.target - S / self.weight)
 
-    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
-        """``w (M - M0)`` at the minimizer, plus a margin m of the trace.
-
-        ``||U + m I||^2 / (2 w)`` exceeds ``||U||^2 / (2 w)`` by ``m <U, I> / w + m^2 d / (2 w)``.
-        """
+    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
+        """``w (M - M0)`` at the minimizer, plus a multiple of the identity."""
         weight, d = self.weight, len(self.target)
         A = restricted(self.target - S / weight)
         L = psd.factor(A)
-        margin = PROOF_MARGIN * d * weight * float(np.abs(A).max(initial=0.0))
-        U = psd.symmetrize(weight * (L.T @ L - self.target)) + margin * np.eye(d)
-        return U, 2.0 * margin * float(np.sum(L * L)) + margin * margin * d / weight
+        shift = margin * d * weight * float(np.abs(A).max(initial=0.0))
+        return psd.symmetrize(weight * (L.T @ L - self.target)) + shift * np.eye(d)
 
     def minimum_below(self, *factors: float) -> float:
         """A float not above ``w/2 ||M0||^2 - p / (2 w)`` for the product p of factors."""

@@ -43,7 +43,7 @@ from sdpmetric.linalg.rigorous.directed import (
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import PROOF_MARGIN, Regularizer
+from sdpmetric.sums.terms.base import Regularizer
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
 # Singular values and eigenvalues that are divided by are at least this.
@@ -204,13 +204,10 @@ class LogDet(Regularizer):
         values, vectors = np.linalg.eigh(S / self.weight + self.inverse_root @ self.inverse_root)
         return np.asarray((vectors / np.sqrt(values)).T) if values[0] > 0.0 else None
 
-    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, float]:
+    def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
         """``w (M0^-1 - M^-1)`` at the minimizer, with a share m of ``w M^-1`` as margin: it costs about ``w d m``."""
-        inverse, d = self.inverse_root @ self.inverse_root, len(self.target)
-        A = restricted(inverse + S / self.weight)
-        values = np.linalg.eigvalsh(A)
-        margin = max(PROOF_MARGIN, 1e-14 * d * float(values[-1] / values[0]))
-        return psd.symmetrize(self.weight * (inverse - (1.0 - margin) * A)), 2.0 * self.weight * d * margin
+        inverse = self.inverse_root @ self.inverse_root
+        return psd.symmetrize(self.weight * (inverse - (1.0 - margin) * restricted(inverse + S / self.weight)))
 
     @property
     def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
