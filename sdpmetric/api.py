@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sdpmetric import engine
     from sdpmetric.core.certificate import Certificate as Certificate
     from sdpmetric.core.certificate import Dual as Dual
     from sdpmetric.core.certificate import DualityCertificate as DualityCertificate
@@ -65,8 +64,6 @@ if TYPE_CHECKING:
     from sdpmetric.sums import terms as terms
     from sdpmetric.sums.problem import MetricProblem as MetricProblem
 
-    engines = engine
-
 HOMES = {
     "sdpmetric.core.certificate": "Certificate, Dual, DualityCertificate, "
     "InfeasibilityCertificate, RegretCertificate, RelaxationCertificate, StationarityCertificate",
@@ -111,7 +108,6 @@ HOMES = {
 }
 # Modules that are public under these names.
 MODULES = {
-    "engines": "sdpmetric.engine",
     "terms": "sdpmetric.sums.terms",
 }
 

@@ -27,8 +27,9 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Callback, Score, Step, Watch
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.engine import Engine, resolve, threads
-from sdpmetric.engine.interface import BudgetSpent, TooLittleMemory, deadline, hurried, using
+from sdpmetric.engine import threads
+from sdpmetric.engine.cluster import client_of, using
+from sdpmetric.engine.interface import BudgetSpent, deadline, hurried
 from sdpmetric.linalg.distances import mean_squared_distance
 
 if TYPE_CHECKING:
@@ -112,8 +113,6 @@ class Run:
                     for step in steps:
                         if self.take(step):
                             break
-            except TooLittleMemory:  # of a worker, before any work
-                raise
             except (BudgetSpent, MemoryError):
                 self.status = Status.USER_LIMIT
             except BREAKDOWNS:
@@ -344,7 +343,7 @@ def solve(
     random_state: int | None = None,
     score: Score | None = None,
     patience: int | None = None,
-    engine: Engine | Client | str | None = None,
+    engine: Client | str | None = None,
     **options: object,
 ) -> Solution:
     """Solve a problem and certify the answer.
@@ -382,9 +381,9 @@ def solve(
     patience : int, optional
         Early stopping: return the step with the best `score` (the last if tied), with its own certificate, and stop
         after this many steps without a better one.
-    engine : Engine, dask.distributed.Client or "threads", optional
-        Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
-        cluster. See ``docs/deploy.md``.
+    engine : dask.distributed.Client or "threads", optional
+        Where exhaustive searches run, for LMNN's solvers "factored" and "low_rank": default the threads of this
+        process; or the workers of a Dask cluster. See ``docs/deploy.md``.
     **options
         Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient",
         ``backend="SCS"`` of "conic", or ``n_components=2`` and ``full=`` (the solution without a bound on the rank) of
@@ -423,9 +422,7 @@ def solve(
     watches = [] if watch is None else [watch]
     watches += [] if printer is None else [lambda step, row: printer(row)]
     budget = Budget(max_time, max_iter)
-    with deadline(budget.deadline, budget.last):
-        place = None if engine is None else resolve(engine)
-    with using(place):
+    with using(client_of(engine)):
         run = Run(
             problem,
             budget,

@@ -1,6 +1,1 @@
-"""Where parts of the work are held and done: on threads of this process, or on a Dask cluster."""
-
-from sdpmetric.engine.cluster import Dask, resolve
-from sdpmetric.engine.interface import Engine, Threads
-
-__all__ = ["Dask", "Engine", "Threads", "resolve"]
+"""How work is done: compiled loops, threads of this process, blocks on a Dask cluster, and when it has to end."""

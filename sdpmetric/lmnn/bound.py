@@ -11,7 +11,7 @@ and ``t a`` is in its box. With several metrics S is block diagonal. An impostor
 ``B_t = -C_ij``, which makes S larger: its multiplier is not scaled down.
 
 The multipliers of a point, where none are given, are the slopes of its hinges, smoothed over one of a few widths. Sums
-over all triplets need none of them listed: the search hands over blocks, and shards of the data add up.
+over all triplets need none of them listed: the search hands over blocks.
 """
 
 from __future__ import annotations
@@ -148,17 +148,8 @@ class PushSums:
         widths = () if not slopes else (0.0,) if push.squared else SMOOTHING_WIDTHS
         return cls({width: MultiplierSums([Form.zero(rank) for rank in ranks]) for width in widths})
 
-    def include(self, shard: PushSums) -> None:
-        self.losses += shard.losses
-        self.n_active += shard.n_active
-        for mine, sums in zip(self.slopes.values(), shard.slopes.values(), strict=True):
-            mine.add(sums.total, sums.squares, sums.coincident)
-            mine.forms = [form + added for form, added in zip(mine.forms, sums.forms, strict=True)]
-
-    def add_by_search(
-        self, push: Push, images: Sequence[Images], cones: Sequence[Images], groups: Sequence[IndexArray]
-    ) -> None:
-        """Add all triplets, by a search; the images of the cones and their groups are those of `DualCone`."""
+    def add_by_search(self, push: Push, images: Sequence[Images], cones: Sequence[DualCone]) -> None:
+        """Add all triplets, by a search."""
         P, n_widths = concatenated([image.points for image in images]), len(self.slopes)
         rows, pulls, n_terms = Candidates.none(), np.zeros((n_widths, 0, 1)), 0
         for region, block in push.blocks_by_region(P, widen=max(inactive_beyond(image) for image in images)):
@@ -171,7 +162,7 @@ class PushSums:
             self.n_active += n_active
             if not n_widths:
                 continue
-            if (group := groups[region]).max(initial=0) > 0:
+            if (group := cones[region].groups).max(initial=0) > 0:
                 block = block.select(group[block.anchors[block.rows]] == group[block.impostors])
             n_terms += int(np.diff(block.indptr).max(initial=0))
             anchors = block.anchors[block.rows]
@@ -188,13 +179,13 @@ class PushSums:
                 mine.add(below(push.weight * total.slopes, roundings), squares, at_anchors)
                 used = weights > 0.0
                 pairs = anchors[used], block.impostors[used], weights[used]
-                mine.forms[region] += cones[region].form(*pairs, roundings=slopes.shape[1]).times(push.weight)
+                mine.forms[region] += cones[region].images.form(*pairs, roundings=slopes.shape[1]).times(push.weight)
                 for k in range(slopes.shape[1]):
                     pull[:, k] += np.bincount(block.rows, slopes[:, k], minlength=len(block.anchors))
         self._add_pulls(push, cones, rows, pulls, n_terms)
 
     def _add_pulls(
-        self, push: Push, cones: Sequence[Images], rows: Candidates, pulls: FloatArray, n_terms: int
+        self, push: Push, cones: Sequence[DualCone], rows: Candidates, pulls: FloatArray, n_terms: int
     ) -> None:
         """Add what the slopes of some rows pull, each sum of at most so many terms of every metric."""
         for mine, weights in zip(self.slopes.values(), pulls, strict=True):
@@ -202,7 +193,7 @@ class PushSums:
             first, second, pull = rows.anchors[row], rows.targets[row, slot], weights[row, slot]
             for region, cone in enumerate(cones):
                 m = slice(None) if len(cones) == 1 else push.regions[second] == region
-                form = cone.form(first[m], second[m], pull[m], roundings=n_terms + len(cones))
+                form = cone.images.form(first[m], second[m], pull[m], roundings=n_terms + len(cones))
                 mine.forms[region] -= form.times(push.weight)
 
     def add_unit_hinges(

@@ -8,9 +8,8 @@ multipliers of the hinges prove is in `sdpmetric.lmnn.bound`, and where dual sla
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
@@ -35,7 +34,7 @@ from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached, published
-from sdpmetric.engine.interface import Share, current, deadline, is_late, remaining, repeat_if_lost
+from sdpmetric.engine.interface import is_late
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -47,7 +46,7 @@ from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push, concatenated, list_triplets
 from sdpmetric.lmnn.readable import equation
-from sdpmetric.lmnn.triplets.impostors import SearchMethod, searching
+from sdpmetric.lmnn.triplets.impostors import SearchMethod
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_error
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
@@ -222,17 +221,8 @@ class LargeMarginProblem(Problem):
         """The linear cost of each metric."""
         first, second = self.target_pairs
         regions, scales, ridge = self.push.regions[second], self._pull_scales, self.ridge
-        whitenings = vars(self).get("_whitenings", [None] * self.n_regions)
         members = [regions == region for region in range(self.n_regions)]
-        stated = zip(members, whitenings, strict=True)
-        return [PullCost(self.centered, first[m], second[m], scales[m], ridge, T) for m, T in stated]
-
-    def __getstate__(self) -> dict[str, object]:
-        """The fields, and the coordinates, which all workers on the problem share; the rest is computed again."""
-        state = {f.name: getattr(self, f.name) for f in fields(self)}
-        if {"pull_costs", "_whitenings"} & vars(self).keys():
-            state["_whitenings"] = [cost.coordinates for cost in self.pull_costs]
-        return state
+        return [PullCost(self.centered, first[m], second[m], scales[m], ridge) for m in members]
 
     @published
     def points(self) -> FloatArray:
@@ -337,8 +327,8 @@ class LargeMarginProblem(Problem):
         )
 
     def _push_sums(self, images: Sequence[Images], *, slopes: bool) -> PushSums:
-        """Sums over all triplets: in closed form where every hinge is 1 or 0, else where the engine in use has them."""
-        push, cones, engine, n = self.push, self.cones, current(), len(self.X)
+        """Sums over all triplets: in closed form where every hinge is 1 or 0, else by a search."""
+        push, cones, n = self.push, self.cones, len(self.X)
         costs = zip(self.pull_costs, images, strict=True)
         furthest = np.max([image.distances(c.first, c.second)[1].max(initial=0.0) for c, image in costs])
         furthest_target = float(with_error(furthest, max(image.distance_error for image in images)))
@@ -354,17 +344,7 @@ class LargeMarginProblem(Problem):
             ):
                 sums.add_unit_hinges(push, cones, furthest_target, groups)
                 return sums
-        if engine.local:
-            sums.add_by_search(push, images, [cone.images for cone in cones], [cone.groups for cone in cones])
-            return sums
-        size = self.X.nbytes + 8 * n * sum(2 * len(image.map) + image.map.shape[1] for image in images)
-        points, coordinates = [(P.map, P.metric) for P in images], [(cone.images.map, cone.groups) for cone in cones]
-
-        def of_shards() -> list[PushSums]:
-            return engine.place(PushShard, self, size).call(PushShard.sums, points, coordinates, slopes, remaining())
-
-        for shard_sums in repeat_if_lost(of_shards):
-            sums.include(shard_sums)
+        sums.add_by_search(push, images, cones)
         return sums
 
     def feasible_dual(self, dual: Dual) -> Dual:
@@ -424,30 +404,6 @@ class LargeMarginProblem(Problem):
             slopes={"push_weight": hinges - pull, "ridge": trace},
             margin=True,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class PushShard:
-    """A share of the triplets of a statement; see `sdpmetric.lmnn.triplets.impostors.searching`."""
-
-    problem: LargeMarginProblem
-    share: Share
-
-    def sums(
-        self,
-        points: Sequence[tuple[FloatArray, FloatArray | None]],
-        cones: Sequence[tuple[FloatArray, IndexArray]],
-        slopes: bool,
-        seconds: float,
-    ) -> PushSums:
-        """Sums over these triplets at a point: maps, metrics; coordinates of the cones, and their groups."""
-        p = self.problem
-        images = [Images(p.X, p.centered, T, metric=metric) for T, metric in points]
-        sums = PushSums.none(p.push, [V.shape[1] for V, _ in cones], slopes=slopes)
-        with deadline(time.perf_counter() + seconds), searching(self.share):
-            cone_images = [Images(p.X, p.centered, V) for V, _ in cones]
-            sums.add_by_search(p.push, images, cone_images, [groups for _, groups in cones])
-        return sums
 
 
 @dataclass(eq=False, repr=False)

@@ -34,7 +34,6 @@ class PullCost:
     second: IndexArray
     scales: FloatArray  # ``weight * w_p`` of each pair, (p,)
     ridge: float
-    whitening: psd.Whitening | None = None  # the coordinates, where another process has made them
 
     @property
     def sample_size(self) -> SampleSize:
@@ -43,8 +42,6 @@ class PullCost:
     @cached
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost is the identity on its range; null directions come last."""
-        if self.whitening is not None:
-            return self.whitening
         n, d = self.X.shape
         check_time_for(n * d**2 + 4 * min(n, d) * d**2)  # a triangle and its singular values
         basis, inverse = psd.data_basis(self.X)

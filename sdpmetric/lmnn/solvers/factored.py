@@ -97,7 +97,7 @@ class State:
     L: FloatArray  # factors on `LargeMarginProblem.points`, (c, r, rank)
     gamma: float = math.inf  # smoothing width of the latest round
     lower_bound: float = -math.inf  # the best one so far
-    dual: Callable[[], Dual] | None = None  # lists the multipliers behind it
+    dual: Dual | None = None  # the multipliers behind it
 
     @property
     def components(self) -> FloatArray:
@@ -253,7 +253,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
             if step.certificate is not None and step.certificate.proves_optimal(tol):
                 return
         new_search = went_far or rounds <= 0 or proven
-        yield _step(state, working, bound, gamma, 0.1 + 0.5 * gamma if new_search else None)
+        yield _step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None)
         if proven and not working.has_all_anchors:
             return
         if rounds <= 0:
@@ -425,16 +425,13 @@ def _certified(state: State, gamma: float) -> Step:
     problem, budget = state.problem, state.budget
     components = cast(FloatArray, in_dtype(state.components, problem.X.dtype))
     with deadline(budget.last - OPTIONS.late * budget.reserve):
-        certificate = problem.certify(components, dual=None if state.dual is None else state.dual())
-    step = Step.of_certificate(components, certificate, step_size=gamma)
-    return replace(step, lower_bound=state.lower_bound, multipliers=state.dual)
+        certificate = problem.certify(components, dual=state.dual)
+    step = Step.of_certificate(components, certificate, state.dual, step_size=gamma)
+    return replace(step, lower_bound=state.lower_bound)
 
 
-def _step(state: State, working: WorkingSet, bound: Bound, gamma: float, widen: float | None) -> Step:
-    """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
-    if bound.multipliers.generation != working.generation:  # gone with their shards
-        bound = prove(working, state.L, gamma)
-    dual = working.dual(bound.multipliers)
+def _step(state: State, working: WorkingSet, gamma: float, widen: float | None) -> Step:
+    """Report a factor with the best bound, and with its exact objective, which takes a search, if `widen` is given."""
     if widen is not None:
         search(state, working, widen)
     step = Step(state.components, step_size=gamma)
@@ -443,4 +440,5 @@ def _step(state: State, working: WorkingSet, bound: Bound, gamma: float, widen: 
     if widen is not None:
         value = working.value(state.L, gamma)
         step = replace(step, objective=value.objective, n_active=value.n_active)
-    return replace(step, lower_bound=bound.value, multipliers=dual)
+    dual = state.dual
+    return replace(step, lower_bound=state.lower_bound, multipliers=None if dual is None else lambda: dual)

@@ -13,20 +13,22 @@ multiplier to its bounds, the change ``c = D A y`` with ``A(y)_t = <B_t, Q y Q^T
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers.movable import MovableTriplets
-from sdpmetric.lmnn.solvers.working_set import HeldMultipliers, WorkingSet
+from sdpmetric.lmnn.solvers.working_set import WorkingSet
+
+# Which entries of an array of multipliers.
+Entries = LongArray | tuple[LongArray, LongArray]
 
 
 @dataclass(frozen=True)
@@ -55,39 +57,32 @@ class Bound:
     """
 
     value: float
-    multipliers: HeldMultipliers  # a multiple of them is dual feasible
+    multipliers: FloatArray  # of the candidates of the last search, (nnz, K); a multiple of them is dual feasible
     smoothing_loss: float  # sum mu w [u]_+ - a u: what the width of the smoothing alone keeps the gap from closing
     eigenvalues: FloatArray
     eigenvectors: FloatArray
 
 
 def prove(working: WorkingSet, L: FloatArray, gamma: float) -> Bound:
-    return working.with_shards(partial(_prove, working, L, gamma))
-
-
-def _prove(working: WorkingSet, L: FloatArray, gamma: float) -> Bound:
-    slopes, held = working.slopes(L, gamma)
+    """Prove a bound by the slopes at a factor, refined."""
+    slopes = working.slopes(L, gamma)
     eigenvalues, eigenvectors = np.linalg.eigh(slopes.matrix)
-    squared = working.problem.push.squared
-
-    def value(totals: FloatArray, largest: float) -> float:
-        total, coincident, squares = totals.tolist()
-        used_squares = squares if squared else None
-        return best_multiple_bound(total, used_squares, largest, working.weight, coincident=coincident)[0]
-
-    sum_a = float(slopes.totals[0])
+    sum_a = float(slopes.multipliers.sum())
     sum_au = sum_a - float(np.sum((L @ slopes.matrix) * L))  # sum a_t u_t
-    smoothing_loss = 0.0 if squared else working.weight * slopes.loss - sum_au
-    largest = float(eigenvalues.max(initial=0.0))
-    best = Bound(value(slopes.totals, largest), held, smoothing_loss, eigenvalues, eigenvectors)
-    if largest > OPTIONS.hopeless or not working.release(held):
-        return best
+    smoothing_loss = 0.0 if working.problem.squared else working.weight * slopes.loss - sum_au
     tolerance = OPTIONS.tolerance * smoothing_loss / max(sum_a, 1e-300)
-    for w in refinements(working, slopes.matrix, L, OPTIONS.rounds, tolerance):
-        refined = value(working.moved_totals(), float(w.max()))
-        if refined > best.value:
-            best = Bound(refined, working.hold(), smoothing_loss, eigenvalues, eigenvectors)
-    return best
+
+    def bound(multipliers: FloatArray, largest: float) -> float:
+        total, squares, coincident = working.totals(multipliers)
+        return best_multiple_bound(total, squares, largest, working.weight, coincident=coincident)[0]
+
+    multipliers, largest = slopes.multipliers, float(eigenvalues.max(initial=0.0))
+    best = bound(multipliers, largest)
+    if largest <= OPTIONS.hopeless:
+        movable, entries = working.movable(multipliers)
+        rounds = refinements(movable, slopes.matrix, L, OPTIONS.rounds, tolerance)
+        best, multipliers = best_of(rounds, movable, multipliers, entries, best, bound)
+    return Bound(best, multipliers, smoothing_loss, eigenvalues, eigenvectors)
 
 
 def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> Dual:
@@ -103,27 +98,47 @@ def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> Dual
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix, coincident = push.adjoint(points, dual.triplets, values), push.coincident(dual.triplets)
 
-    def bound(largest: float) -> float:
-        at_anchors = float(values[coincident].sum())
-        return best_multiple_bound(float(values.sum()), None, largest, push.weight, coincident=at_anchors)[0]
+    def bound(multipliers: FloatArray, largest: float) -> float:
+        at_anchors = float(multipliers[coincident].sum())
+        return best_multiple_bound(float(multipliers.sum()), None, largest, push.weight, coincident=at_anchors)[0]
 
-    best, best_values, T = bound(max(map(psd.largest_eigenvalue, matrix))), values.copy(), dual.triplets[inside]
+    T = dual.triplets[inside]
     pairs = push.point_pairs(T.anchors, T.impostors), push.point_pairs(T.anchors, T.targets)
     movable = MovableTriplets(points, push.blocks, *pairs, values[inside], ceiling[inside])
-    for w in refinements(movable, matrix, L, OPTIONS.final_rounds if len(inside) else 0):
-        values[inside] = movable.values
-        if bound(float(w.max())) > best:
-            best, best_values = bound(float(w.max())), values.copy()
-    return Dual(dual.triplets, best_values)
+    rounds = refinements(movable, matrix, L, OPTIONS.final_rounds)
+    best = bound(values, max(map(psd.largest_eigenvalue, matrix)))
+    return Dual(dual.triplets, best_of(rounds, movable, values, inside, best, bound)[1])
+
+
+def best_of(
+    rounds: Iterator[FloatArray],
+    movable: MovableTriplets,
+    multipliers: FloatArray,
+    entries: Entries,
+    best: float,
+    bound: Callable[[FloatArray, float], float],
+) -> tuple[float, FloatArray]:
+    """The best bound of some rounds of refinement, which is not below that of the multipliers as they are, and those.
+
+    The movable multipliers are some entries of the array. ``bound(multipliers, largest eigenvalue)`` judges a round.
+    """
+    moved, best_multipliers = multipliers.copy(), multipliers
+    for eigenvalues in rounds:
+        moved[entries] = movable.values
+        if (value := bound(moved, float(eigenvalues.max()))) > best:
+            best, best_multipliers = value, moved.copy()
+    return best, best_multipliers
 
 
 def refinements(
-    movable: MovableTriplets | WorkingSet, matrix: FloatArray, L: FloatArray, rounds: int, tolerance: float = 0.0
+    movable: MovableTriplets, matrix: FloatArray, L: FloatArray, rounds: int, tolerance: float = 0.0
 ) -> Iterator[FloatArray]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
 
     Yields the eigenvalues of ``sum a_t B_t``, (c, rank), after each round.
     """
+    if not len(movable.values):
+        return
     w, V = np.linalg.eigh(matrix)
     for _ in range(rounds):
         on_face = w > OPTIONS.face
@@ -147,7 +162,7 @@ def refinements(
             return
 
 
-def _least_change(movable: MovableTriplets | WorkingSet, E: FloatArray, tolerance: float) -> FloatArray:
+def _least_change(movable: MovableTriplets, E: FloatArray, tolerance: float) -> FloatArray:
     """The y with ``A* D A y = E`` up to a tolerance, or a thousandth, by conjugate gradients."""
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))

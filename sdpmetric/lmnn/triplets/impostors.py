@@ -16,10 +16,9 @@ each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -30,7 +29,8 @@ from sklearn.neighbors import BallTree
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import FULL_SHARE, Share, in_share
+from sdpmetric.engine.cluster import mapped
+from sdpmetric.engine.compiled import fixed
 from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, Tiling, scan_tiles
 
 SearchMethod = Literal["auto", "brute", "ball_tree"]
@@ -47,14 +47,13 @@ class SearchOptions:
     tree_dimension: int = 4  # up to this dimension,
     tree_rows: int = 10_000  # from so many rows, ball trees are faster (examples/benchmarks/impostor_search.py)
     pairs_at_once: int = 1 << 21  # pairs that are collected before they are handed on
-    work_at_once: int = 1 << 34  # multiplications between two looks at the clock
-    max_slices: int = 128  # of the work: each yields a row for every anchor
+    work_at_once: int = 1 << 34  # multiplications of one block of anchors
+    max_blocks: int = 128  # of anchors: each yields a row for every anchor
     fewest_anchors: int = 1 << 5  # that ball trees are asked for at once, and the most
     anchors_at_once: int = 1 << 12
 
 
 OPTIONS = SearchOptions()
-_SHARE: ContextVar[Share] = ContextVar("share", default=FULL_SHARE)
 
 
 class TooManyCandidates(Exception):
@@ -63,23 +62,6 @@ class TooManyCandidates(Exception):
     def __init__(self, blocks: list[Candidates]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")
         self.blocks = blocks
-
-
-@contextmanager
-def searching(share: Share) -> Iterator[None]:
-    """Let searches list only a share of the pairs of their anchors; not across a ``yield``.
-
-    Searches with the same anchors list every pair in exactly one of the shares that make up the whole.
-    """
-    token = _SHARE.set(share)
-    try:
-        yield
-    finally:
-        _SHARE.reset(token)
-
-
-def searched_share() -> Share:
-    return _SHARE.get()
 
 
 def capacity(n_target_pairs: int) -> int:
@@ -99,6 +81,26 @@ def collect(blocks: Iterable[Candidates], max_pairs: float = math.inf) -> list[C
 
 
 @dataclass(frozen=True, eq=False)
+class AnchorBlock:
+    """A block of anchors whose tiles are to be scanned."""
+
+    parts: Sequence[LongArray]  # the first rows of tiles, in parts of about equal work
+    n_scanned: LongArray  # tiles of each part that have been scanned
+    max_pairs: int  # pairs that a part may collect at once
+
+
+def scan(tiling: Tiling, block: AnchorBlock) -> tuple[IndexArray, AnchorBlock | None]:
+    """Find the pairs of a block within their limits, (p, 2), as many as memory has room for, and what is left of it."""
+    states = np.stack([block.n_scanned, np.zeros_like(block.n_scanned)], axis=1)
+    pairs = np.empty((len(states), block.max_pairs, 2), dtype=np.int32)
+    with threads.one_pool():
+        threads.run(lambda t: scan_tiles(tiling, block.parts[t], states[t], pairs[t]), len(states))
+    n_tiles, found = len(tiling[1]), np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
+    is_done = all(n == len(tops) * n_tiles for n, tops in zip(states[:, 0], block.parts, strict=True))
+    return found, None if is_done else replace(block, n_scanned=states[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
 class Search:
     """The pairs of an anchor and a point of its group and of another label within the anchor's limit, by blocks."""
 
@@ -114,12 +116,7 @@ class Search:
             few_dimensions = 0 < self.Z.shape[1] <= OPTIONS.tree_dimension and len(self.Z) >= OPTIONS.tree_rows
             method = "ball_tree" if few_dimensions else "brute"
         # The zero metric embeds into no dimension at all, which trees refuse.
-        by_trees = method == "ball_tree" and self.Z.shape[1] > 0
-        chosen, share = self, searched_share()
-        if share != FULL_SHARE and (by_trees or not self.measures_once):
-            mine = in_share(len(self.anchors), share)
-            chosen = replace(self, anchors=self.anchors[mine], limits=self.limits[mine])
-        return chosen.by_trees() if by_trees else chosen.by_tiles()
+        return self.by_trees() if method == "ball_tree" and self.Z.shape[1] > 0 else self.by_tiles()
 
     @property
     def measures_once(self) -> bool:
@@ -127,36 +124,32 @@ class Search:
         return len(self.anchors) == len(self.columns) == len(self.Z)
 
     def by_tiles(self) -> Iterator[SearchRows]:
-        """Search by tiles of the distance matrix, each made and scanned while it is in a core's cache."""
+        """Search by blocks of anchors, each by tiles of the distance matrix."""
         tiling, anchor_order, columns = self._tiling()
+        for found, rest in mapped(scan, tiling, list(self._blocks(tiling))):
+            while True:
+                row, column = found.T
+                yield self._in_rows(self.anchors, anchor_order[row], columns[column])
+                if rest is None:
+                    break
+                found, rest = scan(tiling, rest)
+
+    def _blocks(self, tiling: Tiling) -> Iterator[AnchorBlock]:
+        """Blocks of anchors of about equal work, in parts for threads."""
         _, tiles, _, _, class_bounds, symmetric = tiling
-        n_columns, tops = len(columns), np.arange(0, len(self.anchors), TILE_ROWS)
-        tops = tops[in_share(len(tops), searched_share() if symmetric else FULL_SHARE)]
-        if not len(tops):
-            return
-        # Slices of about equal work, `n_threads` at a time.
-        n_threads = min(threads.part_count(len(self.anchors) * n_columns), len(tops))
+        n_columns, tops = len(self.columns), np.arange(0, len(self.anchors), TILE_ROWS)
+        n_parts = min(threads.part_count(len(self.anchors) * n_columns), len(tops))
         work = np.concatenate([[0], np.cumsum(n_columns - (class_bounds[tops, 1] if symmetric else 0 * tops))])
         n_products = int(work[-1] * TILE_ROWS * tiles.shape[1])
-        n_slices = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_slices) or 1
-        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_slices * n_threads + 1))
+        n_blocks = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_blocks) or 1
+        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_blocks * n_parts + 1))
         cuts[[0, -1]] = 0, len(tops)
         pairs_of_a_tile = 2 * TILE_ROWS * tiles.shape[2]
         all_pairs = pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles)
-        size = min(all_pairs, pairs_of_a_tile + OPTIONS.pairs_at_once // n_threads)
-        pairs = np.empty((n_threads, size, 2), dtype=np.int32)
-        for first in range(0, len(cuts) - 1, n_threads):
-            bounds, states = cuts[first : first + n_threads + 1], np.zeros((n_threads, 2), dtype=np.int64)
-
-            def scan(t: int, bounds: LongArray = bounds, states: LongArray = states) -> None:
-                scan_tiles(tiling, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
-
-            n_tasks = np.diff(bounds) * len(tiles)
-            while (states[:, 0] < n_tasks).any():
-                with threads.one_pool():
-                    threads.run(scan, n_threads)
-                row, column = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])]).T
-                yield self._in_rows(self.anchors, anchor_order[row], columns[column])
+        max_pairs = min(all_pairs, pairs_of_a_tile + OPTIONS.pairs_at_once // n_parts)
+        parts = [tops[first:last] for first, last in pairwise(cuts)]
+        for first in range(0, len(parts), n_parts):
+            yield AnchorBlock(parts[first : first + n_parts], np.zeros(n_parts, dtype=np.int64), max_pairs)
 
     def _tiling(self) -> tuple[Tiling, IndexArray, IndexArray]:
         """Lower bounds of squared distances, and the positions of anchors and the points in the order of the tiles.
@@ -187,7 +180,8 @@ class Search:
             tile[:, : len(block)] = block.T
         bounds = [np.searchsorted(labels[columns], labels[rows], side) for side in ("left", "right")]
         class_bounds = np.stack(bounds, axis=1)
-        tiling = row_factors, tiles, row_limits, column_limits, class_bounds, self.measures_once
+        limits = fixed(row_limits), fixed(column_limits)
+        tiling = fixed(row_factors), fixed(tiles), *limits, fixed(class_bounds), self.measures_once
         return tiling, anchor_order, columns
 
     def by_trees(self) -> Iterator[SearchRows]:

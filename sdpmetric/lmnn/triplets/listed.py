@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.core.validation import check_rows
-from sdpmetric.engine.interface import in_share
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.forms import Form, Images
-from sdpmetric.lmnn.triplets.impostors import SearchMethod, searched_share
+from sdpmetric.lmnn.triplets.impostors import SearchMethod
 from sdpmetric.lmnn.triplets.margins import slope_pairs, target_distances
 
 
@@ -127,7 +126,6 @@ class ListedTriplets:
         rows = C.rows
         anchors = C.anchors[rows]
         keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
-        keep &= in_share(len(keep), searched_share())
         if among is not None:
             keep &= np.isin(anchors, among)
         yield C.select(keep)

@@ -1,1 +1,0 @@
-"""Ways into other packages, each an optional extra: Dask arrays."""
