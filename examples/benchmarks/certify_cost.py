@@ -22,7 +22,8 @@ from run import load
 
 import sdpmetric as sm
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.triplets.margins import margin_adjoint
+from sdpmetric.linalg.distances import adjoint
+from sdpmetric.lmnn.triplets.margins import signed_pairs
 
 NAMES = ("iris", "wine", "digits", "letters", "usps", "mnist")
 
@@ -34,7 +35,7 @@ def float_bound(problem: sm.LMNNProblem, dual: sm.Dual) -> float:
     used = groups[i] == groups[l]
     a = np.minimum(np.where(used, dual.values, 0.0), problem.push_weight)
     together = used & ~(problem.points[i] - problem.points[l]).any(axis=1)
-    top = psd.largest_eigenvalue(margin_adjoint(problem.points, dual.triplets, a))
+    top = psd.largest_eigenvalue(adjoint(problem.points, *signed_pairs(dual.triplets, a)))
     multiple = min(1.0 / top, problem.push_weight / a.max())
     return float(multiple * a.sum() + max(0.0, 1.0 - multiple) * a[together].sum())
 

@@ -195,9 +195,9 @@ Shape = tuple[int | str, ...]
 
 
 def check_rows(
-    name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles: str = "", *, low: int = 0, distinct: bool = False
+    name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles: str = "", *, distinct: bool = False
 ) -> IndexArray:
-    """Row numbers from `low` to below n, in int32; `roles` says what is in which column. An empty list has no shape.
+    """Row numbers below n, in int32; `roles` says what is in which column. An empty list has no shape.
 
     Where they are to be `distinct`, no row of them names a row of X twice.
     """
@@ -209,8 +209,8 @@ def check_rows(
             f"{name} must be an integer array of shape {_in_words(shape)}{roles}, got shape {array.shape} and dtype "
             f"{array.dtype}."
         )
-    if array.size and (array.min() < low or array.max() >= n):
-        raise ValueError(f"{name} has indices outside {low}..{n - 1}; they are row numbers.")
+    if array.size and (array.min() < 0 or array.max() >= n):
+        raise ValueError(f"{name} has indices outside 0..{n - 1}; they are row numbers.")
     if distinct and (repeated := (array == np.roll(array, 1, axis=1)).any(axis=1)).any():
         raise ValueError(f"{name} names a row twice in {array[repeated][0].tolist()}; each needs different rows of X.")
     return np.ascontiguousarray(array, dtype=np.int32)

@@ -127,17 +127,12 @@ class Adapter(SolvedEstimator):
     statement = MetricProblem
     fit_pairs, fit_triplets, fit_quadruplets = routes.fit_pairs, routes.fit_triplets, routes.fit_quadruplets
 
-    @property
-    def unit_rows(self) -> bool:
-        """Whether rows are divided by their lengths first, for `metric="cosine"`."""
-        return self.metric == "cosine"
-
     def _ranked(self, X: Data) -> Data:
         data = super()._ranked(X)
-        return normalize(data) if self.unit_rows else data
+        return normalize(data) if self.metric == "cosine" else data
 
     def _embed(self, X: Data | sp.csr_array) -> Data:
-        return super()._embed(normalize(X) if self.unit_rows else X)
+        return super()._embed(normalize(X) if self.metric == "cosine" else X)
 
     def _in_span(self, X: Data) -> Data:
         """Rows in orthonormal coordinates of their span where that has fewer dimensions than the features.

@@ -93,11 +93,6 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     validation_fraction: float
     n_iter_no_change: int
 
-    @property
-    def unit_rows(self) -> bool:
-        """Whether rows are divided by their lengths first."""
-        return False
-
     # -- data and problems --------------------------------------------------------------------------------------------
 
     def _checked(self, X: ArrayLike, *, reset: bool = True, n_min: int = 2) -> Data:

@@ -22,6 +22,7 @@ class DependenceOptions:
     smallest_share: float = 1e-6  # of the largest coefficient: features below it do not belong to a relation
     pivot_share: float = 0.3  # of the largest coefficient: that of the feature that is expressed by the others
     max_features: int = 2000  # above it nothing is looked for: singular values of more take seconds
+    shown: int = 3  # relations that an advice names; it counts the others
 
 
 OPTIONS = DependenceOptions()
@@ -79,13 +80,14 @@ def independent_features(X: NDArray[np.floating]) -> BoolArray:
     return independent
 
 
-def described(X: NDArray[np.floating], n_shown: int = 3) -> str:
+def described(X: NDArray[np.floating]) -> str:
     """Which features depend on which; empty where none does."""
     relations = [(j, sources) for j, sources in dependent_features(X).items() if sources]
     if not relations:
         return ""
-    phrases = [
-        f"feature {j} of {', '.join(map(str, sources[:6]))}{', ..' * (len(sources) > 6)}" for j, sources in relations
+    shown = [
+        f"feature {j} of {', '.join(map(str, sources[:6]))}{', ..' * (len(sources) > 6)}"
+        for j, sources in relations[: OPTIONS.shown]
     ]
-    rest_in_words = f" and {len(relations) - n_shown} more" if len(relations) > n_shown else ""
-    return f"Some features are combinations of others up to rounding: {'; '.join(phrases[:n_shown])}{rest_in_words}."
+    rest = f" and {len(relations) - len(shown)} more" if len(relations) > len(shown) else ""
+    return f"Some features are combinations of others up to rounding: {'; '.join(shown)}{rest}."

@@ -61,10 +61,6 @@ def largest_eigenvalue(A: FloatArray) -> float:
     return float(np.linalg.eigvalsh(A)[-1]) if len(A) else 0.0
 
 
-def smallest_eigenvalue(A: FloatArray) -> float:
-    return float(np.linalg.eigvalsh(A)[0]) if len(A) else 0.0
-
-
 @dataclass(frozen=True)
 class Whitening:
     """Coordinates in which a PSD cost is the identity on its range."""

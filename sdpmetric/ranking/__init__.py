@@ -4,7 +4,6 @@ from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import (
     RankingScores,
     evaluate,
-    expected_rank,
     expected_weights,
     rank_weights,
     sorted_scores,
@@ -14,7 +13,6 @@ __all__ = [
     "RankingScores",
     "Relevance",
     "evaluate",
-    "expected_rank",
     "expected_weights",
     "rank_weights",
     "sorted_scores",

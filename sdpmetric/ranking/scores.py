@@ -243,9 +243,3 @@ def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> F
         draws, probabilities = _first_violator(n_irrelevant, gamma, violators)
         expected[violators] = probabilities @ weights[n_irrelevant // draws]
     return expected
-
-
-def expected_rank(n_irrelevant: int, violators: int, gamma: float = 1.0) -> float:
-    """The mean of the rank estimate ``floor(n / N)`` where a violator is met: biased upward for small ranks."""
-    draws, probabilities = _first_violator(n_irrelevant, gamma, np.array([violators]))
-    return float(probabilities[0] @ (n_irrelevant // draws))

@@ -182,12 +182,6 @@ class SumDual(MarginSum):
 
         return DualPoint(a, value, gradient, M, primal, eigen)
 
-    def ascent_bound(self, point: DualPoint) -> float:
-        """How far the dual can rise in the box at most, by its gradient: a sum of numbers that are not negative."""
-        gradient, farthest = point.gradient, np.where(point.gradient > 0.0, self.high, self.low)
-        rises = np.zeros_like(gradient)
-        return float(np.sum(np.multiply(farthest - point.multipliers, gradient, out=rises, where=gradient != 0.0)))
-
     def ascend(self, a: FloatArray, budget: Budget, evaluations: int, gap_tol: float = 0.0) -> DualPoint:
         """The best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`."""
         lowest, highest, units, largest = self.low, self.high, self.units, np.finfo(np.float64).max

@@ -8,7 +8,7 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric.ranking import frml_loops as loops
-from sdpmetric.ranking.scores import expected_rank, expected_weights
+from sdpmetric.ranking.scores import expected_weights
 
 
 def labeled(seed=0, sizes=(12, 9, 7), d=5):
@@ -177,12 +177,3 @@ def test_expected_weights_are_the_means_of_the_compiled_sampling():
         expected = expected_weights(loss, n, gamma)[v] * (1.0 + 1.0 - 0.25)
         assert stream.cumulative_loss / 2000 == pytest.approx(expected, rel=0.1)
         assert stream.n_items == 2000
-
-
-def test_the_estimate_of_a_rank_is_biased():
-    """Rank 1 of 50 is estimated as 3.5 on average; rank 50 of 50 is never missed."""
-    assert expected_rank(50, 1) == pytest.approx(3.5, abs=0.05)
-    assert expected_rank(50, 50) == 50.0
-    rng = np.random.default_rng(0)
-    draws = rng.geometric(1 / 50, 200_000)
-    assert np.where(draws <= 50, 50 // draws, 0).mean() == pytest.approx(expected_rank(50, 1), abs=0.05)

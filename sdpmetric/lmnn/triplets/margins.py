@@ -23,7 +23,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import fixed
-from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, gamma, square, sum_above
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn import loops
@@ -34,11 +34,6 @@ def signed_pairs(triplets: Triplets, values: FloatArray) -> tuple[IndexArray, In
     first = np.concatenate([triplets.anchors, triplets.anchors])
     second = np.concatenate([triplets.impostors, triplets.targets])
     return first, second, np.concatenate([values, -values])
-
-
-def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
-    """The matrix ``sum_t a_t B_t``, where ``B_t = C_il - C_ij`` belongs to triplet t = (i, j, l)."""
-    return adjoint(X, *signed_pairs(triplets, values))
 
 
 def target_distances(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
