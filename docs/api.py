@@ -13,7 +13,7 @@ HEADINGS = {
     "Programs in CVXPY": ("sdpmetric.programs",),
     "Search and rankings": ("hash_index", "relevance", "scores"),
     "Classification": ("sdpmetric.classification",),
-    "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
+    "Solutions and certificates": ("sdpmetric.core",),
     "Problem classes": ("sdpmetric.",),
 }
 MODULES = (
@@ -23,7 +23,6 @@ MODULES = (
     "classification",
     "datasets",
     "plotting",
-    "report",
 )
 
 

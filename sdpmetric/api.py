@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sdpmetric.lmnn.kernel import KernelLMNNProblem as KernelLMNNProblem
     from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem as MultiMetricLMNNProblem
     from sdpmetric.lmnn.problem import LMNNProblem as LMNNProblem
-    from sdpmetric.models import Model as Model
     from sdpmetric.nca.mlkr import MLKRProblem as MLKRProblem
     from sdpmetric.nca.problem import NCAProblem as NCAProblem
     from sdpmetric.pola.kernel_stream import KernelPOLAStream as KernelPOLAStream
@@ -87,7 +86,6 @@ HOMES = {
     "sdpmetric.lmnn.kernel": "FeatureSpace, KernelLMNNProblem",
     "sdpmetric.lmnn.multi_metric": "MultiMetricLMNNProblem",
     "sdpmetric.lmnn.problem": "LMNNProblem",
-    "sdpmetric.models": "Model",
     "sdpmetric.nca.mlkr": "MLKRProblem",
     "sdpmetric.nca.problem": "NCAProblem",
     "sdpmetric.pola.kernel_stream": "KernelPOLAStream",

@@ -21,7 +21,6 @@ import sdpmetric as sm
 from sdpmetric import classification, datasets, estimators, ranking, terms
 from sdpmetric.core import validation
 from sdpmetric.core.linear_map import linear_map
-from sdpmetric.report import write
 
 INF, NAN, N = math.inf, math.nan, 9
 X, Y, T = nine_rows(), NINE_LABELS, np.arange(float(N))
@@ -64,10 +63,6 @@ def index(**arguments):
 
 def frml(**options):
     return sm.FRMLStream(3, **{"n_components": 2, **options})
-
-
-def page(**arguments):
-    return write(sm.solve(LMNN), "nowhere.html", **arguments)
 
 
 def pairs(learner=None, pairs=PAIRS, y=SIMILAR, **options):
@@ -158,10 +153,8 @@ BAD = [
     *bad(datasets.concentric_rings, width=-1, random_state=True, n_points=HUGE),
     *bad(datasets.noisy_digits, share=16, amplitude=-1.0, random_state=1.5),
     *bad(datasets.reduce, {"X": X, "n_components": 2}, mean_norm=NAN),
-    *bad(datasets.word_counts, {"texts": ["aa"]}, n_words=0),
     *bad(datasets.standardize, X=HOLED),
     *bad(datasets.reduce, {"n_components": 1}, X=HOLED),
-    *bad(page, feature_names=["a"], y=[0, 1], held_out=(X[:, 1:], Y)),
     *bad(pairs, y=np.where(SIMILAR > 0, "same", "other"), examples=X[:5]),
     *bad(pairs, {"examples": None, "pairs": X[PAIRS]}, y=SIMILAR[1:]),
 ]
@@ -292,7 +285,6 @@ REASONS = {
     "several metrics": [lambda: classification.energies(STACKED, **ENERGIES, regions=np.arange(N) % 2)],
     "number of principal components must be": [partial(datasets.reduce, np.eye(5, 3), n) for n in (4, "a")],
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
-    "no words": [lambda: datasets.word_counts(["1 2", "a"], 1)],
     "takes a problem": [partial(verb, EYE) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],
     "takes a solution": [partial(verb, what) for verb in (sm.compare, sm.explain) for what in (None, 3, "solution", X)],
     r"learning_rate=1e\+200": [
@@ -316,7 +308,6 @@ REASONS = {
     "pass it as explain|without its problem": [
         lambda: sm.explain(replace(sm.solve(LMNN), problem=None)),
     ],
-    "these very examples": [lambda: page(held_out=(X, Y))],
     "no method constraints|stream|contradict each other": [
         *(partial(sm.explain, unsolved(problem)) for problem in (sm.NCAProblem(X, Y), sm.MLKRProblem(X, T), LEGO)),
         lambda: sm.explain(unsolved(sm.FRMLProblem(X, Y, 2))),

@@ -2,7 +2,7 @@
 
     python examples/benchmarks/sabotage.py kill --count 100 --seed 0
     python examples/benchmarks/sabotage.py full
-    python examples/benchmarks/sabotage.py mutate --count 10000 --seed 0 [--kind model]
+    python examples/benchmarks/sabotage.py mutate --count 10000 --seed 0 [--kind solution]
 
 "kill" lets each writer write two contents in turn over one file and kills it (SIGKILL) at a random moment; then the
 file must be one of the two, whole. "full" has each writer write to /dev/full and, where a tmpfs can be mounted, to a
@@ -27,10 +27,10 @@ import time
 import warnings
 from collections import Counter
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -38,9 +38,8 @@ from damage import damaged, restructured
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.cli import app, results
-from sdpmetric.models import Model
-from sdpmetric.report import write as write_report
+from sdpmetric.cli import app
+from sdpmetric.cli.tables import Dialect, read_table
 
 PART = 250
 SECONDS = 20  # for one file at most
@@ -48,46 +47,27 @@ SECONDS = 20  # for one file at most
 
 @cache
 def solved(seed=0):
-    """A small model, and its problem's data."""
+    """A solution, and the data that were prepared for its problem."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((24, 4)) * [1, 2, 3, 4] + 5
     y = np.arange(24) % 3
     X[:, 0] += 2 * y
-    preparation = datasets.pipeline(pca=3, standardize=True)
-    problem = sm.LMNNProblem.from_labels(datasets.prepare(preparation, X), y, 2)
-    solution = sm.solve(problem, tol=1e-6)
-    return Model(solution, preparation, ("a", "b", "c", "d"), "kind", "lmnn", {"n_neighbors": 2}), X, y
-
-
-def table(path, seed=0):
-    model, X, y = solved(seed)
-    labels = np.array([f"class {label}" for label in y])
-    results.write(model, np.repeat(model.transform(X), 40, axis=0), np.repeat(labels, 40), path)
+    prepared = datasets.prepare(datasets.pipeline(pca=3, standardize=True), X)
+    return sm.solve(sm.LMNNProblem.from_labels(prepared, y, 2), tol=1e-6), X, y
 
 
 def write_data(path):
     _, X, y = solved()
-    names = np.array(list("abcd"))
     if path.suffix == ".npz":
-        np.savez(path, X=X, y=y, feature_names=names, n_train=20)
+        np.savez(path, X=X, y=y, n_train=20)
     else:
-        import pandas
-
-        frame = pandas.DataFrame(X, columns=names).assign(kind=[f"class {label}" for label in y])
-        frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path, index=False)
+        pd.DataFrame(X, columns=list("abcd")).assign(kind=[f"class {label}" for label in y]).to_csv(path, index=False)
 
 
 WRITERS = {
-    "solution": (".npz", lambda path, seed: solved(seed)[0].solution.save(path)),
-    "proof": (".npz", lambda path, seed: solved(seed)[0].solution.save_proof(path)),
-    "model": (".npz", lambda path, seed: solved(seed)[0].save(path)),
-    "report": (".html", lambda path, seed: write_report(solved(seed)[0].solution, path)),
-    "table, csv": (".csv", table),
-    "table, npz": (".npz", table),
-    "table, parquet": (".parquet", table),
+    "solution": (".npz", lambda path, seed: solved(seed)[0].save(path)),
+    "proof": (".npz", lambda path, seed: solved(seed)[0].save_proof(path)),
 }
-if find_spec("pyarrow") is None:
-    del WRITERS["table, parquet"]
 
 
 # -- kills and full disks ----------------------------------------------------------------------------------------------
@@ -132,8 +112,7 @@ def full(name):
     """What a writer says where there is no space; the old file must be whole."""
     suffix, write = WRITERS[name]
     said = []
-    if not name.startswith("table"):  # whose names decide on the format
-        said.append(refused(lambda: write("/dev/full", 0)))
+    said.append(refused(lambda: write("/dev/full", 0)))
     with tempfile.TemporaryDirectory() as folder:
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True).returncode:
             return [*said, "no tmpfs can be mounted here"]
@@ -180,7 +159,7 @@ def command(*arguments):
 
 
 def use_solution(path):
-    own = solved()[0].solution
+    own = solved()[0]
     found = sm.Solution.load(path, own.problem)
     if not found.certificate.as_saved:  # what is certified is true
         assert found.objective >= own.lower_bound, found
@@ -188,15 +167,12 @@ def use_solution(path):
     str(found), found.certificate.facts(), sm.Solution.load(path)
 
 
-def use_model(path):
-    model = Model.load(path)
-    with np.errstate(over="ignore"):
-        assert len(model.transform(solved()[1])) == 24
-
-
 def use_data(path):
-    table = datasets.load_table(path, datasets.Columns(None if path.suffix == ".npz" else "kind", labeled=False))
-    assert np.isfinite(solved()[0].transform(table.X)).all()
+    if path.suffix == ".npz":
+        X, _ = datasets.load(path)
+    else:
+        X = read_table(path, Dialect(label="kind")).X
+    sm.LMNNProblem.from_labels(X, np.arange(len(X)) % 3, 2)
 
 
 def use_proof(path):
@@ -208,15 +184,11 @@ def use_proof(path):
 
 
 KINDS = {
-    "solution": (".npz", use_solution, ()),
-    "model": (".npz", use_model, ("transform", "FILE", "data.csv")),
+    "solution": (".npz", use_solution, ("verify", "data.npz", "FILE")),
     "proof": (".npz", use_proof, ("check", "data.npz", "FILE")),
-    "data, npz": (".npz", use_data, ("transform", "model.npz", "FILE")),
-    "data, csv": (".csv", use_data, ("transform", "model.npz", "FILE", "--label", "kind")),
-    "data, parquet": (".parquet", use_data, ("transform", "model.npz", "FILE", "--label", "kind")),
+    "data, npz": (".npz", use_data, ("verify", "FILE", "metric.npz")),
+    "data, csv": (".csv", use_data, ("verify", "FILE", "metric.npz", "--label", "kind")),
 }
-if find_spec("pyarrow") is None:
-    del KINDS["data, parquet"]
 
 
 def late(number, frame):
@@ -228,12 +200,12 @@ def mutate(kind, count, seed, folder):
     suffix, use, arguments = KINDS[kind]
     for name in ("data.csv", "data.npz"):
         write_data(folder / name)
-    solved()[0].save(folder / "model.npz")
+    np.savez(folder / "metric.npz", metric=np.eye(4))
     path = folder / f"whole{suffix}"
     WRITERS[kind][1](path, 0) if kind in WRITERS else write_data(path)
     whole, found, bad = path.read_bytes(), Counter(), []
     if kind == "proof":  # of the prepared data
-        np.savez(folder / "data.npz", X=solved()[0].solution.problem.X, y=solved()[2])
+        np.savez(folder / "data.npz", X=solved()[0].problem.X, y=solved()[2])
     use(path)
     signal.signal(signal.SIGALRM, late)
     for number in range(seed, seed + count):

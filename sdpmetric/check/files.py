@@ -9,10 +9,9 @@ import struct
 import sys
 import tokenize
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from io import BytesIO, StringIO
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
@@ -283,10 +282,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Pro
 
 def read_data(path: Path, members: set[str]) -> tuple[Arrays, dict[str, int]]:
     """What the proof says that it needs of a file, and its sizes."""
-    arrays, sizes = (
-        read_csv(path) if path.suffix.lower() == ".csv" else read_npz(path, [*members], True),
-        dict[str, int](),
-    )
+    arrays, sizes = read_npz(path, [*members], True), dict[str, int]()
     for name, wanted in DATA.items():
         if name in members:
             array = numbered(arrays[name].ravel().tolist()) if name in NAMES else arrays[name]
@@ -294,28 +290,3 @@ def read_data(path: Path, members: set[str]) -> tuple[Arrays, dict[str, int]]:
     if sizes.get("n", 2) < 2 or not sizes.get("d", 1):
         raise BadInput(f"{path} has X of shape {arrays['X'].shape}, too small.")
     return {name: arrays[name] > 0 if name == "similar" else arrays[name] for name in members}, sizes
-
-
-def read_csv(path: Path) -> Arrays:
-    """Features and, in the last column, labels; a first line that does not begin with a number is a header."""
-    text = contents(path).decode("utf-8-sig")
-    limited("numbers of its arrays", text.count(",") + text.count("\n"))
-    table = (cells for row in csv.reader(StringIO(text, newline="")) if any(cells := [cell.strip() for cell in row]))
-    first, rows, labels = next(table, [""]), list[NDArray[np.float64]](), list[str]()
-    with suppress(ValueError):
-        float(first[0])
-        rows, labels = [np.array([_float(cell) for cell in first[:-1]])], [first[-1]]
-    for cells in table:
-        rows.append(np.array([_float(cell) for cell in cells[:-1]]))
-        labels.append(cells[-1])
-        limited("rows of X", len(rows))
-    return {"X": np.array(rows), "y": np.array(labels)}
-
-
-def _float(cell: str) -> float:
-    """A decimal number as the next float; one that would be 0, or an integer from 2^53, has to be one already."""
-    value = float(cell)
-    small = abs(value) < sys.float_info.min or abs(value) >= 2.0**53
-    if small and (Decimal(cell) != Decimal(repr(value)) or (value and cell.lstrip("+-").isdigit())):
-        raise ValueError(f"it holds {printable(cell, 40)!r}, which is no float; write numbers from 2^53 as one")
-    return value

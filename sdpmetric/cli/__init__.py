@@ -1,4 +1,4 @@
-"""The command line: metrics learned from tables, applied to others, and certified.
+"""The command line: metrics learned from tables, scored, drawn and certified.
 
 Results go to standard output, progress and errors to standard error. The exit code is 0 if the requested gap was proven
 (for a stream or a non-convex problem: if the solve ended as it should), 1 if it was not, 2 for bad input. Commands
@@ -7,11 +7,15 @@ import what they need when they run, so help and completion are quick.
 
 from __future__ import annotations
 
+import os
+import shlex
+import signal
 import textwrap
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, TextIO
 
 import typer
@@ -20,16 +24,12 @@ from sdpmetric import __version__
 from sdpmetric.cli.options import (
     BAD_INPUT,
     DATA,
+    INTERRUPTED,
     JSON,
-    MODEL,
     Command,
     Group,
-    LimitOptions,
     ProblemOptions,
-    ProofOptions,
     SolverOptions,
-    SolversOptions,
-    TableOptions,
     note,
     with_options,
 )
@@ -69,144 +69,89 @@ def solve(
     options: ProblemOptions,
     limits: SolverOptions,
     output: Annotated[
-        Path | None, typer.Option(help="Save the model to this .npz file, for 'transform' and 'evaluate'.")
+        Path | None, typer.Option(help="Save the solution to this .npz file, for 'verify' and Solution.load.")
     ] = None,
     proof: Annotated[
-        Path | None, typer.Option(help="Write what is proven to this .npz file, for 'sdpmetric check'.")
+        Path | None,
+        typer.Option(help="Write a proof to this .npz file, and its data beside it, for 'sdpmetric check'."),
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the examples before and after learning to this .png, .svg or .pdf file.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="Skip the second solve, which holds examples out to score the metric.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
-    """Learn a metric from labeled data and prove how far from optimal it can be.
+    """Learn a metric from labeled data, prove how far from optimal it can be, and say whether it helps.
 
+    The metric is learned from all examples. A second one, learned from 70 % of every class, is scored on the others.
     Parameters of statements are those of from_labels, for example --statement itml --set gamma=2.
     """
     from sdpmetric.cli import inputs, results
+    from sdpmetric.cli.scores import FEW
+    from sdpmetric.core.status import Status
 
     out = results.Output(as_json)
-    stated, solution = results.solve(data, options, limits, output, out)
-    out.say("Whether it helps is not known: no examples were held out. Score some by 'sdpmetric report' or 'evaluate'.")
+    outputs = {"--output": output, "--proof": proof, "--plot": plot}
+    with inputs.input_errors(data):
+        inputs.check_limits(limits)
+        named = {option: path for option, path in outputs.items() if path is not None}
+        if proof is not None:
+            named["the data of --proof,"] = inputs.data_beside(proof)
+        inputs.check_outputs([Path(data)], named)
+        if plot is not None:
+            from sdpmetric.plotting import EmbeddingDisplay
+            from sdpmetric.plotting.style import check_file
+
+            check_file(plot)
+        table = inputs.load(data, options)
+        stated = inputs.state(table, options)
+        problem, tol = stated.problem, results.tolerance(stated.problem, limits.solver, limits)
+        if proof is not None:
+            inputs.check_data_beside(proof, problem)
+    out.say(*table.remarks, problem.describe())
+    with inputs.input_errors(data):
+        solution = results.run(problem, f"{data}: solving", limits.solver, limits)
+    certificate = solution.certificate
+    out.say(
+        f"{solution.solver}: {solution.status} after {solution.seconds:.2f} s; "
+        f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}."
+    )
+    out.judge(results.sentence(certificate, tol), solution.status.expected)
+    if not solution.status.expected:
+        out.say(solution.advice)
+    out.facts = {"problem": problem.describe()} | results.solution_facts(solution)
+    if (caution := problem.caution(solution.components, certificate)) is not None:
+        note("Warning: " + caution.replace("pass ridge='auto'", "--ridge auto"))
+        out.facts["caution"] = caution
+    interrupted = solution.status is Status.INTERRUPTED
     if output is not None:
         with inputs.input_errors(output):
-            stated.model(solution).save(output)
-        out.say(f"Saved to {output}.")
+            solution.save(output)
+        out.say(f"Saved the solution to {output}.")
         out.facts["output"] = str(output)
     if proof is not None:
         with inputs.input_errors(proof):
-            written = stated.write_proof(solution, data, proof)
-        out.say(f"Wrote a proof to {proof}. Check it: sdpmetric check {written} {proof}")
-        out.facts["proof"] = str(proof)
-    out.finish(solution.status.expected)
-
-
-@command
-def transform(
-    model: MODEL,
-    data: DATA,
-    table: TableOptions,
-    output: Annotated[
-        Path | None, typer.Option(help="A .csv, .npz or .parquet file; default: CSV on standard output.")
-    ] = None,
-) -> None:
-    """Embed other data by a saved model, prepared as the training data were: Euclidean distances are learned ones.
-
-    A table needs the columns that the model was learned from, by name, in any order; the labels are passed on if they
-    are there.
-    """
-    from sdpmetric.cli import inputs, results
-
-    with inputs.input_errors(model, data):
-        if output is not None:
-            inputs.check_output(output, data, model)
-        learned = inputs.learned(model)
-        loaded = inputs.load(data, inputs.columns_of(table, model=learned, labeled=False), learned)
-        results.write(learned, learned.transform(loaded.X), loaded.y, output)
-
-
-@command
-def evaluate(
-    model: MODEL,
-    data: DATA,
-    table: TableOptions,
-    train: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="Where neighbors are searched; default: among the others of DATA."),
-    ] = None,
-    n_neighbors: Annotated[int, typer.Option(help="Number of neighbors that vote.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the pairs drawn for the ROC curve.")] = 0,
-    as_json: JSON = False,
-) -> None:
-    """Score a saved model on labeled data, and the prepared features without it.
-
-    Accuracy of the nearest neighbors, with its exact 95 % interval if they are searched in other data, and the area
-    under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned from
-    it prints neither.
-    """
-    from sdpmetric.cli import inputs, results
-
-    out = results.Output(as_json)
-    with inputs.input_errors(model, data):
-        inputs.check_limits(LimitOptions(seed=seed))
-        learned = inputs.learned(model)
-        columns = inputs.columns_of(table, model=learned)
-        test = inputs.load(data, columns, learned)
-        base = None if train is None else inputs.load(train, columns, learned)
-        facts = {}
-        for name, embed in (("metric", learned.transform), ("euclidean", learned.prepare)):
-            training = None if base is None else (embed(base.X), base.labels)
-            facts[name] = results.scores(embed(test.X), test.labels, n_neighbors, training, seed)
-        n_seen = inputs.learned_from(model, learned, test)
-    n, among = len(test.X), "the others" if base is None else f"{len(base.X):,} examples of {train}"
-    out.say(f"{data}: {n:,} examples, neighbors among {among}.")
-    metric, euclidean = facts["metric"], facts["euclidean"]
-    if n_seen:
-        out.say(
-            "The metric was learned from these examples: their accuracy says little about others. Pass labeled "
-            f"examples that were held out, and --train {data}."
-        )
-        metric["interval"] = euclidean["interval"] = None
-    else:
-        exact = "" if base is None else ", exact 95 % interval {:.4f} to {:.4f}".format(*metric["interval"])
-        out.say(
-            f"{n_neighbors}-nearest-neighbor accuracy {metric['accuracy']:.4f} ({metric['right']:,} of {n:,}{exact}); "
-            f"without the metric {euclidean['accuracy']:.4f} ({euclidean['right']:,})."
-        )
-        if metric["auc"] is not None:
-            out.say(f"ROC area of pairs {metric['auc']:.4f}; without the metric {euclidean['auc']:.4f}.")
-    out.facts = {
-        "data": data,
-        "examples": n,
-        "train": train,
-        "n_neighbors": n_neighbors,
-        "training_data": n_seen,
-    } | facts
-    out.finish()
-
-
-@command
-def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json: JSON = False) -> None:
-    """Solve with several solvers and set what each of them proves side by side."""
-    from sdpmetric.cli import inputs, results
-    from sdpmetric.core.registry import solvers_of
-
-    with inputs.input_errors(data):
-        inputs.check_limits(limits)
-        problem = inputs.state(data, options).problem
-        solvers = solvers_of(problem)
-        named = [name.strip() for name in limits.solvers.split(",")] if limits.solvers else None
-        names = named or [entry.name for entry in solvers if entry.stream == solvers[0].stream and not entry.relaxed]
-        inputs.check_names("solver", names, tuple(entry.name for entry in solvers))
-    out = results.Output(as_json)
-    out.say(problem.describe())
-    comparison = results.run_all(problem, data, names, limits)
-    out.say(comparison.table)
-    out.judge(comparison.verdict, results.proves(comparison))
-    out.facts = {
-        "problem": problem.describe(),
-        "solutions": [results.solution_facts(solution) for solution in comparison.solutions],
-        "consistent": comparison.consistent,
-        "verdict": comparison.verdict,
-    }
-    out.finish(results.proves(comparison))
+            beside = inputs.write_proof(solution, proof)
+        out.say(f"Wrote a proof to {proof} and its data to {beside}. Check it:")
+        out.say(f"  sdpmetric check {shlex.quote(str(beside))} {shlex.quote(str(proof))}")
+        out.facts |= {"proof": str(proof), "proof_data": str(beside)}
+    if plot is not None:
+        with inputs.input_errors(plot):
+            EmbeddingDisplay.from_solution(solution, problem.X, stated.labels).figure_.savefig(plot)
+        out.say(f"Drew the examples before and after to {plot}.")
+        out.facts["plot"] = str(plot)
+    if not (everything or interrupted):
+        with inputs.input_errors(data):
+            parted = inputs.state(table, options, hold_out=True)
+            if parted.held_out is None:
+                out.say(FEW)
+            else:
+                scores = results.held_out_scores(parted, limits)
+                out.say(scores.verdict)
+                out.facts["scores"] = scores.to_dict()
+    out.finish(solution.status.expected, interrupted=interrupted)
 
 
 @command
@@ -215,104 +160,55 @@ def verify(
     metric: Annotated[
         Path,
         typer.Argument(
-            metavar="METRIC",
-            help="A model, or an .npz file with 'components' (L), 'metric' (M) or 'scalings' (L transposed).",
+            metavar="METRIC", help="An .npz file with 'components' (L), 'metric' (M) or 'scalings' (L transposed)."
         ),
     ],
     options: ProblemOptions,
-    proof: ProofOptions,
     key: Annotated[str | None, typer.Option(help="Name of the array in METRIC, if it has another one.")] = None,
     kind: Annotated[str | None, typer.Option(help="What it is: components, metric or scalings.")] = None,
     rescale: Annotated[
         bool, typer.Option("--rescale", help="Certify the best multiple of the metric instead.")
     ] = False,
+    tol: Annotated[float, typer.Option(help="Relative gap to prove.")] = 1e-3,
     as_json: JSON = False,
 ) -> None:
-    """How far is this metric from optimal on this data? A proven bound, for a metric from any source.
+    """Prove how far a metric from any source is from optimal on this data.
 
-    The metric is one in the coordinates of the prepared data: pass the options it was learned with. A model brings
-    its own.
+    The metric is one in the coordinates of the prepared data: pass the options it was learned with.
     """
     from sdpmetric.cli import inputs, results
     from sdpmetric.core.verbs import verify as verify_point
 
     with inputs.input_errors(metric, data):
-        point = inputs.read_point(metric, key, kind)
-        problem = inputs.state(data, options, point.model).problem
+        point = inputs.read_metric(metric, key, kind)
+        table = inputs.load(data, options)
+        problem = inputs.state(table, options).problem
         problem.check_point(point.components, point.metric)
     if point.fingerprint not in (None, problem.fingerprint()):
         note(f"Note: {metric} was solved for other data or options than these; it is certified on these.")
     out = results.Output(as_json)
-    with inputs.input_errors(metric, data), results.progress(f"{data}: proving a bound", proof.tol):
-        certificate = verify_point(
-            problem,
-            point.components,
-            metric=point.metric,
-            rescale=rescale,
-            tol=proof.tol,
-            max_time=proof.max_time,
-        )
-    out.say(problem.describe(), str(certificate))
-    out.judge(results.sentence(certificate, proof.tol), certificate.proves_optimal(proof.tol))
+    with inputs.input_errors(metric, data), results.progress(f"{data}: proving a bound", tol):
+        certificate = verify_point(problem, point.components, metric=point.metric, rescale=rescale, tol=tol)
+    out.say(*table.remarks, problem.describe(), str(certificate))
+    out.judge(results.sentence(certificate, tol), certificate.proves_optimal(tol))
     out.facts = {"problem": problem.describe(), "certificate": results.facts_of(certificate)}
-    out.finish(certificate.proves_optimal(proof.tol))
-
-
-@command
-def report(
-    data: DATA,
-    page: Annotated[Path, typer.Argument(metavar="PAGE", help="The HTML file to write.")],
-    options: ProblemOptions,
-    limits: SolverOptions,
-    everything: Annotated[
-        bool, typer.Option("--everything", help="Learn from all examples; none is held out to score the metric.")
-    ] = False,
-) -> None:
-    """Learn a metric and write a page for a browser: whether it helps, the examples moving, and what is proven.
-
-    The metric is learned from 70 % of every class; nearest neighbors are scored on the others.
-    """
-    from sdpmetric.cli import inputs, results
-    from sdpmetric.report import Recorder
-    from sdpmetric.report import write as write_report
-
-    out, recorder = results.Output(), Recorder()
-    stated, solution = results.solve(data, options, limits, page, out, hold_out=not everything, watch=recorder)
-    named = stated.table.features if len(stated.table.features) == stated.problem.X.shape[1] else None
-    with inputs.input_errors(page):
-        verdict = write_report(
-            solution,
-            page,
-            stated.table.labels[stated.rows],
-            title=Path(data).stem if Path(data).suffix else data,
-            held_out=stated.held_out,
-            feature_names=named if options.pca is None else None,
-            example_names=[f"example {row}" for row in stated.rows],
-            frames=recorder.frames,
-        )
-    out.say(verdict, f"Open {page} in a browser.")
-    out.finish(solution.status.expected)
+    out.finish(certificate.proves_optimal(tol))
 
 
 @command
 def check(
-    data: DATA,
-    proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of Solution.save_proof.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The .npz file of the data that the proof is about.")],
+    proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of 'solve --proof' or Solution.save_proof.")],
 ) -> None:
-    """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input.
-
-    DATA are the numbers that were solved: of a named data set as they are, neither standardized nor reduced.
-    """
+    """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input."""
     try:
         from sdpmetric.check.__main__ import main as check_files
     except ImportError as error:
         note(f"Error: {error}")
         raise typer.Exit(BAD_INPUT) from error
-    from sdpmetric.cli import inputs, results
+    from sdpmetric.cli import results
 
-    with inputs.input_errors(data), inputs.data_file(data) as file:
-        code, text = check_files([file, proof])
-        text = text.replace(file, data)
+    code, text = check_files([data, proof])
     if code == BAD_INPUT:
         note(text)
     else:
@@ -345,17 +241,19 @@ def demo(
     worth, helps = list[str](), dict[str, list[str]]()
     for name in chosen:
         options = ProblemOptions(pca=30 if name == "digits" else None)
-        problem = inputs.state(name, options).problem
+        table = inputs.load(name, options)
+        problem = inputs.state(table, options).problem
         out.say(lines(f"{name}: {problem.describe()}").replace(name, f"[bold]{name}[/bold]", 1), markup=True)
-        results.run(problem, f"{name}: first solve, which compiles on a new machine", "auto", LimitOptions())  # untimed
+        # Not timed: the first solve compiles the loops on a new machine.
+        results.run(problem, f"{name}: first solve, which compiles on a new machine", "auto", SolverOptions())
         tolerances = {entry.name: entry.tol for entry in solvers_of(problem) if not entry.relaxed}
-        comparison = results.run_all(problem, name, tolerances, LimitOptions())
+        comparison = results.run_all(problem, name, tolerances, SolverOptions())
         out.say(comparison.table)
         out.judge(lines(comparison.verdict), results.proves(comparison))
         out.say("")
-        accuracies, verdict = results.worth(inputs.state(name, options, hold_out=True))
-        worth.append(f"  {name:7} {accuracies}")
-        helps.setdefault(verdict.partition(":")[0], []).append(name)
+        scores = results.held_out_scores(inputs.state(table, options, hold_out=True), SolverOptions())
+        worth.append(f"  {name:7}{scores.before / scores.n:6.1%} before, {scores.after / scores.n:6.1%} after")
+        helps.setdefault(scores.answer, []).append(name)
         proven = proven and results.proves(comparison)
     out.say("Accuracy of 3 nearest neighbors, learned from 70 % and scored on the others:", *worth)
     answers = ". ".join(f"{answer}: {', '.join(names)}" for answer, names in helps.items())
@@ -368,8 +266,7 @@ def demo(
     out.judge(lines(done) if proven else "Not everything was proven: see the statuses above.", proven)
     out.say(
         "\nNext, with your own table:",
-        "  sdpmetric report mine.csv mine.html --label COLUMN",
-        "  sdpmetric solve mine.csv --label COLUMN --output model.npz",
+        "  sdpmetric solve mine.csv --label COLUMN --plot before_after.png",
     )
     out.finish(proven)
 
@@ -387,7 +284,12 @@ def _warn(
     typer.echo("Warning: " + "\n".join(map(printable, str(message).split("\n"))), err=True)
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    os._exit(INTERRUPTED)
+
+
 def main() -> None:
-    """Run the command line; warnings are lines on standard error."""
+    """Run the command line; warnings are lines on standard error, and Ctrl-C ends it with the exit code of a shell."""
+    signal.signal(signal.SIGINT, _interrupt)  # between commands; `guarded` gives it back to a command
     warnings.showwarning = _warn
     app()

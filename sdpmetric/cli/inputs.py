@@ -1,49 +1,39 @@
-"""What the command line is given: data, a statement with its parameters, limits, and points from files."""
+"""Input of the command line: data, the problem stated for them, files to write, and metrics from files."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from sdpmetric import datasets
-from sdpmetric.cli.options import (
-    BAD_INPUT,
-    DEFAULT,
-    LimitOptions,
-    ProblemOptions,
-    TableOptions,
-    labeled_statements,
-    names,
-    note,
-)
+from sdpmetric.cli.options import BAD_INPUT, ProblemOptions, SolverOptions, labeled_statements, names, note
+from sdpmetric.cli.tables import SUFFIXES, Dialect, Table, read_table
 from sdpmetric.core import files, validation
-from sdpmetric.core.files import FOREIGN, read_json
+from sdpmetric.core.files import FOREIGN, read_json, read_npz
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
-from sdpmetric.datasets.named import in_folder
-from sdpmetric.models import Model, Value
 
 Array = NDArray[np.generic]
 Rows = NDArray[np.intp]
-# What the array of a point is, and its key by default: a factor L, the matrix M, or the transpose of L as LDA has it.
+Value = str | float | int | bool | None
+# Names of the array of a metric: a factor L, the matrix M, or the transpose of L as LDA has it.
 KINDS = ("components", "metric", "scalings")
+# The share of every class that is held out to score a metric.
+HELD_OUT = 0.3
 
 
 @contextmanager
 def input_errors(*paths: object) -> Iterator[None]:
-    """Turn what is wrong with the input into one sentence on standard error and the exit code 2."""
+    """Turn an error in the input into one sentence on standard error and the exit code 2."""
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
@@ -59,15 +49,15 @@ def input_errors(*paths: object) -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from error
 
 
-def check_names(kind: str, names: list[str], allowed: tuple[str, ...]) -> None:
-    for name in names:
+def check_names(kind: str, chosen: list[str], allowed: tuple[str, ...]) -> None:
+    for name in chosen:
         if name not in allowed:
             raise ValueError(
                 f"unknown {kind} {name!r}{validation.like(name, allowed)}; choose from {', '.join(allowed)}."
             )
 
 
-def check_limits(limits: LimitOptions) -> None:
+def check_limits(limits: SolverOptions) -> None:
     """Refuse limits of a solve, before any work."""
     validation.check_integer("--seed", limits.seed, 0, 2**32 - 1)
     Budget(limits.max_time, limits.max_iter)
@@ -75,93 +65,88 @@ def check_limits(limits: LimitOptions) -> None:
         validation.check_limit("tol", limits.tol, "relative gap")
 
 
-def check_output(path: Path, *inputs: str | Path) -> None:
-    """Refuse a file that cannot be written, or that is an input by whatever name, before any work."""
-    files.check_target(path)
-    for source in inputs:
-        for read in (Path(source), in_folder(source)):
-            if read is not None and path.is_file() and read.exists() and path.samefile(read):
-                raise ValueError(f"{path} would overwrite the input {source}; name another file.")
-
-
-@contextmanager
-def data_file(data: str) -> Iterator[str]:
-    """The path of an NPZ or CSV file; data with another name are written to one."""
-    files_of = [Path(data), in_folder(data), Path(f"{data}.npz")] if data not in datasets.NAMED else []
-    for path in files_of:
-        if path is not None and path.is_file() and path.suffix.lower() in (".npz", ".csv"):
-            yield str(path)
-            return
-    if Path(data).suffix.lower() in (".npz", ".csv"):  # which is not there: the checker says so
-        yield data
-        return
-    table = datasets.load_table(data)
-    with TemporaryDirectory() as folder:
-        np.savez(Path(folder) / "data.npz", X=np.asarray(table.X), y=np.asarray(table.labels))
-        yield str(Path(folder) / "data.npz")
+def check_outputs(inputs: list[Path], outputs: Mapping[str, Path]) -> None:
+    """Refuse files that cannot be written, that are inputs, or that are one file under two names, before any work."""
+    written: dict[Path, str] = {}
+    for option, path in outputs.items():
+        files.check_target(path)
+        target = path.resolve()
+        for source in inputs:
+            if target == source.resolve() or (target.exists() and source.exists() and target.samefile(source)):
+                raise ValueError(f"{option} {path} would overwrite the input {source}; name another file.")
+        for other, name in written.items():
+            if target == other or (target.exists() and other.exists() and target.samefile(other)):
+                raise ValueError(f"{name} and {option} name the same file, {path}; name two.")
+        written[target] = option
 
 
 @dataclass(frozen=True, eq=False)
 class Stated:
+    """A problem, the data that it is stated for, and the rows that are held out."""
+
     problem: Problem
-    X: Array  # (n, d): the prepared features
-    preparation: Pipeline  # Fitted
-    table: datasets.Table  # The raw data
-    statement: str
-    parameters: dict[str, Value]  # Those that were given
-    rows: Rows  # (n,): the rows of the table that the problem is stated for
-    held_out: tuple[Array, Array] | None = None  # The others, prepared, and their labels
+    table: Table
+    rows: Rows  # (n,): those of the table that the problem is stated for
+    held_out: tuple[Array, Array] | None = None  # the others, prepared, and their labels
 
-    def model(self, solution: Solution) -> Model:
-        linear = solution.components.shape[-1] == self.X.shape[1] and np.array_equal(self.problem.X, self.X)
-        description = (self.table.features, self.table.label, self.statement, self.parameters, linear)
-        return Model(solution, self.preparation, *description)
-
-    def write_proof(self, solution: Solution, data: str, proof: Path) -> str:
-        """Write a proof file, and beside it the data, unless they are as stored; return what `check` reads."""
-        check_output(proof, data)
-        if np.array_equal(self.X, np.asarray(self.table.X)):
-            solution.save_proof(proof)
-            return data
-        prepared = proof.with_suffix(".data.npz")
-        solution.save_proof(proof, prepared)
-        return str(prepared)
+    @property
+    def labels(self) -> Array:
+        return self.table.y[self.rows]
 
 
-def columns_of(table: TableOptions, model: Model | None = None, *, labeled: bool = True) -> datasets.Columns:
-    """Which columns are read; those of a model where no others are given."""
-    chosen, dropped, label = [], [], table.label
-    if isinstance(table, ProblemOptions):
-        chosen, dropped = names(table.columns), names(table.drop)
-    if model is not None:
-        chosen = chosen or ([] if dropped else list(model.features))
-        label = model.label if label is None else label
-    return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labeled, table.skip_missing)
-
-
-def learned(path: Path) -> Model:
-    """A saved model; a table in its place was meant as the data."""
-    if path.suffix.lower() in datasets.TABLES:
+def load(data: str, options: ProblemOptions) -> Table:
+    """Load a named data set, an NPZ file, or a CSV file."""
+    if data in datasets.NAMED:
+        bunch = datasets.NAMED[data]()
+        names_of = tuple(map(str, getattr(bunch, "feature_names", ())))
+        return Table(np.asarray(bunch.data), np.asarray(bunch.target), names_of)
+    path = Path(data)
+    if path.suffix.lower() == ".npz":
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}.")
+        return Table(*datasets.load(path))
+    if path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"{path} is a table, not a model; name the file of 'sdpmetric solve --output' first, then the data."
+            f"unknown data {data!r}{validation.like(data, datasets.NAMED)}; name one of {', '.join(datasets.NAMED)}, a "
+            f"file that ends in {', '.join(SUFFIXES)}, or an .npz file with X and y."
         )
-    return Model.load(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    dialect = Dialect(
+        label=options.label,
+        columns=names(options.columns),
+        drop=names(options.drop),
+        delimiter=options.delimiter,
+        decimal=options.decimal,
+        thousands=options.thousands,
+        skip_missing=options.skip_missing,
+    )
+    return read_table(path, dialect)
 
 
-def load(data: str, columns: datasets.Columns, model: Model) -> datasets.Table:
-    """Load data for a model: a table by the names of its features, anything else by their number."""
-    if Path(data).suffix.lower() in datasets.TABLES and data not in datasets.NAMED:
-        return datasets.load_table(data, columns)
-    label_column = None if columns.label == model.label else columns.label
-    return datasets.load_table(data, replace(columns, features=(), label=label_column))
-
-
-# The share of every class that is held out to score a metric by.
-HELD_OUT = 0.3
+def state(table: Table, options: ProblemOptions, *, hold_out: bool = False) -> Stated:
+    """Prepare data and state the problem, for all examples or for those that are not held out."""
+    kinds = labeled_statements()
+    check_names("statement", [options.statement], tuple(kinds))
+    kind = kinds[options.statement]
+    takes = [name for name in inspect.signature(kind.from_labels).parameters if name not in ("X", "y")]
+    parameters = _parameters(options)
+    validation.check_known(f"statement {options.statement!r}", parameters, takes)
+    if "ridge" in takes:
+        parameters.setdefault("ridge", "auto")
+    X, y = np.asarray(table.X), np.asarray(table.y)
+    rows, held_rows = _parted(y, options.n_neighbors or 3) if hold_out else (np.arange(len(X)), np.arange(0))
+    standardized = options.pca is None if options.standardize is None else options.standardize
+    preparation = datasets.pipeline(standardize=standardized, pca=options.pca)
+    problem = kind.from_labels(datasets.prepare(preparation, X[rows]), y[rows], **parameters)
+    held_out = None
+    if len(held_rows):
+        held_out = np.asarray(preparation.transform(X[held_rows].astype(np.float64))), y[held_rows]
+    return Stated(problem, table, rows, held_out)
 
 
 def _parted(y: Array, n_neighbors: int) -> tuple[Rows, Rows]:
-    """Rows to learn from and rows to hold out, drawn within classes, of which enough stay for the target neighbors."""
+    """Draw rows to hold out within classes; each class keeps enough for its target neighbors."""
     rng, held = np.random.default_rng(0), np.zeros(len(y), dtype=bool)
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)
@@ -169,49 +154,10 @@ def _parted(y: Array, n_neighbors: int) -> tuple[Rows, Rows]:
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def state(data: str, options: ProblemOptions, model: Model | None = None, *, hold_out: bool = False) -> Stated:
-    """Load, prepare, and state the problem; with a model, as it was learned where no other options are given."""
-    columns = columns_of(options, model)
-    loaded = datasets.load_table(data, columns) if model is None else load(data, columns, model)
-    name, parameters = options.statement, _parameters(options)
-    if model is not None and name is None:
-        parameters = dict(model.parameters) | parameters
-        name = model.statement
-    X, y = np.asarray(loaded.X), np.asarray(loaded.labels)
-    rows, held_rows = _parted(y, options.n_neighbors or 3) if hold_out else (np.arange(len(X)), np.arange(0))
-    if model is not None and options.standardize is None and options.pca is None:
-        preparation = model.preparation
-        prepared = model.prepare(X[rows])
-    else:
-        standardized = options.pca is None if options.standardize is None else options.standardize
-        preparation = datasets.pipeline(standardize=standardized, pca=options.pca)
-        prepared = datasets.prepare(preparation, X[rows])
-    stated = name or DEFAULT
-    problem = _statement(stated, parameters, prepared, y[rows])
-    held_out = (
-        (np.asarray(preparation.transform(X[held_rows].astype(np.float64))), y[held_rows]) if len(held_rows) else None
-    )
-    return Stated(problem, prepared, preparation, loaded, stated, parameters, rows, held_out)
-
-
-def learned_from(path: Path, model: Model, data: datasets.Table) -> bool:
-    """Whether the metric of a model was learned from just these examples: the problem has the stored fingerprint.
-
-    They are prepared again, since a fitted `PCA` rounds differently.
-    """
-    try:
-        prepared = datasets.prepare(clone(model.preparation), np.asarray(data.X))
-        problem = _statement(model.statement, dict(model.parameters), prepared, data.labels)
-    except ValueError:  # of what this statement refuses, nothing was learned
-        return False
-    return problem.fingerprint() == read_point(path, "components", "components").fingerprint
-
-
 def _parameters(options: ProblemOptions) -> dict[str, Value]:
-    """The parameters that were given, those of ``--set`` as JSON where they are JSON."""
-    parameter_names = ("n_neighbors", "push_weight", "loss")
+    """Return the parameters that were given; values of ``--set`` are JSON if they parse as JSON, else text."""
     parameters: dict[str, Value] = {
-        name: getattr(options, name) for name in parameter_names if getattr(options, name) is not None
+        name: value for name in ("n_neighbors", "push_weight", "loss") if (value := getattr(options, name)) is not None
     }
     for setting in [*([] if options.ridge is None else [f"ridge={options.ridge}"]), *(options.settings or [])]:
         key, equals, value = setting.partition("=")
@@ -224,26 +170,43 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
     return parameters
 
 
-def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
-    kinds = labeled_statements()
-    check_names("statement", [name], tuple(kinds))
-    kind = kinds[name]
-    takes = [parameter for parameter in inspect.signature(kind.from_labels).parameters if parameter not in ("X", "y")]
-    validation.check_known(f"statement {name!r}", parameters, takes)
-    return kind.from_labels(X, y, **parameters)
+def data_beside(proof: Path) -> Path:
+    """The file for the data that a proof is about."""
+    return proof.with_suffix(".data.npz")
+
+
+def check_data_beside(proof: Path, problem: Problem) -> None:
+    """Refuse to replace other data by those of a proof."""
+    path = data_beside(proof)
+    if path.exists():
+        arrays = read_npz(path)
+        if not np.array_equal(arrays.get("X", np.zeros(0)), problem.X):
+            raise ValueError(
+                f"{path} holds other data than this proof is about; move it, or name another file for the proof."
+            )
+
+
+def write_proof(solution: Solution, proof: Path) -> Path:
+    """Write a proof file and the data that it is about; return the path of the data."""
+    path = data_beside(proof)
+    solution.save_proof(proof, path)
+    return path
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
-    components: Array | None  # Exactly one of the two
-    metric: Array | None  # Exactly one of the two
-    model: Model | None = None  # Where the file is one
-    fingerprint: str | None = None  # Of the problem that it was solved for, where the file says so
+class Metric:
+    """A metric from a file: exactly one of `components` and `metric`."""
+
+    components: Array | None
+    metric: Array | None
+    fingerprint: str | None = None  # of the problem that it solves, if the file names one
 
 
-def read_point(path: Path, key: str | None, kind: str | None) -> Point:
-    """A metric from an NPZ file; the key says what it is, else `kind` does."""
-    arrays = datasets.read_npz(path)
+def read_metric(path: Path, key: str | None, kind: str | None) -> Metric:
+    """Read a metric from an NPZ file; the name of the array says what it is, else `kind` does."""
+    if path.suffix.lower() in SUFFIXES:
+        raise ValueError(f"{path} is a table; name the .npz file of the metric after the data.")
+    arrays = read_npz(path)
     keys = [name for name in KINDS if name in arrays] if key is None else [key]
     if len(keys) != 1 or keys[0] not in arrays:
         raise ValueError(
@@ -258,9 +221,7 @@ def read_point(path: Path, key: str | None, kind: str | None) -> Point:
         )
     array = arrays[keys[0]]
     description = read_json(arrays, "about") if "about" in arrays else {}
-    return Point(
-        array.T if kind == "scalings" else array if kind == "components" else None,
-        array if kind == "metric" else None,
-        Model.load(path) if "model" in arrays else None,
-        str(description.get("fingerprint")) if description.get("fingerprint") else None,
-    )
+    fingerprint = str(description.get("fingerprint") or "") or None
+    if kind == "metric":
+        return Metric(None, array, fingerprint)
+    return Metric(array.T if kind == "scalings" else array, None, fingerprint)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial, wraps
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -44,48 +44,41 @@ def labeled_statements() -> dict[str, type[Labeled]]:
     return {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
 
 
-DATA_HELP = (
-    f"{', '.join(NAMED)}; the name of an .npz file of the folder SDPMETRIC_DATA; openml:NAME; a .csv file with a "
-    "header, or a .parquet file; or an .npz file with X and y."
-)
+DATA_HELP = f"{', '.join(NAMED)}; a CSV file with a header; or an .npz file with X and y."
 DATA = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=_data_sets)]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-MODEL = Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'sdpmetric solve DATA --output MODEL'.")]
 
 
 _table = partial(typer.Option, rich_help_panel="Table")
-_statement = partial(typer.Option, rich_help_panel="Statement")
+_statement = partial(typer.Option, rich_help_panel="Problem")
 _preparation = partial(typer.Option, rich_help_panel="Preparation")
 _solver = partial(typer.Option, rich_help_panel="Solver")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    label: Annotated[str | None, _table(help="Column of a table that holds the labels.")] = None
-    delimiter: Annotated[
-        str | None, _table(help="Between the cells of a CSV file: a character, or 'tab'. Default: detected.")
-    ] = None
-    decimal: Annotated[str, _table(help="Decimal point of a CSV file, . or ,")] = "."
-    skip_missing: Annotated[bool, _table("--skip-missing", help="Leave out rows of a CSV file with an empty cell.")] = (
-        False
-    )
+class ProblemOptions:
+    """Which columns are read, what problem is stated for them, and how they are prepared."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class ProblemOptions(TableOptions):
-    """Which columns are features, what is stated about the data, and how they are prepared."""
-
+    label: Annotated[str | None, _table(help="Column of a CSV file that holds the labels.")] = None
     columns: Annotated[
         list[str] | None, _table(metavar="A,B,..", help="Features, in this order. Default: all other columns.")
     ] = None
     drop: Annotated[list[str] | None, _table(metavar="A,B,..", help="Columns to leave out.")] = None
+    delimiter: Annotated[
+        str | None, _table(help="Between the cells of a CSV file: a character, or 'tab'. Default: detected.")
+    ] = None
+    decimal: Annotated[str, _table(help="Decimal point of a CSV file, . or ,")] = "."
+    thousands: Annotated[str | None, _table(help="Mark between groups of three digits, for example a comma.")] = None
+    skip_missing: Annotated[bool, _table("--skip-missing", help="Leave out rows with empty cells, NA, NaN or ?.")] = (
+        False
+    )
     statement: Annotated[
-        str | None,
+        str,
         _statement(
-            help="Problem class: lmnn, itml, mmc, pola, nca and others; an unknown name lists all. Default: lmnn.",
+            help="Problem class: lmnn, itml, mmc, pola, nca and others; an unknown name lists all.",
             autocompletion=_statements,
         ),
-    ] = None
+    ] = DEFAULT
     n_neighbors: Annotated[int | None, _statement(help="Target neighbors per example. Default: 3.")] = None
     push_weight: Annotated[
         float | None, _statement(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.")
@@ -94,7 +87,7 @@ class ProblemOptions(TableOptions):
         str | None,
         _statement(
             metavar="NUMBER|auto",
-            help="Weight of trace(M). Default: 0, the paper's program; estimators default to auto.",
+            help="Weight of trace(M) in LMNN. Default: auto, as of the estimator; 0 is the paper's program.",
         ),
     ] = None
     loss: Annotated[str | None, _statement(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.")] = None
@@ -112,27 +105,12 @@ class ProblemOptions(TableOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitOptions:
-    tol: Annotated[float | None, _solver(help="Relative gap to prove. Default: that of the solver.")] = None
-    max_time: Annotated[float | None, _solver(help="Most seconds, for each solver.")] = None
-    max_iter: Annotated[int | None, _solver(help="Most iterations, for each solver.")] = None
-    seed: Annotated[int, _solver(help="Seed of the solvers that draw at random.")] = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class SolverOptions(LimitOptions):
+class SolverOptions:
     solver: Annotated[str, _solver(help="By name; default: that of the problem class.")] = "auto"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SolversOptions(LimitOptions):
-    solvers: Annotated[str | None, _solver(help="Solvers, separated by commas. Default: all that prove.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProofOptions:
-    tol: Annotated[float, _solver(help="Relative gap to prove.")] = 1e-3
-    max_time: Annotated[float | None, _solver(help="Seconds for the proof.")] = None
+    tol: Annotated[float | None, _solver(help="Relative gap to prove. Default: that of the solver.")] = None
+    max_time: Annotated[float | None, _solver(help="Most seconds for each solve; a certificate follows.")] = None
+    max_iter: Annotated[int | None, _solver(help="Most iterations for each solve.")] = None
+    seed: Annotated[int, _solver(help="Seed of the solvers that draw at random.")] = 0
 
 
 class Flagged:
@@ -195,8 +173,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 BAD_INPUT = 2
-# What a shell says of a program that a closed pipe has ended: 128 and the number of SIGPIPE.
-BROKEN_PIPE = 141
+# Exit codes of a shell: 128 and the number of the signal, SIGINT or SIGPIPE.
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 class Lines(Console):
@@ -220,14 +198,21 @@ def guarded() -> Iterator[None]:
     if sys.stdout is None:
         note("Error: standard output is closed; send it to a file or to /dev/null.")
         raise typer.Exit(BAD_INPUT)
+    with suppress(ValueError):  # of a thread that is not the main one
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
             yield
         finally:
+            with suppress(ValueError):
+                signal.signal(signal.SIGINT, previous)
             sys.stdout.flush()
     except BrokenPipeError:
         _silence()
         raise typer.Exit(BROKEN_PIPE) from None
+    except KeyboardInterrupt:
+        note("Interrupted.")
+        raise typer.Exit(INTERRUPTED) from None
     except OSError as error:
         _silence()
         note(f"Error: {error if error.errno is None else f'standard output cannot be written: {error.strerror}.'}")

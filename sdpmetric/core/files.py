@@ -131,7 +131,7 @@ def read_npz(path: str | Path) -> Arrays:
 
     See Also
     --------
-    load, load_table
+    load
 
     Examples
     --------

@@ -70,7 +70,7 @@ class Solution:
 
     See Also
     --------
-    Certificate, Model, Status, solve
+    Certificate, Status, solve
 
     Examples
     --------

@@ -1,16 +1,14 @@
-"""Preparation of data: standardizing, reducing, counting words, deskewing images."""
+"""Preparation of data: standardizing, reducing, deskewing images."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -176,45 +174,6 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     """
     validation.check_number("mean_norm", mean_norm, 0.0)
     return prepare(make_pipeline(PCA(n_components, svd_solver="full"), MeanNorm(mean_norm)), X)
-
-
-def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16]:
-    """Count the most common words in each text.
-
-    Words are runs of two letters or more, in lower case; none is left out as too common. [WS2009], section 4.5, counts
-    the 20,000 most common words of 20 newsgroups, cut by the package "rainbow", whose rules may differ.
-
-    Parameters
-    ----------
-    texts : sequence of str
-    n_words : int, default 20000
-        Largest number of words; of equally common ones, the first in the alphabet are taken.
-
-    Returns
-    -------
-    counts : (n, n_words) array of uint16
-        Columns in alphabetical order; 65,535 for more.
-
-    See Also
-    --------
-    load
-
-    Examples
-    --------
-    >>> from sdpmetric import datasets
-    >>> datasets.word_counts(["a cat and a dog", "a dog"], n_words=3).shape
-    (2, 3)
-    """
-    validation.check_integer("n_words", n_words)
-    counter = CountVectorizer(token_pattern=r"(?u)[^\W\d_]{2,}")
-    try:
-        sparse_counts = counter.fit_transform(texts)
-    except ValueError as error:
-        raise ValueError("the texts have no words of two letters or more; there is nothing to count.") from error
-    word_totals = np.asarray(sparse_counts.sum(axis=0)).ravel()
-    commonest = np.sort(np.argsort(-word_totals, kind="stable")[:n_words])  # columns are in alphabetical order
-    counts = sparse_counts[:, commonest].minimum(np.iinfo(np.uint16).max)
-    return np.asarray(counts.astype(np.uint16).toarray())
 
 
 def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:

@@ -4,11 +4,9 @@ Each picture is a display class as in scikit-learn: ``from_estimator`` computes 
 same for a `Solution`, ``plot`` draws it again, ``ax_`` and ``figure_`` are matplotlib's.
 """
 
-from sdpmetric.plotting.curves import ConvergenceDisplay, PathDisplay
+from sdpmetric.plotting.curves import ConvergenceDisplay
 from sdpmetric.plotting.distances import DistancesDisplay
 from sdpmetric.plotting.embedding import EmbeddingDisplay
-from sdpmetric.plotting.features import FeaturesDisplay
-from sdpmetric.plotting.metric import MetricDisplay
 from sdpmetric.plotting.style import COLORS, STYLE
 
 __all__ = [
@@ -17,7 +15,4 @@ __all__ = [
     "ConvergenceDisplay",
     "DistancesDisplay",
     "EmbeddingDisplay",
-    "FeaturesDisplay",
-    "MetricDisplay",
-    "PathDisplay",
 ]

@@ -1,4 +1,4 @@
-"""Curves: convergence of a solve, errors along a path, active triplets, and bounds over time."""
+"""Convergence of a solve: objective, lower bound and gap over time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest
+from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.classification import knn_predict
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
-from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.plotting.style import Display, hues, look, one_metric, solution_of, tidy
+from sdpmetric.plotting.style import Display, look, solution_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +22,7 @@ Against = Literal["seconds", "iteration"]
 
 # Values that span more than this are drawn on a logarithmic axis, and those that begin after this share of the last
 # one on an axis that begins with them: where loops were compiled first, nothing happened before.
-WIDE, LATE = 50.0, 0.25
+WIDE, DELAYED = 50.0, 0.25
 
 
 def start(axes: Axes, against: Against) -> None:
@@ -36,7 +33,7 @@ def start(axes: Axes, against: Against) -> None:
         axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
     else:
         first, last = float(times.min()), max(float(times.max()), 1e-9)
-        late = LATE * last < first < last
+        late = DELAYED * last < first < last
         axes.set_xlim(first - 0.05 * (last - first) if late else 0.0, last + 0.03 * (last - first if late else last))
 
 
@@ -79,7 +76,7 @@ class ConvergenceDisplay(Display):
 
     See Also
     --------
-    PathDisplay
+    EmbeddingDisplay
 
     Examples
     --------
@@ -217,122 +214,4 @@ class ConvergenceDisplay(Display):
             tidy(axes)
         start(values, self.against)
         legend_above(values)
-        return self
-
-
-@dataclass(eq=False, repr=False)
-class PathDisplay(Display):
-    """Errors on training and test examples against a weight of the statement, as `sdpmetric.path` varies it.
-
-    Parameters
-    ----------
-    weight : str
-        Name of the weight.
-    values : (p,) array
-    train, test : (p,) arrays
-        Share of errors; of training examples each is left out of its own neighbors.
-    ranks : (p,) integer array
-        Ranks of the metrics.
-    n_test : int, default 0
-        Number of test examples, for exact 95 % intervals of their errors; 0: none are drawn.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes, and Figure
-
-    See Also
-    --------
-    ConvergenceDisplay, sdpmetric.path
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> solutions = sm.path(sm.LMNNProblem.from_labels(X, y), push_weight=[0.3, 0.7], tol=1e-2)
-    >>> sm.plotting.PathDisplay.from_solutions(solutions, y, X, y).test.shape
-    (2,)
-    """
-
-    weight: str
-    values: FloatArray
-    train: FloatArray
-    test: FloatArray
-    ranks: NDArray[np.int64]
-    n_test: int = 0
-    ax_: Axes = field(init=False)
-
-    @property
-    def best(self) -> float:
-        """The first value of the fewest test errors."""
-        return float(self.values[np.argmin(self.test)])
-
-    @classmethod
-    def from_solutions(
-        cls,
-        solutions: Sequence[Solution],
-        y: ArrayLike,
-        X_test: ArrayLike,
-        y_test: ArrayLike,
-        *,
-        weight: str = "push_weight",
-        n_neighbors: int = 3,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Draw the errors of the solutions of `sdpmetric.path`.
-
-        Parameters
-        ----------
-        solutions : sequence of Solution
-            With their problems.
-        y : (n,) array
-            Labels of the problems' examples.
-        X_test : (m, d) array
-        y_test : (m,) array
-        weight : str, default "push_weight"
-            The one that varies.
-        n_neighbors : int, default 3
-            That vote.
-        ax : Axes, optional
-        """
-        values, train, test, ranks = [], [], [], []
-        labels, truth = np.asarray(y).ravel(), np.asarray(y_test).ravel()
-        queries = np.asarray(validation.check_data(X_test), dtype=np.float64)
-        for solution in solutions:
-            problem = solution.problem
-            if problem is None or weight not in problem.weights:
-                raise ValueError(f"every solution needs its problem, with the weight {weight!r}; pass those of path().")
-            L, X = one_metric(solution), np.asarray(problem.X, dtype=np.float64)
-            values.append(float(getattr(problem, weight)))
-            ranks.append(int(np.linalg.matrix_rank(L)) if L.size else 0)
-            train.append(float(np.mean(knn_predict(L, X, labels, n_neighbors=n_neighbors) != labels)))
-            test.append(float(np.mean(knn_predict(L, X, labels, queries, n_neighbors) != truth)))
-        curves = (np.array(values), np.array(train), np.array(test), np.array(ranks))
-        return cls(weight, *curves, len(truth)).plot(ax)
-
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw on `ax`, or on new axes; return the display."""
-        (axes,) = self._axes(ax, 1, (6.4, 4.0))
-        self.ax_ = axes
-        cases = (("test", self.test, "o-", hues()[1]), ("train", self.train, "o--", hues()[0]))
-        for name, errors, style, color in cases:
-            axes.plot(self.values, 100 * errors, style, color=color, markersize=4, linewidth=1.6, label=name)
-        if self.n_test:
-            n_correct = np.rint((1.0 - self.test) * self.n_test).astype(int).tolist()
-            intervals = [binomtest(count, self.n_test).proportion_ci(method="exact") for count in n_correct]
-            interval_ends = 1.0 - np.array(intervals).T[::-1]
-            axes.vlines(self.values, *(100 * interval_ends), color=hues()[1], alpha=0.35, label="exact 95 % interval")
-        tied = ", ".join(f"{value:.3g}" for value in self.values[self.test == self.test.min()])
-        named = f"fewest test errors: {tied}" + (" (tied)" if "," in tied else "")
-        axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=named)
-        if self.values.min() > 0 and self.values.max() > 50 * self.values.min():
-            axes.set_xscale("log")
-        for value, rank, height in zip(self.values, self.ranks, np.maximum(self.test, self.train), strict=True):
-            point, offset = (value, 100 * height), (0, 6)
-            text = axes.annotate(f"{rank}", point, offset, textcoords="offset points", ha="center")
-            text.set(fontsize="small", color="0.4")
-        axes.set(xlabel=self.weight.replace("_", " "), ylabel="errors of nearest neighbors, %")
-        axes.plot([], [], " ", label="small numbers: rank of the metric")
-        axes.set_ylim(0, max(115 * float(max(self.test.max(), self.train.max())), axes.dataLim.y1, 1.0))
-        tidy(axes)
-        legend_above(axes)
         return self

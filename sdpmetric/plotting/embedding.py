@@ -16,7 +16,6 @@ from sdpmetric.core import neighbors, rounding, validation
 from sdpmetric.lmnn.triplets.margins import target_distances
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 from sdpmetric.plotting.style import Display, Learned, before_and_after, ink, look, solution_of, tidy
-from sdpmetric.report.contents import leading_plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +85,7 @@ class EmbeddingDisplay(Display):
 
     See Also
     --------
-    MetricDisplay
+    ConvergenceDisplay
 
     Examples
     --------
@@ -223,3 +222,12 @@ def _plane(P: FloatArray, index: IndexArray) -> FloatArray:
     if P.shape[1] == 1:
         return np.column_stack([P[:, 0], index])
     return P if P.shape[1] == 2 else leading_plane(P)
+
+
+def leading_plane(Z: FloatArray) -> FloatArray:
+    """The two leading principal components of points, (n, 2); the second one is 0 in one dimension."""
+    Z = Z - Z.mean(axis=0)
+    if Z.shape[1] < 2:
+        Z = np.column_stack([Z, np.zeros((len(Z), 2 - Z.shape[1]))])
+    axes = np.linalg.eigh(Z.T @ Z)[1][:, [-1, -2]]
+    return np.asarray(Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])))  # eigenvectors have no sign

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -53,6 +54,17 @@ class Embedder(Protocol):
 
 # What a metric was learned by.
 Learned = Embedder | Solution
+
+
+def check_file(path: Path) -> None:
+    """Refuse a picture that matplotlib cannot write, before any work."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'sdpmetric[plot]'.") from error
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in formats:
+        raise ValueError(f"{path} must end in one of {', '.join(f'.{name}' for name in formats)}.")
 
 
 def ink() -> str:
@@ -149,17 +161,11 @@ def solution_of(learned: object) -> Solution:
     return solutions[-1]
 
 
-def feature_names(names: ArrayLike | None, d: int, prefix: str = "") -> list[str]:
-    """Names of d features; numbers after a prefix if there are none, or they are of other features."""
-    feature_list = [] if names is None else [str(name) for name in np.ravel(np.asarray(names, dtype=object))]
-    return feature_list if len(feature_list) == d else [f"{prefix}{number}" for number in range(d)]
-
-
 def one_metric(solution: Solution) -> FloatArray:
     if solution.components.ndim > 2:
         raise ValueError(
-            f"this solution has {len(solution.components)} metrics, so there is no single embedding; MetricDisplay "
-            "shows several."
+            f"this solution has {len(solution.components)} metrics, so there is no single embedding; pass a solution "
+            "with one metric."
         )
     return np.asarray(solution.components, dtype=np.float64)
 
@@ -187,23 +193,10 @@ def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
         return data @ L.T if len(L) else np.zeros((len(data), 1))
     kind = type(learned).__name__
     if getattr(getattr(learned, "components_", None), "ndim", 2) > 2:
-        raise ValueError(f"{kind} has several metrics, so there is no single embedding; MetricDisplay shows several.")
+        raise ValueError(f"{kind} has several metrics, so there is no single embedding.")
     if not hasattr(learned, "transform") and len(steps_of(learned)) > 1:  # it ends with a classifier
         return embedded(cast(Embedder, cast(Sequence[object], learned)[:-1]), X)
     if not hasattr(learned, "transform"):
         raise ValueError(f"{kind} does not transform; pass a fitted metric learner or a pipeline.")
     Z: FloatArray = np.asarray(validation.check_data(learned.transform(X)), dtype=np.float64)
     return Z
-
-
-def names_seen(learned: object) -> ArrayLike | None:
-    """Names of the features that the metric is of: the fit's, or what the steps before it make of a pipeline's."""
-    names: ArrayLike | None = getattr(learned, "feature_names_in_", None)
-    if not hasattr(learned, "steps"):
-        return names
-    for step in steps_of(learned):
-        if solution_in(step) is not None:
-            return names
-        rename = getattr(step, "get_feature_names_out", None)
-        names = rename(names) if rename is not None and names is not None else None
-    return None

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from fractions import Fraction
 from functools import cache
 
@@ -139,15 +137,6 @@ def test_bad_input(files):
     assert run(files, data="text.npz")[0] == 2
     assert run(files, data="missing.npz")[0] == 2
     assert main([])[0] == 2
-
-
-def test_the_command_and_csv_files(tmp_path):
-    rows = [",".join(map(repr, [*map(float, x), int(label)])) for x, label in zip(X, Y, strict=True)]
-    (tmp_path / "data.csv").write_text("a,b,c,class\n" + "\n".join(rows) + "\n")
-    sm.solve(PROVEN["lmnn"](), tol=1e-4).save_proof(tmp_path / "proof.npz")
-    command = [sys.executable, "-m", "sdpmetric.check", str(tmp_path / "data.csv"), str(tmp_path / "proof.npz")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout[:7]) == (0, "Proven."), done.stdout + done.stderr
 
 
 def test_bounds_of_distances_hold_far_from_the_origin():

@@ -60,7 +60,7 @@ ROWS = (
         "campaign.Ledger test_resolution.test_the_resolution_is_of_what_a_constraint_costs",
     ),
     Claim(
-        "DualityCertificate.gap_in_words, report.contents, cli.results",
+        "DualityCertificate.gap_in_words, cli.results",
         "The objective is at most so many percent above the smallest possible one.",
         "test_certificate.test_gap_and_missing_or_contradictory_evidence "
         "test_certificate.test_the_grade_is_said_wherever_a_bound_is",
@@ -144,7 +144,7 @@ ROWS = (
         families="second",
     ),
     Claim(
-        "Solution.load, Model",
+        "Solution.load",
         "None: without a problem, as from a pickle or skops, everything is as saved, not verified.",
         "test_files.test_what_a_pickle_restores_claims_nothing",
         "none",

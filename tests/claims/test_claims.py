@@ -12,7 +12,7 @@ from table import FAMILIES, GRADES, PAGE, ROWS, page
 
 ROOT = Path(__file__).parents[2]
 RIGOROUS = "linalg.rigorous.directed linalg.rigorous.divergence linalg.rigorous.forms"
-NAMES = "api classification constraints datasets estimators losses plotting programs ranking report"
+NAMES = "classification constraints datasets estimators losses plotting programs ranking"
 CLAIM = re.compile(r"\b(proven|settled|guaranteed|certified|contradictions?|optimal|infeasible)\b", re.IGNORECASE)
 DENIAL = re.compile(r"\b(could not be|not|nothing is|nothing finite is|no \w+( of \w+)? is) (proven|certified)\b", re.I)
 WIDE = re.compile(CLAIM.pattern[:-3] + r"|certif\w+|contradict|exact|guarantee|prov\w+|bound|holds?)\b", re.IGNORECASE)
@@ -20,8 +20,8 @@ WIDE = re.compile(CLAIM.pattern[:-3] + r"|certif\w+|contradict|exact|guarantee|p
 
 def docstrings():
     """Docstrings of public names and of their own methods and properties."""
-    for module in f"{NAMES} sums.terms {RIGOROUS}".split():
-        home = importlib.import_module("sdpmetric" if module == "api" else f"sdpmetric.{module}")
+    for module in ["", *f"{NAMES} sums.terms {RIGOROUS}".split()]:
+        home = importlib.import_module(f"sdpmetric.{module}" if module else "sdpmetric")
         classes = [name for name, value in vars(home).items() if getattr(value, "__module__", "") == home.__name__]
         for name in getattr(home, "__all__", classes):
             documented = getattr(home, name)

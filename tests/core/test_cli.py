@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -13,7 +14,6 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import typer
-from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 import sdpmetric as sm
@@ -57,7 +57,7 @@ def iris_csv(tmp_path):
     return path
 
 
-OPTIONS = ("--n-neighbors", 2, "--push-weight", 0.3)
+OPTIONS = ("--n-neighbors", 2, "--push-weight", 0.3, "--ridge", 0)
 
 
 def numbers(text, pattern):
@@ -102,16 +102,15 @@ def on_a_terminal(monkeypatch, *arguments):
     ("arguments", "proven"),
     [
         (("solve", "iris"), True),
-        (("solve", "iris", "--max-iter", 1, "--solver", "subgradient"), False),
+        (("solve", "iris", "--max-iter", 1, "--solver", "subgradient", "--everything"), False),
         (("verify", "iris", "point.npz"), False),
         (("check", "data.npz", "proof.npz"), True),
-        (("check", "iris", "proof.npz"), True),
         (("demo", "--only", "rings", "--only", "iris"), True),
     ],
 )
 def test_terminal_of_80_columns_breaks_lines_between_words_only(monkeypatch, run, tmp_path, arguments, proven):
     X, y = datasets.load("iris")
-    X = X if arguments[:2] == ("check", "iris") else datasets.standardize(X)
+    X = datasets.standardize(X)
     if arguments[0] == "check":
         pytest.importorskip("flint")
         sm.solve(sm.LMNNProblem.from_labels(X, y)).save_proof(tmp_path / "proof.npz")
@@ -132,9 +131,9 @@ def test_terminal_of_80_columns_breaks_lines_between_words_only(monkeypatch, run
         printed = " ".join(piped.stdout.split())
         assert re.search("Proven on .*iris.* in ", printed)
         assert max(map(len, piped.stdout.splitlines())) <= 80
-        assert re.search(r"iris \S+% before, \S+% after \(exact 95 % interval \S+% to \S+%\)", printed)
-        assert "Does the metric help, by the exact sign test? Yes: rings. Unclear: iris." in printed
-        assert "sdpmetric report mine.csv mine.html --label COLUMN" in printed
+        assert re.search(r"iris \S+% before, \S+% after", printed)
+        assert "Does the metric help, by the exact sign test? Yes, it helps: rings." in printed
+        assert "sdpmetric solve mine.csv --label COLUMN --plot before_after.png" in printed
 
     def words(text):  # without times
         return [word for word in text.split() if not re.fullmatch(r"\d+(\.\d\d)?|[─━╸]+", word)]
@@ -175,35 +174,29 @@ def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, 
 
     replace_steps(monkeypatch, "subgradient", interrupted)
     result = run("solve", "iris", "--solver", "subgradient", "--output", tmp_path / "best.npz")
-    assert result.exit_code == 1
+    assert result.exit_code == 130
     assert "subgradient: interrupted" in result.stdout
     assert "the optimum lies between" in result.stdout
     assert len(np.load(tmp_path / "best.npz")["components"]) == 4
-    result = run("compare", "iris", "--solvers", "subgradient,factored")
-    assert result.exit_code == 1
-    assert "interrupted" in result.stdout
-    assert "factored" not in result.stdout
 
 
 CSV = ("solve", "bad.csv", "--label", "y", "--n-neighbors", "1")
 POINT = ("verify", "iris", "bad.npz")
 BAD = [
-    (None, ("solve", "irsi"), r"^Error: irsi .*\(did you mean 'iris'\?\)\.$"),
+    (None, ("solve", "irsi"), r"^Error: unknown data 'irsi' \(did you mean 'iris'\?\); name one of"),
     (None, ("solve", "iris", "--solver", "facored"), r"'facored' \(did you mean 'factored'\?\)"),
-    (None, ("compare", "iris", "--solvers", "conic,auto"), "'auto'"),
     (None, ("solve", "iris", "--statement", "imtl"), "'imtl'"),
     (None, ("solve", "iris", "--set", "n_neighbor=2"), "n_neighbor"),
     (None, ("solve", "iris", "--set", f"ridge={'[' * 100_000}"), "ridge"),
     (None, ("solve", "iris", "--seed", "-1"), "--seed"),
     (None, ("demo", "--only", "mnist"), "'mnist'"),
-    (None, ("solve", "iris", "--label", "species"), "has its own labels"),
     (None, ("solve", "iris", "--pca", "5"), "at most 4, got 5"),
     (None, ("solve", "iris", "--output", "no/such/folder/x.npz"), "no folder no/such/folder"),
-    (None, ("report", "iris", "."), r"\. is a folder"),
+    (None, ("solve", "iris", "--output", "."), r"\. is a folder"),
     (None, ("verify", "iris", "missing.npz"), r"no file missing\.npz"),
     ("a,y\n1,x\nfast,x\n", CSV, "'fast'"),
     ("a,y\n1,x\n2,z\n3,w\n", CSV, "labels occurs once"),
-    ("a;y\n1,5;x\n2,5;z\n", CSV, "pass --decimal ,"),
+    ("a;y\n1,5;x\n2,5;z\n", CSV, "say what its mark is: --decimal , reads 1.5"),
     ("5.1,3.5,setosa\n4.9,3.0,setosa\n", CSV[:2], "holds data"),
     ({"components": np.eye(2, 3)}, POINT, "components"),
     ({"metric": np.diag([1.0, 1.0, 1.0, -0.5])}, POINT, "metric is not positive semidefinite"),
@@ -235,74 +228,7 @@ def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
     assert "Warning: a word of warning" in capsys.readouterr().err.splitlines()
 
 
-def table(path, names, rows, delimiter=","):
-    path.write_text("\n".join(delimiter.join(map(str, row)) for row in [names, *rows.tolist()]))
-    return path
-
-
-@pytest.fixture
-def model(run, iris_csv, tmp_path):
-    result = run("solve", iris_csv, "--label", "kind", *OPTIONS, "--output", tmp_path / "model.npz")
-    assert result.exit_code == 0, result.output
-    return tmp_path / "model.npz"
-
-
-def test_a_model_is_applied_to_other_tables_by_name(run, model, iris_csv, tmp_path):
-    X, _ = datasets.load("iris")
-    new = table(tmp_path / "new.csv", "dcbax", np.hstack([X[:, ::-1], X[:, :1]])[:7], delimiter=";")
-    result = run("transform", model, new)
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    Z = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]])
-    solution = sm.Solution.load(model)
-    assert lines[0].split(",") == [f"lmnn{i}" for i in range(len(solution.components))]
-    np.testing.assert_allclose(Z, datasets.standardize(X)[:7] @ solution.components.T, rtol=1e-9, atol=1e-12)
-    names = ["z.csv", "z.npz", *(["z.parquet"] if find_spec("pyarrow") else [])]
-    for name in names:
-        assert run("transform", model, new, "--output", tmp_path / name).exit_code == 0
-        loaded = datasets.load_table(tmp_path / name, datasets.Columns(labeled=False))
-        np.testing.assert_array_equal(loaded.X, Z)
-    header, first, *_ = run("transform", model, iris_csv).stdout.splitlines()
-    assert header.endswith(",kind")
-    assert first.endswith(",class 0")
-    assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
-    assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
-    assert_refused(run("transform", new, new), "is a table, not a model; name the file")
-
-
-@pytest.mark.parametrize("options", [(), ("--pca", 3), ("--statement", "itml")])
-def test_no_praise_on_the_data_that_a_metric_was_learned_from(run, iris_csv, tmp_path, options):
-    header, *rows = iris_csv.read_text().splitlines()
-    for name, lines in (("train.csv", rows[::2]), ("test.csv", rows[1::2])):
-        (tmp_path / name).write_text("\n".join([header, *lines]))
-    train, test, model = (tmp_path / name for name in ("train.csv", "test.csv", "kept.npz"))
-    assert run("solve", train, "--label", "kind", "--tol", 0.1, *options, "--output", model).exit_code == 0
-    assert np.load(model)["components"].shape[1] == (3 if "--pca" in options else 4)
-    printed = run("evaluate", model, train).stdout
-    assert "says little about others" in printed
-    assert "accuracy 0" not in printed
-    assert "accuracy 1" not in printed
-    assert json.loads(run("evaluate", model, train, "--json").stdout)["training_data"]
-    printed = run("evaluate", model, test, "--train", train).stdout
-    facts = json.loads(run("evaluate", model, test, "--train", train, "--json").stdout)
-    assert not facts["training_data"]
-    low, high = binomtest(facts["metric"]["right"], 75).proportion_ci(method="exact")
-    assert f"({facts['metric']['right']} of 75, exact 95 % interval {low:.4f} to {high:.4f})" in printed
-    assert "interval" not in run("evaluate", model, test).stdout  # leave-one-out predictions depend on each other
-
-
-def test_a_model_brings_its_options_to_verify(run, model, iris_csv, iris):
-    result = run("verify", iris_csv, model)
-    assert result.exit_code == 0, result.output
-    assert "300 target pairs" in result.stdout
-    assert "push weight 0.3" in result.stdout
-    assert "Note" not in result.stderr
-    reweighted = run("verify", iris_csv, model, "--push-weight", 0.9, "--json")
-    assert "push weight 0.9" in json.loads(reweighted.stdout)["problem"]
-    assert "was solved for other data or options" in reweighted.stderr
-
-
-def test_json_of_solve_and_compare(run):
+def test_json_of_solve(run):
     result = run("solve", "iris", "--json", "--solver", "subgradient", "--max-iter", 1)
     facts = json.loads(result.stdout)
     assert (result.exit_code, facts["status"]) == (1, "user_limit")
@@ -311,9 +237,6 @@ def test_json_of_solve_and_compare(run):
     facts = json.loads(run("solve", "iris", *hard).stdout)
     assert facts["status"] == "infeasible"
     assert facts["certificate"]["objective"] is None  # JSON has no infinity
-    facts = json.loads(run("compare", "iris", "--solvers", "factored,subgradient", "--json").stdout)
-    assert [solution["solver"] for solution in facts["solutions"]] == ["factored", "subgradient"]
-    assert facts["consistent"]
 
 
 def test_names_are_completed(run):
@@ -349,7 +272,7 @@ def test_the_names_of_the_package_are_public_ones():
 LIGHT = ("numpy", "scipy", "sklearn", "numba", "cvxpy", "rich", "typer", "sdpmetric.estimators", "sdpmetric.plotting")
 # What estimators do not need until something is solved, or solved exactly.
 LATER = ("numba", "cvxpy", "clarabel", "scs", "osqp", "sdpmetric.sums.dual", "sklearn.cluster")
-OPTIONAL = ("matplotlib", "polars", "flint", "faiss", "selenium", "sphinx", "sdpmetric.report")
+OPTIONAL = ("matplotlib", "polars", "flint", "faiss", "sphinx")
 STAGES = f"""
 import sys, logging
 def loaded(names): print([name for name in names if name in sys.modules])
@@ -392,10 +315,58 @@ def test_an_import_loads_only_what_it_needs():
 @pytest.mark.parametrize("options", [["--no-standardize"], []])
 def test_a_proof_is_written_with_the_command_that_checks_it(run, tmp_path, options):
     pytest.importorskip("flint")
-    result = run("solve", "iris", *options, "--proof", tmp_path / "proof.npz")
+    proof = tmp_path / "a proof.npz"
+    result = run("solve", "iris", *options, "--proof", proof, "--everything")
     assert result.exit_code == 0
-    command = " ".join(result.output.split()).split("sdpmetric check ")[1].split()
-    assert command[0] == ("iris" if options else str(tmp_path / "proof.data.npz"))
-    checked = run("check", command[0], tmp_path / "proof.npz")
-    assert checked.exit_code == 0
-    assert "Proven." in checked.output
+    words = shlex.split(next(line for line in result.stdout.splitlines() if "sdpmetric check" in line))
+    assert words == ["sdpmetric", "check", str(tmp_path / "a proof.data.npz"), str(proof)]
+    assert run(*words[1:]).exit_code == 0
+
+
+def test_no_output_is_an_input_or_another_output(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = datasets.load("iris")
+    np.savez("s.data.npz", X=X, y=y)
+    (tmp_path / "link.npz").symlink_to("s.data.npz")
+    before = (tmp_path / "s.data.npz").read_bytes()
+    for arguments in (
+        ("s.data.npz", "--proof", "s.npz"),
+        ("s.data.npz", "--output", "link.npz"),
+        ("link.npz", "--output", "./s.data.npz"),
+        ("iris", "--output", "x.npz", "--proof", "x.npz"),
+        ("iris", "--output", "x.data.npz", "--proof", "x.npz"),
+        ("iris", "--proof", "s.npz"),
+    ):
+        assert_refused(run("solve", *arguments), "would overwrite|name the same file|holds other data")
+    assert (tmp_path / "s.data.npz").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npz", "s.data.npz"]
+    assert run("solve", "iris", "--proof", "p.npz", "--everything").exit_code == 0
+    assert run("solve", "iris", "--proof", "p.npz", "--everything").exit_code == 0  # the same data may be written again
+
+
+def test_a_picture_of_before_and_after_is_drawn(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    result = run("solve", "iris", "--plot", tmp_path / "iris.png", "--everything")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "iris.png").read_bytes().startswith(b"\x89PNG")
+    assert_refused(run("solve", "iris", "--plot", tmp_path / "iris.xls"), "must end in one of")
+
+
+def test_the_metric_is_scored_on_examples_that_were_held_out(run, iris_csv):
+    result = run("solve", iris_csv, "--label", "kind", "--json")
+    facts = json.loads(result.stdout)["scores"]
+    assert facts["held_out"] == 45
+    counts = "{correct_before} of 45 held-out examples correctly without the metric".format(**facts)
+    assert counts in run("solve", iris_csv, "--label", "kind").stdout
+    assert "ridge" in json.loads(result.stdout)["problem"]  # as of the estimator
+    assert "ridge" not in json.loads(run("solve", "iris", "--ridge", 0, "--json", "--everything").stdout)["problem"]
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback(tmp_path):
+    code = (
+        "import os, signal, sys, threading; from sdpmetric.cli import main; sys.argv[1:] = ['demo'];"
+        "threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start(); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.collections import PathCollection, PolyCollection
-from matplotlib.patches import Ellipse
-from scipy.stats import binomtest
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
@@ -22,14 +20,11 @@ import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.classification import knn_predict
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.estimators import LMNN, POLA, MultiMetricLMNN
+from sdpmetric.estimators import LMNN, POLA
 from sdpmetric.plotting import (
     ConvergenceDisplay,
     DistancesDisplay,
     EmbeddingDisplay,
-    FeaturesDisplay,
-    MetricDisplay,
-    PathDisplay,
 )
 
 
@@ -108,9 +103,6 @@ def test_before_is_what_the_metric_of_a_pipeline_receives(wine):
     assert len(drawn.before.invaders) == len({l for _, l in impostors_by_hand(scaled, scaled, y, 3)})
     display = DistancesDisplay.from_estimator(pipeline[1], scaled, y, random_state=0)
     np.testing.assert_allclose(DistancesDisplay.from_estimator(pipeline, X, y, random_state=0).areas, display.areas)
-    ellipse = MetricDisplay.from_estimator(pipeline, X, y, features=(0, 6))
-    np.testing.assert_allclose(ellipse.X, scaled)
-    np.testing.assert_allclose(ellipse.metrics[0], pipeline[1].metric_)
     final = make_pipeline(StandardScaler(), PCA(5), NeighborhoodComponentsAnalysis(max_iter=1, random_state=0))
     assert EmbeddingDisplay.from_estimator(final.fit(X, y), X, y).ax_[0].get_xlabel() == "first principal component"
 
@@ -120,23 +112,6 @@ def test_one_dimension_is_a_strip_for_each_class(wine):
     line = EmbeddingDisplay.from_estimator(LMNN().fit(X[:, :1], y), X[:, :1], y)
     assert sorted(set(line.after.points[:, 1])) == [0, 1, 2]
     assert texts(line.ax_[1].get_yticklabels()) == ["a", "b", "c"]
-
-
-def test_the_ellipse_holds_the_points_at_its_distance(wine, solved):
-    X, y = wine
-    display = MetricDisplay.from_solution(solved, X, y, features=(6, 2))
-    (ellipse, circle) = (patch for patch in display.ax_.get_children() if isinstance(patch, Ellipse))
-    edge = display.ax_.transData.inverted().transform(ellipse.get_verts())
-    assert len(edge) > 20
-    steps = np.zeros((len(edge), 13))
-    steps[:, [6, 2]] = edge - X.mean(axis=0)[[6, 2]]
-    distances = np.sqrt(np.einsum("ni,ij,nj->n", steps, solved.metric, steps))
-    np.testing.assert_allclose(distances, display.radii[0], rtol=5e-3)  # curves, cut to chords of pixels
-    assert ellipse.get_label() == f"distance {display.radii[0]:.3g}"
-    np.testing.assert_allclose(ellipse.width * ellipse.height, circle.width**2)
-    assert ellipse.width < ellipse.height
-    assert display.ax_.get_xlabel() == "feature 6"
-    assert len(scatters(display.ax_)["b"].get_offsets()) == 71
 
 
 class Several:
@@ -153,15 +128,9 @@ class Several:
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, ax=[pyplot.gca()]), "2 parts; .* got 1"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(with_components(s, np.ones((2, 1, 13))), X, y), "2 metrics"),
         (lambda s, X, y: EmbeddingDisplay.from_estimator(Several(), X, y), "Several has several metrics"),
-        (lambda s, X, y: MetricDisplay.from_solution(s, X[:, 1:], y), "pass the features that the metric is for"),
-        (lambda s, X, y: MetricDisplay.from_estimator(LMNN().fit(X[:, :1], y), X[:, :1]), "an ellipse needs two"),
-        (lambda s, X, y: MetricDisplay.from_solution(s, X, y, features=(0, 13)), "two different integers from 0 to 12"),
-        (lambda s, X, y: MetricDisplay.from_solution(s, X, y, centers=[[0, 0]]), r"centers .* got \(1, 2\)"),
         (lambda s, X, y: ConvergenceDisplay.from_estimator(PCA().fit(X)), "PCA has no solution_"),
         (lambda s, X, y: ConvergenceDisplay.from_trace(Trace()), "the trace is empty"),
         (lambda s, X, y: ConvergenceDisplay.from_estimator(LMNN()), "not fitted"),
-        (lambda s, X, y: FeaturesDisplay.from_estimator(MultiMetricLMNN(tol=1e-2).fit(X, y)), "3 metrics"),
-        (lambda s, X, y: FeaturesDisplay.from_solution(s, panels=["bars"]), "some of weights, matrix, spectrum"),
         (lambda s, X, y: ConvergenceDisplay.from_solution(s, against="time"), "against must be 'seconds' or"),
     ],
 )
@@ -182,41 +151,6 @@ def lmnn():
 
 def texts(labels):
     return [label.get_text() for label in labels]
-
-
-def test_weights_matrix_and_spectrum_are_those_of_the_metric(lmnn):
-    display = FeaturesDisplay.from_estimator(lmnn, names=NAMES)
-    weights, matrix, spectrum = display.ax_
-    np.testing.assert_allclose(display.weights, np.sqrt(np.diag(lmnn.metric_)))
-    order = np.argsort(display.weights)
-    assert texts(weights.get_yticklabels()) == [NAMES[i] for i in order]
-    np.testing.assert_allclose([bar.get_width() for bar in weights.patches], display.weights[order])
-    np.testing.assert_allclose(matrix.images[0].get_array(), lmnn.metric_)
-    assert texts(matrix.get_xticklabels()) == NAMES
-    values = np.linalg.eigvalsh(lmnn.metric_)[::-1]
-    drawn = spectrum.lines[0].get_ydata()
-    np.testing.assert_allclose(drawn, values[: len(drawn)])
-    assert spectrum.get_title() == f"spectrum: rank {len(drawn)} of 13"
-    letters = [label.get_fontsize() for label in (*weights.get_yticklabels(), *matrix.get_xticklabels())]
-    assert min(letters) * 7 / display.figure_.get_figwidth() > 5  # points across a page of 7 inches
-    display.figure_.canvas.draw()
-
-
-def test_weights_that_cancel_are_hatched():
-    rng = np.random.default_rng(0)
-    feature = rng.normal(size=60)
-    data = np.column_stack([feature, -feature + 0.01 * rng.normal(size=60), rng.normal(size=(60, 2))])
-    L = np.array([[5.0, 5.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
-    solution = sm.Solution(L, None, sm.Status.OPTIMAL, "none")
-    assert FeaturesDisplay.from_solution(solution).cancel is None
-    shown = FeaturesDisplay.from_solution(solution, data, panels=["weights"])
-    assert shown.cancel.tolist() == [True, True, False, False]
-    assert sorted(bar.get_hatch() or "" for bar in shown.ax_[0].patches) == ["", "", "///", "///"]
-    assert texts(shown.ax_[0].get_legend().get_texts()) == ["cancels with a correlated feature"]
-    pixels = FeaturesDisplay.from_solution(solution, shape=(2, 2))
-    np.testing.assert_allclose(pixels.ax_[0].images[0].get_array(), [[5, 5], [1, 1]])
-    with pytest.raises(ValueError, match="shape must have 4 pixels"):
-        FeaturesDisplay.from_solution(solution, shape=(2, 3))
 
 
 def test_distances_histogram_threshold_and_roc(lmnn):
@@ -245,27 +179,6 @@ def test_a_threshold_that_was_learned_or_given_is_drawn(lmnn):
     assert DistancesDisplay.from_estimator(lmnn, X, y, threshold=1.25, panels=["histogram"]).threshold == 1.25
     with pytest.raises(ValueError, match="panels must be some of histogram, roc"):
         DistancesDisplay.from_estimator(lmnn, X, y, panels=[])
-
-
-def test_errors_along_a_path():
-    train, test = np.arange(0, 178, 2), np.arange(1, 178, 2)
-    problem = sm.LMNNProblem.from_labels(X[train], y[train])
-    solutions = sm.path(problem, push_weight=[0.1, 0.5, 0.9], tol=1e-2)
-    display = PathDisplay.from_solutions(solutions, y[train], X[test], y[test])
-    assert list(display.values) == [0.1, 0.5, 0.9]
-    for solution, error in zip(solutions, display.test, strict=True):
-        predicted = knn_predict(solution.components, X[train], y[train], X[test], 3)
-        assert error == np.mean(predicted != y[test])
-    assert display.best == display.values[np.argmin(display.test)]
-    for shares, named in ((np.array([0.1, 0.2, 0.1]), "0.1, 0.9 (tied)"), (np.array([0.1, 0.2, 0.3]), "0.1")):
-        legend = replace(display, test=shares).plot().ax_.get_legend()
-        assert f"fewest test errors: {named}" in texts(legend.get_texts())
-    low, high = binomtest(round(89 * (1 - display.test[0])), 89).proportion_ci(method="exact")
-    errors = display.ax_.collections[0].get_segments()[0][:, 1]
-    np.testing.assert_allclose(errors, [100 * (1 - high), 100 * (1 - low)])
-    assert texts(display.ax_.texts) == [str(rank) for rank in display.ranks]
-    with pytest.raises(ValueError, match="with the weight 'slack_weight'"):
-        PathDisplay.from_solutions(solutions, y[train], X[test], y[test], weight="slack_weight")
 
 
 def trace(*rows):

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Circle, Ellipse
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
-from sdpmetric.plotting import MetricDisplay
+from sdpmetric.plotting import COLORS
 
 CLUSTERS = (1, 2, 3, 4, 6, 8)
 DIRECTIONS = (2, 3, 4)
@@ -73,9 +74,17 @@ def draw(
 ) -> None:
     X, regions = problem.X, problem.regions
     centers = np.array([X[regions == region].mean(axis=0) for region in range(problem.n_regions)])
-    MetricDisplay.from_solution(solution, X, y, centers=centers, ax=ax)
+    for c, label in enumerate(np.unique(y)):
+        ax.scatter(*X[y == label].T, s=15, color=COLORS[c], alpha=0.6, linewidths=0)
+    radius = 0.12 * np.ptp(X)
+    for center, L in zip(centers, solution.components.reshape(len(centers), -1, 2), strict=True):
+        values, vectors = np.linalg.eigh(L.T @ L)
+        halves = np.maximum(values, 1e-3 * values[-1]) ** -0.5  # a singular metric has an unbounded ellipse
+        halves *= radius / np.sqrt(halves.prod())
+        angle = np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0]))
+        ax.add_artist(Ellipse(center, *(2 * halves), angle=angle, fill=False, linewidth=2))
+        ax.add_artist(Circle(center, radius, fill=False, linestyle="--", edgecolor="0.5"))
     ax.scatter(*X[wrong].T, s=22, color="black", marker="x", linewidths=0.8, zorder=5)
-    ax.legend_.remove()
     many = f"{problem.n_regions} metrics" if problem.n_regions > 1 else "1 metric"
     ax.set(title=f"{many}: {wrong.sum()} of {len(y)} wrong", xlabel="", ylabel="", xticks=[], yticks=[])
     reach = 1.25 * np.abs(X).max()
