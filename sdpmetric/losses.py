@@ -13,6 +13,7 @@ from scipy.special import entr, expit, logit
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous.directed import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
+from sdpmetric.lines import divided, number, times, total
 
 # Slacks, as shares of their bounds, are between these where slopes are asked for.
 SMALLEST_RATIO = 1e-100
@@ -26,6 +27,7 @@ class Expression(Protocol):
     def __sub__(self, operand: Expression | ArrayLike, /) -> Expression: ...
     def __rmul__(self, operand: float, /) -> Expression: ...
     def __neg__(self) -> Expression: ...
+    def __rsub__(self, operand: float, /) -> Expression: ...
     def __le__(self, operand: float, /) -> object: ...
     def __getitem__(self, key: tuple[NDArray[np.int32], NDArray[np.int32]], /) -> Expression: ...
 
@@ -52,6 +54,8 @@ class ScalarLoss(ABC):
         Class attribute: whether `sdpmetric.check` knows the loss.
     curvature : float
         Class attribute: c where the conjugate is ``c s^2 / 2``; by default 0, for losses linear on either side of 0.
+    form : str
+        Class attribute: the loss in a printed program, ``{u}`` being its number and ``{v}`` that times -1.
     roundings : int or None
         Class attribute: how many relative roundings computed values and conjugates are off by at most. None, the
         default: they are taken to be accurate to 2e-15 of themselves, of the argument and of 1.
@@ -64,6 +68,7 @@ class ScalarLoss(ABC):
     boxed: ClassVar[bool] = True
     in_proof_files: ClassVar[bool] = False
     curvature: ClassVar[float] = 0.0
+    form: ClassVar[str] = "l({u})"
     roundings: ClassVar[int | None] = None
 
     @property
@@ -145,11 +150,24 @@ class ScalarLoss(ABC):
     def expression(self, u: Expression, cp: ModuleType) -> Program:
         """The elementwise loss of a CVXPY vector, None for 0, and constraints that belong to it."""
 
+    def dual_expression(self, s: Expression, offset: FloatArray, cp: ModuleType) -> Expression:
+        """``s c - l*(s)`` of a CVXPY vector of slopes between `lowest` and `highest`, for offsets c."""
+        if type(self).conjugates is not ScalarLoss.conjugates:
+            raise TypeError(f"the loss {self.name!r} does not say its conjugate in CVXPY; define dual_expression.")
+        value: Expression = cp.multiply(offset, s)
+        return value - 0.5 * self.curvature * cp.square(s) if self.curvature else value
+
+    def dual_text(self, a: str, weight: float, offset: float) -> str:
+        """``a c - w l*(a / w)`` in a printed program."""
+        parts = [(offset, a), (-0.5 * self.curvature / weight, f"{a}^2")]
+        return total(part for part in parts if part[0])
+
 
 class Hinge(ScalarLoss):
     """``[u]_+``, conjugate 0 on [0, 1]."""
 
     name = "hinge"
+    form = "[{u}]_+"
     in_proof_files = True
     roundings = 0
     kinked = True
@@ -174,6 +192,7 @@ class Linear(ScalarLoss):
     """``u``, with the one slope 1 and conjugate 0."""
 
     name = "linear"
+    form = "{u}"
     in_proof_files = True
     roundings = 0
     lowest = 1.0
@@ -193,6 +212,7 @@ class Absolute(ScalarLoss):
     """``|u|``, conjugate 0 on [-1, 1]."""
 
     name = "absolute value"
+    form = "|{u}|"
     roundings = 0
     kinked = True
     boxed = False  # of entries of the metric
@@ -213,6 +233,7 @@ class SquaredHinge(ScalarLoss):
     """``[u]_+^2``, conjugate ``s^2 / 4`` for ``s >= 0``."""
 
     name = "squared hinge"
+    form = "[{u}]_+^2"
     in_proof_files = True
     curvature = 0.5
     roundings = 3
@@ -236,6 +257,7 @@ class SmoothHinge(ScalarLoss):
     """``u^2 / 2`` between 0 and 1 and ``u - 1/2`` above, conjugate ``s^2 / 2`` on [0, 1]."""
 
     name = "smooth hinge"
+    form = "1/2 * ([{u}]_+^2 - [{u} - 1]_+^2)"
     in_proof_files = True
     curvature = 1.0
     roundings = 8
@@ -256,6 +278,7 @@ class Logistic(ScalarLoss):
     """``log(1 + exp u)``, conjugate ``s log s + (1 - s) log(1 - s)`` on [0, 1]."""
 
     name = "logistic"
+    form = "log(1 + exp({u}))"
     in_proof_files = True
     steep = True
     highest = 1.0
@@ -291,6 +314,14 @@ class Logistic(ScalarLoss):
     def expression(self, u: Expression, cp: ModuleType) -> Program:
         return cp.logistic(u), []
 
+    def dual_expression(self, s: Expression, offset: FloatArray, cp: ModuleType) -> Expression:
+        value: Expression = cp.multiply(offset, s) + cp.entr(s) + cp.entr(1.0 - s)
+        return value
+
+    def dual_text(self, a: str, weight: float, offset: float) -> str:
+        s = divided(a, weight)
+        return total([(offset, a), (-weight, f"({s} * log({s}) + (1 - {s}) * log(1 - {s}))")])
+
 
 class Hard(ScalarLoss):
     """0 where ``u <= 0``, infinite elsewhere; conjugate 0 for ``s >= 0``."""
@@ -316,6 +347,7 @@ class NegativeRoot(ScalarLoss):
     """``-sqrt(-u)`` of ``u <= 0``, minus a distance, with conjugate ``1 / (4 s)`` for ``s > 0``."""
 
     name = "minus a root"
+    form = "-sqrt({v})"
     in_proof_files = True
     boxed = False
 
@@ -346,6 +378,13 @@ class NegativeRoot(ScalarLoss):
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
         return -cp.sqrt(-u), []
+
+    def dual_expression(self, s: Expression, offset: FloatArray, cp: ModuleType) -> Expression:
+        value: Expression = cp.multiply(offset, s) - 0.25 * cp.inv_pos(s)
+        return value
+
+    def dual_text(self, a: str, weight: float, offset: float) -> str:
+        return f"-{number(0.25 * weight * weight)} / {a}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -477,9 +516,20 @@ class LogRatio(ScalarLoss):
         return np.fmin(*slopes), np.fmax(*slopes)
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
-        """``r - log r - 1`` with ``s (r - 1) >= u / b``."""
-        r = cp.Variable(len(self.sides), name="ratios")
-        return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= cp.multiply(1.0 / self.bounds, u)]
+        """``r - log r - 1`` of ``r = xi / b`` with ``s (xi - b) >= u``."""
+        xi = cp.Variable(len(self.sides), name="xi")
+        r = cp.multiply(1.0 / self.bounds, xi)
+        return r - cp.log(r) - 1.0, [cp.multiply(self.sides, xi - self.bounds) >= u]
+
+    def dual_expression(self, s: Expression, offset: FloatArray, cp: ModuleType) -> Expression:
+        """``log(1 - s a b)``, as the two parts cancel at the offset ``-s b``, plus what is left of the offset."""
+        shares = self.sides * self.bounds
+        value: Expression = cp.multiply(offset + shares, s) + cp.log1p(cp.multiply(-shares, s))
+        return value
+
+    def dual_text(self, a: str, weight: float, offset: float) -> str:
+        sign, size = ("+", offset) if offset > 0 else ("-", -offset)
+        return times(weight, f"log(1 {sign} {times(size, divided(a, weight))})")
 
 
 def _divergence_above(x: FloatArray) -> FloatArray:

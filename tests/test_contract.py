@@ -155,7 +155,7 @@ def test_to_cvxpy(name):
         return
     program = sm.to_cvxpy(problem)
     assert program.is_dcp()
-    if name not in ("lmnn", "kernel-lmnn", "multi-metric-lmnn"):
+    if name not in ("lmnn", "kernel-lmnn", "multi-metric-lmnn", "pola"):
         with pytest.raises(TypeError, match="parametric"):
             sm.to_cvxpy(problem, parametric=True)
 

@@ -16,8 +16,9 @@ condition, a proof), 5.9.1 (duality with cones). Reading 45 minutes; exercises 1
 # The hinge :math:`[u]_+` is the smallest slack :math:`\xi \ge 0` with :math:`\xi \ge u`. With
 # slacks, LMNN is linear in M and in them, and M must be positive semidefinite: that is a
 # semidefinite program. For the six points of lesson 1, where M has one entry, it is small
-# enough to print: a constraint ``push[i,j,l]`` for each triplet, with :math:`B_t = (x_i -
-# x_l)(x_i - x_l)^\top - (x_i - x_j)(x_i - x_j)^\top` as a number.
+# enough to print: a row of the constraint ``margins`` for each triplet. :math:`D(i, l) - D(i,
+# j)` is the trace of :math:`B_t M` with :math:`B_t = (x_i - x_l)(x_i - x_l)^\top - (x_i -
+# x_j)(x_i - x_j)^\top`.
 
 import cvxpy as cp
 import numpy as np

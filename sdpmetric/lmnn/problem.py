@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
@@ -28,7 +27,7 @@ from sdpmetric.core.certificate import (
     check_triplet_multipliers,
 )
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.problem import NOT_STATED, Problem
+from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
@@ -40,18 +39,18 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, product_above, sum_above
 from sdpmetric.linalg.rigorous.forms import Images
-from sdpmetric.lmnn import proof
+from sdpmetric.lines import Lines
+from sdpmetric.lmnn import printed, proof
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.pull import PullCost
 from sdpmetric.lmnn.push import Push, concatenated, list_triplets
-from sdpmetric.lmnn.readable import equation
 from sdpmetric.lmnn.triplets.impostors import SearchMethod
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_error
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
-from sdpmetric.programs.exact_program import to_cvxpy
+from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.comparisons import TripletHinge, labeled_triplets
 from sdpmetric.sums.terms.linear import Pull, Trace
@@ -63,7 +62,7 @@ Loss = Literal["hinge", "squared_hinge"]
 RESOLUTION = 1e-9
 
 
-class LargeMarginProblem(Problem):
+class LargeMarginProblem(PrintedProblem):
     """LMNN with one metric for each of c >= 1 regions: a pair is measured by the metric of its second member's region.
 
     Statements with one metric show it as (r, d), else the metrics are (c, r, d). Solvers take *factors*, (c, r, rank),
@@ -129,45 +128,14 @@ class LargeMarginProblem(Problem):
 
     # -- as in the paper ----------------------------------------------------------------------------------------------
 
-    def program(self) -> cp.Problem:
-        """The program of the paper in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem.
+    def lines(self) -> Lines:
+        """See `PrintedProblem.lines`."""
+        return printed.lines(self.push, self.ridge)
 
-        Returns
-        -------
-        cvxpy.Problem
-            With at most 50 triplets ``print`` shows a line for each, labeled ``push[i,j,l]``.
-
-        Examples
-        --------
-        >>> import sdpmetric as sm
-        >>> problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
-        >>> print(problem.program())
-        minimize (1 - mu) * trace([[1]] @ M) + mu * sum(xi)
-        subject to push[0,1,2]: trace([[8]] @ M) >= 1 - xi[0]
-                   slacks: xi >= 0
-                   cone: M >> 0
-        """
-        return to_cvxpy(self)
-
-    def to_latex(self) -> str:
-        r"""The equation of the paper with the numbers of this problem, in LaTeX.
-
-        Returns
-        -------
-        str
-            An ``aligned`` environment; with at most 50 triplets every pull and every slack is written out.
-
-        Examples
-        --------
-        >>> import sdpmetric as sm
-        >>> problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
-        >>> print(problem.to_latex().splitlines()[-2])
-        \text{subject to} \quad & D_{M}(0, 2) - D_{M}(0, 1) \ge 1 - \xi_{0,1,2}
-        """
-        return equation(self.push, self.ridge)
-
-    def _repr_html_(self) -> str:
-        return f"{super()._repr_html_()}<div>$${escape(self.to_latex(), quote=False)}$$</div>"
+    def dual_program(self) -> cp.Problem:
+        """See `PrintedProblem.dual_program`: the multipliers of ``margins``, in the order of the triplets."""
+        costs, triplets = [cost.matrix for cost in self.pull_costs], printed.chosen_triplets(self.push, None)
+        return printed.dual_program(self.push, self.centered, costs, self.ridge, triplets)
 
     # -- one metric or several ----------------------------------------------------------------------------------------
 

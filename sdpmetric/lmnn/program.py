@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,72 +17,75 @@ from sdpmetric.core.registry import formulation
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
+from sdpmetric.lines import Lines
+from sdpmetric.lmnn.printed import MARGINS, SLACKS, chosen_triplets, lines, metric_names
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.push import Push
-from sdpmetric.lmnn.readable import PUSH, is_readable, readable_program
 from sdpmetric.programs.atoms import metric_variable, squared_distances, triplet_margins
-from sdpmetric.programs.exact_program import ExactProgram, Point, named
+from sdpmetric.programs.exact_program import ExactProgram, Point, named, printed
 
-# Beyond either size a program with one row per triplet raises an error: rows, and stored entries of the margin matrix.
-MAX_ROWS = 500_000
-MAX_ENTRIES = 100_000_000
-
-# Labels of the constraints, the paper's numbers in section 3.4 beside them.
-MARGINS, SLACKS = "margins", "slacks"
 # Names of the parameters.
 PUSH_WEIGHT, RIDGE = "push_weight", "ridge"
 
 
 @formulation(LargeMarginProblem)
 def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
-    chosen = chosen_triplets(problem, triplets)
+    chosen = chosen_triplets(problem.push, triplets)
     program = _program(problem, chosen, parametric)
 
     def read() -> Point:
-        metrics = np.stack([named(program)[name].value for name in _names(problem)])
+        metrics = np.stack([named(program)[name].value for name in metric_names(problem.push)])
         return Point(problem.squeeze(metrics), dual_of(program, chosen))
 
     return ExactProgram(program, read)
 
 
 def _program(problem: LargeMarginProblem, chosen: Triplets, parametric: bool) -> cp.Problem:
-    X = problem.centered
-    mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
-    names = _names(problem)
-    metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in names), strict=True)
-    if is_readable(chosen):
-        return readable_program(problem.push, chosen, metrics, cones, {PUSH_WEIGHT: mu, RIDGE: rho})
-    loss, constraints = hinges(metrics, [X] * len(metrics), problem.push, chosen)
+    X, push = problem.centered, problem.push
+    mu: cp.Parameter | float = problem.push_weight
+    rho: cp.Parameter | float = problem.ridge
+    if parametric:
+        mu = _push_weight()(name=PUSH_WEIGHT, value=mu, nonneg=True)
+        rho = cp.Parameter(name=RIDGE, value=rho, nonneg=True)
+    metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in metric_names(push)), strict=True)
+    loss, constraints = hinges(metrics, [X] * len(metrics), push, chosen)
     # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), ridge, and mu sum_ijl (1 - y_il) xi_ijl
     objective = mu * loss
-    (first, second), pull_weights = problem.target_pairs, problem.push.source.target_weights()
+    (first, second), pull_weights = problem.target_pairs, push.source.target_weights()
     for region, M in enumerate(metrics):
-        m = problem.push.regions[second] == region
+        m = push.regions[second] == region
         objective += (1 - mu) * cp.trace(adjoint(X, first[m], second[m], pull_weights[m]) @ M)
         if parametric or problem.ridge:
             objective += rho * cp.trace(M)
-    return cp.Problem(cp.Minimize(objective), [*constraints, *cones])  # (3) M is PSD
+
+    def shown() -> Lines:
+        weight, ridge = (float(w.value) if isinstance(w, cp.Parameter) else w for w in (mu, rho))
+        return lines(replace(push, weight=weight), ridge, chosen)
+
+    return printed(cp.Minimize(objective), [*constraints, *cones], shown)  # (3) M is PSD
 
 
-def _names(problem: LargeMarginProblem) -> list[str]:
-    return ["M"] if problem.tied is problem else [f"M{region}" for region in range(problem.n_regions)]
+@cache
+def _push_weight() -> type[cp.Parameter]:
+    class PushWeight(cp.Parameter):
+        """A parameter between 0 and 1; CVXPY does not check bounds of parameters whose sign is known."""
+
+        @property
+        def value(self) -> float | None:
+            return cast(float | None, cp.Parameter.value.fget(self))
+
+        @value.setter
+        def value(self, value: float | None) -> None:
+            if value is not None:
+                validation.check_number(PUSH_WEIGHT, value, 0.0, 1.0)
+            cp.Parameter.value.fset(self, value)
+
+    return PushWeight
 
 
 def dual_of(program: cp.Problem, triplets: Triplets) -> Dual | None:
-    margins = [c for c in program.constraints if c.label and (c.label == MARGINS or c.label.startswith(f"{PUSH}["))]
-    return Dual(triplets, np.concatenate([np.ravel(c.dual_value) for c in margins])) if margins else None
-
-
-def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> Triplets:
-    d, rows = problem.X.shape[1], problem.push.source.size if triplets is None else len(triplets)
-    entries = min(problem.n_regions, 2) * d * (d + 1) // 2
-    if rows > MAX_ROWS or rows * entries > MAX_ENTRIES:
-        raise ValueError(
-            f"the program would have {rows:,} triplets with {entries:,} entries each; it is stated up to "
-            f"{MAX_ROWS:,} triplets and {MAX_ENTRIES:,} entries. Pass triplets= with fewer of them, reduce the "
-            "dimension, or use solve(problem, solver='conic'), which finds the triplets that matter."
-        )
-    return problem.push.all_triplets() if triplets is None else _check_members(problem, triplets)
+    margins = [c for c in program.constraints if c.label == MARGINS]
+    return Dual(triplets, np.ravel(margins[0].dual_value)) if margins else None
 
 
 def hinges(
@@ -119,19 +125,3 @@ def _distances(
             pick = sp.csr_array((np.ones(len(rows)), (rows, column.ravel())), shape=(len(first), len(pairs)))
             by_region.append(pick @ squared_distances(M, X, pairs))
     return cp.sum(by_region)
-
-
-def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
-    return cp.Parameter(nonneg=True, name=name, value=value) if parametric else value
-
-
-def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:
-    n = len(problem.X)
-    triplets = validation.check_triplets(triplets, n)
-    if len(np.unique(triplets.keys(n))) < len(triplets):
-        raise ValueError("triplets names a triplet twice; give each once.")
-    foreign = problem.push.source.weights_of(triplets) == 0
-    if foreign.any():
-        i, j, l = triplets.to_array()[foreign][0].tolist()
-        raise ValueError(f"triplet (anchor {i}, target {j}, impostor {l}) has no weight in the problem; leave it out.")
-    return triplets

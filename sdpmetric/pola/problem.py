@@ -21,7 +21,6 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
 )
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
@@ -38,9 +37,11 @@ from sdpmetric.linalg.rigorous.directed import (
     sum_above,
 )
 from sdpmetric.linalg.rigorous.forms import Images
+from sdpmetric.lines import Lines
 from sdpmetric.losses import Hard, Hinge
+from sdpmetric.pola import printed
 from sdpmetric.pola.threshold_margins import margins_to_threshold
-from sdpmetric.programs.exact_program import to_cvxpy
+from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs
 from sdpmetric.sums.fenchel import Proven
@@ -61,7 +62,7 @@ TOLERANCES = Tolerances()
 
 
 @dataclass(init=False, eq=False, repr=False)
-class POLAProblem(Problem):
+class POLAProblem(PrintedProblem):
     """Batch POLA as a convex program (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     With ``v_t`` the difference of pair t, ``y_t = 1`` if it is similar and -1 if it is not, minimize over PSD
@@ -180,9 +181,15 @@ class POLAProblem(Problem):
         drawn = pair_checks.weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
         return cls(data, *drawn[:2], slack_weight, initial_threshold, drawn[2])
 
-    def program(self) -> cp.Problem:
-        """The exact program in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem."""
-        return to_cvxpy(self)
+    def lines(self) -> Lines:
+        """See `PrintedProblem.lines`."""
+        stated = self.X, self.pairs, self.similar, self.initial_threshold, self.slack_weight
+        return printed.lines(*stated, self.slack_shares)
+
+    def dual_program(self) -> cp.Problem:
+        """See `PrintedProblem.dual_program`: the multipliers of ``margins``, ``cone`` and ``floor``."""
+        stated = self.X, self.pairs, self.signs, self.initial_threshold, self.ceilings
+        return printed.dual_program(*stated, self.differences)
 
     def describe(self) -> str:
         n_similar = int(self.similar.sum())
@@ -201,8 +208,12 @@ class POLAProblem(Problem):
     @published
     def ceilings(self) -> FloatArray:
         """The largest multipliers, (p,): the slack weight times those of the pairs, or infinity."""
-        weight = math.inf if self.slack_weight is None else self.slack_weight
-        return weight * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
+        return (math.inf if self.slack_weight is None else self.slack_weight) * self.slack_shares
+
+    @property
+    def slack_shares(self) -> FloatArray:
+        """The weights of the pairs, (p,)."""
+        return np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights
 
     def as_sum(self) -> MetricProblem:
         """The same statement as a sum of terms, with the threshold as the weight of one more feature.

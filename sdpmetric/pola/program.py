@@ -7,18 +7,19 @@ import numpy as np
 from sdpmetric.core.registry import formulation
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
+from sdpmetric.pola.printed import FLOOR, MARGINS, SLACKS
 from sdpmetric.pola.problem import POLAProblem
-from sdpmetric.programs.atoms import squared_distances
-from sdpmetric.programs.exact_program import ExactProgram, Point, named
+from sdpmetric.programs.atoms import CONE, squared_distances, sum_of_squares
+from sdpmetric.programs.exact_program import ExactProgram, Point, named, printed
 
 # An optimum that is likely to be larger than this, or smaller than its reciprocal, is not scaled.
 LARGEST = 1e8
 
-# Labels of the constraints; the variables are named A, b and xi.
-MARGINS, SLACKS, CONE, FLOOR = "margins", "slacks", "cone", "floor"
+# Name of the parameter.
+SLACK_WEIGHT = "slack_weight"
 
 
-def pola_program(problem: POLAProblem) -> cp.Problem:
+def pola_program(problem: POLAProblem, parametric: bool = False) -> cp.Problem:
     """The batch program of Shalev-Shwartz, Singer and Ng 2004; see `sdpmetric.to_cvxpy`."""
     d, start = problem.X.shape[1], problem.initial_threshold
     A = cp.Variable((d, d), symmetric=True, name="A")
@@ -28,16 +29,19 @@ def pola_program(problem: POLAProblem) -> cp.Problem:
     # y_t (b - v_t' A v_t)
     margins = cp.multiply(problem.signs, b - squared_distances(A, problem.X, problem.pairs))
     constraints: list[cp.Constraint] = []
+    shown = problem.lines
     if problem.slack_weight is None:
         constraints.append((margins >= 1).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1
     else:
         xi = cp.Variable(len(problem.pairs), name="xi")
-        objective += problem.ceilings @ xi
+        weight = cp.Parameter(nonneg=True, name=SLACK_WEIGHT, value=problem.slack_weight)
+        objective += (weight if parametric else problem.slack_weight) * (problem.slack_shares @ xi)
         constraints.append((margins >= 1 - xi).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1 - xi_t
         constraints.append((xi >= 0).set_label(SLACKS))
+        shown = lambda: problem.with_weights(slack_weight=float(weight.value)).lines()  # noqa: E731
     constraints.append((A >> 0).set_label(CONE))  # A is PSD
     constraints.append((b >= 1).set_label(FLOOR))  # b >= 1
-    return cp.Problem(cp.Minimize(objective), constraints)
+    return printed(cp.Minimize(objective), constraints, shown)
 
 
 def contradiction_program(problem: POLAProblem) -> cp.Problem:
@@ -56,18 +60,18 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
     if positive.any():
         U = np.sqrt(len(V)) * U[:, positive]
         rank = U.shape[1]
-        products = (U[:, :, None] * U[:, None, :] * problem.signs[:, None, None]).reshape(len(V), -1)
-        matrix = cp.reshape(products.T @ a, (rank, rank), order="C")
-        constraints.append(0.5 * (matrix + matrix.T) + t * np.eye(rank) >> 0)
+        constraints.append(sum_of_squares(U, cp.multiply(problem.signs, a)) + t * np.eye(rank) >> 0)
     return cp.Problem(cp.Minimize(t), constraints)
 
 
 @formulation(POLAProblem)
-def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
+def state(problem: POLAProblem, *, scaled: bool = False, parametric: bool = False) -> ExactProgram:
+    if parametric and problem.slack_weight is None:
+        raise TypeError("parametric=True needs a weight, and the hard margin of POLA has none; state a slack_weight.")
     zero = np.zeros((0, problem.X.shape[1]))
     likely = problem.certify(zero).lower_bound
     units = 1.0 / likely if scaled and 1.0 / LARGEST < likely < LARGEST else 1.0
-    program = pola_program(problem)
+    program = pola_program(problem, parametric)
     if units != 1.0:
         program = cp.Problem(cp.Minimize(units * program.objective.expr), program.constraints)
 

@@ -139,6 +139,14 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     return _rows(M, [far, near]) @ cp.vec(M, order="C")
 
 
+def sum_of_squares(V: FloatArray, weights: cp.Expression) -> cp.Expression:
+    """``sum_p w_p v_p v_p'`` for the rows of V, (d, d), affine in the weights, such as multipliers of distances."""
+    p, d = V.shape
+    check_compilation(p * d * d)
+    matrix = cp.reshape((V[:, :, None] * V[:, None, :]).reshape(p, -1).T @ weights, (d, d), order="C")
+    return 0.5 * (matrix + matrix.T)
+
+
 class LiftedDistances:
     """Distances with auxiliary variables, which need less memory for very many pairs or triplets.
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from html import escape
 from typing import cast
 
 from sdpmetric.arrays import FloatArray
@@ -14,6 +17,7 @@ from sdpmetric.core.registry import formulation_of
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.validation import check_known
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.lines import Lines
 
 
 def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
@@ -56,6 +60,84 @@ class ExactProgram:
     infeasibility: ExactProgram | None = None
 
 
+def printed(
+    objective: cp.Minimize | cp.Maximize, constraints: Sequence[cp.Constraint], lines: Callable[[], Lines]
+) -> cp.Problem:
+    """A CVXPY problem that prints by its lines; `lines` is called each time, as parameters may change."""
+    program = _printed_program()(objective, list(constraints))
+    program.lines = lines
+    return program
+
+
+@cache
+def _printed_program() -> type[cp.Problem]:
+    class PrintedProgram(cp.Problem):
+        """A program that prints as its paper writes it."""
+
+        lines: Callable[[], Lines]
+
+        def __str__(self) -> str:
+            return str(self.lines())
+
+        def to_latex(self) -> str:
+            """Return the program in LaTeX."""
+            return self.lines().to_latex()
+
+        def _repr_latex_(self) -> str:
+            return f"$${self.to_latex()}$$"
+
+    return PrintedProgram
+
+
+class PrintedProblem(Problem):
+    """A statement whose exact program prints as its paper writes it.
+
+    See Also
+    --------
+    Problem, to_cvxpy
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
+    >>> print(problem.dual_program())
+    maximize    margins[0]
+    subject to  M: (1 - mu) * V(0,1) - margins[0] * (V(0,2) - V(0,1)) >> 0
+                xi: margins <= mu
+                margins >= 0
+    where       mu = 0.5
+                V(i,j) = (x_i - x_j)(x_i - x_j)'
+                x_0 = (0), x_1 = (1), x_2 = (3)
+    """
+
+    def program(self) -> cp.Problem:
+        """The exact program in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem.
+
+        ``print`` shows it as the paper writes it, and its ``to_latex()`` returns that in LaTeX.
+        """
+        return to_cvxpy(self)
+
+    @abstractmethod
+    def dual_program(self) -> cp.Problem:
+        """The dual of `program` in CVXPY, unsolved; it prints likewise.
+
+        Its variables are the multipliers, named as the constraints of `program` and in the same order; its constraints
+        have the names of the variables of `program`, which are their dual values. See ``docs/duals.md``. A
+        term that does not say its conjugate raises a TypeError.
+        """
+
+    @abstractmethod
+    def lines(self) -> Lines:
+        """The lines that `program` prints, for problems of any size."""
+
+    def to_latex(self) -> str:
+        """Return the lines of `program` in LaTeX, also of problems too large for it."""
+        return self.lines().to_latex()
+
+    def _repr_html_(self) -> str:
+        return f"{super()._repr_html_()}<div>$${escape(self.to_latex(), quote=False)}$$</div>"
+
+
 def formulate(problem: Problem, **options: object) -> ExactProgram:
     """The exact program of a problem, and how to read its solution."""
     state = formulation_of(type(problem))
@@ -72,10 +154,11 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
     the constraints are labeled ``margins``, ``slacks`` and ``cone``. Find them again with `sdpmetric.programs.named`.
-    With at most 50 triplets the program has a constraint ``push[i,j,l]`` for each in place of ``margins``, and a
-    parameter ``mu``: ``print`` shows it as the paper does. The dual values of ``margins`` are the multipliers a_t, that
-    of ``cone`` is the slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their
-    cones ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``.
+    The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the slack matrix ``C - sum a_t B_t``.
+    Several metrics are named ``M_1``, ``M_2`` and so on, and their cones ``cone_M_1``. For POLA the variables are
+    ``A``, ``b`` and, for the soft margin, ``xi``; the constraints ``margins``, ``slacks``, ``cone`` and ``floor``. For
+    sums each loss has a constraint with the name of its term, whose dual values are its multipliers.
+    ``docs/duals.md`` says more. ``print`` shows the program as its paper writes it.
 
     Parameters
     ----------
@@ -84,9 +167,10 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     triplets : Triplets, optional
         Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
     parametric : bool, default False
-        Make the weights of LMNN parameters named ``push_weight`` and ``ridge``, set to the problem's: set another
-        value (``program.param_dict["push_weight"].value = 0.3``, which `Problem.with_weights` says as a problem)
-        and solve again, without compiling again. The program follows the rules of disciplined parametrized programming.
+        Make the weights parameters, set to the problem's: ``push_weight`` and ``ridge`` of LMNN, ``slack_weight`` of
+        POLA with a soft margin. Set another value (``program.param_dict["push_weight"].value = 0.3``, which
+        `Problem.with_weights` says as a problem) and solve again, without compiling again. The program follows the
+        rules of disciplined parametrized programming.
 
     Returns
     -------
@@ -110,10 +194,13 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     --------
     >>> import sdpmetric as sm
     >>> print(sm.to_cvxpy(sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)))
-    minimize (1 - mu) * trace([[1]] @ M) + mu * sum(xi)
-    subject to push[0,1,2]: trace([[8]] @ M) >= 1 - xi[0]
-               slacks: xi >= 0
-               cone: M >> 0
+    minimize    (1 - mu) * D(0,1) + mu * xi[0,1,2]
+    subject to  margins: D(0,2) - D(0,1) >= 1 - xi[0,1,2]
+                slacks: xi >= 0
+                cone: M >> 0
+    where       mu = 0.5
+                D(i,j) = (x_i - x_j)' M (x_i - x_j)
+                x_0 = (0), x_1 = (1), x_2 = (3)
     """
     check_problem("to_cvxpy", problem)
     program: cp.Problem = formulate(problem, triplets=triplets, parametric=parametric).program

@@ -25,8 +25,10 @@ from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.engine.cached import cached
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import above, below, products_above, sum_above, sum_below
+from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums import descent, feasibility
 from sdpmetric.sums.bound_terms import BoundTerms
@@ -156,6 +158,14 @@ class MMCProblem(MetricProblem):
         """The statement as printed, with its constraint, for programs and proofs."""
         (similar_pairs, costs), spread = self.terms[0].pair_costs(), self.terms[1]
         return MetricProblem(self.X, spread + Budget(similar_pairs, costs=costs), diagonal=self.domain.diagonal)
+
+    def lines(self) -> Lines:
+        """Those of `budgeted`."""
+        return self.budgeted.lines()
+
+    def dual_program(self) -> cp.Problem:
+        """That of `budgeted`."""
+        return self.budgeted.dual_program()
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked."""

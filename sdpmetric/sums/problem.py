@@ -17,7 +17,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import LATE, Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
-from sdpmetric.core.problem import LOG_SCALES, NOT_STATED, Problem
+from sdpmetric.core.problem import LOG_SCALES, NOT_STATED
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
@@ -25,8 +25,9 @@ from sdpmetric.engine.cached import cached, published
 from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.programs.exact_program import to_cvxpy
-from sdpmetric.sums import feasibility
+from sdpmetric.lines import Lines
+from sdpmetric.programs.exact_program import PrintedProblem
+from sdpmetric.sums import feasibility, printed
 from sdpmetric.sums import proof as proofs
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import Domain
@@ -55,7 +56,7 @@ LARGEST_SCALE = 1e250
 
 
 @dataclass(init=False, eq=False, repr=False)
-class MetricProblem(Problem):
+class MetricProblem(PrintedProblem):
     """Minimize a sum of terms over the metrics of a domain.
 
     Parameters
@@ -187,9 +188,13 @@ class MetricProblem(Problem):
 
     # -- the statement ------------------------------------------------------------------------------------------
 
-    def program(self) -> cp.Problem:
-        """The exact program in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem."""
-        return to_cvxpy(self)
+    def lines(self) -> Lines:
+        """See `PrintedProblem.lines`: each term says its line."""
+        return printed.lines(self)
+
+    def dual_program(self) -> cp.Problem:
+        """See `PrintedProblem.dual_program`: the multipliers of each loss, and a slope of each strictly convex term."""
+        return printed.dual_program(self)
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""

@@ -11,7 +11,7 @@ from sdpmetric.core.registry import formulation
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.programs.atoms import CONE, check_compilation, metric_variable, squared_distances
-from sdpmetric.programs.exact_program import ExactProgram, Point
+from sdpmetric.programs.exact_program import ExactProgram, Point, printed
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.sums.problem import MetricProblem
 
@@ -20,9 +20,9 @@ from sdpmetric.sums.problem import MetricProblem
 def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     """State a sum of terms.
 
-    Variables ``M``, or ``w`` of the domain (``M = sum_j w_j b_j b_j'``), and for each loss its
-    excess by the name of the term, tied to the metric by an equality labeled with ``_excess`` behind it; minus its
-    dual values are the multipliers of the certificate. Constraints of a loss are labeled with ``_loss`` behind it.
+    Variables ``M``, or ``w`` of the domain (``M = sum_j w_j b_j b_j'``), and for each loss its excess, with ``_excess``
+    behind the name of the term. An equality with that name ties it to the metric; its dual values are the multipliers
+    of the certificate. Constraints of a loss are labeled with ``_loss`` behind the name.
     """
     domain, X, pairs = problem.domain, problem.centered, problem.total.pairs
     T = problem.descent_start[0] if scaled else np.zeros((0, 0))
@@ -49,10 +49,10 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     losses, ties = problem.total.losses, list[cp.Constraint]()
     named = [name for name, term in zip(problem.names, problem.terms, strict=True) for _ in term.losses]
     for name, loss, pair_slice in zip(named, losses, problem.total.pair_slices, strict=True):
-        u = cp.Variable(loss.size, name=name)
+        u = cp.Variable(loss.size, name=f"{name}_excess")
         linear = loss.entry_expression(M, cp) if loss.depends_on_entries else loss.combination @ D[pair_slice]
         room = (ROOM if problem.X.dtype == np.float64 else ROOM_SINGLE) if scaled and loss.hard else 0.0
-        ties.append((u == linear + (loss.offset + room * loss.unit)).set_label(f"{name}_excess"))
+        ties.append((linear + (loss.offset + room * loss.unit) == u).set_label(name))
         value, own_constraints = loss.expression(u, cp)
         objective += value
         for number, constraint in enumerate(cast(list[cp.Constraint], own_constraints), 1):
@@ -60,10 +60,10 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         constraints += [ties[-1], *own_constraints]
     for regularizer in problem.total.regularizers:
         objective += regularizer.expression(M, cp)
-    program = cp.Problem(cp.Minimize(objective), constraints)
+    program = printed(cp.Minimize(objective), constraints, problem.lines)
 
     def read() -> Point:
-        a = problem.state_dual([-np.ravel(tie.dual_value) for tie in ties])
+        a = problem.state_dual([np.ravel(tie.dual_value) for tie in ties])
         if domain.diagonal:
             weights = np.maximum(np.asarray(w.value), 0.0) * sizes
             metric = (domain.basis.T * weights) @ domain.basis
@@ -84,7 +84,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     # Where the constraints contradict each other: the least violation t that some metric attains, as a share of bounds.
     t = cp.Variable(name="violation")
     u = {v.name(): v for v in program.variables()}
-    violations = [u[named[k]] <= t * np.where(losses[k].offset, np.abs(losses[k].offset), losses[k].unit) for k in hard]
+    units = [np.where(losses[k].offset, np.abs(losses[k].offset), losses[k].unit) for k in hard]
+    violations = [u[f"{named[k]}_excess"] <= t * unit for k, unit in zip(hard, units, strict=True)]
     feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *violations, t >= 0])
 
     def read_contradiction() -> Point:

@@ -11,7 +11,7 @@ import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine import interface
-from sdpmetric.lmnn import program as formulations
+from sdpmetric.lmnn import printed as formulations
 from sdpmetric.lmnn.program import dual_of
 from sdpmetric.lmnn.push import list_triplets
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
@@ -124,7 +124,7 @@ def test_the_parametric_program_is_the_plain_one_at_every_weight(loss, several):
         weighted = problem.with_weights(push_weight=mu, ridge=ridge)
         fixed_program = sm.to_cvxpy(weighted)
         for stated in (program, fixed_program):
-            for k, name in enumerate(["M0", "M1"] if several else ["M"]):
+            for k, name in enumerate(["M_1", "M_2"] if several else ["M"]):
                 named(stated)[name].value = np.eye(3) + 0.2 + k
             named(stated)["xi"].value = np.linspace(0, 2, named(fixed_program)["xi"].size)
         assert program.objective.value == pytest.approx(fixed_program.objective.value, rel=1e-12)

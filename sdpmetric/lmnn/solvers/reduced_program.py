@@ -20,8 +20,9 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.interface import check_time_for
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.lmnn.printed import MARGINS, metric_names
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.program import MARGINS, hinges
+from sdpmetric.lmnn.program import hinges
 from sdpmetric.lmnn.push import Push, list_triplets
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
@@ -104,8 +105,7 @@ class Reduction:
         weights = push.source.weights_of(at_bound)
         margin_sums = push.adjoint(points, at_bound, weights)
         faces = [np.eye(points.shape[1])] * push.n_regions if faces is None else faces
-        names = ["M"] if push.n_regions == 1 else [f"M{region}" for region in range(push.n_regions)]
-        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(faces, names, strict=True))
+        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(faces, metric_names(push), strict=True))
         variables, cones = zip(*stated, strict=True)
         # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + mu sum_free w_t xi_t, over mu
         points_on_faces = [P @ Q for P, Q in zip(np.split(points, push.n_regions), faces, strict=True)]

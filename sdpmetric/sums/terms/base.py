@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -31,6 +31,15 @@ from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 ROUNDINGS = 6
 # Relative error of values and conjugates that are computed without bounds.
 ACCURACY = 1e-14
+
+
+@dataclass(frozen=True)
+class DualText:
+    """What a term adds to a printed dual program: to the objective, to the matrix that is PSD, and constraints."""
+
+    value: str = ""
+    matrix: Sequence[tuple[float, str]] = ()
+    constraints: Sequence[str] = ()
 
 
 @contextmanager
@@ -126,6 +135,24 @@ class Term(ABC):
     def stiffened(self, scale: float) -> Term:
         """For solvers: the same with hard constraints smoothed in units of `scale`, the size of the objective."""
         return self
+
+    # -- as printed ---------------------------------------------------------------------------------------------
+
+    def text(self) -> tuple[float, str]:
+        """A weight, and what a bound term adds to the objective of a printed program; see `sdpmetric.lines`."""
+        return self.weight, self.describe()
+
+    def constraint_text(self) -> list[str]:
+        """The lines of its constraints."""
+        return []
+
+    def where(self, symbol: str) -> list[str]:
+        """Definitions of the symbols of the program, if `symbol` is "D", or of the dual program, if "V"."""
+        return []
+
+    def dual_text(self, name: str) -> DualText:
+        """What it adds to the printed dual program, with multipliers of that name."""
+        return DualText()
 
     def __mul__(self, factor: float) -> Self:
         return replace(self, weight=check_term_weight(self.name, factor, self.weight))
@@ -317,6 +344,10 @@ class Regularizer(Term):
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         """``weight * r(M)`` of a CVXPY matrix, cp being the module cvxpy."""
 
+    def dual_expression(self, U: Expression, cp: ModuleType) -> Expression:
+        """``-(weight * r)*(U)`` of a CVXPY matrix."""
+        raise TypeError(f"{self.name} does not say its conjugate in CVXPY; define dual_expression.")
+
 
 class Loss(Term):
     """``sum_i l_i(u_i)``, u affine in the metric; multipliers a are its slopes, weights included.
@@ -488,6 +519,10 @@ class Loss(Term):
     @abstractmethod
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
         """The loss of a CVXPY vector u, and constraints that belong to it, cp being the module cvxpy."""
+
+    def dual_expression(self, a: Expression, cp: ModuleType) -> tuple[Expression, list[object]]:
+        """``sum_i (a_i c_i - l_i*(a_i))`` of a CVXPY vector of multipliers, and the constraints of its domain."""
+        raise TypeError(f"{self.name} does not say its conjugates in CVXPY; define dual_expression.")
 
     def entry_expression(self, M: Expression, cp: ModuleType) -> Expression | float:
         """`entries` of a CVXPY matrix."""

@@ -26,8 +26,9 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import TINY, above, below, gamma, norm_above, product_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
+from sdpmetric.lines import divided, matrix
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import Regularizer
+from sdpmetric.sums.terms.base import DualText, Regularizer
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
 
@@ -182,6 +183,21 @@ class Frobenius(Regularizer):
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         squares: Expression = 0.5 * self.weight * cp.sum_squares(M - self.target)
         return squares
+
+    def dual_expression(self, U: Expression, cp: ModuleType) -> Expression:
+        """See `conjugate`."""
+        value: Expression = -0.5 / self.weight * cp.sum_squares(U) - cp.sum(cp.multiply(self.target, U))
+        return value
+
+    def text(self) -> tuple[float, str]:
+        return self.weight, f"1/2 * ||{'M - M0' if self.target.any() else 'M'}||^2"
+
+    def where(self, symbol: str) -> list[str]:
+        return [f"M0 = {matrix(self.target)}"] if self.target.any() else []
+
+    def dual_text(self, name: str) -> DualText:
+        pull = f" - tr({name} M0)" if self.target.any() else ""
+        return DualText(f"-1/2 * {divided(f'||{name}||^2', self.weight)}{pull}", [(1.0, name)])
 
 
 class FrobeniusMinimum(InnerMinimum):

@@ -42,8 +42,9 @@ from sdpmetric.linalg.rigorous.directed import (
 )
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.linalg.rigorous.forms import Form
+from sdpmetric.lines import divided, matrix, times
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import Regularizer
+from sdpmetric.sums.terms.base import DualText, Regularizer
 from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
 
 # Singular values and eigenvalues that are divided by are at least this.
@@ -92,8 +93,7 @@ class LogDet(Regularizer):
         return replace(self, to=M0)
 
     def describe(self) -> str:
-        is_identity = np.array_equal(self.target, np.eye(len(self.target)))
-        return f"LogDet divergence from {'the identity' if is_identity else 'a given metric'}"
+        return f"LogDet divergence from {'the identity' if self._is_identity else 'a given metric'}"
 
     @cached
     def target(self) -> FloatArray:
@@ -240,6 +240,28 @@ class LogDet(Regularizer):
         constant = -float(np.linalg.slogdet(inverse)[1]) - len(inverse)
         divergence: Expression = self.weight * (cp.sum(cp.multiply(inverse, M)) - cp.log_det(M) + constant)
         return divergence
+
+    def dual_expression(self, U: Expression, cp: ModuleType) -> Expression:
+        """See `conjugate`: ``weight * log det(I - R U R / weight)``."""
+        R = cp.Constant(self.root)
+        N = np.eye(len(self.root)) - R @ U @ R / self.weight
+        value: Expression = self.weight * cp.log_det(0.5 * (N + N.T))
+        return value
+
+    def text(self) -> tuple[float, str]:
+        product = "M" if self._is_identity else "M M0^-1"
+        return self.weight, f"tr({product}) - log det({product}) - {len(self.target)}"
+
+    def where(self, symbol: str) -> list[str]:
+        return [] if self._is_identity else [f"M0 = {matrix(self.target)}"]
+
+    def dual_text(self, name: str) -> DualText:
+        product = divided(name if self._is_identity else f"M0 {name}", self.weight)
+        return DualText(times(self.weight, f"log det(I - {product})"), [(1.0, name)])
+
+    @property
+    def _is_identity(self) -> bool:
+        return np.array_equal(self.target, np.eye(len(self.target)))
 
 
 class LogDetMinimum(InnerMinimum):

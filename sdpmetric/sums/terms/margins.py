@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,8 +21,9 @@ from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_products, check_weights
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, sum_above, sum_below
+from sdpmetric.lines import distance, number, times, total
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
-from sdpmetric.sums.terms.base import Loss, errors_of
+from sdpmetric.sums.terms.base import DualText, Loss, errors_of
 
 # Roundings between exact weights of losses and computed ones.
 WEIGHT_ROUNDINGS = 3
@@ -308,6 +310,65 @@ class MarginLoss(Loss):
         """The weighted losses, or the constraint ``u <= 0``."""
         losses, constraints = self.scalar.expression(u, cp)
         return (0.0 if losses is None else cp.sum(cp.multiply(self.item_weights, losses))), constraints
+
+    def dual_expression(self, a: Expression, cp: ModuleType) -> tuple[Expression, list[object]]:
+        """See `Loss.dual_expression`."""
+        (lowest, highest), w = self.box, self.item_weights
+        slopes, entries = cp.multiply(_ratio(np.ones_like(w), w), a), cp.vec(a, order="C")
+        value = cp.sum(cp.multiply(w, self.scalar.dual_expression(slopes, self.offset, cp)))
+        at_least, at_most = np.flatnonzero(lowest > -np.inf), np.flatnonzero(highest < np.inf)
+        return value, [entries[at_least] >= lowest[at_least], entries[at_most] <= highest[at_most]]
+
+    def text(self) -> tuple[float, str]:
+        """See `Term.text`: the sum of the losses, whose common weight comes first."""
+        if self.hard:
+            return 1.0, ""
+        w = self.item_weights.tolist()
+        common = w[0] if len(set(w)) == 1 else 1.0
+        return common, total(((w_t / common, self.row_text(t)) for t, w_t in enumerate(w)), len(w))
+
+    def row_text(self, t: int) -> str:
+        """The loss of number t."""
+        return self.scalar.form.format(u=self.excess_text(t), v=self.excess_text(t, -1))
+
+    def excess_text(self, t: int, sign: int = 1, symbol: str = "D") -> str:
+        """u_t, or -u_t; of its part without the offset with another symbol than D."""
+        c, terms = sign * float(self.offset[t]) if symbol == "D" else 0.0, self._row(t, sign, symbol)
+        constant = [(math.copysign(1.0, c), number(abs(c)))] if c else []
+        return total([*constant, *terms] if c > 0.0 else [*terms, *constant])
+
+    def _row(self, t: int, sign: float, symbol: str) -> list[tuple[float, str]]:
+        """Coefficients and distances of row t, positive ones first."""
+        K = self.combination.tocsr()[[t]]
+        pairs = self.distance_pairs()[K.indices].tolist()
+        row = [(sign * k, distance(i, j, symbol)) for k, (i, j) in zip(K.data.tolist(), pairs, strict=True)]
+        return sorted(row, key=lambda part: part[0] < 0.0)
+
+    def constraint_text(self) -> list[str]:
+        """See `Term.constraint_text`: those of hard constraints, with the bound on the right."""
+        return [self._bound_text(t) for t in range(self.size)] if self.hard else []
+
+    def _bound_text(self, t: int) -> str:
+        c = float(self.offset[t])
+        return f"{total(self._row(t, -1.0 if c > 0.0 else 1.0, 'D'))} {'>=' if c > 0.0 else '<='} {number(abs(c))}"
+
+    def dual_text(self, name: str) -> DualText:
+        """See `Term.dual_text`."""
+        w, signs, rows = self.item_weights.tolist(), np.where(self._signs < 0.0, -1, 1).tolist(), range(self.size)
+        a = [f"{name}[{t}]" for t in rows] if self.size > 1 else [name]
+        texts = (self.scalar.dual_text(a[t], w[t], float(self.offset[t])) for t in rows)
+        value = total(((1.0, text) for text in texts if text), self.size)
+        matrix = [(signs[t], times(a[t], self.excess_text(t, signs[t], "V"))) for t in rows]
+        lowest, highest = (limits.tolist() for limits in self.box)
+        if lowest == highest:
+            limits = [("==", lowest)]
+        else:
+            limits = [(">=", lowest), ("<=", highest)]
+        constraints = []
+        for sign, values in limits:
+            named = [(name, values[0])] if len(set(values)) == 1 else zip(a, values, strict=True)
+            constraints += [f"{a_t} {sign} {number(limit)}" for a_t, limit in named if math.isfinite(limit)]
+        return DualText(value, matrix, constraints)
 
     @property
     def distance_scale(self) -> float:

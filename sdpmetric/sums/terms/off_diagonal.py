@@ -14,7 +14,9 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import mean_squared_distance
+from sdpmetric.lines import number
 from sdpmetric.losses import Absolute, Expression
+from sdpmetric.sums.terms.base import DualText
 from sdpmetric.sums.terms.margins import MarginLoss, Rows
 
 
@@ -90,3 +92,12 @@ class OffDiagonal(MarginLoss):
     def entry_expression(self, M: Expression, cp: ModuleType) -> Expression:
         row, column = np.triu_indices(self.d, 1)
         return M[row.astype(np.int32), column.astype(np.int32)]
+
+    def text(self) -> tuple[float, str]:
+        return self.weight, "sum_jk |M_jk|"
+
+    def where(self, symbol: str) -> list[str]:
+        return ["sum_jk over j != k"] if symbol == "D" else ["tr(E(a) M) = sum_t a_t M_jk over j < k"]
+
+    def dual_text(self, name: str) -> DualText:
+        return DualText(matrix=[(1.0, f"E({name})")], constraints=[f"|{name}| <= {number(2.0 * self.weight)}"])

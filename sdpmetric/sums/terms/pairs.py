@@ -17,6 +17,7 @@ from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
+from sdpmetric.lines import distance, divided
 from sdpmetric.losses import (
     LOSSES,
     HalfSquare,
@@ -215,6 +216,19 @@ class DistanceBounds(MarginLoss):
         unit = float(np.median(b[b > 0.0])) if b.any() else 1.0
         return Rows.of_pairs(losses.get(self.loss) or find_loss(self.loss, self.name), self.pairs, s, -s * b, unit)
 
+    def row_text(self, t: int) -> str:
+        """See `MarginLoss.row_text`; the log ratio is one of slacks xi to bounds."""
+        ratio = divided(f"xi[{t}]", float(np.asarray(self.bounds)[t]))
+        return f"{ratio} - log({ratio}) - 1" if self.loss == "log_ratio" else super().row_text(t)
+
+    def constraint_text(self) -> list[str]:
+        """See `Term.constraint_text`; those of the log ratio are about slacks."""
+        if self.loss != "log_ratio":
+            return super().constraint_text()
+        pairs, sides = np.asarray(self.pairs).tolist(), np.asarray(self.sides).tolist()
+        signs = ["<=" if side > 0.0 else ">=" for side in sides]
+        return [f"{distance(i, j)} {sign} xi[{t}]" for t, ((i, j), sign) in enumerate(zip(pairs, signs, strict=True))]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistanceTargets(MarginLoss):
@@ -290,6 +304,11 @@ class DistanceTargets(MarginLoss):
             "multipliers": np.maximum(s * a[rows], 0.0),
         }
         return ProofTerm({"term": "rows", "loss": "squared hinge", "weight": self.weight}, arrays)
+
+    def row_text(self, t: int) -> str:
+        """See `MarginLoss.row_text`: half the square on the sides that cost."""
+        side = float(np.asarray(self.sides)[t])
+        return f"1/2 * [{self.excess_text(t, int(side))}]_+^2" if side else f"1/2 * ({self.excess_text(t)})^2"
 
     @cached
     def rows(self) -> Rows:

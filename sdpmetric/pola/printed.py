@@ -1,0 +1,76 @@
+"""Batch POLA as its paper prints it (Eq. 2), and its dual program.
+
+With multipliers ``a_t >= 0`` of the margins, f of ``b >= 1``, and a PSD matrix Z of ``A >> 0``, the Lagrangian is
+smallest at ``A = Z - sum_t a_t y_t V_t`` and ``b = b_1 + p``, with ``p = sum_t a_t y_t + f``. So the dual program is
+
+    maximize    sum_t a_t + f - 1/2 ||Z - sum_t a_t y_t V_t||^2 - 1/2 p^2 - b_1 p
+    subject to  a <= c w  for a soft margin, a >= 0, f >= 0, Z >> 0
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.lines import Lines, distance, number, points, times, total
+from sdpmetric.programs.atoms import CONE, sum_of_squares
+from sdpmetric.programs.exact_program import printed
+
+# Labels of the constraints; the variables are named A, b and xi.
+MARGINS, SLACKS, FLOOR = "margins", "slacks", "floor"
+
+
+def lines(
+    X: NDArray[np.floating],
+    pairs: IndexArray,
+    similar: NDArray[np.bool_],
+    start: float,
+    slack_weight: float | None,
+    weights: FloatArray,
+) -> Lines:
+    """The program; of hard margins without slacks."""
+    listed, p, soft = list(zip(pairs.tolist(), similar.tolist(), strict=True)), len(pairs), slack_weight is not None
+    margins = [
+        f"{f'b - {distance(i, j)}' if near else f'{distance(i, j)} - b'} >= 1{f' - xi[{t}]' if soft else ''}"
+        for t, ((i, j), near) in enumerate(listed)
+    ]
+    objective = f"1/2 * ||A||^2 + 1/2 * (b - {number(start)})^2"
+    constraints, where = [(MARGINS, margins)], list[str]()
+    if slack_weight is not None:
+        objective += f" + {times('c', total(((w, f'xi[{t}]') for t, w in enumerate(weights.tolist())), p))}"
+        constraints, where = [*constraints, (SLACKS, ["xi >= 0"])], [f"c = {number(slack_weight)}"]
+    constraints += [(CONE, ["A >> 0"]), (FLOOR, ["b >= 1"])]
+    return Lines(objective, constraints, [*where, "D(i,j) = (x_i - x_j)' A (x_i - x_j)", *points(X)])
+
+
+def dual_program(
+    X: NDArray[np.floating], pairs: IndexArray, signs: FloatArray, start: float, ceilings: FloatArray, V: FloatArray
+) -> cp.Problem:
+    """The dual program, whose variables have the names of the constraints: ``margins``, ``cone`` and ``floor``."""
+    d = V.shape[1]
+    a, f = cp.Variable(len(signs), nonneg=True, name=MARGINS), cp.Variable(nonneg=True, name=FLOOR)
+    Z = cp.Variable((d, d), PSD=True, name=CONE)
+    A, p = Z - sum_of_squares(V, cp.multiply(signs, a)), signs @ a + f
+    value = cp.sum(a) + f - 0.5 * cp.sum_squares(A) - 0.5 * cp.square(p) - start * p
+    soft = bool(np.isfinite(ceilings).all())
+    boxes = [(a <= ceilings).set_label("xi")] if soft else []
+
+    def shown() -> Lines:
+        names = [f"{MARGINS}[{t}]" for t in range(len(signs))]
+        squares = (times(name, distance(i, j, "V")) for name, (i, j) in zip(names, pairs.tolist(), strict=True))
+        where = [
+            f"A = cone - {times('1', total(zip(signs.tolist(), squares, strict=True), len(names)))}",
+            f"p = {total([*zip(signs.tolist(), names, strict=True), (1.0, FLOOR)], len(names) + 1)}",
+            "V(i,j) = (x_i - x_j)(x_i - x_j)'",
+            *points(X),
+        ]
+        rows = [f"{name} <= {number(c)}" for name, c in zip(names, ceilings.tolist(), strict=True)] if soft else []
+        rows = [f"{MARGINS} <= {number(ceilings[0])}"] if soft and len(set(ceilings.tolist())) == 1 else rows
+        gain = f"{total([(1.0, name) for name in [*names, FLOOR]], len(names) + 1)} - 1/2 * ||A||^2 - 1/2 * p^2"
+        signs_of_all = [f"{MARGINS} >= 0", f"{CONE} >> 0", f"{FLOOR} >= 0"]
+        constraints = [*([("xi", rows)] if rows else []), *(("", [line]) for line in signs_of_all)]
+        return Lines(f"{gain} - {times(number(start), 'p')}", constraints, where, "maximize")
+
+    return printed(cp.Maximize(value), boxes, shown)
