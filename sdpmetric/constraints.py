@@ -31,10 +31,6 @@ def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tu
         Row numbers.
     similar : (p,) bool array
 
-    See Also
-    --------
-    chunks, quadruplets, triplets
-
     Examples
     --------
     >>> from sdpmetric import constraints
@@ -72,10 +68,6 @@ def triplets(
     triplets : (t, 3) integer array
         Row numbers: an example, one of its class, and one of another class.
 
-    See Also
-    --------
-    chunks, pairs, quadruplets
-
     Examples
     --------
     >>> from sdpmetric import constraints
@@ -107,10 +99,6 @@ def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) 
     quadruplets : (q, 4) integer array
         Row numbers: the near pair, then the far one.
 
-    See Also
-    --------
-    chunks, pairs, triplets
-
     Examples
     --------
     >>> from sdpmetric import constraints
@@ -138,10 +126,6 @@ def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int =
     -------
     chunks : (n,) integer array
         Number of each example's chunklet; -1 for none.
-
-    See Also
-    --------
-    pairs, quadruplets, triplets
 
     Examples
     --------

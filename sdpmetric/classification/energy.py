@@ -77,10 +77,6 @@ def energies(
     energies : (m, c) array
         Columns in the sorted order of the classes.
 
-    See Also
-    --------
-    energy_predict, sdpmetric.estimators.EnergyClassifier
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -115,10 +111,6 @@ def energy_predict(
     Returns
     -------
     labels : (m,) array
-
-    See Also
-    --------
-    energies, knn_predict
 
     Examples
     --------

@@ -49,10 +49,6 @@ def nearest_neighbors(
     distances, neighbors : (m, n_neighbors) arrays
         Squared distances and row numbers of `X_train`, nearest first.
 
-    See Also
-    --------
-    knn_predict
-
     Examples
     --------
     >>> from sdpmetric import classification
@@ -154,10 +150,6 @@ def knn_predict(
     Returns
     -------
     labels : (m,) array
-
-    See Also
-    --------
-    energy_predict, nearest_neighbors
 
     Examples
     --------

@@ -321,10 +321,6 @@ class DualityCertificate(Certificate):
 class RelaxationCertificate(DualityCertificate):
     """A lower bound for a metric of bounded rank, by weak duality of the convex relaxation.
 
-    See Also
-    --------
-    DualityCertificate, FRMLProblem
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -354,10 +350,6 @@ class InfeasibilityCertificate(Certificate):
     ----------
     contradiction : tuple of int
         Constraints that are proven to contradict each other, in the problem's order (POLA: pairs).
-
-    See Also
-    --------
-    DualityCertificate, POLAProblem, Status
 
     Examples
     --------
@@ -400,10 +392,6 @@ class RegretCertificate(Certificate):
     regret_bound : float or None
         What the algorithm's theorem allows the cumulative loss to be; None if there is none.
 
-    See Also
-    --------
-    LEGOProblem, regret
-
     Examples
     --------
     >>> import numpy as np
@@ -442,10 +430,6 @@ class StationarityCertificate(Certificate):
     ----------
     stationarity : float
         Norm of the objective's gradient at the point, on the scale that the problem names; 0 at a stationary point.
-
-    See Also
-    --------
-    DualityCertificate, NCAProblem
 
     Examples
     --------
@@ -494,10 +478,6 @@ class Dual:
     triplets : Triplets
     values : (t,) array
         The multiplier ``a_t`` of each listed triplet, between 0 and the push weight times its weight.
-
-    See Also
-    --------
-    Triplets, certify, explain
 
     Examples
     --------

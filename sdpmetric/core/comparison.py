@@ -24,10 +24,6 @@ class Comparison:
     ----------
     solutions : tuple of Solution
 
-    See Also
-    --------
-    compare
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -217,10 +217,6 @@ class Explanation:
     slacks : Slacks
     sensitivity : Sensitivity
 
-    See Also
-    --------
-    explain, Dual
-
     Examples
     --------
     >>> import sdpmetric as sm

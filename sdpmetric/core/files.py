@@ -129,10 +129,6 @@ def read_npz(path: str | Path) -> Arrays:
     -------
     arrays : dict of str to array
 
-    See Also
-    --------
-    load
-
     Examples
     --------
     >>> import tempfile

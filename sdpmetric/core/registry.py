@@ -100,10 +100,6 @@ def solver(
     decorator : callable
         It registers the generator that it is applied to, and returns it.
 
-    See Also
-    --------
-    Problem, formulation, solvers_of
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -131,10 +127,6 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     -------
     solvers : list of Solver
         With `name`, `tol` and `options`.
-
-    See Also
-    --------
-    solve, solver
 
     Examples
     --------
@@ -198,10 +190,6 @@ def formulation(
     -------
     decorator : callable
         It registers the function that it is applied to, and returns it.
-
-    See Also
-    --------
-    Problem, solver, to_cvxpy
 
     Examples
     --------

@@ -8,10 +8,6 @@ from enum import Enum
 class Status(Enum):
     """How a solve ended; every member carries advice.
 
-    See Also
-    --------
-    Certificate, Solution
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -80,10 +76,6 @@ class Status(Enum):
 
 class UselessOptimumWarning(UserWarning):
     """The optimum fits the training data but is likely to overfit; the warning says why, and what to do.
-
-    See Also
-    --------
-    sdpmetric.estimators.LMNN
 
     Examples
     --------

@@ -35,10 +35,6 @@ class TraceRow:
     score : float
         Score on validation examples, larger is better.
 
-    See Also
-    --------
-    Trace
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -62,10 +58,6 @@ class TraceRow:
 @dataclass
 class Trace:
     """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``.
-
-    See Also
-    --------
-    Solution, TraceRow
 
     Examples
     --------

@@ -19,10 +19,6 @@ class Triplets:
     anchors, targets, impostors : (t,) int32 arrays
         Row indices into the data.
 
-    See Also
-    --------
-    Dual, triplet_margins
-
     Examples
     --------
     >>> import numpy as np

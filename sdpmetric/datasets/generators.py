@@ -35,10 +35,6 @@ def concentric_circles(
     thirds : (n,) integer array
         0, 1 or 2: the third of the directions that an example lies in, opposite directions being one.
 
-    See Also
-    --------
-    concentric_rings, zebra_stripes
-
     Examples
     --------
     >>> from sdpmetric import datasets
@@ -85,10 +81,6 @@ def zebra_stripes(
     y : (n,) integer array
         0 and 1 in turn.
 
-    See Also
-    --------
-    concentric_circles, concentric_rings
-
     Examples
     --------
     >>> from sdpmetric import datasets
@@ -126,10 +118,6 @@ def noisy_digits(
     y : (1797,) integer array
     noisy : (64,) array of bool
         Which pixels.
-
-    See Also
-    --------
-    concentric_rings, zebra_stripes
 
     Examples
     --------
@@ -173,10 +161,6 @@ def concentric_rings(
     X : (n_rings * n_points, 3) array
     y : (n,) integer array
         The ring, from 0.
-
-    See Also
-    --------
-    concentric_circles, zebra_stripes
 
     Examples
     --------

@@ -30,10 +30,6 @@ class MeanNorm(TransformerMixin, BaseEstimator):
     ----------
     scale_ : float
 
-    See Also
-    --------
-    pipeline, reduce
-
     Examples
     --------
     >>> from sdpmetric import datasets
@@ -71,10 +67,6 @@ def pipeline(*, standardize: bool = True, pca: int | None = None) -> Pipeline:
     steps : sklearn.pipeline.Pipeline
         Not yet fitted.
 
-    See Also
-    --------
-    prepare, reduce, standardize
-
     Examples
     --------
     >>> from sdpmetric import datasets
@@ -99,10 +91,6 @@ def standardize(X: ArrayLike) -> FloatArray:
     Z : (n, d) array
         Float64.
 
-    See Also
-    --------
-    pipeline, reduce
-
     Examples
     --------
     >>> from sdpmetric import datasets
@@ -124,10 +112,6 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
     -------
     Z : (n, r) array
         Float64.
-
-    See Also
-    --------
-    pipeline
 
     Examples
     --------
@@ -162,10 +146,6 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     -------
     Z : (n, n_components) array
 
-    See Also
-    --------
-    MeanNorm, pipeline, standardize
-
     Examples
     --------
     >>> from sdpmetric import datasets
@@ -196,10 +176,6 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     upright : array
         Of the same shape; float32 if `images` is, else float64. An image without extent along its columns is not
         sheared, one without mass not moved.
-
-    See Also
-    --------
-    reduce, standardize
 
     Examples
     --------

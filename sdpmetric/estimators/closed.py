@@ -140,17 +140,6 @@ class Covariance(ClosedForm):
     UselessOptimumWarning
         If the examples are too few for the directions in which they vary.
 
-    See Also
-    --------
-    RCA : Whitens within classes or chunklets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sdpmetric.estimators import Covariance
-    >>> X = np.array([[0.0, 0.0], [1.0, 2.0], [1.0, 0.0], [0.0, 2.0]])
-    >>> Covariance().fit(X).metric_.round(6).tolist()
-    [[4.0, 0.0], [0.0, 1.0]]
     """
 
     ridge: Ridge = field(default=0.0, kw_only=False)
@@ -209,18 +198,6 @@ class RCA(ClosedForm):
     components_, metric_, ridge_, n_features_in_, feature_names_in_
         As in `LMNN`. A closed form has no gap to prove: there is no ``solution_``, ``relative_gap_`` or certificate.
 
-    See Also
-    --------
-    LFDA : Also uses the scatter between classes.
-    ITML : Also learns from dissimilar pairs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sdpmetric.estimators import RCA
-    >>> X = np.array([[0.0, 0.0], [0.1, 2.0], [1.0, 0.1], [1.2, 1.9]])
-    >>> RCA().fit_chunks(X, [0, 0, 1, 1]).transform(X).shape
-    (4, 2)
     """
 
     ridge: Ridge = "auto"
@@ -290,16 +267,6 @@ class LFDA(ClosedForm):
     components_, metric_, ridge_, n_features_in_, feature_names_in_
         As in `LMNN`. A closed form has no gap to prove: there is no ``solution_``, ``relative_gap_`` or certificate.
 
-    See Also
-    --------
-    RCA : Whitens within classes or chunklets.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> sm.estimators.LFDA(n_components=2).fit(X, y).transform(X).shape
-    (150, 2)
     """
 
     n_components: Count | None = field(default=None, kw_only=False)

@@ -50,10 +50,6 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
-    See Also
-    --------
-    MultiMetricLMNN : Predicts by nearest neighbors.
-
     Examples
     --------
     >>> import sdpmetric as sm

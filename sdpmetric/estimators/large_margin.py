@@ -323,17 +323,6 @@ class KernelLMNN(LargeMarginEstimator):
     solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
 
-    See Also
-    --------
-    LMNN : Without a kernel.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_circles
-    >>> from sdpmetric.estimators import KernelLMNN
-    >>> X, y = make_circles(60, factor=0.5, random_state=0)
-    >>> KernelLMNN(n_components=2, gamma=1.0).fit_transform(X, y).shape
-    (60, 2)
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
@@ -425,11 +414,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         The training examples, without validation examples.
     solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`; `solutions_` holds `solution_` alone.
-
-    See Also
-    --------
-    LMNN : One metric, which has an embedding.
-    EnergyClassifier : Predicts labels by the objective.
 
     Examples
     --------

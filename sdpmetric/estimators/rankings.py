@@ -63,10 +63,6 @@ class FRML(LimitedEstimator):
     ConvergenceWarning
         If `passes` or another limit was reached while the ranking of the validation queries still improved.
 
-    See Also
-    --------
-    sdpmetric.FRMLStream : Learns from one query after the other.
-
     Examples
     --------
     >>> import sdpmetric as sm

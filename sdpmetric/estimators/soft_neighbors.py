@@ -155,11 +155,6 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
         As in `LMNN`; `n_iter_` counts as scikit-learn's: one more than the iterations of L-BFGS-B.
     random_state_ : RandomState
 
-    See Also
-    --------
-    MLKR : Predicts numbers.
-    MLKR : The same neighbors, for continuous targets.
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -250,17 +245,6 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     ConvergenceWarning
         If the point is not stationary up to `tol`.
 
-    See Also
-    --------
-    NCA : For classes; ``targets="continuous"`` matches numbers softly.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sdpmetric.estimators import MLKR
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> MLKR(n_components=2).fit(X, y).transform(X).shape
-    (442, 2)
     """
 
     n_components: Count | None = field(default=None, kw_only=False)

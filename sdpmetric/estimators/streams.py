@@ -115,11 +115,6 @@ class POLA(StreamingEstimator):
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`; online `n_iter_` counts the pairs.
 
-    See Also
-    --------
-    PairClassifier : Classifies pairs, by the threshold of POLA.
-    LEGO : Pairs one after another, with bounds on their distances.
-
     Examples
     --------
     >>> from sdpmetric.estimators import POLA
@@ -203,11 +198,6 @@ class LEGO(StreamingEstimator):
         Online only: the learner, with its counts and its cumulative loss.
     components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`; `n_iter_` counts the pairs, and online there is no ``solution_``.
-
-    See Also
-    --------
-    ITML : All pairs at once, solved to a proof.
-    POLA : Pairs one after another, with a threshold.
 
     Examples
     --------

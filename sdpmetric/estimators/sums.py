@@ -58,17 +58,6 @@ class LSML(SolvedEstimator):
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
 
-    See Also
-    --------
-    SCML : Also from comparisons; the metric is a combination of given directions.
-    QuadrupletClassifier : Predicts by the metric which pair is nearer.
-
-    Examples
-    --------
-    >>> from sdpmetric.estimators import LSML
-    >>> X = [[0.0, 0.0], [0.2, 3.0], [1.0, 0.1], [1.1, 3.2]]
-    >>> LSML().fit_quadruplets(X, [[0, 1, 2, 1], [2, 3, 0, 3]]).transform(X).shape
-    (4, 2)
     """
 
     prior: Matrix | Prior = "identity"
@@ -109,17 +98,6 @@ class SDML(SolvedEstimator):
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
 
-    See Also
-    --------
-    ITML : Bounds on the distances of pairs, without sparsity.
-    PairClassifier : Classifies pairs by the metric and a threshold.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> sm.estimators.SDML(n_pairs=200).fit(X, y).transform(X).shape
-    (150, 4)
     """
 
     prior: Matrix | Prior = "identity"
@@ -157,17 +135,6 @@ class SCML(SolvedEstimator):
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
 
-    See Also
-    --------
-    LSML : Also from comparisons; the metric stays near a prior.
-    TripletClassifier : Predicts by the metric which of two examples is nearer.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> sm.estimators.SCML().fit(X, y).transform(X).shape[0]
-    150
     """
 
     sparsity: float = 1e-3
@@ -226,18 +193,6 @@ class MMC(SolvedEstimator):
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
 
-    See Also
-    --------
-    ITML : Stays near a prior, and its optimum keeps all directions.
-    PairClassifier : Classifies pairs by the metric and a threshold.
-
-    Examples
-    --------
-    >>> from sdpmetric.estimators import MMC
-    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
-    >>> mmc = MMC().fit_pairs(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], similar=[1, 1, -1, -1])
-    >>> mmc.solution_.status.word
-    'optimal'
     """
 
     diagonal: bool = False
@@ -301,18 +256,6 @@ class ITML(SolvedEstimator):
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
 
-    See Also
-    --------
-    LEGO : The same divergence, one pair after another.
-    PairClassifier : Classifies pairs by the metric and a threshold.
-
-    Examples
-    --------
-    >>> from sdpmetric.estimators import ITML
-    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
-    >>> itml = ITML().fit_pairs(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], similar=[1, 1, -1, -1])
-    >>> itml.solution_.status.word
-    'optimal'
     """
 
     upper: float | None = None

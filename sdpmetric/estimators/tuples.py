@@ -186,11 +186,6 @@ class TripletClassifier(ComparisonEstimator):
     estimator_, classes_, n_features_in_
         As in `PairClassifier`; `classes_` are -1 and 1, what `predict` says.
 
-    See Also
-    --------
-    QuadrupletClassifier : For two pairs without a common example.
-    PairClassifier : For pairs that are similar or not.
-
     Examples
     --------
     >>> from sdpmetric.estimators import LMNN, TripletClassifier
@@ -219,11 +214,6 @@ class QuadrupletClassifier(ComparisonEstimator):
     ----------
     estimator_, classes_, n_features_in_
         As in `PairClassifier`; `classes_` are -1 and 1, what `predict` says.
-
-    See Also
-    --------
-    TripletClassifier : For two pairs with a common example.
-    PairClassifier : For pairs that are similar or not.
 
     Examples
     --------

@@ -36,10 +36,6 @@ class LEGOBatchProblem(MetricProblem):
     stream : LEGOProblem
         Gives data, pairs, targets, ``eta`` and ``A_0``.
 
-    See Also
-    --------
-    LEGOProblem, regret
-
     Examples
     --------
     >>> import numpy as np

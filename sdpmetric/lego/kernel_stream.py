@@ -38,10 +38,6 @@ class KernelLEGOStream(LogDetStream):
     ValueError
         If a number is out of range or the kernel is unknown.
 
-    See Also
-    --------
-    LEGOStream, KernelPOLAStream
-
     Examples
     --------
     >>> import numpy as np

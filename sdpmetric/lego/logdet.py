@@ -25,10 +25,6 @@ class MetricStep:
     row : (d,) array
         In the space of the examples.
 
-    See Also
-    --------
-    HashIndex, LEGOStream
-
     Examples
     --------
     >>> import sdpmetric as sm

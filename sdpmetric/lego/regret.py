@@ -55,10 +55,6 @@ def regret(
     ValueError
         If the solution is not that of the whole stream with these options.
 
-    See Also
-    --------
-    LEGOProblem, POLAProblem, RegretCertificate
-
     Examples
     --------
     >>> import numpy as np

@@ -42,10 +42,6 @@ class FeatureSpace:
     mean : (n,) array
         Mean of the rows of the kernel matrix.
 
-    See Also
-    --------
-    KernelLMNNProblem
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -554,10 +554,6 @@ class LMNNProblem(LargeMarginProblem):
         ValueError
             If there are more than 8,000,000 triplets, or no term costs anything.
 
-        See Also
-        --------
-        MetricProblem, sdpmetric.sums.terms.Pull, sdpmetric.sums.terms.TripletHinge
-
         Examples
         --------
         >>> import sdpmetric as sm

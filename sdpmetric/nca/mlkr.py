@@ -54,10 +54,6 @@ class MLKRProblem(SoftNeighborProblem):
     ValueError
         If data or targets are not finite, the targets are all equal, or an option is out of range.
 
-    See Also
-    --------
-    NCAProblem, sdpmetric.estimators.MLKR
-
     Examples
     --------
     >>> import sdpmetric as sm

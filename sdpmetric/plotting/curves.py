@@ -74,10 +74,6 @@ class ConvergenceDisplay(Display):
     ----------
     ax_, figure_ : list of two Axes, and Figure
 
-    See Also
-    --------
-    EmbeddingDisplay
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -41,10 +41,6 @@ class DistancesDisplay(Display):
     ----------
     ax_, figure_ : list of Axes, and Figure
 
-    See Also
-    --------
-    EmbeddingDisplay
-
     Examples
     --------
     >>> import sdpmetric as sm

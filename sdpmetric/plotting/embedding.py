@@ -83,10 +83,6 @@ class EmbeddingDisplay(Display):
     ----------
     ax_, figure_ : list of two Axes, and Figure
 
-    See Also
-    --------
-    ConvergenceDisplay
-
     Examples
     --------
     >>> import sdpmetric as sm

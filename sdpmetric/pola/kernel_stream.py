@@ -41,10 +41,6 @@ class KernelPOLAStream(PairStream):
     ValueError
         If the kernel is unknown or a parameter is out of range.
 
-    See Also
-    --------
-    POLAStream, KernelLEGOStream
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -46,10 +46,6 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     ValueError
         If d is no positive integer.
 
-    See Also
-    --------
-    squared_distances, triplet_margins
-
     Examples
     --------
     >>> M, cone = metric_variable(2)
@@ -87,10 +83,6 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
     ValueError
         If the data are not finite, M has another shape than (d, d), or a pair is out of range.
 
-    See Also
-    --------
-    LiftedDistances, metric_variable, triplet_margins
-
     Examples
     --------
     >>> M, cone = metric_variable(2)
@@ -122,10 +114,6 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     ------
     ValueError
         If the data are not finite, M is not (d, d), or a triplet is out of range or names an example twice.
-
-    See Also
-    --------
-    LiftedDistances, metric_variable, squared_distances
 
     Examples
     --------
@@ -169,10 +157,6 @@ class LiftedDistances:
     ------
     ValueError
         If the data are not finite, or M has another shape than (d, d).
-
-    See Also
-    --------
-    metric_variable, squared_distances, triplet_margins
 
     Examples
     --------

@@ -43,10 +43,6 @@ class ProgramBound:
         Why an end is infinite; empty if none is.
     maximization : bool
 
-    See Also
-    --------
-    bound
-
     Examples
     --------
     >>> import sdpmetric as sm

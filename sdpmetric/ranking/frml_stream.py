@@ -72,10 +72,6 @@ class FRMLStream:
     ValueError
         If a parameter is out of range, the rank is above the number of features, or `init` has not full rank.
 
-    See Also
-    --------
-    FRMLProblem, Relevance
-
     Examples
     --------
     >>> import sdpmetric as sm

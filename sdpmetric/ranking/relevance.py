@@ -41,10 +41,6 @@ class Relevance:
     unanswerable : {"error", "exclude"}
         Treatment of queries without relevant or without irrelevant items.
 
-    See Also
-    --------
-    FRMLProblem, RankingScores
-
     Examples
     --------
     >>> import sdpmetric as sm

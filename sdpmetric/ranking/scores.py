@@ -38,10 +38,6 @@ class RankingScores:
     precision_of : (m, len(ks)) array
     ks : tuple of int
 
-    See Also
-    --------
-    Relevance, sdpmetric.ranking.evaluate
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -64,10 +64,6 @@ class ITMLProblem(MetricProblem):
     pair_weights : (p,) array, optional
         Positive weights of the divergences of the pairs' slacks; default 1.
 
-    See Also
-    --------
-    MMCProblem, POLAProblem, sdpmetric.estimators.ITML
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -42,10 +42,6 @@ class LSMLProblem(MetricProblem):
         or a given one.
     comparison_weight : float, default 1
 
-    See Also
-    --------
-    ITMLProblem, sdpmetric.estimators.LSML
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -66,10 +66,6 @@ class MMCProblem(MetricProblem):
     diagonal : bool, default False
         Only diagonal metrics, weights of features (section 2.1 of [XNJR2002]).
 
-    See Also
-    --------
-    ITMLProblem, sdpmetric.estimators.MMC
-
     Examples
     --------
     >>> import sdpmetric as sm

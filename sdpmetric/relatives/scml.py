@@ -45,10 +45,6 @@ class SCMLProblem(MetricProblem):
     weights : (t,) array, optional
         Nonnegative weights of the mean over triplets; default 1.
 
-    See Also
-    --------
-    LMNNProblem, sdpmetric.estimators.SCML
-
     Examples
     --------
     >>> import numpy as np

@@ -45,10 +45,6 @@ class SDMLProblem(MetricProblem):
     pair_weights : (p,) array, optional
         Positive weights of the mean; default 1.
 
-    See Also
-    --------
-    ITMLProblem, sdpmetric.estimators.SDML
-
     Examples
     --------
     >>> import sdpmetric as sm

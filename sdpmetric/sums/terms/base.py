@@ -64,10 +64,6 @@ class Term(ABC):
     nonnegative : bool
         Class attribute: whether the function is at least 0 everywhere.
 
-    See Also
-    --------
-    Loss, Regularizer, Sum
-
     Examples
     --------
     >>> from sdpmetric import terms
@@ -176,10 +172,6 @@ class Term(ABC):
 class Sum:
     """A sum of terms.
 
-    See Also
-    --------
-    Term, sdpmetric.MetricProblem
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -216,10 +208,6 @@ class Regularizer(Term):
     ----------
     superlinear : bool
         Class attribute: whether it grows faster than linearly, by which `minimum` is finite for every slack matrix.
-
-    See Also
-    --------
-    Frobenius, LogDet, Term
 
     Examples
     --------
@@ -358,10 +346,6 @@ class Loss(Term):
         Class attribute: whether u depends on the metric beyond distances of pairs.
     has_infinite_slopes : bool
         Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
-
-    See Also
-    --------
-    MarginLoss, Regularizer, Term
 
     Examples
     --------

@@ -103,10 +103,6 @@ class TripletHinge(_Comparison):
     targets : (n, k) int32 array or None
         Its target neighbors.
 
-    See Also
-    --------
-    PairHinge, Pull, QuadrupletHinge
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -195,10 +191,6 @@ class QuadrupletHinge(_Comparison):
     margin : float, default 1
     loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
         Hard comparisons hold, or the solution names some that contradict each other.
-
-    See Also
-    --------
-    PairHinge, TripletHinge
 
     Examples
     --------

@@ -44,10 +44,6 @@ class Frobenius(Regularizer):
         Symmetric ``M0``; default 0.
     weight : float, default 1
 
-    See Also
-    --------
-    LogDet, Trace
-
     Examples
     --------
     >>> import sdpmetric as sm

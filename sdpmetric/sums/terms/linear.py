@@ -25,10 +25,6 @@ class Trace(Term):
     ----------
     weight : float, default 1
 
-    See Also
-    --------
-    Frobenius, LogDet
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -81,10 +77,6 @@ class Pull(Term):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
-
-    See Also
-    --------
-    Repulsion, Spread, TripletHinge
 
     Examples
     --------

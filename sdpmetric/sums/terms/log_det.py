@@ -65,10 +65,6 @@ class LogDet(Regularizer):
         Positive definite ``M0``; default: the identity.
     weight : float, default 1
 
-    See Also
-    --------
-    Frobenius, Trace
-
     Examples
     --------
     >>> import sdpmetric as sm

@@ -46,10 +46,6 @@ class Rows:
     roles : mapping of str to (m,) int array
         Row numbers of X by their role in each loss.
 
-    See Also
-    --------
-    MarginLoss
-
     Examples
     --------
     >>> from sdpmetric import losses, terms
@@ -90,10 +86,6 @@ class MarginLoss(Loss):
         ``w_i >= 0``; None before the term is bound: 1.
     sample_weight : (n,) array or None
         Weights of examples: each loss is multiplied by that of its first row.
-
-    See Also
-    --------
-    Loss, Rows
 
     Examples
     --------

@@ -35,10 +35,6 @@ class OffDiagonal(MarginLoss):
     scale : float
         A large entry: the inverse of the mean squared distance of the data.
 
-    See Also
-    --------
-    LogDet, Repulsion
-
     Examples
     --------
     >>> import sdpmetric as sm

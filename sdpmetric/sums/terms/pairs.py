@@ -58,10 +58,6 @@ class PairHinge(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
 
-    See Also
-    --------
-    DistanceBounds, TripletHinge
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -136,10 +132,6 @@ class DistanceBounds(MarginLoss):
     sides : (m,) array
         For a bound term, 1 for upper and -1 for lower bounds; upper ones come first.
     bounds : (m,) array
-
-    See Also
-    --------
-    Budget, DistanceTargets, PairHinge
 
     Examples
     --------
@@ -248,10 +240,6 @@ class DistanceTargets(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
 
-    See Also
-    --------
-    DistanceBounds, Spread
-
     Examples
     --------
     >>> import numpy as np
@@ -333,10 +321,6 @@ class Repulsion(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
 
-    See Also
-    --------
-    OffDiagonal, Pull, Spread
-
     Examples
     --------
     >>> import sdpmetric as sm
@@ -382,10 +366,6 @@ class Budget(MarginLoss):
         ``c_p >= 0``; default 1.
     weight : float, default 1
         Without effect on a constraint; 0 raises an error, as for all hard constraints: leave the term out.
-
-    See Also
-    --------
-    DistanceBounds, Spread
 
     Examples
     --------
@@ -438,10 +418,6 @@ class Spread(MarginLoss):
         ``w_p >= 0``; default 1.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
-
-    See Also
-    --------
-    Budget, Pull, Repulsion
 
     Examples
     --------
