@@ -4,7 +4,6 @@
     python examples/benchmarks/programs.py --first 500 --count 10
     python examples/benchmarks/programs.py --known              # programs with published values
     python examples/benchmarks/programs.py --answers            # that CVXPY calls optimal, and are not
-    python examples/benchmarks/programs.py --cost               # beside CVXPY's own solve, 500 variables
 
 Data, planted points and planted multipliers are integers times powers of 2, so the optimum is exact. A bound beyond it
 is a wrong proof.
@@ -457,45 +456,6 @@ def known_programs():
         print(f"| {name} | {'-' if value is None else f'{value:.10f}'} | {ends} | {found.relative_width:.1e} |")
 
 
-def large(kind, rng):
-    """Programs of 500 variables."""
-    x, A = cp.Variable(500), rng.normal(size=(1000, 500))
-    if kind == "LP":
-        b = A @ np.ones(500) + rng.random(1000)
-        return cp.Problem(cp.Minimize(rng.normal(size=500) @ x), [A @ x <= b, cp.abs(x) <= 10.0])
-    if kind == "lasso":
-        return cp.Problem(cp.Minimize(cp.sum_squares(A[:300] @ x - rng.normal(size=300)) + 10.0 * cp.norm1(x)))
-    if kind == "logistic":
-        return cp.Problem(
-            cp.Minimize(cp.sum(cp.logistic(cp.multiply(A @ x, rng.choice([-1.0, 1.0], 1000)))) + cp.sum_squares(x))
-        )
-    if kind == "portfolio":
-        F = rng.normal(size=(500, 20))
-        cost = cp.quad_form(x, cp.psd_wrap(F @ F.T + np.diag(rng.random(500)))) - rng.random(500) @ x
-        return cp.Problem(cp.Minimize(cost), [cp.sum(x) == 1, x >= 0])
-    if kind == "SOCP":
-        balls = [cp.norm(part @ x + rng.normal(size=50)) <= 30.0 for part in A[:500].reshape(10, 50, 500)]
-        return cp.Problem(cp.Minimize(rng.normal(size=500) @ x), [*balls, cp.norm(x) <= 5.0])
-    X, C = cp.Variable((31, 31), PSD=True), rng.normal(size=(31, 31))
-    return cp.Problem(cp.Minimize(cp.trace((C + C.T) @ X)), [cp.diag(X) == 1])
-
-
-def costs():
-    """CPU seconds, the least of three, by turns."""
-    print("| program | CVXPY's solve | bound | ratio | relative width |")
-    print("| --- | --- | --- | --- | --- |")
-    for kind in ("LP", "lasso", "logistic", "portfolio", "SOCP", "SDP 31 x 31"):
-        seconds = []
-        for seed in range(3):
-            began = time.process_time()
-            large(kind, np.random.default_rng(seed)).solve(solver="CLARABEL")
-            middle = time.process_time()
-            found = sm.bound(large(kind, np.random.default_rng(seed)))
-            seconds.append((middle - began, time.process_time() - middle))
-        own, ours = np.min(seconds, axis=0)
-        print(f"| {kind} | {own:.2f} | {ours:.2f} | {ours / own:.1f} | {found.relative_width:.1e} |")
-
-
 def fit(n, error, limit=math.inf):
     """The least error of n monomials on 40 points, by coefficients up to a limit."""
     t, c = np.linspace(0.0, 1.0, 40), cp.Variable(n)
@@ -526,14 +486,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--known", action="store_true", help="programs with known values")
     parser.add_argument("--answers", action="store_true", help="answers called optimal that are not")
-    parser.add_argument("--cost", action="store_true", help="CPU seconds beside CVXPY's own solve")
     given = parser.parse_args()
     if given.known:
         known_programs()
     elif given.answers:
         answers()
-    elif given.cost:
-        costs()
     else:
         random_programs(given.first, given.count)
 

@@ -26,10 +26,6 @@ HUGE = 1e300  # No float may be as large
 Solve = Callable[[FloatArray], FloatArray]
 
 
-class OverSizeError(ValueError):
-    """The enclosure needs too large a factorization."""
-
-
 @dataclass(frozen=True, eq=False)
 class Definite:
     """``W'W``, proven to be positive definite in units of its own, ``2^powers``.
@@ -67,16 +63,17 @@ class Definite:
         return cls(powers, factor, bottom) if bottom > 0.0 else None
 
     @classmethod
-    def of_basis(cls, W: sp.csc_array, extra: FloatArray) -> tuple[LongArray, Definite | None, LongArray]:
+    def of_basis(cls, W: sp.csc_array, extra: FloatArray) -> tuple[LongArray, Definite | None, int]:
         """Return columns of W, with an extra row, that determine all others, their products, and a dependent column."""
         definite, columns = cls.of(sp.csr_array(W)), np.arange(W.shape[1])
         if definite is not None:
-            return columns, definite, columns[:0]
+            return columns, definite, 0
         known = np.isfinite(extra)
         basis, dependent = independent(sp.csc_array(sp.vstack([W, np.where(known, extra, 0.0)[None, :]])))
         if basis is not None and len(basis) < len(columns) and known.all():
             columns, definite = basis, cls.of(sp.csr_array(W[:, basis]))
-        return columns, definite, dependent
+        empty = np.flatnonzero(np.diff(W.indptr) == 0)
+        return columns, definite, int(empty[0]) if len(empty) else dependent
 
     @classmethod
     def empty(cls) -> Definite:
@@ -92,6 +89,12 @@ class Definite:
         return above(norm_above(np.ldexp(size, self.powers)) / math.sqrt(self.bottom), 6)
 
 
+def too_large() -> ValueError:
+    """The error of a program whose enclosure needs too large a factorization."""
+    size = f"more than {DENSE:,} dense columns or {FACTOR:,} entries"
+    return ValueError(f"the program is too large to prove a bound: a factor has {size}; fix or drop some variables.")
+
+
 def _bottom(solve: Solve, n: int) -> float:
     """About the least eigenvalue, by inverse iteration."""
     v, size = np.cos(np.arange(n, dtype=np.float64) ** 2), 1.0
@@ -103,7 +106,7 @@ def _bottom(solve: Solve, n: int) -> float:
 
 def _dense(H: FloatArray) -> tuple[Solve, float]:
     if len(H) > DENSE:
-        raise OverSizeError
+        raise too_large()
     H = 0.5 * (H + H.T)
     try:
         factor = scipy.linalg.cho_factor(H, check_finite=False)
@@ -121,7 +124,7 @@ def _sparse(H: sp.csc_array) -> tuple[Solve, float]:
     try:
         unshifted = splu(H, **options)
         if unshifted.nnz > FACTOR:
-            raise OverSizeError
+            raise too_large()
         shift = 0.5 * _bottom(unshifted.solve, n)
         factors = splu(sp.csc_array(H - shift * unit), **options)
     except RuntimeError:  # singular
@@ -148,7 +151,7 @@ def _annihilates(A: sp.csr_array, z: FloatArray) -> bool:
     return not any(total.values())
 
 
-def independent(M: sp.csc_array) -> tuple[LongArray | None, LongArray]:
+def independent(M: sp.csc_array) -> tuple[LongArray | None, int]:
     """Return columns of which all others are proven to be combinations, or None; and a column that depends on others.
 
     The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers. The
@@ -156,7 +159,7 @@ def independent(M: sp.csc_array) -> tuple[LongArray | None, LongArray]:
     """
     core, rows = _core(M), M.T.tocsr()
     if len(core) > MOST_DEPENDENT:
-        return None, core[:0]
+        return None, 0
     _, R, pivots = scipy.linalg.qr(M[:, core].toarray(), mode="economic", pivoting=True)
     diagonal, pivots = np.abs(np.diag(R)), core[pivots]
     rank = int(np.sum(diagonal > 1e-11 * diagonal.max(initial=0.0)))
@@ -173,8 +176,8 @@ def independent(M: sp.csc_array) -> tuple[LongArray | None, LongArray]:
             if close and _annihilates(rows, combination):
                 break
         else:
-            return None, np.array([j])
-    return np.sort(np.append(basis, np.setdiff1d(np.arange(M.shape[1]), core))), pivots[-1:]
+            return None, j
+    return np.sort(np.append(basis, np.setdiff1d(np.arange(M.shape[1]), core))), int(pivots[-1]) if len(pivots) else 0
 
 
 def _core(M: sp.csc_array) -> LongArray:

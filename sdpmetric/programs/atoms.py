@@ -41,11 +41,6 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     cone : cvxpy.Constraint
         ``M >> 0``, labeled "cone" (followed by the name, if it is not "M").
 
-    Raises
-    ------
-    ValueError
-        If d is no positive integer.
-
     Examples
     --------
     >>> M, cone = metric_variable(2)
@@ -136,10 +131,10 @@ def sum_of_squares(V: FloatArray, weights: cp.Expression) -> cp.Expression:
 
 
 class LiftedDistances:
-    """Distances with auxiliary variables, which need less memory for very many pairs or triplets.
+    """Distances with auxiliary variables, for very many pairs or triplets.
 
     With ``g_i = M x_i`` and ``s_i = x_i' M x_i`` as variables, a squared distance is ``s_a + s_b - 2 x_b' g_a``: a row
-    of ``d + 2`` stored entries instead of ``d (d + 1) / 2``. List `constraints` in the program next to the cone.
+    of ``d + 2`` entries instead of ``d (d + 1) / 2``.
 
     Parameters
     ----------
@@ -151,12 +146,7 @@ class LiftedDistances:
     Attributes
     ----------
     constraints : list of cvxpy.Constraint
-        What ties the auxiliary variables to M.
-
-    Raises
-    ------
-    ValueError
-        If the data are not finite, or M has another shape than (d, d).
+        They tie the auxiliary variables to M; list them in the program next to the cone.
 
     Examples
     --------

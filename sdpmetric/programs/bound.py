@@ -13,7 +13,6 @@ from sdpmetric.core import validation
 from sdpmetric.core.rounding import digits
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import Rigor
-from sdpmetric.programs.algebra import OverSizeError
 from sdpmetric.programs.canonical import Solver
 from sdpmetric.programs.compilation import Canonical
 from sdpmetric.programs.evaluation import compare
@@ -117,14 +116,9 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
     ------
     ValueError
         If `max_time` is not positive, or the program has integers, is not convex, lacks values of parameters, has
-        constraints of classes of which nothing is known, or is too large: more than 8000 variables that occur together
-        in dense rows, or a factor of more than 40 million entries.
+        constraints of other classes than CVXPY's, is compiled to another one than was written, or is too large.
     TypeError
         If it is no ``cvxpy.Problem``.
-
-    See Also
-    --------
-    ProgramBound, to_cvxpy
 
     Examples
     --------
@@ -140,14 +134,7 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
         validation.check_positive("max_time", max_time)
     solver = Solver(time.perf_counter() + (math.inf if max_time is None else max_time))
     canonical = Canonical.of(problem)
-    try:
-        interval = search(canonical.program, solver)
-    except OverSizeError:
-        raise OverSizeError(
-            "the program is too large to prove a bound: the enclosure for its "
-            f"{canonical.program.A.shape[1]} variables needs a factor of more than 8000 dense columns or 40 million "
-            "entries; fix or drop some variables."
-        ) from None
+    interval = search(canonical.program, solver)
     compare(canonical, interval)
     return _stated(canonical, interval)
 
@@ -155,24 +142,23 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
 def _stated(canonical: Canonical, interval: Interval) -> ProgramBound:
     """Return what a search found, in the user's terms."""
     maximization, ends = canonical.sign < 0, [interval.lower, interval.upper]
-    contradiction, descent, z, reasons = interval.contradiction, interval.descent, interval.multipliers, list[str]()
+    contradiction, direction, z, reasons = interval.contradiction, interval.direction, interval.multipliers, list[str]()
     if contradiction is not None:
         ends, z = [math.inf, math.inf], contradiction.weights
-    elif descent is not None:
+    elif direction is not None:
         ends = [-math.inf, -math.inf]
     else:
         reasons = [interval.remark] if interval.remark else []
         for value, missed in zip(ends, (interval.missed_lower, interval.missed_upper), strict=True):
             if math.isinf(value) and missed is not None and missed.obstacle is not None:
                 name = canonical.column_name if missed.obstacle.is_about_columns else canonical.row_name
-                place = name(int(missed.places[0])) if len(missed.places) else "an entry"
-                reasons.append(missed.obstacle.value.format(place=place))
+                reasons.append(missed.obstacle.value.format(place=name(missed.place)))
     lower, upper = (canonical.total(value, up=k == 1) for k, value in enumerate(ends))
     return ProgramBound(
         *((0.0 - upper, 0.0 - lower) if maximization else (lower, upper)),
-        _by_name(canonical, interval.point if descent is None and contradiction is None else None),
+        _by_name(canonical, interval.point if direction is None and contradiction is None else None),
         maximization,
-        _by_name(canonical, None if descent is None else descent.direction),
+        _by_name(canonical, direction),
         None if z is None else canonical.multipliers(z),
         None if contradiction is None else contradiction.margin,
         "; ".join(reasons),
@@ -183,10 +169,8 @@ def _by_name(canonical: Canonical, x: FloatArray | None) -> dict[str, FloatArray
     """Variables by name at a point of the program; the second of the same name is numbered."""
     if x is None:
         return None
-    named, values = dict[str, FloatArray](), canonical.values(x)
-    for v in canonical.problem.variables():
-        name, count = v.name(), 2
-        while name in named:
-            name, count = f"{v.name()} ({count})", count + 1
-        named[name] = values[v.id]
-    return named
+    variables, values = canonical.problem.variables(), canonical.values(x)
+    names = [v.name() for v in variables]
+    counts = [names[: k + 1].count(name) for k, name in enumerate(names)]
+    keys = [name if count == 1 else f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
+    return {key: values[v.id] for key, v in zip(keys, variables, strict=True)}

@@ -178,26 +178,21 @@ def _numbers(values: FloatArray | list[FloatArray]) -> LongArray:
 def check(problem: cp.Problem) -> None:
     """Raise an error, a sentence, for programs that are not bounded."""
     if not isinstance(problem, cp.Problem):
-        raise TypeError(
-            f"bound takes a cvxpy.Problem, got {type(problem).__name__}; `solve` bounds a problem of this package."
-        )
+        raise TypeError(f"bound takes a cvxpy.Problem, got {type(problem).__name__}; `solve` takes a metric's problem.")
     if lacking := [p.name() for p in problem.parameters() if p.value is None]:
         raise ValueError(f"parameters {', '.join(lacking)} of the program have no value; set them first.")
     integers = [v.name() for v in problem.variables() if v.attributes["boolean"] or v.attributes["integer"]]
     if integers or problem.is_mixed_integer():
         raise ValueError(
-            f"the program has integer or boolean variables ({', '.join(integers)}), which duality of cones does not "
-            "bound; relax them, and the bound holds for the program with integers as well."
+            f"the program has integer or boolean variables ({', '.join(integers)}); relax them, and the bound holds "
+            "for the program with integers as well."
         )
     kinds = {type(c) for c in problem.constraints}
     if unknown := [k.__name__ for k in kinds if k.__name__ not in KNOWN or not k.__module__.startswith("cvxpy.")]:
         raise ValueError(f"constraints of the class {unknown[0]} are not bounded; state them by {', '.join(KNOWN)}.")
     if not problem.is_dcp():
-        geometric = problem.is_dgp()
-        raise ValueError(
-            "the program is not convex by CVXPY's rules (problem.is_dcp() is False), and duality proves nothing about "
-            f"it; state it as a disciplined convex program{', in logarithms of its variables' if geometric else ''}."
-        )
+        how = "in logarithms of its variables" if problem.is_dgp() else "as a disciplined convex program"
+        raise ValueError(f"the program is not convex by CVXPY's rules (problem.is_dcp() is False); state it {how}.")
 
 
 @contextmanager

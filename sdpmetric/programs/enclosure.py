@@ -9,7 +9,7 @@ kappa^(1/2)``. A proven point is made likewise from equations ``A_0 x = b_0``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -136,7 +136,7 @@ def _norms_of_rows(M: sp.csr_array) -> FloatArray:
 
 
 class Obstacle(Enum):
-    """Why a bound is not proven, and what helps; `place` is a row or a column in the user's terms."""
+    """Why a bound is not proven, and what helps; `{place}` is a row or a column in the user's terms."""
 
     UNCONSTRAINED = "{place} is in the objective and in no constraint; bound it"
     DEPENDENT_COLUMNS = "the program determines {place} only up to rounding; bound it, for example by cp.norm(x) <= 1e3"
@@ -153,7 +153,7 @@ class Obstacle(Enum):
 
     @property
     def is_about_columns(self) -> bool:
-        """Whether places are columns."""
+        """Whether the place is a column."""
         return self in (Obstacle.UNCONSTRAINED, Obstacle.DEPENDENT_COLUMNS)
 
 
@@ -163,8 +163,8 @@ class Bound:
 
     Attributes
     ----------
-    places : integer array
-        Rows or columns of the program that the obstacle is about, the worst first.
+    place : int
+        The row or the column of the program that the obstacle is about.
     missing : (m,) array or float
         By how much each row is outside of its cone.
     solution : array or None
@@ -173,7 +173,7 @@ class Bound:
 
     value: float
     obstacle: Obstacle | None = None
-    places: LongArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    place: int = 0
     missing: FloatArray | float = 0.0
     solution: FloatArray | None = None
 
@@ -205,11 +205,11 @@ class DualEnclosure:
         W.eliminate_zeros()
         columns, c = np.flatnonzero(np.bincount(W.indices, minlength=len(program.c))), program.c
         if len(unused := np.setdiff1d(np.flatnonzero(c), columns)):
-            failure = Bound(-math.inf, Obstacle.UNCONSTRAINED, unused)
+            failure = Bound(-math.inf, Obstacle.UNCONSTRAINED, int(unused[0]))
             return cls(program, roots, columns, Definite.empty(), failure)
         basis, definite, dependent = Definite.of_basis(W.tocsc()[:, columns], c[columns])
         if definite is None:
-            failure = Bound(-math.inf, Obstacle.DEPENDENT_COLUMNS, columns[dependent])
+            failure = Bound(-math.inf, Obstacle.DEPENDENT_COLUMNS, int(columns[dependent]))
             return cls(program, roots, columns, Definite.empty(), failure)
         return cls(program, roots, columns[basis], definite, None)
 
@@ -232,7 +232,7 @@ class DualEnclosure:
         np.maximum.at(balls, cones.block, roots * shift * (1.0 + 1e-12))
         missing = lacks(cones, z, balls, dual=True)
         if missing.max(initial=0.0) > 0.0:
-            return Bound(-math.inf, Obstacle.MULTIPLIERS, np.argsort(-missing)[:1], missing)
+            return Bound(-math.inf, Obstacle.MULTIPLIERS, int(np.argmax(missing)), missing)
         losses = [
             3.0 * U * sum_above(np.abs(b * z)) * MARGIN + UNDERFLOW,
             above(norm_above(roots * np.abs(b)) * shift, 8),
@@ -274,9 +274,9 @@ class PrimalEnclosure:
         failure, empty = None, equations[(np.diff(A.indptr) == 0) & (b != 0.0)]
         basis, definite, dependent = Definite.of_basis(sp.csc_array(matrix.T), sides[some])
         if len(empty):
-            failure = Bound(math.inf, Obstacle.IMPOSSIBLE, empty)
+            failure = Bound(math.inf, Obstacle.IMPOSSIBLE, int(empty[0]))
         elif definite is None:
-            failure = Bound(math.inf, Obstacle.DEPENDENT_EQUATIONS, equations[some[dependent]])
+            failure = Bound(math.inf, Obstacle.DEPENDENT_EQUATIONS, int(equations[some[dependent]]))
         rows = equations[some[basis]]
         return cls(program, equations, rows, values, matrix[basis], definite or Definite.empty(), failure)
 
@@ -299,7 +299,7 @@ class PrimalEnclosure:
         errors[self.equations] = slack[self.equations] = 0.0
         missing = lacks(cones, slack, _balls(cones, errors), dual=False)
         if missing.max(initial=0.0) > 0.0:
-            return Bound(math.inf, Obstacle.SLACKS, np.argsort(-missing)[:1], missing)
+            return Bound(math.inf, Obstacle.SLACKS, int(np.argmax(missing)), missing)
         terms = program.c * x
         if not program.c.any():
             return Bound(0.0, solution=x)

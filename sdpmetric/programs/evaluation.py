@@ -42,10 +42,10 @@ def compare(canonical: Canonical, interval: Interval) -> None:
     x, z, contradiction = interval.point, interval.multipliers, interval.contradiction
     if contradiction is not None:
         x, z = contradiction.point, contradiction.weights
-    elif interval.descent is not None:
-        x = interval.descent.point + interval.descent.direction
     if x is None:
         return
+    if interval.direction is not None:
+        x = x + interval.direction
     problem, program = canonical.problem, canonical.program
     multipliers = canonical.multipliers(np.zeros(len(program.b)) if z is None else z)
     values, variables = canonical.values(x), problem.variables()

@@ -28,15 +28,7 @@ def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What a solved program says, as the backend left it; the problem repairs and certifies it.
-
-    Attributes
-    ----------
-    metric : (d, d) array
-        Symmetric, PSD up to the backend's accuracy.
-    dual : Multipliers or None
-        Multipliers of triplets, or in the order of the problem's constraints.
-    """
+    """The metric of a solved program and its multipliers, of triplets or constraints, as the backend left them."""
 
     metric: FloatArray
     dual: Multipliers | None = None
@@ -44,15 +36,9 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class ExactProgram:
-    """A problem's exact program and how to read it once it is solved.
+    """A problem's exact program; ``read()`` returns the `Point` once it is solved.
 
-    Attributes
-    ----------
-    program : cvxpy.Problem
-    read : callable
-        ``read()`` returns the `Point` of the solved program.
-    infeasibility : ExactProgram or None
-        What to solve where the solver reports that no point is feasible: its multipliers prove that to the problem.
+    If the solver reports that no point is feasible, the multipliers of the program `infeasibility` prove that.
     """
 
     program: cp.Problem
@@ -139,7 +125,7 @@ class PrintedProblem(Problem):
 
 
 def formulate(problem: Problem, **options: object) -> ExactProgram:
-    """The exact program of a problem, and how to read its solution."""
+    """Return the exact program of a problem, and how to read its solution."""
     state = formulation_of(type(problem))
     if state is None:
         raise unsupported("to_cvxpy", problem, "no exact program is registered; register one with formulation()")
@@ -185,10 +171,6 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     ValueError
         If there are more triplets than a solver could hold, a triplet is given twice, or one does not belong to the
         problem.
-
-    See Also
-    --------
-    bound, formulation, solve
 
     Examples
     --------

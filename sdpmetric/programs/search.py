@@ -53,13 +53,6 @@ class Contradiction(NamedTuple):
     point: FloatArray
 
 
-class Descent(NamedTuple):
-    """Why a program is unbounded: a feasible point, and a direction in which it may be moved at a negative cost."""
-
-    point: FloatArray
-    direction: FloatArray
-
-
 @dataclass
 class Interval:
     """The best bounds of a program so far, and what proves them.
@@ -75,7 +68,7 @@ class Interval:
     point: FloatArray | None = None
     multipliers: FloatArray | None = None
     contradiction: Contradiction | None = None
-    descent: Descent | None = None
+    direction: FloatArray | None = None  # in which points of an unbounded program may be moved at a negative cost
     missed_lower: Bound | None = None  # The last bound that was not proven
     missed_upper: Bound | None = None
     remark: str = ""  # Why the solver gave no answer, or a contradiction is not proven
@@ -99,7 +92,7 @@ class Interval:
     @property
     def is_wide(self) -> bool:
         """Whether to search on: nothing is decided, the bounds are not close to each other, and there is time."""
-        is_decided = self.contradiction is not None or self.descent is not None
+        is_decided = self.contradiction is not None or self.direction is not None
         return not is_decided and not self.width <= WIDTH and self.solver.remaining > 0.0
 
     def is_open(self, side: str) -> bool:
@@ -144,9 +137,7 @@ def search(program: ConeProgram, solver: Solver, *, decides: bool = True) -> Int
 
     Without `decides`, neither infeasible nor unbounded programs are proven to be so.
     """
-    # Clarabel solves semidefinite programs better in their own units: 15 of 22 of SDPLIB were proven, 9 in others.
-    cones = program.cones
-    interval = Interval(*((program, Units.none(program)) if cones.psd else program.equilibrated()), solver)
+    interval, cones = Interval(*program.equilibrated(), solver), program.cones
     shift = FIRST_SHIFT if (cones.exp or cones.power) and not cones.psd else 0.0
     answer = ask(interval.program, solver, shift, shift)
     if not isinstance(answer, Answer):
@@ -190,17 +181,30 @@ def _from_faces(interval: Interval, answer: Answer) -> None:
 
 
 def _from_moved_cones(interval: Interval, answer: Answer) -> None:
-    """Solve with cones moved inward in violated rows, both sides at once and then each alone, and mix."""
-    cones, missing = interval.program.cones, dict[str, FloatArray]()
+    """Solve with the cones of one side moved inward in violated rows, more until its bound is proven, and mix."""
+    program, cones, no_move = interval.program, interval.program.cones, np.zeros(interval.program.cones.size)
     if cones.linear == cones.size:
         return
+    guess = cones.exp > 0 or len(cones.power) > 0  # by how much points violate these cones is not known
     for side, missed in (("upper", interval.missed_upper), ("lower", interval.missed_lower)):
-        if missed is not None and np.any(missed.missing):
-            missing[side] = np.zeros(cones.size) + missed.missing
-    if len(missing) == 2:
-        _move_inward(interval, answer, missing, 1)
-    for side, lack in missing.items():
-        _move_inward(interval, answer, {side: lack}, len(SHIFTS))
+        lack, moves = no_move if missed is None else no_move + missed.missing, no_move
+        for number, shift in enumerate(SHIFTS[guess:]):
+            if not lack.any() or not interval.is_open(side):
+                break
+            rows = (lack > 0.0) | (number > 0) | guess  # once rows are moved, others may be violated
+            size = np.clip(4.0 * np.maximum(lack, moves), shift, shift if guess else LARGEST_SHIFT)
+            moves = np.where(rows, size, 0.0)
+            inner = ask(program, interval.solver, *((moves, no_move) if side == "upper" else (no_move, moves)))
+            if not isinstance(inner, Answer):
+                lack = np.full(cones.size, shift)
+                continue
+            above, below = interval.above(inner), interval.below(inner)
+            bound = above if side == "upper" else below
+            if bound.obstacle is None:
+                interval.mix(interval.above if side == "upper" else interval.below, answer, inner)
+            if not np.any(bound.missing) or "infeasible" in inner.status.lower():
+                break
+            lack = np.maximum(lack, bound.missing)
 
 
 def _from_nothing(interval: Interval, _: Answer) -> None:
@@ -243,33 +247,6 @@ def _inner_multipliers(program: ConeProgram, solver: Solver) -> tuple[FloatArray
     return None if inside is None else (inside[0], np.append(np.ones(zero, dtype=bool), inside[1][n:]))
 
 
-def _move_inward(interval: Interval, answer: Answer, missing: dict[str, FloatArray], count: int) -> None:
-    """Solve with the cones of open sides moved inward, and move them more until their bounds are proven."""
-    program, cones = interval.program, interval.program.cones
-    guess = cones.exp > 0 or len(cones.power) > 0  # by how much points violate these cones is not known
-    missing = {side: lack for side, lack in missing.items() if interval.is_open(side)}
-    moves = {"upper": np.zeros(cones.size), "lower": np.zeros(cones.size)}
-    for number, shift in enumerate(SHIFTS[guess:][:count]):
-        if not missing:
-            return
-        for side, lack in missing.items():
-            rows = (lack > 0.0) | (number > 0) | guess  # once rows are moved, others may be violated
-            size = np.clip(4.0 * np.maximum(lack, moves[side]), shift, shift if guess else LARGEST_SHIFT)
-            moves[side] = np.where(rows, size, 0.0)
-        inner = ask(program, interval.solver, *(moves[side] if side in missing else 0.0 for side in moves))
-        if not isinstance(inner, Answer):
-            missing = {side: np.full(cones.size, shift) for side in missing}
-            continue
-        for side, improve in (("upper", interval.above), ("lower", interval.below)):
-            bound = improve(inner)
-            if side in missing:
-                if bound.obstacle is None:
-                    interval.mix(improve, answer, inner)
-                missing[side] = np.maximum(missing[side], bound.missing)
-                if not np.any(bound.missing) or "infeasible" in inner.status.lower():
-                    del missing[side]
-
-
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
@@ -285,7 +262,7 @@ def _contradict(interval: Interval) -> None:
     interval.above(Answer(x, np.zeros(0), ""))
     if relaxed.lower > ROUNDING and z is not None:
         inner = np.concatenate([np.ones(zero), inside[zero:]]) > 0.0
-        margin = float(np.ldexp(relaxed.lower, units.size_b - units.rows[inner]).min(initial=np.inf))
+        margin = float((relaxed.lower * units.size_b / units.rows[inner]).min(initial=np.inf))
         weights = units.dual(np.append(z[:zero] - z[zero : 2 * zero], z[2 * zero + 1 :]))
         interval.contradiction = Contradiction(margin, weights, units.point(x))
     elif relaxed.lower > 0.0:
@@ -304,7 +281,7 @@ def _descend(interval: Interval) -> None:
     if interval.point is not None:
         rays = search(_rays(program), solver, decides=False)
         if rays.point is not None and rays.upper < -math.sqrt(ROUNDING):
-            interval.descent = Descent(interval.point, interval.units.point(rays.point))
+            interval.direction = interval.units.point(rays.point)
 
 
 def _relaxed(program: ConeProgram) -> ConeProgram:
