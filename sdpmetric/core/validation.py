@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import date, timedelta
 from decimal import Decimal
 from numbers import Rational
 from typing import Protocol, TypeGuard, TypeVar, cast
@@ -104,6 +105,8 @@ def check_names(name: str, labels: NDArray[np.generic]) -> None:
     """Refuse labels of examples of which some are missing, or that cannot be sorted."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"{name} contains NaN or infinity; {UNLABELED}")
+    if labels.dtype.kind in "mM" and np.isnat(labels).any():
+        raise ValueError(f"{name} contains missing dates; {UNLABELED}")
     if labels.dtype.kind == "O":
         if any(_is_missing(label) for label in labels):
             raise ValueError(f"{name} contains missing labels; {UNLABELED}")
@@ -210,7 +213,8 @@ def check_rows(
             f"{array.dtype}."
         )
     if array.size and (array.min() < 0 or array.max() >= n):
-        raise ValueError(f"{name} has indices outside 0..{n - 1}; they are row numbers.")
+        outside = array[(array < 0) | (array >= n)].ravel()[0]
+        raise ValueError(f"{name} has indices outside 0..{n - 1}, such as {outside}; they are row numbers from 0.")
     if distinct and (repeated := (array == np.roll(array, 1, axis=1)).any(axis=1)).any():
         raise ValueError(f"{name} names a row twice in {array[repeated][0].tolist()}; each needs different rows of X.")
     return np.ascontiguousarray(array, dtype=np.int32)
@@ -444,8 +448,16 @@ def real_array(name: str, values: ArrayLike | None) -> FloatArray:
 
 GivenT = TypeVar("GivenT")
 
+# What to do about dates, which NumPy turns into counts of days or nanoseconds, and a missing one into -9.2e18.
+DATE_REMEDY = "make numbers of them, for example days since the first, or drop them"
 # How dtypes that hold dates or durations begin.
 DATES = ("date", "time", "period", "duration")
+# Tables that are no arrays, by module and class, and their method that makes one.
+TABLES = {
+    ("polars", "LazyFrame"): "collect",
+    ("pyarrow", "Table"): "to_pandas",
+    ("pyarrow", "RecordBatch"): "to_pandas",
+}
 # What to do about a column, by words of the error that scikit-learn raises for it.
 ADVICE = {
     "could not convert": "encode text with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or drop it",
@@ -473,6 +485,13 @@ def unmasked(name: str, values: GivenT) -> GivenT:
     return values
 
 
+def check_table(name: str, values: object) -> None:
+    """Refuse tables that are no arrays, and say which method makes one."""
+    kind = type(values)
+    if method := TABLES.get((kind.__module__.split(".")[0], kind.__name__)):
+        raise TypeError(f"{name} is a {kind.__module__.split('.')[0]}.{kind.__name__}; pass {name}.{method}().")
+
+
 def numbers(name: str, values: GivenT) -> GivenT:
     """What is given, refused where entries are masked, complex or text, or where float64 would change a number.
 
@@ -480,6 +499,7 @@ def numbers(name: str, values: GivenT) -> GivenT:
     none of them if they would be rounded.
     """
     unmasked(name, values)
+    check_table(name, values)
     if hasattr(values, "columns") and hasattr(values, "__getitem__"):
         for column in values.columns:
             entries = _unrounded(values[column])
@@ -516,9 +536,13 @@ def _check_exact(name: str, array: NDArray[np.generic]) -> None:
     elif kind == "f" and is_wide:
         with np.errstate(over="ignore"):
             array = array[(array != array.astype(np.float64)) & (array == array)]
+    elif kind in "mM":
+        raise ValueError(f"{name} contains {'dates' if kind == 'M' else 'durations'} ({array.dtype}); {DATE_REMEDY}.")
     elif kind not in "USO":
         return
     for value in array.ravel().tolist():
+        if isinstance(value, date | timedelta | np.datetime64 | np.timedelta64):
+            raise ValueError(f"{name} contains dates or durations ({value}); {DATE_REMEDY}.")
         if isinstance(value, str | bytes):
             raise ValueError(f"{name} contains text ({value!r}); encode it as numbers, or drop it.")
         if _is_changed(value):
@@ -542,6 +566,7 @@ def columns_in_errors(X: ArrayLike, name: str = "X") -> Iterator[None]:
 
     Dates raise an error before, since arrays take them as numbers of nanoseconds.
     """
+    check_table(name, X)
     if any(_is_date(dtype) for dtype in (X.dtypes if hasattr(X, "columns") and hasattr(X, "dtypes") else ())):
         check_frame(X, name)
     try:

@@ -119,6 +119,8 @@ def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
     >>> datasets.prepare(datasets.pipeline(pca=2), datasets.load("iris")[0]).shape
     (150, 2)
     """
+    if not isinstance(steps, Pipeline):
+        raise TypeError(f"steps must be a Pipeline, such as datasets.pipeline(pca=30), got {type(steps).__name__}.")
     data = validation.check_data(X).astype(np.float64)
     for step in steps:
         if isinstance(step, PCA):

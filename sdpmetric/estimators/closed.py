@@ -233,7 +233,13 @@ class RCA(ClosedForm):
             Nonnegative: how often each example counts.
         """
         data = self._checked(X)
-        numbers = np.asarray(chunks)
+        try:
+            numbers = np.asarray(chunks)
+        except ValueError as error:
+            raise ValueError(
+                "chunks must be one integer for each example, the number of its chunklet or -1, got lists of unequal "
+                "length: chunks = np.full(len(X), -1), then chunks[rows] = k for the row numbers of each list k."
+            ) from error
         if numbers.shape != (len(data),) or numbers.dtype.kind not in "iu" or numbers.min() < -1:
             raise ValueError(
                 f"chunks must be {len(data)} integers of at least -1, one for each example, got shape {numbers.shape} "

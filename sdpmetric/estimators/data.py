@@ -21,6 +21,12 @@ Rows = slice | NDArray[np.int64]
 # Of examples; None: all are 1.
 Weights = NDArray[np.float64] | None
 
+# Tuples of examples by their length: what learns from row numbers, and from the tuples themselves.
+TUPLES = {
+    2: ("pairs", "PairClassifier"),
+    3: ("triplets", "TripletClassifier"),
+    4: ("quadruplets", "QuadrupletClassifier"),
+}
 # Numbers that sparse data, and a metric of their features, may have when they are dense: 1 GiB in float64.
 MOST_NUMBERS = 2**27
 
@@ -30,11 +36,23 @@ def _validated(
 ) -> tuple[Data | sp.csr_array, Labels]:
     """As scikit-learn checks them; float16, as embeddings are stored, becomes float32, and integers float64."""
     dtype = np.float32 if getattr(X, "dtype", None) == np.float16 else [np.float64, np.float32]
+    _check_rows_are_examples(estimator, getattr(X, "shape", ()))
     with columns_in_errors(X):
         checked = validate_data(
             estimator, numbers("X", X), *labels, dtype=dtype, order="C", accept_sparse="csr", **options
         )
     return checked if labels else (checked, np.zeros(0))
+
+
+def _check_rows_are_examples(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
+    """Refuse tuples of examples, (t, 2, d) for example, and say what takes them."""
+    tuples, classifier = TUPLES.get(shape[1], ("", "")) if len(shape) == 3 else ("", "")
+    if tuples and hasattr(estimator, f"fit_{tuples}"):
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"Found array with dim 3: X has shape {shape}. {classifier}({kind}()).fit takes {tuples} of examples; "
+            f"{kind}.fit_{tuples} takes examples, (n, d), and {tuples} of their row numbers."
+        )
 
 
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:

@@ -25,7 +25,7 @@ def fit_unweighted(self: E, X: ArrayLike, y: ArrayLike) -> E:
     return self._fit(*self._checked_labels(X, y))
 
 
-def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> E:
+def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike | None = None) -> E:
     """Learn from similar and dissimilar pairs; errors and warnings are those of `fit`.
 
     Parameters
@@ -34,9 +34,12 @@ def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> E:
     pairs : (p, 2) integer array
         Row numbers of X.
     similar : (p,) array
-        bool, or +1 for similar and -1 for dissimilar.
+        bool, or +1 for similar and -1 for dissimilar; required.
     """
-    return self._fit_tuples(self._checked(X), pairs, similar)
+    data = self._checked(X)
+    if similar is None:
+        raise TypeError("fit_pairs needs X, pairs of its row numbers, and similar=, a flag for each pair.")
+    return self._fit_tuples(data, pairs, similar)
 
 
 def fit_triplets(self: E, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> E:

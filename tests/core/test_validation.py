@@ -13,7 +13,7 @@ from instances import assert_same
 from statements import FACTORIES, make, point
 
 import sdpmetric as sm
-from sdpmetric.estimators import LMNN
+from sdpmetric.estimators import LMNN, MLKR
 from sdpmetric.lmnn.problem import LMNNProblem
 
 N = 13
@@ -227,3 +227,48 @@ def test_polars_frames_too():
     ):
         with pytest.raises(ValueError, match=f"^column 'c' of X: {sentence}"):
             LMNN(n_neighbors=1).fit(polars.DataFrame({**numbers, "c": values}), y)
+
+
+DAYS = np.arange(3 * N).reshape(N, 3).astype("M8[D]")
+MISSING = with_entry(DAYS, (0, 0), np.datetime64("NaT"))
+
+
+@pytest.mark.parametrize(
+    "dates", [DAYS, MISSING, DAYS - DAYS[0], DAYS.astype(object), np.array([[*row] for row in DAYS], dtype=object)]
+)
+def test_dates_in_arrays_are_no_numbers(dates):
+    """NumPy makes counts of days of them, and -9.2e18 of a missing one."""
+    learned = LMNN(n_neighbors=1).fit(X, Y)
+    labels, pairs = Y.astype(float), [[0, 1], [2, 3]]
+    for use in (
+        lambda: LMNN(n_neighbors=1).fit(dates, Y),
+        lambda: sm.LMNNProblem.from_labels(dates, Y, 1),
+        lambda: learned.transform(dates),
+        lambda: LMNN(n_neighbors=1).fit(X, Y, sample_weight=dates[:, 0]),
+        lambda: MLKR().fit(X, dates[:, 0]),
+        lambda: MLKR().fit(dates, labels),
+        lambda: sm.certify(sm.LMNNProblem.from_labels(X, Y, 1), metric=dates[:3]),
+        lambda: sm.POLAStream(3).update(dates[0], dates[1], True),
+        lambda: sm.LEGOStream(3, learning_rate=0.1).update(dates[0], dates[1], 1.0),
+        lambda: sm.datasets.standardize(dates),
+        lambda: sm.MetricProblem(X, sm.terms.DistanceBounds(pairs, dates[:2, 0])),
+        lambda: sm.HashIndex(np.eye(3), 8).add(dates),
+    ):
+        with pytest.raises((ValueError, TypeError), match=r"dates|durations|datetime"):
+            use()
+
+
+def test_missing_dates_are_no_class():
+    with pytest.raises(ValueError, match="y contains missing dates; drop those rows"):
+        sm.LMNNProblem.from_labels(X, np.where(Y == 0, np.datetime64("NaT"), Y.astype("M8[D]")), 1)
+
+
+def test_tables_that_are_no_arrays_say_what_makes_one():
+    polars = pytest.importorskip("polars")
+    lazy = polars.DataFrame(X, schema=["a", "b", "c"]).lazy()
+    table = type("Table", (), {"__module__": "pyarrow.lib"})()
+    for make_problem in (LMNN(n_neighbors=1).fit, lambda X, y: sm.LMNNProblem.from_labels(X, y, 1)):
+        with pytest.raises(TypeError, match=r"X is a polars.LazyFrame; pass X.collect\(\)"):
+            make_problem(lazy, Y)
+        with pytest.raises(TypeError, match=r"X is a pyarrow.Table; pass X.to_pandas\(\)"):
+            make_problem(table, Y)
