@@ -386,8 +386,8 @@ def solve(
         process; or the workers of a Dask cluster. See ``docs/deploy.md``.
     **options
         Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient",
-        ``backend="SCS"`` of "conic", or ``n_components=2`` and ``full=`` (the solution without a bound on the rank) of
-        "low_rank"; see the docstring of the solver.
+        ``backend="SCS"`` and ``constraints=lambda M: [..]`` of LMNN's "conic", or ``n_components=2`` and ``full=`` (the
+        solution without a bound on the rank) of "low_rank"; see the docstring of the solver.
 
     Returns
     -------

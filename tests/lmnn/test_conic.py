@@ -9,9 +9,10 @@ from instances import assert_sandwich, make_instance, rounding
 import sdpmetric as sm
 from sdpmetric import bound
 from sdpmetric.core.status import Status
-from sdpmetric.lmnn.printed import MARGINS
+from sdpmetric.lmnn.printed import MARGINS, metric_names
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.lmnn.solvers import reduced_program
+from sdpmetric.lmnn.program import state
+from sdpmetric.lmnn.solvers import conic, reduced_program
 from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
 from sdpmetric.programs import named, to_cvxpy
 
@@ -120,3 +121,83 @@ def test_constraints_of_a_users_own_in_every_program(name):
     assert proven.lower_bound > free.lower_bound
     assert proven.lower_bound <= edited.value + 1e-6 * abs(edited.value)
     assert edited.value <= proven.upper_bound + 1e-6 * abs(edited.value)
+
+
+def whole(problem, constraints):
+    """The program with all triplets, which CVXPY solves at once."""
+    program = to_cvxpy(problem)
+    metrics = [named(program)[name] for name in metric_names(problem.push)]
+    edited = cp.Problem(program.objective, [*program.constraints, *constraints(*metrics)])
+    return edited.solve(solver="CLARABEL", tol_gap_rel=1e-10, tol_gap_abs=1e-10, tol_feas=1e-10)
+
+
+FURTHER = {
+    "trace": lambda M: [cp.trace(M) <= 0.5],
+    "diagonal": lambda M: [M - cp.diag(cp.diag(M)) == 0],
+    "fixed entry": lambda M: [M[0, 0] == 0.3, M[0, 1] >= 0.1],
+    "norm": lambda M: [cp.norm(M, "fro") <= 0.4],
+    "inactive": lambda M: [cp.trace(M) <= 1e3],
+}
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("name", FURTHER)
+def test_constraints_of_ones_own_are_kept_and_the_optimum_is_that_of_all_triplets(name, loss):
+    problem = make_instance("plain", 3, mu=0.6, loss=loss).problem
+    solution = sm.solve(problem, "conic", constraints=FURTHER[name])
+    value = whole(problem, FURTHER[name])
+    assert solution.relative_gap <= 1e-5
+    assert solution.lower_bound <= value * (1 + 1e-7)
+    assert solution.objective >= value * (1 - 1e-7)
+    assert solution.certificate.rigor == "compiled"
+    assert solution.objective == pytest.approx(problem.objective(solution.components), rel=1e-9)
+    M = cp.Variable((3, 3), symmetric=True)
+    M.value = solution.metric
+    assert max(np.max(constraint.violation()) for constraint in FURTHER[name](M)) <= 1e-9
+    if name == "inactive":
+        assert solution.objective == pytest.approx(sm.solve(problem, tol=1e-7).objective, rel=1e-5)
+
+
+def test_few_triplets_have_a_row_beside_constraints_of_ones_own(monkeypatch):
+    rows = []
+
+    def counted(problem, triplets):
+        rows.append(len(triplets))
+        return state(problem, triplets=triplets)
+
+    monkeypatch.setattr(conic, "state", counted)
+    X, y = sm.datasets.load("wine")
+    problem = LMNNProblem.from_labels(sm.datasets.standardize(X)[::2], y[::2], 1)
+    solution = sm.solve(problem, "conic", constraints=lambda M: [cp.trace(M) <= 1])
+    assert solution.status.ok
+    assert rows[-1] < problem.source.size / 5
+
+
+def test_metrics_that_have_to_be_equal_are_one():
+    tied = make_instance("plain", 4, mu=0.5).problem
+    several = sm.MultiMetricLMNNProblem(tied, (np.arange(len(tied.X)) % 2).astype(np.int32), np.arange(2))
+    one, two = sm.solve(tied, "conic"), sm.solve(several, "conic", constraints=lambda M, N: [M == N])
+    assert two.lower_bound <= one.objective * (1 + 1e-7)
+    assert two.objective >= one.lower_bound * (1 - 1e-7)
+    assert two.relative_gap <= 1e-5
+
+
+def test_directions_without_a_cost_cost_something_within_a_trace():
+    """More features than examples: without the constraint the optimum is 0, along directions of no cost."""
+    X = np.random.default_rng(0).normal(size=(8, 12))
+    problem = LMNNProblem.from_labels(X, [0, 0, 0, 0, 1, 1, 1, 1], 1)
+    within = FURTHER["trace"]
+    solution = sm.solve(problem, "conic", constraints=within)
+    assert solution.objective == pytest.approx(whole(problem, within), rel=1e-4)
+    assert solution.objective > 0.1
+    assert solution.relative_gap <= 1e-4
+
+
+def test_constraints_that_no_metric_satisfies_or_that_are_not_convex_are_errors():
+    problem = make_instance("plain", 1).problem
+    with pytest.raises(ValueError, match="no metric satisfies"):
+        sm.solve(problem, "conic", constraints=lambda M: [cp.trace(M) <= -1])
+    with pytest.raises(ValueError, match="not convex"):
+        sm.solve(problem, "conic", constraints=lambda M: [cp.norm(M) >= 1])
+    with pytest.raises(TypeError, match="constraints"):
+        sm.solve(problem, "factored", constraints=FURTHER["trace"])

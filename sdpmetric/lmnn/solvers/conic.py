@@ -7,7 +7,7 @@ are none.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,13 +19,19 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.interface import BudgetSpent, deadline
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.printed import metric_names
 from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import factored, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.solvers.refinement import refined_dual
 from sdpmetric.programs.backend import Backend, BackendOptions
+from sdpmetric.programs.bound import bound
+from sdpmetric.programs.compilation import check
+from sdpmetric.programs.exact_program import named
 
 
 @dataclass(frozen=True)
@@ -34,9 +40,15 @@ class ConicOptions:
     start_time: float = 0.3  # its share of the time
     patience: int = 4  # rounds without a better gap before giving up,
     better: float = 0.8  # a better one being at most this share of the best
+    start_width: float = 0.5  # margins within which triplets count as near their kink at a cheap solution
+    negligible: float = 0.1  # share of the tolerance that triplets may cost that are left out
 
 
 OPTIONS = ConicOptions()
+# What a backend says of a program whose variables have values.
+SOLVED = ("optimal", "optimal_inaccurate")
+# A function of one or several matrix variables in CVXPY that lists constraints.
+Constraining = Callable[..., Sequence[object]]
 
 
 @solver(LargeMarginProblem, "conic", tol=1e-6)
@@ -49,9 +61,17 @@ def steps(
     init: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
     polish: bool = True,
+    constraints: Constraining | None = None,
 ) -> Iterator[Step]:
-    """Solve LMNN exactly, by constraint generation; `polish` refines multipliers that prove too little."""
+    """Solve LMNN exactly, by constraint generation; `polish` refines multipliers that prove too little.
+
+    ``constraints(M)``, of several metrics ``constraints(M_1, M_2, ..)``, lists constraints in CVXPY that the metric has
+    to satisfy, too; see `generate_within`.
+    """
     chosen = Backend.of(backend, backend_options)
+    if constraints is not None:
+        yield from generate_within(problem, init, constraints, chosen, budget, tol)
+        return
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
@@ -130,6 +150,62 @@ def generate(
         faces = reduction.faces(L, dual)  # the backend's own multipliers show which directions the faces lack
     if patience == OPTIONS.patience and best_gap == np.inf:  # no program was solved
         yield replace(Step.of_certificate(components, certificate), n_active=0, status=Status.SOLVER_ERROR)
+
+
+def generate_within(
+    problem: LargeMarginProblem,
+    init: FloatArray | None,
+    constraints: Constraining,
+    backend: Backend,
+    budget: Budget,
+    tol: float,
+) -> Iterator[Step]:
+    """Programs with further constraints and the triplets found so far, until others would cost less than the tolerance.
+
+    The problem does not know the constraints, so `bound` makes the certificate: the lower bound of the last program is
+    one of the whole program, in which more hinges cost, and a feasible point of it has the certified objective. A solve
+    that is interrupted returns an earlier metric, with a certificate of the problem without the constraints.
+    """
+    reduction, n = Reduction(problem, whitened=False), len(problem.X)
+    start = factored.steps(problem, Budget(), OPTIONS.start_tol, init=init)
+    L = problem.stack(min(start, key=lambda step: step.objective).components)
+    free = reduction.violated(L, OPTIONS.start_width)
+    while True:
+        stated = state(problem, triplets=free).program
+        metrics = [named(stated)[name] for name in metric_names(problem.push)]
+        own = list(constraints(*metrics))
+        program = cp.Problem(stated.objective, [*stated.constraints, *own])
+        check(program)
+        budget.spend()
+        if not any(backend.run(program, budget, setting) in SOLVED for setting in backend.settings):
+            traces = cp.Problem(cp.Minimize(sum(map(cp.trace, metrics))), [*(M >> 0 for M in metrics), *own])
+            if bound(traces).lower_bound == np.inf:
+                raise ValueError("no metric satisfies the constraints of constraints=, which is proven; drop one.")
+            break
+        L = psd.stack([psd.factor(np.asarray(M.value)) for M in metrics])
+        yield Step(problem.squeeze(L))
+        violated = reduction.violated(L)
+        excess = np.maximum(reduction.excess(L, violated), 0.0)
+        is_new = ~np.isin(violated.keys(n), free.keys(n)) & (excess > 0.0)
+        cost = problem.push.ceilings(violated) @ np.where(is_new, excess**2 if problem.squared else excess, 0.0)
+        if cost <= OPTIONS.negligible * tol * abs(program.value):
+            break
+        free = Triplets.join(free, violated[is_new])
+    proven = bound(program)
+    if proven.point is not None:
+        L = psd.stack([psd.factor(proven.point[name]) for name in metric_names(problem.push)])
+    components = problem.squeeze(L)
+    certificate = problem.certify(components)
+    assert isinstance(certificate, DualityCertificate)
+    certificate = replace(
+        certificate,
+        objective=np.inf if proven.point is None else certificate.objective,
+        lower_bound=max(proven.lower_bound, certificate.lower_bound),
+        program=f"{problem.title} with constraints of one's own",
+        rigor=proven.rigor,
+        weakness=proven.reason or None,
+    )
+    yield Step.of_certificate(components, certificate)
 
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float, polish: bool) -> Step:

@@ -87,6 +87,7 @@ class Reduction:
     """Reduced programs of LMNN; a point is factors, (c, r, rank), of metrics in whitened coordinates."""
 
     problem: LargeMarginProblem
+    whitened: bool = True
 
     @property
     def push(self) -> Push:
@@ -94,7 +95,7 @@ class Reduction:
 
     @cached
     def coordinates(self) -> Coordinates:
-        return Coordinates(self.problem)
+        return Coordinates(self.problem, self.whitened)
 
     def program(
         self, unit: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None = None
