@@ -81,12 +81,6 @@ class Candidates:
         """Whether the rows of both are those of the same anchors and targets, as they often are in a search."""
         return np.array_equal(self.anchors, candidates.anchors) and np.array_equal(self.targets, candidates.targets)
 
-    def bounds(self, n_parts: int) -> NDArray[np.int64]:
-        """Split the rows into `n_parts` runs of about equal work."""
-        work = self.indptr + np.arange(len(self.indptr)) * self.targets.shape[1]
-        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_parts + 1)[1:-1])
-        return np.concatenate([[0], cuts, [len(self.anchors)]]).astype(np.int64)
-
     def select(self, keep: NDArray[np.bool_]) -> Candidates:
         """Keep the candidate pairs where `keep`, (nnz,), is true; rows stay."""
         counts = np.concatenate([[0], np.cumsum(keep)])

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial, wraps
+from itertools import pairwise
 from threading import Lock
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +70,46 @@ def part_count(work: float, smallest_work: float | None = None, max_parts: int =
 def cuts(n: int, n_parts: int) -> NDArray[np.int64]:
     """Where parts of n equal items begin and end, (n_parts + 1,)."""
     return np.arange(n_parts + 1, dtype=np.int64) * n // n_parts
+
+
+# Of a loop over items: its coordinate differences, the number of items, and where so many parts of them begin and end.
+Workload = tuple[float, int, Callable[[int], NDArray[np.int64]]]
+
+
+def of_equal_items(n: int, differences: int) -> Workload:
+    return n * differences, n, partial(cuts, n)
+
+
+def in_parts(
+    work: Callable[..., Workload], *, accumulates: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator of loops over a run of items, whose first argument is where the run begins and ends.
+
+    The decorated function takes the other arguments and goes over all items, by parts on the threads. It returns the
+    numbers that the loop returns, added up in the order of the parts. A loop that `accumulates` adds up in an array
+    besides, its last argument, of the shape of its second: the arrays of all parts are returned beside the sums.
+    """
+
+    def decorate(loop: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(loop)
+        def over_all(*arguments: object) -> object:
+            differences, n, cut = work(*arguments)
+            n_parts = part_count(differences, max_parts=ACCUMULATORS if accumulates else MOST_PARTS)
+            runs = [(0, n)] if n_parts == 1 else list(pairwise(cut(n_parts).tolist()))
+            like, arrays, sums = cast("NDArray[np.floating]", arguments[0]), None, [None] * n_parts
+            if accumulates:
+                arrays = np.empty((n_parts, *like.shape), like.dtype)
+
+            def do(t: int) -> None:
+                sums[t] = loop(runs[t], *arguments) if arrays is None else loop(runs[t], *arguments, arrays[t])
+
+            run(do, n_parts)
+            total = None if sums[0] is None else np.array(sums).sum(axis=0)
+            return total if arrays is None else (total, arrays)
+
+        return over_all
+
+    return decorate
 
 
 def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None) -> None:

@@ -79,8 +79,7 @@ def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArr
     """Squared Euclidean distances between rows of embedded points, pair by pair."""
     Z, out = fixed(np.asarray(Z, dtype=np.float64)), np.empty(len(first))
     a, b = fixed(first.astype(np.int32, copy=False)), fixed(second.astype(np.int32, copy=False))
-    cuts = threads.cuts(len(out), threads.part_count(len(out) * Z.shape[1]))
-    threads.run(lambda t: pairs.pair_distances(Z, a, b, cuts[t], cuts[t + 1], out), len(cuts) - 1)
+    pairs.pair_distances(Z, a, b, out)
     return out
 
 
@@ -108,9 +107,8 @@ def pair_forms(
     P: NDArray[np.floating], N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray
 ) -> FloatArray:
     """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
-    out, W = np.empty(len(first)), blocks.times(P, N)
-    cuts = threads.cuts(len(out), threads.part_count(len(out) * P.shape[1]))
-    threads.run(lambda t: pairs.pair_forms(P, W, first, second, cuts[t], cuts[t + 1], out), len(cuts) - 1)
+    out = np.empty(len(first))
+    pairs.pair_forms(P, first, second, blocks.times(P, N), out)
     return out
 
 
@@ -123,11 +121,8 @@ def laplacian_form(
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
-    cuts = threads.cuts(len(first), threads.part_count(len(first) * X.shape[1], max_parts=threads.ACCUMULATORS))
-    sums = np.empty((len(cuts) - 1, *X.shape), X.dtype)
-    rows = fixed(X), fixed(first), fixed(second), fixed(w)
-    threads.run(lambda t: pairs.laplacian_times(*rows, cuts[t], cuts[t + 1], sums[t]), len(sums))
-    return blocks.gram(sums, X).astype(np.float64, copy=False)
+    _, products = pairs.laplacian_times(fixed(X), fixed(first), fixed(second), fixed(w))
+    return blocks.gram(products, X).astype(np.float64, copy=False)
 
 
 def weighted_differences(

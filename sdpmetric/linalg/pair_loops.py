@@ -1,4 +1,4 @@
-"""Compiled loops over a run of pairs of points: distances, quadratic forms, graph Laplacians; bounds with rounding."""
+"""Compiled loops over pairs of points: distances, quadratic forms, graph Laplacians; bounds with rounding."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.compiled import FAST, loop
+from sdpmetric.engine.threads import Workload, in_parts, of_equal_items
 
 SQUARE_ERROR = 1e-15  # more than the relative rounding of squaring, and of adding 1
 SMALLEST_FLOAT = 5e-324
 UNDERFLOWING_SQUARE = 1e-260  # below it a squared distance may miss terms by underflow
+
+
+Run = tuple[int, int]  # of pairs: the first, and the first behind it
+
+
+def _of_pairs(P: NDArray[np.floating], first: IndexArray, *_: object) -> Workload:
+    return of_equal_items(len(first), P.shape[1])
 
 
 @loop(fastmath=FAST, inline="always")
@@ -24,34 +32,33 @@ def distance(Z: NDArray[np.floating], i: int, j: int) -> float:
     return s
 
 
+@in_parts(_of_pairs)
 @loop(nogil=True, fastmath=FAST)
-def pair_distances(
-    Z: FloatArray, first: IndexArray, second: IndexArray, first_pair: int, stop: int, out: FloatArray
-) -> None:
-    """Squared Euclidean distances between rows of Z, for pairs `first_pair` to `stop`."""
-    for p in range(first_pair, stop):
+def pair_distances(run: Run, Z: FloatArray, first: IndexArray, second: IndexArray, out: FloatArray) -> None:
+    """Squared Euclidean distances between rows of Z."""
+    for p in range(run[0], run[1]):
         out[p] = distance(Z, first[p], second[p])
 
 
+@in_parts(_of_pairs)
 @loop(nogil=True, fastmath=FAST)
-def pair_forms(
-    P: FloatArray, W: FloatArray, first: IndexArray, second: IndexArray, first_pair: int, stop: int, out: FloatArray
-) -> None:
-    """The forms ``(P_i - P_j) . (W_i - W_j)`` of pairs `first_pair` to `stop`."""
-    for p in range(first_pair, stop):
+def pair_forms(run: Run, P: FloatArray, first: IndexArray, second: IndexArray, W: FloatArray, out: FloatArray) -> None:
+    """The forms ``(P_i - P_j) . (W_i - W_j)``."""
+    for p in range(run[0], run[1]):
         i, j, s = first[p], second[p], 0.0
         for q in range(P.shape[1]):
             s += (P[i, q] - P[j, q]) * (W[i, q] - W[j, q])
         out[p] = s
 
 
+@in_parts(_of_pairs, accumulates=True)
 @loop(nogil=True, fastmath=FAST)
 def laplacian_times(
-    X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, first_pair: int, stop: int, Y: FloatArray
+    run: Run, X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, Y: FloatArray
 ) -> None:
-    """In Y the product of X with the weighted graph Laplacian of pairs `first_pair` to `stop`."""
+    """In Y the product of X with the weighted graph Laplacian of the pairs."""
     Y[:] = 0.0
-    for p in range(first_pair, stop):
+    for p in range(run[0], run[1]):
         i, j, w = first[p], second[p], weights[p]
         for q in range(X.shape[1]):
             g = w * (X[i, q] - X[j, q])
@@ -83,48 +90,47 @@ def small_length(P: FloatArray, i: int, j: int) -> float:
     return top * math.sqrt(s)
 
 
+@in_parts(_of_pairs)
 @loop(nogil=True, fastmath=FAST)
 def distance_bounds(
+    run: Run,
     P: FloatArray,
-    errors: FloatArray,
     first: IndexArray,
     second: IndexArray,
-    first_pair: int,
-    stop: int,
+    errors: FloatArray,
     g: float,
     low: FloatArray,
     high: FloatArray,
 ) -> None:
-    """Bounds of squared distances of exact points within `errors` of rows of P, for pairs `first_pair` to `stop`."""
-    for p in range(first_pair, stop):
+    """Bounds of squared distances of exact points within `errors` of rows of P."""
+    for p in range(run[0], run[1]):
         d = distance(P, first[p], second[p])
         length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, first[p], second[p])
         low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])
 
 
+@in_parts(_of_pairs)
 @loop(nogil=True, fastmath=FAST)
 def form_error(
+    run: Run,
     P: FloatArray,
     first: IndexArray,
     second: IndexArray,
     weights: FloatArray,
     lengths: FloatArray,
     errors: FloatArray,
-    first_pair: int,
-    stop: int,
-    sums: FloatArray,
-) -> None:
-    """In `sums` the sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
+) -> tuple[float, float]:
+    """The sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
 
     Here p is the difference of two rows of P, e the sum of their errors and l the entries of `lengths`. Rounded to
     nearest.
     """
     error = size = 0.0
-    for p in range(first_pair, stop):
+    for p in range(run[0], run[1]):
         a, b, w = first[p], second[p], abs(weights[p])
         d = distance(P, a, b)
         length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, a, b)
         pair_error = errors[a] + errors[b]
         error += w * length * (lengths[a] + lengths[b] + 2.0 * pair_error) + w * pair_error * pair_error
         size += w * (length + pair_error) * (length + pair_error)
-    sums[0], sums[1] = error, size
+    return error, size

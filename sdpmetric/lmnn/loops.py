@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.engine.compiled import FAST, loop
-from sdpmetric.linalg.pair_loops import SQUARE_ERROR, distance, length_bounds
+from sdpmetric.engine.threads import Workload, in_parts
+from sdpmetric.linalg.pair_loops import SQUARE_ERROR, Run, distance, length_bounds
 
 Rows = NDArray[np.floating]
 # What a search knows of the distance matrix ``row_factors @ tiles``, anchors by points, both sorted by class: row
@@ -21,6 +22,18 @@ Pairs = tuple[IndexArray, LongArray, IndexArray, FloatArray]
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
 # columns that are looked at together.
 TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
+
+
+def _of_rows(pairs: Pairs, targets: NDArray[np.generic], differences: float) -> Workload:
+    """The work of rows of candidates, cut where parts have about as many pairs and targets."""
+    indptr = pairs[1]
+
+    def cut(n_parts: int) -> LongArray:
+        work = indptr + np.arange(len(indptr)) * targets.shape[1]
+        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_parts + 1)[1:-1])
+        return np.concatenate([[0], cuts, [len(indptr) - 1]]).astype(np.int64)
+
+    return differences, len(indptr) - 1, cut
 
 
 @loop(fastmath=FAST)
@@ -88,17 +101,17 @@ def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
     return 0.5 * u * u / gamma, u / gamma
 
 
+@in_parts(lambda Z, pairs, target_D, *_: _of_rows(pairs, target_D, len(pairs[2]) * Z.shape[1]))
 @loop(nogil=True, fastmath=FAST)
 def hinge_slopes(
+    run: Run,
     Z: NDArray[np.floating],
     pairs: Pairs,
     target_D: FloatArray,
-    rows: LongArray,
     gamma: float,
     squared: bool,
     slopes: FloatArray,
-    sums: FloatArray,
-) -> None:
+) -> tuple[float, float, float, float]:
     """Slope of every triplet's loss in rows of candidates (rows of `slopes` are candidate pairs, columns targets).
 
     `target_D` holds the squared distances to the target neighbors of each row, padded at the end with -1.
@@ -108,7 +121,7 @@ def hinge_slopes(
     anchors, indptr, impostors, weights = pairs
     K = target_D.shape[1]
     total = slope = square = active = 0.0
-    for r in range(rows[0], rows[1]):
+    for r in range(run[0], run[1]):
         if indptr[r] == indptr[r + 1]:
             continue
         i = anchors[r]
@@ -130,20 +143,23 @@ def hinge_slopes(
                     if w > 0.0:
                         square += a * a / w
                         active += 1.0
-    sums[0], sums[1], sums[2], sums[3] = total, slope, square, active
+    return total, slope, square, active
 
 
+@in_parts(
+    lambda Z, pairs, target_pairs, *_: _of_rows(pairs, target_pairs[1], (len(pairs[2]) + len(Z)) * Z.shape[1]),
+    accumulates=True,
+)
 @loop(nogil=True, fastmath=FAST)
 def smoothed_push(
+    run: Run,
     Z: NDArray[np.floating],
     pairs: Pairs,
     target_pairs: tuple[IndexArray, IndexArray],
-    rows: LongArray,
     gamma: float,
     squared: bool,
     Y: NDArray[np.floating],
-    sums: FloatArray,
-) -> None:
+) -> tuple[float, float, float]:
     """Sums of the smoothed loss in rows of candidates, and in Y its weighted graph Laplacian times Z.
 
     Target ``[r, j]`` is compared with the point ``bases[r, j]``, the anchor, possibly under another metric. The sums
@@ -155,7 +171,7 @@ def smoothed_push(
     dT = np.empty(K)
     wT = np.empty(K)
     smooth = total = active = 0.0
-    for r in range(rows[0], rows[1]):
+    for r in range(run[0], run[1]):
         if indptr[r] == indptr[r + 1]:
             continue
         i = anchors[r]
@@ -193,15 +209,16 @@ def smoothed_push(
                     g = slope * (Z[b, q] - Z[l, q])
                     Y[b, q] += g
                     Y[l, q] -= g
-    sums[0], sums[1], sums[2] = smooth, total, active
+    return smooth, total, active
 
 
+@in_parts(lambda images, pairs, D, *_: _of_rows(pairs, D[0], len(pairs[2]) * images[0].shape[1]))
 @loop(nogil=True, fastmath=FAST)
 def largest_hinges(
+    run: Run,
     images: tuple[FloatArray, FloatArray, float],
     pairs: Pairs,
     target_D: tuple[FloatArray, FloatArray],
-    rows: LongArray,
     squared: bool,
     losses: FloatArray,
     active: LongArray,
@@ -214,7 +231,7 @@ def largest_hinges(
     """
     (P, errors, g), (anchors, indptr, impostors, weights) = images, pairs
     computed_D, D_above = target_D
-    for r in range(rows[0], rows[1]):
+    for r in range(run[0], run[1]):
         i, total, count = anchors[r], 0.0, 0
         for p in range(indptr[r], indptr[r + 1]):
             d = distance(P, i, impostors[p])

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -69,6 +70,33 @@ def test_errors_arrive_from_whichever_thread(n_threads):
     calls = []
     threads.run(calls.append, 3)
     assert sorted(calls) == [0, 1, 2]
+
+
+@threads.in_parts(lambda X, seen: threads.of_equal_items(len(X), 1))
+def total_and_count(run, X, seen):
+    seen.append(run)
+    return sum(X[run[0] : run[1]]), run[1] - run[0]
+
+
+@threads.in_parts(lambda X: threads.of_equal_items(len(X), 1), accumulates=True)
+def shifted(run, X, out):
+    out[:] = 0.0
+    out[run[0] : run[1]] = X[run[0] : run[1]] + 1.0
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, 1000])
+def test_a_loop_in_parts_goes_over_all_items_once(n, monkeypatch):
+    monkeypatch.setattr(threads, "LOOP_WORK", 10)
+    X, seen = np.arange(float(n)), []
+    with threads.limited(3):
+        assert total_and_count(X, seen).tolist() == [X.sum(), n]
+        nothing, arrays = shifted(X)
+    assert nothing is None
+    assert len(arrays) == min(max(n // 10, 1), threads.ACCUMULATORS)
+    assert np.array_equal(arrays.sum(axis=0), X + 1.0)
+    assert len(seen) == min(max(n // 10, 1), threads.MOST_PARTS)
+    assert sorted(seen)[0][0] == 0
+    assert all(before[1] == after[0] for before, after in pairwise(sorted(seen)))
 
 
 def _meet(pipe):

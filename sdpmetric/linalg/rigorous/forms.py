@@ -220,11 +220,7 @@ class Images:
         low, high = np.empty(len(first)), np.empty(len(first))
         g = gamma(self.map.shape[1] + 6)
         rows = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
-        cuts = threads.cuts(len(first), threads.part_count(len(first) * self.points.shape[1]))
-        P, errors = self.points, self.errors
-        threads.run(
-            lambda t: pairs.distance_bounds(P, errors, *rows, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
-        )
+        pairs.distance_bounds(self.points, *rows, self.errors, g, low, high)
         if self.metric is not None:
             metric_errors = self._distance_errors(*rows)
             low = np.maximum(0.0, np.nextafter(low - metric_errors, -np.inf))
@@ -325,14 +321,8 @@ class Images:
         self, first: IndexArray, second: IndexArray, weights: FloatArray, relative: FloatArray
     ) -> tuple[float, float]:
         """See `form_error`, for relative errors of rows of a product with the Laplacian; upper bounds of both."""
-        lengths, P, errors = relative * norms_above(self.points), self.points, self.errors
-        cuts = threads.cuts(len(first), threads.part_count(len(first) * P.shape[1]))
-        sums = np.empty((len(cuts) - 1, 2))
-        threads.run(
-            lambda t: pairs.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
-            len(sums),
-        )
-        error, size = (float(total) for total in sums.sum(axis=0))
+        P, lengths = self.points, relative * norms_above(self.points)
+        error, size = pairs.form_error(P, first, second, weights, lengths, self.errors).tolist()
         return error, above(size, len(first) + P.shape[1] + 16) + UNDERFLOW
 
     def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:

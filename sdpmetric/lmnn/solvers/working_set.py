@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
-from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn import loops
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -167,16 +166,9 @@ class WorkingSet:
 
     def value(self, L: FloatArray, gamma: float) -> Value:
         """The objective with hinges that are smoothed over a width gamma, at a factor, (c, r, rank)."""
-        C, Z, squared = self.candidates, self.embed(L), self.problem.push.squared
-        pairs, target_pairs = compressed(C), (self.anchors_by_target, C.targets)
-        work = (len(C.impostors) + len(self.X)) * L.shape[1]
-        cuts = C.bounds(threads.part_count(work, max_parts=threads.ACCUMULATORS))
-        Y, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
-        threads.run(
-            lambda t: loops.smoothed_push(Z, pairs, target_pairs, cuts[t : t + 2], gamma, squared, Y[t], sums[t]),
-            len(sums),
-        )
-        smoothed, loss, n_active = sums.sum(axis=0).tolist()
+        C, target_pairs = self.candidates, (self.anchors_by_target, self.candidates.targets)
+        sums, Y = loops.smoothed_push(self.embed(L), compressed(C), target_pairs, gamma, self.problem.push.squared)
+        smoothed, loss, n_active = sums.tolist()
         trace, gradient = float(np.sum(L**2)), 2.0 * (L + self.weight * self.blocks.gram(Y, self.X))
         return Value(trace + self.weight * smoothed, gradient, trace + self.weight * loss, round(n_active))
 

@@ -21,7 +21,6 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
-from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import fixed
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, gamma, square, sum_above
@@ -65,14 +64,9 @@ def hinge_slopes(
     """Sums over candidate triplets, and the slope of the loss of each, (nnz, K), smoothed over a width gamma."""
     C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
     target_D = target_distances(Z, C.anchors, C.targets) if target_D is None else target_D
-    pairs, slopes = compressed(C), np.empty((len(C.impostors), C.targets.shape[1]))
-    cuts = C.bounds(threads.part_count(len(C.impostors) * Z.shape[1]))
-    sums = np.empty((len(cuts) - 1, 4))
-    threads.run(
-        lambda t: loops.hinge_slopes(Z, pairs, target_D, cuts[t : t + 2], gamma, squared, slopes, sums[t]), len(sums)
-    )
-    loss, slope, square, active = sums.sum(axis=0)
-    return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
+    slopes = np.empty((len(C.impostors), C.targets.shape[1]))
+    loss, slope, square, active = loops.hinge_slopes(Z, compressed(C), target_D, gamma, squared, slopes).tolist()
+    return HingeSums(loss, slope, square, round(active)), slopes
 
 
 def slope_pairs(
@@ -110,10 +104,7 @@ def loss_above(
     """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
     C, D, points = candidates, (target_D, target_D_above), (images.points, images.errors, gamma(len(images.map.T) + 8))
     losses, active = np.zeros(len(C.anchors)), np.zeros(len(C.anchors), dtype=np.int64)
-    cuts, pairs = C.bounds(threads.part_count(len(C.impostors) * images.points.shape[1])), compressed(C)
-    threads.run(
-        lambda t: loops.largest_hinges(points, pairs, D, cuts[t : t + 2], squared, losses, active), len(cuts) - 1
-    )
+    loops.largest_hinges(points, compressed(C), D, squared, losses, active)
     n_terms = int(np.diff(C.indptr).max(initial=0)) * C.targets.shape[1]
     return above(sum_above(losses), n_terms + 12), int(active.sum())
 
