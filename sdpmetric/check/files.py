@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import struct
@@ -58,7 +57,7 @@ TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
 }
 # What zipfile, zlib, NumPy and what reads JSON raise where a file is damaged, or was made to do harm.
 PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError, TypeError)
-DAMAGED = (*PYTHON, AttributeError, SyntaxError, tokenize.TokenError, csv.Error, struct.error, BadZipFile, zlib.error)
+DAMAGED = (*PYTHON, AttributeError, SyntaxError, tokenize.TokenError, struct.error, BadZipFile, zlib.error)
 
 
 class BadInput(Exception):
