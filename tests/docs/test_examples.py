@@ -122,67 +122,6 @@ def test_the_readme_has_two_set_up_commands():
     assert commands == ["pip install . && sdpmetric demo", 'pip install ".[test]" && pytest']
 
 
-def test_pages_for_users_are_short():
-    docs, tracks = ROOT / "docs", {}
-    for track in ("start", "reference"):
-        text = (docs / f"{track}.md").read_text(encoding="utf-8")
-        tracks |= dict.fromkeys(re.findall(r"^- \[[^\]]*\]\((\w+)\.md\)", text, re.MULTILINE), track)
-    lengths = {page: len((docs / f"{page}.md").read_text(encoding="utf-8").split()) for page in tracks}
-    assert len(lengths) > 10
-    assert {page: n for page, n in lengths.items() if n > 1500} == {}
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 600
-
-
-# What the house does not write, with what it writes instead.
-PATTERNS = {
-    r"\b(gap asked|asked gap|asked for a gap)\b": "requested gap, target gap",
-    r"\b(is|are) refused\b": "raises an error",
-    r"\b(the )?aim is\b": "what was measured",
-    r"\b\w*(minimis|maximis|standardis|optimis(?!tic)|generalis|regularis)\w*": "American spelling",
-    r"\b(colour|neighbour|behaviour|licence|labour)\w*": "American spelling",
-    r"\banew\b": "again",
-    r"\bless (the|at most|its|their)\b": "minus",
-    r"\b(labelled|modelled|(out|in|up|down|to)wards)\b": "American spelling",
-}
-
-
-# Words of papers' titles.
-TITLES = r"Neighbourhood components analysis|generalised distance"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_pages_are_in_plain_american_english_and_well_formed(page):
-    text = re.sub(r"```.*?```|`[^`]*`", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    words = " ".join(re.sub(r"\[[^\]]*\]\([^)]*\)", " ", text).split())
-    for pattern, instead in PATTERNS.items() if page.stem != "bibliography" else ():
-        phrase = re.search(pattern, words, re.IGNORECASE)
-        assert not phrase, f"{page.name}: write {instead!r}, not {phrase[0]!r}"
-    # Ends of an interval that print alike hide the width that it is about.
-    for low, high in re.findall(
-        r"between (-?\d[-\d.e]*) and (-?\d[-\d.e]*\d)", " ".join(page.read_text("utf-8").split())
-    ):
-        assert low != high
-    # Markdown makes a list of a line that begins with a minus, in the middle of a formula, too.
-    for paragraph in text.split("\n\n"):
-        for before in re.finditer(r"\n\s*[-+*] ", paragraph):
-            assert paragraph[: before.start()].count("$") % 2 == 0, paragraph
-
-
-def test_docstrings_and_errors_are_in_plain_american_english():
-    patterns = [*list(PATTERNS)[1:2], *list(PATTERNS)[3:7], r",\s+so that\b"]
-    for module in sorted((ROOT / "sdpmetric").glob("**/*.py")):
-        text = " ".join(re.sub(TITLES, "", module.read_text(encoding="utf-8")).split())
-        for pattern in patterns:
-            phrase = re.search(pattern, text, re.IGNORECASE)
-            assert not phrase, f"{module.relative_to(ROOT)}: {phrase[0]!r}"
-
-
-def test_so_that_states_a_purpose():
-    """For a mere consequence "so", or a new sentence, is enough; a few purposes remain."""
-    text = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert len(re.findall(r"\bso\s+that\b", text)) <= 12
-
-
 def test_every_key_that_is_cited_is_in_the_bibliography():
     keys = set(re.findall(r"\*\*\[(\w+\d{4})\]\*\*", (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")))
     assert "WS2009" in keys

@@ -1,16 +1,20 @@
-"""Figures of the README and of the pages are those of the stored tables in docs/measured.
+"""Words and figures of pages, checked by ``pytest .ci/pages.py``: nothing here runs the package.
 
-A sentence is given with a placeholder for each figure, and each figure as a cell of a stored table, rounded as printed.
+Figures of the README and of the pages are those of the stored tables in docs/measured: a sentence is given with a
+placeholder for each figure, and each figure as a cell of a stored table, rounded as printed.
 """
 
 import math
 import re
+import tomllib
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+import sdpmetric as sm
+
+ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs" / "measured"
 
 
@@ -213,3 +217,112 @@ def test_a_figure_is_that_of_its_table(page, sentence, figures):
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
     expected = sentence.format(*(figure() for figure in figures))
     assert expected in text, f"{page} should say: {expected}"
+
+
+# -- the release ------------------------------------------------------------------------------------------------------
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+RECIPE = (ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8")
+# Packages that conda names differently: this one is CVXPY without solvers of its own.
+NAMES = {"cvxpy": "cvxpy-base"}
+
+
+def test_the_version_has_one_source():
+    pattern = re.search(r"regex_pattern='(.*?)'", RECIPE)[1]
+    assert re.search(pattern, (ROOT / "sdpmetric" / "__init__.py").read_text(encoding="utf-8"))[1] == sm.__version__
+    assert "version" in PROJECT["dynamic"]
+    assert "version:" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8").replace("cff-version:", "")
+
+
+def test_the_landing_page_has_the_version():
+    assert f"Version {sm.__version__}:" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+def test_the_conda_recipe_requires_what_the_package_requires():
+    run = RECIPE.split("  run:\n")[1].split("\ntest:")[0]
+    requirements = dict(re.findall(r"- ([\w-]+) (>=[\d.]+)", run))
+    wanted = dict(re.fullmatch(r"([\w-]+)(>=[\d.]+)", requirement).groups() for requirement in PROJECT["dependencies"])
+    expected = {NAMES.get(name, name): bound for name, bound in wanted.items()}
+    assert requirements == {"python": PROJECT["requires-python"], **expected}
+
+
+def test_licence_and_keywords_agree_with_the_citation():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"license: {PROJECT['license']}" in citation
+    assert f"license: {PROJECT['license']}" in RECIPE
+    assert {word for word in PROJECT["keywords"] if f"- {word}\n" in citation} >= {"metric learning", "certificate"}
+
+
+def test_the_changelog_is_in_order():
+    """The unreleased changes come first, then the newest version; groups are those of Keep a Changelog."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## \[(.*?)\]", text, re.MULTILINE)
+    assert versions[0] == "Unreleased"
+    numbers = [tuple(map(int, version.split("."))) for version in versions[1:]]
+    assert numbers == sorted(numbers, reverse=True)
+    groups = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= groups
+
+
+# -- language ----------------------------------------------------------------------------------------------------------
+
+EVERY_PAGE = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+# Phrases that the pages do not use, and what to write instead.
+PATTERNS = {
+    r"\b(gap asked|asked gap|asked for a gap)\b": "requested gap, target gap",
+    r"\b(is|are) refused\b": "raises an error",
+    r"\b(the )?aim is\b": "what was measured",
+    r"\b\w*(minimis|maximis|standardis|optimis(?!tic)|generalis|regularis)\w*": "American spelling",
+    r"\b(colour|neighbour|behaviour|licence|labour)\w*": "American spelling",
+    r"\banew\b": "again",
+    r"\bless (the|at most|its|their)\b": "minus",
+    r"\b(labelled|modelled|(out|in|up|down|to)wards)\b": "American spelling",
+}
+
+
+# Words of papers' titles.
+TITLES = r"Neighbourhood components analysis|generalised distance"
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda path: path.stem)
+def test_pages_are_in_plain_american_english_and_well_formed(page):
+    text = re.sub(r"```.*?```|`[^`]*`", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    words = " ".join(re.sub(r"\[[^\]]*\]\([^)]*\)", " ", text).split())
+    for pattern, instead in PATTERNS.items() if page.stem != "bibliography" else ():
+        phrase = re.search(pattern, words, re.IGNORECASE)
+        assert not phrase, f"{page.name}: write {instead!r}, not {phrase[0]!r}"
+    # Ends of an interval that print alike hide the width that it is about.
+    for low, high in re.findall(
+        r"between (-?\d[-\d.e]*) and (-?\d[-\d.e]*\d)", " ".join(page.read_text("utf-8").split())
+    ):
+        assert low != high
+    # Markdown makes a list of a line that begins with a minus, in the middle of a formula, too.
+    for paragraph in text.split("\n\n"):
+        for before in re.finditer(r"\n\s*[-+*] ", paragraph):
+            assert paragraph[: before.start()].count("$") % 2 == 0, paragraph
+
+
+def test_docstrings_and_errors_are_in_plain_american_english():
+    patterns = [*list(PATTERNS)[1:2], *list(PATTERNS)[3:7], r",\s+so that\b"]
+    for module in sorted((ROOT / "sdpmetric").glob("**/*.py")):
+        text = " ".join(re.sub(TITLES, "", module.read_text(encoding="utf-8")).split())
+        for pattern in patterns:
+            phrase = re.search(pattern, text, re.IGNORECASE)
+            assert not phrase, f"{module.relative_to(ROOT)}: {phrase[0]!r}"
+
+
+def test_so_that_states_a_purpose():
+    """For a mere consequence "so", or a new sentence, is enough; a few purposes remain."""
+    text = " ".join(page.read_text(encoding="utf-8") for page in EVERY_PAGE)
+    assert len(re.findall(r"\bso\s+that\b", text)) <= 12
+
+
+def test_pages_for_users_are_short():
+    docs, tracks = ROOT / "docs", {}
+    for track in ("start", "reference"):
+        text = (docs / f"{track}.md").read_text(encoding="utf-8")
+        tracks |= dict.fromkeys(re.findall(r"^- \[[^\]]*\]\((\w+)\.md\)", text, re.MULTILINE), track)
+    lengths = {page: len((docs / f"{page}.md").read_text(encoding="utf-8").split()) for page in tracks}
+    assert len(lengths) > 10
+    assert {page: n for page, n in lengths.items() if n > 1500} == {}
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 600
