@@ -233,9 +233,6 @@ class Certificate(ABC):
         return cast(Callable[..., Certificate], kind)(**arguments)
 
 
-# Why a lower bound is trivial where time was short.
-LATE = "time was over before a bound above 0 was found"
-UNKNOWN = "time was over before the objective was known"
 # Of numbers that a file or a pickle says.
 AS_SAVED = "as saved, not verified"
 

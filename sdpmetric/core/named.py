@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.linalg.distances import mean_squared_distance
 
 Prior = Literal["identity", "covariance", "random"]
 Init = Literal["auto", "identity", "covariance", "random", "pca", "lda"]
@@ -69,6 +70,13 @@ def named_components(
 
         rows = LinearDiscriminantAnalysis(n_components=n_components).fit(X, index).scalings_.T[:n_components]
     return np.array(rows, dtype=np.float64, order="C")
+
+
+def scaled_identity(X: NDArray[np.floating], rank: int) -> FloatArray:
+    """Return the rows of the identity for the features of the widest range, scaled to a mean squared distance of 1."""
+    features = np.sort(np.argsort(-np.ptp(X, axis=0), kind="stable")[:rank])
+    spread = mean_squared_distance(X[:, features])
+    return np.asarray(np.eye(X.shape[1])[features] / np.sqrt(spread if spread > 0.0 else 1.0))
 
 
 def _variances(X: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:

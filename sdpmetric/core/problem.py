@@ -21,6 +21,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html, validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached, published
 from sdpmetric.linalg.dependence import described
@@ -108,8 +109,11 @@ class Problem(ABC):
 
     @property
     def start(self) -> FloatArray:
-        """Components of a finite objective that need no search, for solves without time: default those of `zero`."""
-        return self.zero
+        """Components with a finite objective, returned by a solve that ends before it has evaluated any point.
+
+        Default: the identity, scaled so that the mean squared distance of two examples is 1.
+        """
+        return scaled_identity(self.X, self.X.shape[1])
 
     @abstractmethod
     def describe(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import (
-    UNKNOWN,
     Certificate,
     DualityCertificate,
     Multipliers,
@@ -29,8 +28,7 @@ from sdpmetric.core.steps import Budget, Callback, Score, Step, Watch
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.engine import threads
 from sdpmetric.engine.cluster import client_of, using
-from sdpmetric.engine.interface import BudgetSpent, deadline, hurried
-from sdpmetric.linalg.distances import mean_squared_distance
+from sdpmetric.engine.interface import BudgetSpent, deadline
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -61,8 +59,8 @@ class EarlyStopping:
 class Run:
     """One solve as it goes on: ``Run(problem, budget, tol).over(steps)`` is its solution.
 
-    Each step is taken into account by `take`, which says whether the solve ends with it; `finish` certifies the best
-    point. Both hold after any interruption.
+    `take` keeps the best points and bounds of the steps, and ends the solve if a certificate closes the gap. After the
+    steps, and after any interruption of them, `finish` certifies the best point, which no limit cuts short.
 
     Attributes
     ----------
@@ -74,16 +72,16 @@ class Run:
         Whether the last step is the answer, as for a stream, and not the best.
     relaxed : bool
         Whether the steps bound another, larger set, whose lower bound is then that of a relaxation.
-    rank : int or None
-        The largest rank of the answer; None: any.
     solver : str
         The solver of the last steps.
     best : Step or None
         Of the smallest objective; of a stream, the last.
+    best_nonzero : Step or None
+        The same among metrics other than zero.
     tightest : Step or None
         Of the largest lower bound.
-    best_certified : Step or None
-        Of the smallest objective among those with a certificate.
+    aim : float
+        The relative gap by the steps' own estimates at which the best point is certified.
     """
 
     problem: Problem
@@ -95,21 +93,23 @@ class Run:
     early_stopping: EarlyStopping | None = None
     stream: bool = False
     relaxed: bool = False
-    rank: int | None = None
     solver: str = field(default="", init=False)
     trace: Trace = field(default_factory=Trace, init=False)
     status: Status | None = field(default=None, init=False)
     best: Step | None = field(default=None, init=False)
+    best_nonzero: Step | None = field(default=None, init=False)
     tightest: Step | None = field(default=None, init=False)
-    best_certified: Step | None = field(default=None, init=False)
+    aim: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.aim = self.tol
 
     @np.errstate(all="ignore")  # trial points may be as large as floats are
     def over(self, steps: Iterable[Step]) -> Solution:
         """Take steps until the gap is closed, the budget is spent, or they end; then certify the best point."""
-        self.status = None if self.early_stopping is None else Status.STOPPED_EARLY
         try:
             try:
-                with threads.one_pool(), deadline(self.budget.deadline, self.budget.last):
+                with threads.one_pool(), deadline(self.budget.deadline):
                     for step in steps:
                         if self.take(step):
                             break
@@ -123,7 +123,7 @@ class Run:
             return self.finish()
 
     def take(self, step: Step) -> bool:
-        """Take a step into account and show it to those who watch; whether the solve ends with it."""
+        """Take a step into account and show it to those who watch; return whether the solve ends with it."""
         finite = bool(np.isfinite(step.components).all())
         if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
             self.status = Status.NUMERICAL_ERROR
@@ -146,116 +146,115 @@ class Run:
             watch(step, row)
         out_of_patience = self.early_stopping is not None and self.early_stopping(step)
         self.status = step.status or self.status
-        if not self.stream and self._gap() <= self.tol:
-            return True
-        if step.certificate is not None and step.certificate.proves_optimal(self.tol):
+        if self._is_proven(step):
+            # No later step can raise the score either.
+            is_earlier = self.early_stopping is not None and self.early_stopping.steps_without_progress > 0
+            self.status = Status.STOPPED_EARLY if is_earlier else self.status
             return True
         if self.callback is not None and self.callback(row):
             self.status = Status.USER_LIMIT
             return True
+        if out_of_patience:
+            self.status = Status.STOPPED_EARLY
         return out_of_patience
 
     def _rank(self, step: Step) -> None:
-        """Keep the step where it is the best by a measure: the latest of equals, a certified one before others."""
+        """Keep the step if it is the best by a measure: the latest of equals, a certified one before others."""
         if self.best is None or self.stream or step.objective <= self.best.objective:
             self.best = step
+        nonzero = self.best_nonzero
+        if step.components.any() and (nonzero is None or step.objective <= nonzero.objective):
+            self.best_nonzero = step
 
         def evidence(step: Step) -> tuple[float, bool]:
             return step.lower_bound, step.certificate is not None
 
         if self.tightest is None or evidence(step) > evidence(self.tightest):
             self.tightest = step
-        certified = self.best_certified
-        if step.certificate is not None and (certified is None or step.objective <= certified.objective):
-            self.best_certified = step
 
-    def _gap(self) -> float:
-        if self.best is None or self.tightest is None:
-            return math.inf
-        return relative_gap(self.best.objective, self.tightest.lower_bound)
+    def _is_proven(self, step: Step) -> bool:
+        """Return whether a certificate closes the gap; certify the best point if the steps' own estimates close it.
+
+        If the certificate proves less, its numbers replace the estimates, and the solver goes on to half the gap before
+        another one is made.
+        """
+        if step.certificate is not None and step.certificate.proves_optimal(self.tol):
+            return True
+        best, tightest = self.best, self.tightest
+        if self.stream or best is None or tightest is None:
+            return False
+        if relative_gap(best.objective, tightest.lower_bound) > self.aim:
+            return False
+        certified = self.best = self._certified(best)
+        assert certified.certificate is not None
+        if certified.certificate.proves_optimal(self.tol):
+            return True
+        self.tightest, self.aim = certified, 0.5 * self.aim
+        return False
 
     def finish(self) -> Solution:
-        """The best point with its certificate, in the data's dtype, and the status."""
+        """Return the best point with its certificate, in the data's dtype, and the status."""
         self.problem.check_unchanged()
-        best, (components, certificate, multipliers) = self._answer()
-        if self.relaxed and best.certificate is None and isinstance(certificate, DualityCertificate):
-            certificate = RelaxationCertificate.of(certificate)
+        with threads.one_pool(), deadline(math.inf), using(None):  # workers may not answer any more
+            answer = self._answer()
+        assert answer.certificate is not None
         status = self.status
-        if status is None or certificate.settles(self.tol):
-            status = certificate.status(self.tol)
+        if status is None or answer.certificate.settles(self.tol):
+            status = answer.certificate.status(self.tol)
+        components = in_dtype(answer.components, self.problem.X.dtype)
         return Solution(
             components=components,
-            certificate=certificate,
+            certificate=answer.certificate,
             status=status,
             solver=self.solver,
-            dual=multipliers,
+            dual=None if answer.multipliers is None else answer.multipliers(),
             trace=self.trace,
             n_iter=self.budget.spent,
             seconds=self.budget.elapsed,
             problem=self.problem,
-            extras=self.problem.beside(np.asarray(components, dtype=np.float64)) | best.extras,
+            extras=self.problem.beside(np.asarray(components, dtype=np.float64)) | answer.extras,
         )
 
-    def _answer(self) -> tuple[Step, Certified]:
-        """The step that is the answer, and its certificate; where time or memory is short, of a certified step."""
-        best, tightest, budget = self.best, self.tightest, self.budget
-        if self.early_stopping is not None and self.early_stopping.best is not None:
-            best = self.early_stopping.best
-        start = Step(self.problem.start)
-        if best is None or (best.objective == math.inf and start.components.any() and not best.components.any()):
-            best = start
-        if self.status is Status.USER_LIMIT and not best.components.any() and not self.stream:
-            best = self.best_certified = self._start_or_identity() or best
-        if tightest is None:
-            tightest = best
-        if self.stream and best.certificate is not None:  # of the stream; only its learner knows it
-            return best, (in_dtype(best.components, self.problem.X.dtype), best.certificate, None)
-        try:
-            with threads.one_pool(), deadline(budget.last, budget.last):
-                if best.certificate is None:
-                    budget.check_reserve()
-                return best, _certified(self.problem, best, tightest, self.tol)
-        except BudgetSpent:
-            pass
-        except MemoryError:
-            self.status = Status.USER_LIMIT
-        # A certified point needs no search, nor does the start, and workers may be busy with the last search.
-        best = start if self.best_certified is None else self.best_certified
-        proven = best.certificate is not None and best.certificate.settles(self.tol)
-        if not (proven or best.components.any() or self.stream):
-            best = self._start_or_identity() or best
-        with threads.one_pool(), using(None), hurried():
-            return best, _certified(self.problem, best, best, self.tol)
+    def _answer(self) -> Step:
+        """Certify the best point; after a limit not the zero metric, nor, if possible, one of an infinite objective."""
+        best = self.best if self.early_stopping is None else self.early_stopping.best
+        is_limited = self.status in (Status.USER_LIMIT, Status.INTERRUPTED) and not self.stream
+        if best is None or (is_limited and not (best.components.any() or best.settles(self.tol))):
+            best = self.best_nonzero or Step(self.problem.start)
+        answer = self._certified(best)
+        if is_limited and answer.objective == math.inf and not answer.settles(self.tol):
+            answer = min(answer, self._certified(Step(self.problem.start)), key=lambda step: step.objective)
+        return answer
 
-    def _start_or_identity(self) -> Step | None:
-        """The start, or the identity by the mean squared distance; None where that is infeasible, or not known in time.
+    def _certified(self, step: Step) -> Step:
+        """Return a step with the certificate of its point in the data's dtype and the best lower bound."""
+        if self.stream and step.certificate is not None:  # of the stream; only its learner knows it
+            return step
+        is_proven = step.certificate is not None and step.certificate.proves_optimal(self.tol)
+        bound = step if is_proven or self.tightest is None else self.tightest
+        components = np.asarray(in_dtype(step.components, self.problem.X.dtype), dtype=np.float64)
+        certificate, multipliers = step.certificate, bound.multipliers
+        if step is not bound or certificate is None or not np.array_equal(components, step.components):
+            dual = None if multipliers is None else multipliers()
+            certificate, multipliers = self._certificate(components, dual), None if dual is None else lambda: dual
+        for before in (step, bound):  # a bound that the problem proved at another point holds for this one too
+            if before.certificate is not None and before.certificate.lower_bound > certificate.lower_bound:
+                certificate = replace(certificate, lower_bound=before.certificate.lower_bound)
+        if step.certificate is not None:  # what the solver's program was, and whose lower bound that is
+            certificate = certificate.with_origin(step.certificate)
+        elif self.relaxed and isinstance(certificate, DualityCertificate):
+            certificate = RelaxationCertificate.of(certificate)
+        certified = Step.of_certificate(components, certificate, step_size=step.step_size)
+        return replace(certified, multipliers=multipliers, extras=step.extras, score=step.score)
 
-        Where its certificate takes long, its objective is infinite, and the lower bound that of the zero metric.
-        """
-        X, shape, start = self.problem.X, self.problem.zero.shape, self.problem.start
+    def _certificate(self, components: FloatArray, dual: Multipliers | None) -> Certificate:
         try:
-            if not start.any():
-                rank = shape[-1] if self.rank is None else self.rank
-                features = np.sort(np.argsort(-np.ptp(X, axis=0), kind="stable")[:rank])  # all, or the widest
-                identity = np.eye(shape[-1])[features]
-                spread = mean_squared_distance(X)
-                start = np.broadcast_to(identity, (*shape[:-2], *identity.shape))
-                start = start / np.sqrt(spread if spread > 0.0 else 1.0)
-            start = cast(FloatArray, in_dtype(start, X.dtype))
-            with threads.one_pool(), using(None), hurried():
-                try:
-                    with deadline(self.budget.last, self.budget.last):
-                        step = Step.certified(self.problem, start)
-                except (BudgetSpent, MemoryError):
-                    with deadline(self.budget.last, self.budget.last):
-                        self.problem.check_point(start, None)
-                    certificate = self.problem.certify(self.problem.zero)
-                    if not isinstance(certificate, DualityCertificate):
-                        return None
-                    return Step(start, certificate=replace(certificate, objective=math.inf, weakness=UNKNOWN))
-            return step if step.objective < math.inf else None
-        except (*BREAKDOWNS, BudgetSpent, ValueError):
-            return None
+            return self.problem.certify(components, dual=dual)
+        except BREAKDOWNS as error:
+            raise ValueError(
+                f"the point found cannot be certified, as its numbers are too large or too small ({error}); scale the "
+                "features, for example to [0, 1], and choose weights nearer to 1."
+            ) from error
 
 
 def check_calls(callback: Callback | None, score: Score | None, patience: int | None) -> None:
@@ -265,33 +264,6 @@ def check_calls(callback: Callback | None, score: Score | None, patience: int | 
             raise TypeError(f"{name} must be a function or None, got {function!r}.")
     if patience is not None and not (score is not None and validation.is_integer(patience) and patience >= 1):
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
-
-
-Certified = tuple[NDArray[np.floating], Certificate, Multipliers | None]
-
-
-def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certified:
-    """The certificate of the best point, in the data's dtype, with the best lower bound."""
-    if best.certificate is not None and best.certificate.proves_optimal(tol):
-        bound = best
-    components = in_dtype(best.components, problem.X.dtype)
-    dual = None if bound.multipliers is None else bound.multipliers()
-    if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
-        certificate = best.certificate
-    else:
-        try:
-            certificate = problem.certify(components, dual=dual)
-        except BREAKDOWNS as error:
-            raise ValueError(
-                f"the point found cannot be certified, as its numbers are too large or too small ({error}); scale the "
-                "features, for example to [0, 1], and choose weights nearer to 1."
-            ) from error
-    for step in (best, bound):  # a bound that the problem proved at another point holds for this one too
-        if step.certificate is not None and step.certificate.lower_bound > certificate.lower_bound:
-            certificate = replace(certificate, lower_bound=step.certificate.lower_bound)
-    if best.certificate is not None:  # what the solver's program was, and whose lower bound that is
-        certificate = certificate.with_origin(best.certificate)
-    return components, certificate, dual
 
 
 def in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
@@ -363,9 +335,8 @@ def solve(
     max_iter : int, optional
         Largest number of evaluations of objective and gradient; default: no limit.
     max_time : float, optional
-        Limit in seconds; default: no limit. The best point so far is returned with its certificate; where that is the
-        zero metric, the start or a multiple of the identity, whose objective is infinite where its evaluation takes
-        longer.
+        Seconds after which the solver ends, at its next step; default: no limit. The best metric that it has evaluated
+        is then certified, which has no limit. If there is none but zero, `Problem.start` is.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
     watch : callable, optional
@@ -433,7 +404,6 @@ def solve(
             early_stopping=None if patience is None else EarlyStopping(patience),
             stream=entry.stream,
             relaxed=entry.relaxed,
-            rank=cast(int | None, options.get("n_components", getattr(problem, "n_components", None))),
         )
         solution = run.over(attempts(run, solvers, options))
     if printer is not None:

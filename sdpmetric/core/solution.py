@@ -386,7 +386,7 @@ TEXT_SCHEMA = {
     "extras": "dict",
     "fingerprint": "str | None",
 }
-EXTRAS = {"threshold": "float", "mistakes": "int", "perplexity": "float"}
+EXTRAS = {"threshold": "float", "mistakes": "int"}
 
 
 def _printable(value: object) -> object:

@@ -30,9 +30,8 @@ class Status(Enum):
     )
     USER_LIMIT = (
         "user_limit",
-        "The limit on time or iterations, or memory, came first; this is the best point so far, or a simple one in "
-        "place of the zero metric: raise max_time or max_iter, or ask for a larger tol; where memory was too small, "
-        "try another solver.",
+        "The limit on time or iterations, or memory, came first; this is the best point so far, or the start: raise "
+        "max_time or max_iter, or ask for a larger tol; if memory was too small, try another solver.",
     )
     INFEASIBLE = (
         "infeasible",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, Dual, Multipliers
+from sdpmetric.core.certificate import Certificate, Dual, Multipliers, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.interface import BudgetSpent, check_deadline, deadline
 
 
 class Budget:
@@ -25,7 +25,7 @@ class Budget:
     def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
         self.max_time = math.inf if max_time is None else validation.check_limit("max_time", max_time, "number or None")
         self.max_iter = math.inf if max_iter is None else validation.check_integer("max_iter", max_iter)
-        self.spent, self.reserve = 0, 0.0
+        self.spent = 0
         self.began = time.perf_counter()
 
     @property
@@ -40,22 +40,14 @@ class Budget:
     @property
     def deadline(self) -> float:
         """When the steps have to end, on the clock of ``time.perf_counter``; possibly infinity."""
-        return self.began + min(self.max_time, max(self.last - self.began - self.reserve, 0.0))
-
-    @property
-    def last(self) -> float:
-        """When the certificate has to be there, on the same clock; the rest is for that of the zero metric."""
-        return self.began + 1.1 * self.max_time + 0.5
+        return self.began + self.max_time
 
     def spend(self, iterations: int = 1) -> None:
-        if self.spent >= self.max_iter or time.perf_counter() >= self.deadline:
+        """Count iterations; raise `BudgetSpent` if there are none left, or no time."""
+        if self.spent >= self.max_iter:
             raise BudgetSpent
+        check_deadline()
         self.spent += iterations
-
-    def check_reserve(self) -> None:
-        """Raise `BudgetSpent` where not even a quarter of the reserve, which is generous, is left for a certificate."""
-        if time.perf_counter() + 0.25 * self.reserve > self.last:
-            raise BudgetSpent
 
 
 Callback = Callable[[TraceRow], bool | None]
@@ -98,6 +90,10 @@ class Step:
     extras: dict[str, float] = field(default_factory=dict)
     status: Status | None = None
 
+    def settles(self, tol: float) -> bool:
+        """Return whether there is a certificate that decides about the point."""
+        return self.certificate is not None and self.certificate.settles(tol)
+
     @classmethod
     def certified(
         cls,
@@ -133,6 +129,28 @@ class Step:
             step_size=step_size,
             n_active=certificate.n_active,
         )
+
+
+def within(steps: Iterator[Step], budget: Budget) -> Iterator[Step]:
+    """Yield the steps up to a deadline that comes before that of the solve."""
+    try:
+        while True:
+            with deadline(budget.deadline):
+                step = next(steps)
+            yield step
+    except (BudgetSpent, StopIteration):
+        return
+
+
+def until_closed(steps: Iterator[Step], tol: float) -> Iterator[tuple[Step, Step]]:
+    """Yield the best point so far and the step with the best bound, until the two close the gap."""
+    best = bound = None
+    for step in steps:
+        best = step if best is None or step.objective <= best.objective else best
+        bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
+        yield best, bound
+        if relative_gap(best.objective, bound.lower_bound) <= tol:
+            return
 
 
 # Sees each step and its row of the trace.

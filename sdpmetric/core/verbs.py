@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,21 +9,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric.core.certificate import UNKNOWN, Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import solvers_of, solvers_to_try
 from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.core.validation import check_limit
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import BudgetSpent, deadline, hurried
-
-# Of the time of `verify` that the certificate of the point may take; the rest is for the lower bound.
-SHARE = 0.5
 
 
 def path(
@@ -100,7 +93,6 @@ def certify(
     *,
     metric: ArrayLike | None = None,
     dual: Multipliers | None = None,
-    max_time: float | None = None,
 ) -> Certificate:
     """Certify any metric, from any package, in one pass over the data.
 
@@ -116,9 +108,6 @@ def certify(
         that of a PSD matrix within `primal_residual` of it, relatively and up to rounding, if it is not.
     dual : Dual or (p,) array, optional
         Multipliers to prove the lower bound with, of triplets or of the problem's constraints.
-    max_time : float, optional
-        Limit in seconds; default: no limit. Where it is short the lower bound is trivial, and, where even the
-        objective takes longer, the objective infinite.
 
     Returns
     -------
@@ -139,30 +128,9 @@ def certify(
     """
     check_problem("certify", problem)
     problem.check_size(components, metric)
-    return _certificate_in_time(problem, components, metric, dual, Budget(max_time))
-
-
-def _certificate_in_time(
-    problem: Problem,
-    components: ArrayLike | None,
-    metric: ArrayLike | None,
-    dual: Multipliers | None,
-    budget: Budget,
-    share: float = 1.0,
-) -> Certificate:
-    """The certificate of a point; without a bound where that takes more than a share of the time, or of nothing."""
     problem.check_unchanged()
-    if budget.max_time == math.inf:
+    with threads.one_pool():
         return problem.certify(components, metric=metric, dual=dual)
-    certify = partial(problem.certify, components, metric=metric)
-    with threads.one_pool(), contextlib.suppress(BudgetSpent):
-        first = budget.began + share * budget.max_time
-        with contextlib.suppress(BudgetSpent), deadline(first, first):
-            return certify(dual=dual)
-        with hurried(), deadline(budget.last, budget.last):
-            return certify()
-    name = type(problem).__name__
-    return DualityCertificate(objective=math.inf, lower_bound=-math.inf, program=name, weakness=UNKNOWN)
 
 
 def verify(
@@ -173,7 +141,6 @@ def verify(
     estimator: FittedEstimator | FittedTransformer | None = None,
     rescale: bool = False,
     tol: float = 1e-3,
-    max_time: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
     """Prove how far a metric, from any source, is from optimal.
@@ -193,8 +160,6 @@ def verify(
     tol : float, default 1e-3
         Relative gap between the optimum and the lower bound; a weaker bound is enough if it proves the given metric to
         be this near.
-    max_time : float, optional
-        Limit in seconds; default: no limit. Half of it is for the certificate of the metric itself, see `certify`.
     verbose : bool, default False
 
     Returns
@@ -219,33 +184,31 @@ def verify(
     if solvers_of(problem)[0].stream:
         raise unsupported("verify", problem, "a stream has a regret, not a gap; use regret")
     check_limit("tol", tol, "relative gap")
-    budget = Budget(max_time)
     if estimator is not None:
         if components is not None or metric is not None:
             raise ValueError("pass exactly one of components=, metric= and estimator=.")
         components = linear_map(estimator, problem.X)
     problem.check_size(components, metric)
+    problem.check_unchanged()
     L, primal_residual = problem.check_point(components, metric)
-    scale = 1.0
-    if rescale:
-        with contextlib.suppress(BudgetSpent), deadline(budget.began + SHARE * budget.max_time, budget.last):
-            scale = problem.best_scale(L)
-    multiple = None if metric is None else scale**2 * np.asarray(metric, dtype=np.float64)
-    factor = scale * L if multiple is None else None
-    certificate = _certificate_in_time(problem, factor, multiple, None, budget, SHARE)
+    with threads.one_pool():
+        scale = problem.best_scale(L) if rescale else 1.0
+        if metric is None:
+            certificate = problem.certify(scale * L)
+        else:
+            certificate = problem.certify(metric=scale**2 * np.asarray(metric, dtype=np.float64))
     if not isinstance(certificate, DualityCertificate | InfeasibilityCertificate):
         raise unsupported("verify", problem, "nothing proves a lower bound; use certify, which says what is known")
     certificate = replace(certificate, primal_residual=max(primal_residual, certificate.primal_residual))
     if rescale:
         certificate = replace(certificate, program=f"{certificate.program}, metric multiplied by {scale**2:.4g}")
-    if certificate.settles(tol) or not budget.remaining:
+    if certificate.settles(tol):
         return certificate
 
     def is_tight(row: TraceRow) -> bool:
         return replace(certificate, lower_bound=row.lower_bound).proves_optimal(tol)
 
-    remaining = None if max_time is None else max(budget.remaining, 1e-3)
-    proven = solve(problem, tol=tol, max_time=remaining, verbose=verbose, callback=is_tight).certificate
+    proven = solve(problem, tol=tol, verbose=verbose, callback=is_tight).certificate
     if isinstance(certificate, DualityCertificate) and isinstance(proven, DualityCertificate):
         if proven.lower_bound > certificate.lower_bound:
             certificate = replace(certificate, lower_bound=proven.lower_bound)

@@ -23,8 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from sdpmetric.engine.interface import check_last
-
 # Coordinate differences of one part at least: half a millisecond. Waking a thread takes about 50 microseconds.
 LOOP_WORK = 500_000
 # Multiplications of one part of a product at least: half a millisecond.
@@ -117,7 +115,6 @@ def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None)
 
     `n_parts`, by default as many, is what the work is worth, see `part_count`: no more threads than this are used.
     """
-    check_last()
     n_threads = min(count(), n_tasks if n_parts is None else n_parts)
     if n_threads <= 1:
         for task_number in range(n_tasks):

@@ -265,7 +265,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         if self.warm_start and hasattr(self, "solution_"):
             last = self.solution_.components
-            self._check_last(last.shape[-1], problem.X.shape[1])
+            self._check_features_of_last(last.shape[-1], problem.X.shape[1])
             return {"init": last} if last.any() else {}
         if is_automatic:
             return {}
@@ -284,7 +284,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         nearest = None if domain is None else domain.member_beside(L)
         return L if nearest is None else nearest[0]
 
-    def _check_last(self, d_last: int, d: int) -> None:
+    def _check_features_of_last(self, d_last: int, d: int) -> None:
         if d_last != d:
             raise ValueError(
                 f"warm_start=True, but the components of the fit before are for {d_last} features, and X has {d}; pass "

@@ -66,7 +66,7 @@ class SoftNeighborEstimator(MetricEstimator):
 
     def _check_start(self, d: int) -> None:
         if self.warm_start and hasattr(self, "components_"):
-            self._check_last(self.components_.shape[1], d)
+            self._check_features_of_last(self.components_.shape[1], d)
         if isinstance(self.init, np.ndarray):
             rows, columns = check_array(self.init, input_name="init").shape
             if columns != d or rows > d or self.n_components not in (None, rows):

@@ -157,6 +157,11 @@ class LEGOProblem(Problem):
         first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
         return LEGOProblem(self.X, *first, self.learning_rate, self.prior)
 
+    @property
+    def start(self) -> FloatArray:
+        """See `Problem.start`: a root of ``A_0``, from which the stream starts."""
+        return self.root
+
     @published
     def root(self) -> FloatArray:
         """``G_0``, upper triangular, with ``G_0^T G_0 = A_0``."""

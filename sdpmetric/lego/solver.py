@@ -8,7 +8,6 @@ from dataclasses import replace
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.lego.stream import LEGOStream
 
@@ -25,12 +24,9 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     yield Step(stream.components, objective=0.0, lower_bound=0.0, certificate=certify(0))
     p, n_taken = len(problem.pairs), 0
     while n_taken < p:
-        remaining = budget.max_iter - budget.spent
-        size = int(min(max(1, -(-p // 8)), p - n_taken, max(remaining, 0)))
-        if not size or not budget.remaining:
-            raise BudgetSpent
-        rows = slice(n_taken, n_taken + size)
+        size = int(min(max(1, -(-p // 8)), p - n_taken, max(1, budget.max_iter - budget.spent)))
         budget.spend(size)
+        rows = slice(n_taken, n_taken + size)
         stream.partial_fit(problem.X, problem.pairs[rows], problem.targets[rows], problem.sides[rows])
         n_taken += size
         certificate = certify(n_taken)

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import neighbors, validation
 from sdpmetric.core.certificate import (
-    LATE,
     Certificate,
     Dual,
     DualityCertificate,
@@ -33,7 +32,6 @@ from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached, published
-from sdpmetric.engine.interface import is_late
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -44,7 +42,7 @@ from sdpmetric.lmnn import printed, proof
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.pull import PullCost
-from sdpmetric.lmnn.push import Push, concatenated, list_triplets
+from sdpmetric.lmnn.push import SAMPLE, Push, concatenated, list_triplets
 from sdpmetric.lmnn.triplets.impostors import SearchMethod
 from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_error
@@ -151,6 +149,15 @@ class LargeMarginProblem(PrintedProblem):
     def euclidean(self) -> FloatArray:
         return self.squeeze(np.stack([np.eye(self.X.shape[1])] * self.n_regions))
 
+    @property
+    def start(self) -> FloatArray:
+        """See `Problem.start`: the identity for every metric, at its best multiple for a sample of triplets."""
+        push, cost = self.tied.push, float(distances(self.centered, *self.target_pairs) @ self._pull_scales)
+        cost += self.ridge * self.n_regions * self.X.shape[1]
+        sample = push.source.sample(SAMPLE, validation.generator(0))
+        multiple = push.best_multiple(self.centered, cost, *sample)[0] if cost > 0.0 and len(sample[0]) else 1.0
+        return math.sqrt(multiple) * self.euclidean
+
     # -- the objective ------------------------------------------------------------------------------------------------
 
     def embed(self, components: FloatArray) -> FloatArray:
@@ -251,23 +258,9 @@ class LargeMarginProblem(PrintedProblem):
         """
         L, residual = self.check_point(components, metric)
         factors, metric, costs = self.stack(L), validation.given_metric(metric, residual), self.pull_costs
-        if is_late() and not factors.any() and not any("coordinates" in vars(cost) for cost in costs):
-            # Not even coordinates were made in time. Under the zero metric every hinge is 1.
-            source, n_roundings = self.push.source, 2 * len(self.X) + self.push.source.size
-            return DualityCertificate(
-                objective=above(self.push_weight * source.total_weight, n_roundings),
-                lower_bound=0.0,
-                primal_residual=0.0,
-                n_active=source.size,
-                program=self.title,
-                rigor="float",
-                weakness=LATE,
-            )
         metrics = [None] * len(factors) if metric is None else self.stack(metric)
         images = [Images(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
         push, cones = self.push, self.cones
-        if late := dual is None and is_late():
-            dual = Dual(Triplets.join(), np.zeros(0))
         sums = self._push_sums(images, slopes=dual is None)
         if dual is None:
             best = sums.best(push, cones)
@@ -287,7 +280,7 @@ class LargeMarginProblem(PrintedProblem):
             program=self.title,
             rigor="float",
             resolution=RESOLUTION * push.weight * push.source.smallest_weight if has_no_push else 0.0,
-            weakness=LATE if late else next((cone.weakness for cone in cones if cone.weakness is not None), None),
+            weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
             info={
                 "dual_residual": max(0.0, best.ratio - 1.0, violation),
                 "null_dimension": self.null_dimension,

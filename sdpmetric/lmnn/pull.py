@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.well_posed import SampleSize
 from sdpmetric.engine.cached import cached, published
-from sdpmetric.engine.interface import check_deadline, check_time_for
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, weighted_differences
 from sdpmetric.linalg.rigorous.directed import above, product_above, products_above, sum_above, trace_above
@@ -42,8 +42,6 @@ class PullCost:
     @cached
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost is the identity on its range; null directions come last."""
-        n, d = self.X.shape
-        check_time_for(n * d**2 + 4 * min(n, d) * d**2)  # a triangle and its singular values
         basis, inverse = psd.data_basis(self.X)
         check_deadline()
         rows = [np.sqrt(self.ridge) * basis] if self.ridge else []

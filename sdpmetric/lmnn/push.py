@@ -25,6 +25,10 @@ from sdpmetric.lmnn.triplets.margins import are_unit_hinges, hinge_slopes, signe
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
+# Multiples of a metric of cost 1 among which `Push.best_multiple` chooses.
+MULTIPLES = np.geomspace(1e-4, 1e8, 49)
+# Triplets that it goes by.
+SAMPLE = 30_000
 
 
 def concatenated(arrays: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
@@ -114,6 +118,24 @@ class Push:
         """``<B_t, M>`` of triplets at embedded points."""
         impostor_distances = distances(Z, *self.point_pairs(triplets.anchors, triplets.impostors))
         return impostor_distances - distances(Z, *self.point_pairs(triplets.anchors, triplets.targets))
+
+    def best_multiple(
+        self, Z: NDArray[np.floating], cost: float, triplets: Triplets, share: float
+    ) -> tuple[float, float]:
+        """Return the multiple of a metric at which its cost plus the hinges is least, and the sum there.
+
+        Triplets are a sample that stands for all of them, of which they are a share.
+        """
+        margins, weight = self.margins(Z, triplets), self.weight / share
+
+        def value(s: float) -> float:
+            losses = np.maximum(0.0, 1.0 - s * margins)
+            return s * cost + weight * float(np.sum(losses**2 if self.squared else losses))
+
+        multiples = MULTIPLES / cost
+        values = [value(s) for s in multiples]
+        best = int(np.argmin(values))
+        return float(multiples[best]), values[best]
 
     def adjoint(self, points: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
         """``sum_t a_t B_t`` for each metric, (c, p, p), at points (c n, p)."""

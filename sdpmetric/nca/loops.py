@@ -14,6 +14,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import FAST, fixed, loop
+from sdpmetric.engine.interface import check_deadline
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
@@ -274,8 +275,9 @@ def evaluate(
         column_sums = np.zeros((n_workers, n))
         transposed_products = np.zeros((n_workers if differentiate and not in_features else 0, n, len(L)))
         columns, matches = np.ascontiguousarray(Z.T), (*spans, fixed(targets), loss, fixed(weights))
-        n_rows = height * n_workers * max(1, PAIRS_AT_ONCE // (height * n_workers * n))  # deadlines hold between
+        n_rows = height * n_workers * max(1, PAIRS_AT_ONCE // (height * n_workers * n))
         for first in range(0, m, n_rows):
+            check_deadline()
             rows = slice(first, first + n_rows)
             embedding = anchors[rows], anchor_rows[rows], columns, norms, factors
             sums = values[rows], products[rows], column_sums, transposed_products

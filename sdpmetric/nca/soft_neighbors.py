@@ -13,6 +13,7 @@ from sklearn.utils import column_or_1d
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
+from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.cached import cached, published
@@ -66,6 +67,11 @@ class SoftNeighborProblem(Problem):
     n_components: int
     diagonal: bool
     sample_weight: FloatArray | None
+
+    @property
+    def start(self) -> FloatArray:
+        """See `Problem.start`: as many of the features as there are components, those of the widest range."""
+        return scaled_identity(self.X, self.n_components)
 
     @property
     @abstractmethod

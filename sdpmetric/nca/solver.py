@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent, check_last
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 from sdpmetric.nca.start import start_of
 
@@ -75,27 +74,19 @@ def steps(
         try:
             minimum = minimize(evaluate, packed.flat(L), jac=True, method="L-BFGS-B", options=options, callback=after)
         except (BudgetSpent, KeyboardInterrupt):
-            yield Step(reached, objective=best, extras=_extras(problem, reached))
+            yield Step(reached, objective=best)
             raise
         if iterations is not None:
             ended = Status.STATIONARY if minimum.success else Status.USER_LIMIT if minimum.status == 1 else None
             factor = packed.factor(minimum.x)
-            yield Step(factor, objective=float(minimum.fun), status=ended, extras=_extras(problem, factor))
+            yield Step(factor, objective=float(minimum.fun), status=ended)
             return
         L = reached  # a line search may end in a flat region although it has evaluated a better point
-        yield Step(L, objective=best, extras=_extras(problem, L))
+        yield Step(L, objective=best)
         if stationarity <= tol:
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0
         limit *= OPTIONS.growth
-
-
-def _extras(problem: SoftNeighborProblem, factor: FloatArray) -> dict[str, float]:
-    """The perplexity, if there is time for a pass over all pairs, of about 10 ns each."""
-    with contextlib.suppress(BudgetSpent):
-        check_last(250.0 * len(problem.X) ** 2)
-        return {"perplexity": float(problem.perplexity(factor).mean())}
-    return {}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -24,15 +25,22 @@ def start_of(problem: SoftNeighborProblem, random_state: int = 0) -> FloatArray:
 
 
 def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
-    """Components as they are, or rescaled where every softmax is saturated, so the gradient vanishes."""
+    """Return components as they are, or rescaled if every softmax is saturated, so that the gradient vanishes."""
 
-    def stationarity(L: FloatArray) -> float:
-        return problem.stationarity(L, problem.value_and_gradient(L)[1])
+    def stationarity(L: FloatArray, anchors: NDArray[np.integer] | None = None) -> float:
+        return problem.stationarity(L, problem.value_and_gradient(L, anchors)[1])
 
+    if stationarity(components, sample_of(problem, 0)) > SATURATED:  # most starts are not
+        return components
     if stationarity(components) > SATURATED or not (problem.rows @ components.T).any():
         return components
     rescaled_components = rescaled(problem, components)
     return rescaled_components if stationarity(rescaled_components) > SATURATED else components
+
+
+def sample_of(problem: SoftNeighborProblem, random_state: int) -> NDArray[np.integer]:
+    """Return up to 500 examples that stand for all where a start is chosen."""
+    return validation.generator(random_state).permutation(len(problem.X))[:500]
 
 
 def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state: int = 0) -> FloatArray:
@@ -42,8 +50,7 @@ def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state:
     and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
     """
     size = float(np.mean(np.sum((problem.rows @ components.T) ** 2, axis=1)))
-    n = len(problem.X)
-    deciding = validation.generator(random_state).permutation(n)[:500]
+    deciding = sample_of(problem, random_state)
     scaled = [np.sqrt(wanted / size) * components for wanted in SIZES]
     values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * components, *scaled]])
     # The smallest scale is taken that gains at least this share of the largest gain over a factor of zeros.

@@ -91,7 +91,7 @@ class KernelPOLAStream(PairStream):
                 )
             ordered = local.reshape(-1, 2).astype(np.int64)
             first, p = self._rank, len(ordered)
-            self._reserve(first + p)
+            self._grow(first + p)
             data, support = (G, self._inner(Z), ordered, similar[block]), np.zeros(p, dtype=np.int64)
             n_taken, self._rank = loops.run_kernel(
                 data, self.gamma or 0.0, self._R, self._state, losses[block], support
@@ -105,7 +105,7 @@ class KernelPOLAStream(PairStream):
                 )
         return losses
 
-    def _reserve(self, size: int) -> None:
+    def _grow(self, size: int) -> None:
         """Make room for a basis of `size` differences, half as much again where there is too little."""
         A, numbers, counts = self._state
         if size > len(A):

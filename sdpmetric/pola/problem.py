@@ -181,6 +181,11 @@ class POLAProblem(PrintedProblem):
         drawn = pair_checks.weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
         return cls(data, *drawn[:2], slack_weight, initial_threshold, drawn[2])
 
+    @property
+    def start(self) -> FloatArray:
+        """See `Problem.start`: with hard margins the multiple of the identity that keeps them, if there is one."""
+        return self.repair(super().start)[0]
+
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""
         stated = self.X, self.pairs, self.similar, self.initial_threshold, self.slack_weight

@@ -15,12 +15,13 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.pola import loops
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
 from sdpmetric.sums import conic, feasibility
-from sdpmetric.sums.dual import SumDual
+from sdpmetric.sums.dual import DualPoint, SumDual
 from sdpmetric.sums.progress import GAP_SHARE
 
 
@@ -89,19 +90,27 @@ def _round(
 ) -> Iterator[tuple[Step, FloatArray]]:
     """Steps of L-BFGS-B and then Newton's method from multipliers on, with the multipliers of each."""
     dual = SumDual(problem.as_sum().total)
-    start = dual.ascend(a, budget, evaluations).multipliers
-    for point in dual.newton(start, budget):
-        a = point.multipliers
-        L = problem.repair(psd.factor(point.metric[:-1, :-1]))[0]  # the threshold is the last entry
-        proof, objective = _contradiction(problem, a, np.maximum(a - start, 0.0)), problem.objective(L)
-        multipliers = partial(np.copy, a)
-        step = Step(L, objective=objective, lower_bound=min(point.value, objective), multipliers=multipliers)
-        is_proven = relative_gap(objective, step.lower_bound) <= GAP_SHARE * tol
-        if proof is not None or is_proven or not math.isfinite(objective):
-            step = Step.certified(problem, L, a if proof is None else proof)
-        yield step, a
-        if is_proven:
-            return
+    try:
+        start = dual.ascend(a, budget, evaluations).multipliers
+        for point in dual.newton(start, budget):
+            a, step = point.multipliers, _step(problem, point)
+            proof = _contradiction(problem, a, np.maximum(a - start, 0.0))
+            is_proven = relative_gap(step.objective, step.lower_bound) <= GAP_SHARE * tol
+            if proof is not None or is_proven or not math.isfinite(step.objective):
+                step = Step.certified(problem, step.components, a if proof is None else proof)
+            yield step, a
+            if is_proven:
+                return
+    except (BudgetSpent, KeyboardInterrupt):
+        if dual.best is not None:
+            yield _step(problem, dual.best), dual.best.multipliers
+        raise
+
+
+def _step(problem: POLAProblem, point: DualPoint) -> Step:
+    L = problem.repair(psd.factor(point.metric[:-1, :-1]))[0]  # the threshold is the last entry
+    objective, multipliers = problem.objective(L), partial(np.copy, point.multipliers)
+    return Step(L, objective=objective, lower_bound=min(point.value, objective), multipliers=multipliers)
 
 
 def _whitened(problem: POLAProblem) -> tuple[POLAProblem, FloatArray]:
@@ -172,7 +181,10 @@ def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: flo
     chunk = max(1, min(OPTIONS.chunk, -(-n_pairs // OPTIONS.trace_rows)))
     for first in range(0, n_pairs, chunk):
         size = int(min(chunk, n_pairs - first, max(1, budget.max_iter - budget.spent)))
-        budget.spend(size)
+        if first:
+            budget.spend(size)
+        else:  # the first chunk is taken even if there is no time, as the stream starts from the zero metric
+            budget.spent += size
         pairs = slice(first, first + size)
         stream.partial_fit(problem.X, problem.pairs[pairs], problem.similar[pairs])
         certificate = problem.certify_stream(stream.cumulative_loss, first + size, stream.n_updates)

@@ -9,11 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.interface import check_last, memory_size
+from sdpmetric.engine.interface import memory_size
 from sdpmetric.lazy import cvxpy as cp
 
-# Multiplications of a factorization in the 0.8 microseconds in which an entry of the matrix of distances is compiled.
-COMPILATION = 2e4
 # Bytes of an entry while it is compiled, measured 150, and the backend's copy. Without them CVXPY ends the process.
 COMPILATION_BYTES = 200
 
@@ -187,8 +185,7 @@ class LiftedDistances:
 
 
 def check_compilation(entries: int) -> None:
-    """Raise `BudgetSpent` or `MemoryError` where so many entries take more time or memory than there is."""
-    check_last(COMPILATION * entries)
+    """Raise `MemoryError` if so many entries take more memory than there is."""
     if COMPILATION_BYTES * entries > (memory := memory_size()):
         raise MemoryError(
             f"a program with {entries:,} entries takes about {COMPILATION_BYTES * entries / 2**30:,.3g} GiB, and there "

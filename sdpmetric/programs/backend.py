@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sdpmetric.core.steps import Budget
-from sdpmetric.engine.interface import FACTORIZATION_RATE, check_last
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.programs.canonical import no_panic
 
@@ -58,9 +57,8 @@ class Backend:
 
     def timed(self, budget: Budget, options: Options) -> Options:
         """The options, and the time that is left where the backend takes a limit."""
-        seconds = budget.deadline - time.perf_counter()
-        if self.name in TIME_LIMITS and math.isfinite(seconds):
-            return {TIME_LIMITS[self.name]: max(seconds, 0.1), **options}
+        if self.name in TIME_LIMITS and math.isfinite(budget.remaining):
+            return {TIME_LIMITS[self.name]: max(budget.remaining, 0.1), **options}
         return options
 
     def run(self, program: cp.Problem, budget: Budget, options: Options) -> str:
@@ -69,10 +67,8 @@ class Backend:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 warnings.simplefilter("ignore", RuntimeWarning)  # a point slightly outside the domain of a logarithm
-                began = time.perf_counter()
                 program.get_problem_data(self.name)  # CVXPY keeps it
-                # Of a large program the backend's setup and its first iteration, without a limit, take about as long.
-                check_last(FACTORIZATION_RATE * (time.perf_counter() - began))
+                check_deadline()
                 with no_panic():
                     program.solve(solver=self.name, **self.timed(budget, options))
         except cp.error.SolverError as error:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCertificate, StationarityCertificate
+from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.problem import Problem
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
@@ -132,6 +133,11 @@ class FRMLProblem(Problem):
         data = validation.check_examples(X)
         rank = data.shape[1] if n_components is None else n_components
         return cls(data, Relevance.from_labels(y), rank, loss, gamma, regularization)
+
+    @property
+    def start(self) -> FloatArray:
+        """See `Problem.start`: as many of the features as there are components, those of the widest range."""
+        return scaled_identity(self.X, self.n_components)
 
     def describe(self) -> str:
         gamma = f", gamma {self.gamma:g}" if self.loss == "warp" else ""

@@ -14,6 +14,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.registry import solver
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.ranking.frml import FRMLProblem
 from sdpmetric.ranking.frml_stream import FRMLStream
@@ -68,7 +69,12 @@ def steps(
     for number in range(passes + 1):
         if number:
             evaluations = stream.n_evaluations
-            stream.partial_fit(X[items], related, None if Q is None else Q[training])
+            try:
+                stream.partial_fit(X[items], related, None if Q is None else Q[training])
+            except (BudgetSpent, KeyboardInterrupt):
+                if number == 1:  # in the first pass, whose metric nothing has ranked yet
+                    yield Step(stream.components / unit)
+                raise
             budget.spend(stream.n_evaluations - evaluations)
         score = math.nan
         if ranked is not None:

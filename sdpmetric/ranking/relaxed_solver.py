@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 import numpy as np
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import formulation, solver
-from sdpmetric.core.run import Run
-from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.program import state
@@ -29,18 +27,16 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     `sdpmetric.lmnn.solvers.low_rank`) is this problem, and the relaxation's lower bound holds for it.
     """
     convex = problem.relaxation
-    run = Run(convex, budget, RELAXATION_TOLERANCE)
-    full = run.over(factored.steps(convex, budget, RELAXATION_TOLERANCE))
-    leading = np.asarray(psd.leading(full.components, problem.n_components), dtype=np.float64)
-    first = Step(
-        leading,
-        objective=problem.objective(leading),
-        lower_bound=full.lower_bound,
-        multipliers=low_rank.multipliers_of(full),
-    )
-    bounded = len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]
-    refined = low_rank.descend_at_rank(convex, budget, full, problem.n_components) if bounded else iter(())
-    yield from low_rank.unless_interrupted(run.status is Status.INTERRUPTED, chain([first], refined))
+
+    def leading(components: FloatArray) -> FloatArray:
+        return np.asarray(psd.leading(components, problem.n_components), dtype=np.float64)
+
+    of_all_ranks = factored.steps(convex, budget, RELAXATION_TOLERANCE)
+    best, bound = yield from low_rank.without_bound_on_rank(of_all_ranks, RELAXATION_TOLERANCE, leading)
+    L, multipliers = leading(best.components), bound.multipliers
+    yield Step(L, objective=problem.objective(L), lower_bound=bound.lower_bound, multipliers=multipliers)
+    if len(best.components) > problem.n_components and not convex.coordinates.null.shape[1]:
+        yield from low_rank.descend_at_rank(convex, budget, best, bound, problem.n_components)
 
 
 @formulation(FRMLProblem, exact=False)

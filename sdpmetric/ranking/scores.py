@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.engine.interface import check_last
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance
@@ -147,7 +147,7 @@ def sorted_scores(
     columns = np.ascontiguousarray(items.T)
     height = max(1, SCORES_AT_ONCE // max(1, len(items)))
     for first in range(0, len(relevance.queries), height):
-        check_last()
+        check_deadline()
         block = relevance.queries[first : first + height]
         scores = np.empty((len(block), len(items)))
         loops.distances_to(queries[block], columns, scores, products)
@@ -234,7 +234,7 @@ def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> F
     expected = np.empty(n_irrelevant + 1)
     height = max(1, (1 << 21) // n_irrelevant)
     for first in range(0, n_irrelevant + 1, height):
-        check_last()
+        check_deadline()
         violators = np.arange(first, min(first + height, n_irrelevant + 1))
         draws, probabilities = _first_violator(n_irrelevant, gamma, violators)
         expected[violators] = probabilities @ weights[n_irrelevant // draws]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_last
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
@@ -140,7 +140,6 @@ class BoundTerms:
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
         """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
         D = self.distances(components) if D is None else D
-        check_last()
         M = components.T @ components if self.depends_on_entries else np.zeros((0, 0))
         losses = zip(self.losses, self.pair_slices, strict=True)
         return [self.offset(loss) + loss.combination @ D[pairs] + loss.entries(M) for loss, pairs in losses]
@@ -186,7 +185,7 @@ class BoundTerms:
     def distances(self, components: FloatArray) -> FloatArray:
         """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
         X, first, second = self.points
-        check_last()
+        check_deadline()
         return distances(times(X, components.T), first, second)
 
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
@@ -233,7 +232,6 @@ class BoundTerms:
     ) -> list[float]:
         """Floats not below the costs of pairs, and below each loss."""
         low, high = images.distances(*self.pairs.T)
-        check_last()
         costs = self.costs[1]
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
         underflow = TINY * np.count_nonzero(costs * (high[: len(costs)] > 0.0))
@@ -248,7 +246,6 @@ class BoundTerms:
         losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
         is_exact = errors is None
         for loss, pairs, (up, down, count, _) in losses:
-            check_last()
             smallest, largest, entries = low[pairs], high[pairs], loss.entries(M)
             gain, fall = up @ largest, down @ largest
             excess_low = loss.offset + up @ smallest - fall + entries

@@ -25,7 +25,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.interface import BudgetSpent, deadline
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.descent_point import Point
 from sdpmetric.sums.problem import MetricProblem
@@ -91,8 +91,11 @@ def steps(
     ):
         try:
             a, S, n_evaluations = _descend(point, width, center, budget, iterations, close)
-        except BudgetSpent:
-            yield _certified(point, point.smoothed(point.F, width, center)[1], width)
+        except (BudgetSpent, KeyboardInterrupt):
+            with deadline(math.inf):
+                L = problem.normalized(point.components(point.F))
+                step = Step(L, objective=problem.objective(L), step_size=width)
+            yield step
             raise
         step = _certified(point, a, width)
         yield step

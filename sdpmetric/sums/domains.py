@@ -10,7 +10,6 @@ from scipy.optimize import nnls
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.engine.interface import check_last
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous.directed import gamma
 
@@ -93,7 +92,6 @@ class Domain:
         """The weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""
         if self.has_identity_basis:
             return np.maximum(np.diag(M), 0.0)
-        check_last(float(self.basis.size) ** 2)  # products of vectors' products with each other
         size = float(np.abs(M).max()) or 1.0
         products = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
         lengths = np.maximum(np.linalg.norm(products, axis=1), 1e-300)

@@ -30,6 +30,7 @@ from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, re
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.cached import cached
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
@@ -129,12 +130,16 @@ class SumDual(MarginSum):
         How many eigenvalues the last Q had that were not positive.
     rho : float
         The weight of the proximal term, which goes on falling in later rounds.
+    best : DualPoint or None
+        The best one that was evaluated.
     """
+
+    best: DualPoint | None
 
     def __init__(self, total: BoundTerms) -> None:
         """Take a sum, its hard constraints with room."""
         super().__init__(total)
-        self.n_negative, self.rho = 0, OPTIONS.first_rho
+        self.n_negative, self.rho, self.best = 0, OPTIONS.first_rho, None
         (regularizer,), zero = total.regularizers, np.zeros((0, total.centered.shape[1]))
         # w M0 - ridge I, and w/2 |M0|^2.
         self.target = -regularizer.gradient(zero) - total.ridge * np.eye(total.centered.shape[1])
@@ -180,7 +185,10 @@ class SumDual(MarginSum):
             linear = [half_square, self.constant - float(np.sum(M * self.target)), float(costs @ D[: len(costs)])]
             return math.fsum(linear) + sum(loss.value(u) for loss, _, u in rows)
 
-        return DualPoint(a, value, gradient, M, primal, eigen)
+        point = DualPoint(a, value, gradient, M, primal, eigen)
+        if self.best is None or point.value > self.best.value:
+            self.best = point
+        return point
 
     def ascend(self, a: FloatArray, budget: Budget, evaluations: int, gap_tol: float = 0.0) -> DualPoint:
         """The best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`."""
@@ -339,7 +347,12 @@ def steps(
     else:
         a = concatenated(problem.read_dual(multipliers))
     while True:
-        a, is_done = yield from _rounds(problem, dual, a, budget, tol)
+        try:
+            a, is_done = yield from _rounds(problem, dual, a, budget, tol)
+        except (BudgetSpent, KeyboardInterrupt):
+            if dual.best is not None:
+                yield _step(dual.best)
+            raise
         if is_done or not has_hard or room >= OPTIONS.max_room * tol:
             return
         room = OPTIONS.room_growth * room  # a metric at the optimum misses constraints by the rounding of multipliers
@@ -359,14 +372,17 @@ def _rounds(
                 point = ascended
         a, evaluations = point.multipliers, min(2 * evaluations, OPTIONS.max_evaluations)
         progress.record(point.objective - point.value if math.isfinite(point.objective) else math.inf)
-        L, bound = psd.factor(point.metric), min(point.value, point.objective)
+        step = _step(point)
         if progress.idle_rounds or point.gap <= tol or not math.isfinite(point.objective):
-            step = Step.certified(problem, L, a)
-        else:
-            step = Step(L, objective=point.objective, lower_bound=bound, multipliers=partial(np.copy, a))
+            step = Step.certified(problem, step.components, a)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return a, True
         if progress.idle_rounds >= OPTIONS.patience:
             break
     return a, math.isfinite(progress.smallest_gap)
+
+
+def _step(point: DualPoint) -> Step:
+    bound, multipliers = min(point.value, point.objective), partial(np.copy, point.multipliers)
+    return Step(psd.factor(point.metric), objective=point.objective, lower_bound=bound, multipliers=multipliers)

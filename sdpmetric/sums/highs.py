@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -87,9 +86,9 @@ def optimum(
         low, high, cost = 0.0 * low, np.where(program.is_hard[free], 1.0, 0.0), 0.0 * cost
     budget.spend()
     options = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), OPTIONS.tolerance)
-    is_timed, is_tall = math.isfinite(budget.deadline), len(free) > OPTIONS.interior * len(columns)
+    is_timed, is_tall = math.isfinite(budget.max_time), len(free) > OPTIONS.interior * len(columns)
     if is_timed:
-        options["time_limit"] = max(budget.deadline - time.perf_counter(), OPTIONS.min_seconds)
+        options["time_limit"] = max(budget.remaining, OPTIONS.min_seconds)
     solved: OptimizeResult = linprog(
         -program.offset[free] / program.unit,
         A_ub=-T.T,
@@ -118,7 +117,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     rows, columns = all_indices = np.arange(len(program.offset)), np.arange(len(program.basis))
     has_hard, size = program.is_hard.any(), len(rows) * len(columns)
     is_tall = len(rows) > OPTIONS.square * len(columns)
-    if size > OPTIONS.full_table and not has_hard and (is_tall or math.isfinite(budget.deadline)):
+    if size > OPTIONS.full_table and not has_hard and (is_tall or math.isfinite(budget.max_time)):
         rows, columns = first(program)
     for turn in itertools.count():
         is_complete = len(rows) * len(columns) == size

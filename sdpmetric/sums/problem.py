@@ -15,16 +15,15 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import LATE, Certificate, DualityCertificate, Multipliers, check_multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
 from sdpmetric.core.problem import LOG_SCALES, NOT_STATED
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.cached import cached, published
-from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.distances import adjoint
+from sdpmetric.linalg.distances import adjoint, mean_squared_distance
 from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility, printed
@@ -209,12 +208,17 @@ class MetricProblem(PrintedProblem):
 
     @property
     def start(self) -> FloatArray:
-        """See `Problem.start`: M0 of a Frobenius or log det term, else zero, or the domain's where zero is infinite."""
+        """See `Problem.start`: M0 of a Frobenius or log det term, else the identity or all directions of the domain."""
         starts = [start for term in self.total.regularizers if (start := term.start) is not None]
-        if not self.total.barrier:
-            root = None if self.domain.diagonal else self._target_root
-            return self.zero if root is None else root.T @ self.domain.basis
-        return starts[0] if starts and self.domain.is_full_cone else self.domain.basis
+        if self.total.barrier and starts and self.domain.is_full_cone:
+            return starts[0]
+        root = None if self.domain.diagonal or self.total.barrier else self._target_root
+        if root is not None:
+            return root.T @ self.domain.basis
+        if self.domain.has_identity_basis:
+            return super().start
+        spread = mean_squared_distance(self.centered @ self.domain.basis.T)
+        return self.domain.basis / math.sqrt(spread if spread > 0.0 else 1.0)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""
@@ -316,7 +320,6 @@ class MetricProblem(PrintedProblem):
         D, regularizers = self.total.distances(L), [term.along(L) for term in self.total.regularizers]
 
         def objective(log_scale: float) -> float:
-            check_deadline()
             scale = math.exp(log_scale)
             losses = self.total.smoothed_losses(scale * L, scale * scale * D, 1.0)[0]
             return min(losses + sum(value(scale) for value in regularizers), 1e300)
@@ -409,7 +412,7 @@ class MetricProblem(PrintedProblem):
             primal_residual=max(residual, violation),
             n_active=int(sum(np.count_nonzero(a) for a in proven.multipliers)),
             constraints=self.counted,
-            resolution=self._resolution if objective >= 0.0 >= proven.value and not is_late() else 0.0,
+            resolution=self._resolution if objective >= 0.0 >= proven.value else 0.0,
             weakness=weakness,
             info={"dual_residual": proven.residual, "null_dimension": proven.null_dimension},
         )
@@ -451,15 +454,12 @@ class MetricProblem(PrintedProblem):
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
-        if dual is None and is_late() and all(term.nonnegative for term in self.terms):
-            zeros = [np.zeros(loss.size) for loss in self.total.losses]
-            return Proven(0.0, zeros, weakness=LATE)
         if dual is not None:
             candidates = iter([self.read_dual(dual)])
         else:
             depends_on_width = self.total.kinked or any(loss.has_infinite_slopes for loss in self.total.losses)
             widths = WIDTHS if depends_on_width else WIDTHS[:1]
-            candidates = (self.total.slopes(components, width) for width in in_time(widths))
+            candidates = (self.total.slopes(components, width) for width in widths)
         return max((self.dual.prove(a, components) for a in candidates), key=lambda proven: proven.value)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_deadline, check_last
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.linalg.rigorous.directed import TINY, gamma
@@ -76,8 +76,6 @@ class Slack:
         used = np.flatnonzero(weights > 0.0)
         i, j = self.total.pairs[used].T
         diagonal, B = self.domain.diagonal, self.domain.basis.T
-        # An entry of a root takes as long as 400 multiplications, a long triangle five times as long as its own.
-        check_last(len(used) * basis.shape[1] * (400 if diagonal else 400 + 5 * basis.shape[1]))
 
         def mapped(A: FloatArray) -> FloatArray:
             return A * np.diag(basis) if diagonal else A @ basis

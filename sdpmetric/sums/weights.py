@@ -18,7 +18,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.interface import BudgetSpent, check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.margin_sum import MarginSum, concatenated
@@ -91,9 +91,9 @@ class WeightedSum(MarginSum):
 
     def excess(self, w: FloatArray) -> FloatArray:
         """``o + T w``, (m,)."""
-        return concatenated(self.total.excess(self._factor(w)))
+        return concatenated(self.total.excess(self.factor(w)))
 
-    def _factor(self, w: FloatArray) -> FloatArray:
+    def factor(self, w: FloatArray) -> FloatArray:
         used = np.flatnonzero(w)
         return np.asarray(np.sqrt(w[used])[:, None] * self.basis[used])
 
@@ -112,8 +112,8 @@ class WeightedSum(MarginSum):
         for share in () if self.g else OPTIONS.negligible:
             sparse = np.where(w > share * largest, w, 0.0)
             if self.value(sparse, self.excess(sparse)) <= value + OPTIONS.negligible_gap * gap * abs(value):
-                return self._factor(sparse)
-        return self._factor(w)
+                return self.factor(sparse)
+        return self.factor(w)
 
     def stretched(self, w: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights and their excess; where only losses cost and all fall along the weights, a multiple without."""
@@ -161,16 +161,21 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     if init is not None:
         x = np.maximum(problem.domain.combination(init.T @ init) / units, lowest)
 
+    lowest_value, reached = math.inf, units * x
+
     def slopes(u: FloatArray) -> FloatArray:
         by_loss = zip(total.losses, total.total.split(u), strict=True)
         return concatenated(loss.smoothed(excess, 0.0)[1] for loss, excess in by_loss)
 
     def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal lowest_value, reached
         budget.spend()
         w = units * x
         u = total.offset + T @ w
         gradient = total.linear_cost + T.T @ slopes(u) + total.h * w
         value = total.value(w, u)
+        if value < lowest_value:
+            lowest_value, reached = value, w
         if total.g:
             gradient -= total.g / np.maximum(w, 1e-300)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
@@ -181,7 +186,11 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     progress, iterations = Progress(), options.first_iterations
     while progress.idle_rounds < options.patience:
         limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": options.memory, "ftol": 0.0, "gtol": 0.0}
-        x = minimize(evaluate, x, jac=True, method="L-BFGS-B", bounds=bounds, options=limits).x
+        try:
+            x = minimize(evaluate, x, jac=True, method="L-BFGS-B", bounds=bounds, options=limits).x
+        except (BudgetSpent, KeyboardInterrupt):
+            yield Step(total.factor(reached), objective=lowest_value)
+            raise
         iterations = min(2 * iterations, options.max_iterations)
         w, u = total.stretched(units * x, total.offset + T @ (units * x))
         step = Step.certified(problem, total.components(w, GAP_SHARE * tol), slopes(u))

@@ -5,9 +5,7 @@ import re
 import sys
 import time
 import warnings
-from types import ModuleType
 
-import cvxpy
 import numba as nb
 import numpy as np
 import pytest
@@ -26,12 +24,9 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import interface
 from sdpmetric.lmnn.push import Push
-from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
 from sdpmetric.programs import atoms
-from sdpmetric.programs.backend import Backend
-from sdpmetric.sums import domains
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.
 SHARES = (0.03, 0.5, 0.97)
@@ -130,30 +125,9 @@ def test_a_path_ends_at_the_solve_that_is_interrupted(monkeypatch):
     assert np.isfinite(solutions[0].objective)
 
 
-def test_too_little_memory_for_a_certificate_leaves_a_point_that_has_one(monkeypatch):
-    problem = make("lmnn")
-    good, certify = problem.lift(np.eye(3)), type(problem).certify
-    first = Step.certified(problem, good)
-
-    def steps():
-        yield first
-        yield Step(2.0 * good, objective=first.objective)
-
-    def small(self, components=None, **options):
-        if components is not None and np.array_equal(components, 2.0 * good):
-            raise MemoryError
-        return certify(self, components, **options)
-
-    monkeypatch.setattr(type(problem), "certify", small)
-    solution = Run(problem, Budget(), 1e-9).over(steps())
-    assert np.array_equal(solution.components, good)
-    assert solution.status is Status.USER_LIMIT
-    assert "memory" in solution.status.advice
-
-
 LIMIT = 1000.0
-# Readings before the clock jumps, and how many may come after that: compiled loops read it when they begin.
-JUMPS, READINGS = (2, 40), 120
+# Readings of the clock before it jumps.
+JUMPS = (2, 40)
 
 
 class Clock:
@@ -168,14 +142,57 @@ class Clock:
 
 
 @pytest.mark.parametrize(("name", "solver"), EXAMPLES)
-def test_every_solver_ends_soon_after_its_limit(name, solver, monkeypatch):
+def test_every_solver_ends_with_one_certificate_of_a_metric_after_its_limit(name, solver, monkeypatch):
     for jump in JUMPS:
-        problem, clock = make(name), Clock(jump)
+        problem, clock, finished = make(name), Clock(jump), []
+        certify = type(problem).certify
+
+        def counted(self, *given, stated=problem, certify=certify, clock=clock, finished=finished, **options):
+            is_late = clock.readings > clock.jump
+            certificate = certify(self, *given, **options)
+            if is_late and self is stated:
+                finished.append(certificate)
+            return certificate
+
         with monkeypatch.context() as patch:
             patch.setattr(time, "perf_counter", clock)
+            patch.setattr(type(problem), "certify", counted)
             solution = sm.solve(problem, solver, tol=1e-12, max_time=LIMIT)
-        assert clock.readings - jump <= READINGS, f"{clock.readings - jump} readings after the limit, jump {jump}"
-        assert not np.isnan(solution.objective)
+        kind, is_hard = solution.certificate.kind, name == "pola, hard"
+        assert kind in ("regret", "infeasibility") or solution.components.any() or solution.status.ok
+        assert is_hard or np.isfinite(solution.objective)
+        assert len(finished) <= 1 + is_hard
+
+
+def test_a_limit_returns_the_best_evaluated_metric_and_not_the_zero_metric():
+    problem = make("mlkr")
+    worse, better = (Step(L, objective=problem.objective(L)) for L in (3.0 * np.eye(3), np.eye(3)))
+    zero = Step(problem.zero, objective=0.5 * better.objective)
+
+    def steps(*before):
+        yield from before
+        raise interface.BudgetSpent
+
+    assert better.objective < worse.objective
+    for before, best in (((zero,), problem.start), ((zero, worse, better), better.components), ((), problem.start)):
+        solution = Run(problem, Budget(), 1e-9).over(steps(*before))
+        assert np.array_equal(solution.components, best)
+        assert solution.status is Status.USER_LIMIT
+
+
+def test_an_estimate_that_closes_the_gap_ends_a_solve_only_if_a_certificate_does():
+    problem = make("lmnn")
+    optimum = sm.solve(problem)
+    claimed = Step(2.0 * problem.lift(np.eye(3)), objective=1e-3, lower_bound=1e-3)
+    proven = Step.certified(problem, optimum.components, optimum.dual)
+    seen = []
+    solution = Run(problem, Budget(), 1e-3, watches=[lambda step, row: seen.append(step)]).over(
+        iter([claimed, proven, claimed])
+    )
+    assert (seen, solution.status) == ([claimed, proven], Status.OPTIMAL)
+    assert solution.objective == pytest.approx(optimum.objective, rel=1e-9)
+    alone = Run(problem, Budget(), 1e-3).over(iter([claimed]))
+    assert (alone.status, alone.objective > optimum.objective) == (Status.STALLED, True)
 
 
 @pytest.mark.parametrize(("module", "moves"), [("sdpmetric.linalg.pair_loops", 1), ("numba.np.linalg", 0)])
@@ -248,66 +265,16 @@ class PassingClock:
         self.now, self.monkeypatch = 0.0, monkeypatch
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
 
-    def let_take(self, owner: type | ModuleType, name: str, *seconds: float) -> None:
-        """Let a call take so long, the last of several numbers for all later ones, or up to the deadline."""
-        method, durations = getattr(owner, name), list(seconds)
+    def let_take(self, owner: type, name: str, seconds: float) -> None:
+        """Let a call take so long."""
+        method = getattr(owner, name)
 
         def timed(*arguments: object, **options: object) -> object:
-            self.now += min(
-                durations.pop(0) if len(durations) > 1 else durations[0], max(interface.remaining() + 1e-6, 0.0)
-            )
+            self.now += seconds
             interface.check_deadline()
             return method(*arguments, **options)
 
         self.monkeypatch.setattr(owner, name, timed)
-
-
-def all_pairs(n: int, d: int) -> sm.MetricProblem:
-    pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
-    return sm.MetricProblem(make_blobs(n, d, random_state=0)[0], sm.terms.Pull(pairs))
-
-
-def roots(problem: sm.MetricProblem) -> None:
-    problem.dual.slack.coordinates(np.ones(len(problem.total.pairs)), None)
-
-
-LONG_WORK = {
-    "listing triplets": (1e-4, lambda: Reduction(separated(60)).index_sets(0.1 * np.eye(20)[None])),
-    "a weighted program": (1e-3, lambda: sm.to_cvxpy(sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0)))),
-    "roots of all pairs": (1e-4, lambda: roots(all_pairs(40, 20))),
-}
-
-
-def test_a_limit_does_not_wait_for_the_weights_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given directions do not span it, and its nearest member takes a minute for 4,000 of them in 200 features."""
-    problem = sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0))
-    monkeypatch.setattr(domains, "nnls", lambda *arguments, **options: pytest.fail("not in time"))
-    monkeypatch.setattr(interface, "FACTORIZATION_RATE", 1.0)
-    assert sm.solve(problem, "factored", max_time=1e-3).status is Status.USER_LIMIT
-
-
-@pytest.mark.parametrize("work", LONG_WORK)
-def test_work_that_takes_longer_than_the_time_left_is_not_begun(work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
-    limit, call = LONG_WORK[work]
-    call()
-    with interface.deadline(limit, limit), pytest.raises(interface.BudgetSpent):
-        call()
-
-
-def test_a_backend_is_not_begun_where_less_time_is_left_than_compilation_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, begun = PassingClock(monkeypatch), []
-    problem = sm.SCMLProblem.from_labels(*make_blobs(60, 5, random_state=0)[:2])
-    compile_program = cvxpy.Problem.get_problem_data
-
-    def compile_slowly(self, *arguments, **options):
-        clock.now += 10.0 * (len(self.constraints) > 1)  # one in a look at the backends
-        return compile_program(self, *arguments, **options)
-
-    monkeypatch.setattr(cvxpy.Problem, "get_problem_data", compile_slowly)
-    monkeypatch.setattr(Backend, "timed", lambda *arguments: begun.append(1))
-    solution = sm.solve(problem, "conic", max_time=12)
-    assert (begun, clock.now, solution.status) == ([], 10.0, Status.USER_LIMIT)
 
 
 def test_a_program_larger_than_the_memory_is_not_stated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,51 +288,17 @@ def test_a_program_larger_than_the_memory_is_not_stated(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("max_time", [64, 76, 92])
 def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the middle of a descent or of a search, and where a certificate is all that there is time for."""
+    """In the middle of a descent or of a search."""
     problem, clock = separated(600, 5.0), PassingClock(monkeypatch)
     clock.let_take(Push, "candidates", 10.0)
-    clock.let_take(sm.LMNNProblem, "certify", 10.0)
     clock.let_take(Budget, "spend", 0.1)
     solution = sm.solve(problem, solver="factored", tol=1e-6, max_time=max_time)
     searched = solution.trace["objective"][:-1]
     bound = searched[np.isfinite(searched)].min(initial=problem.push_weight * problem.source.size / 100)
     assert solution.status is Status.USER_LIMIT
-    assert clock.now <= 1.1 * max_time + 0.51
+    assert clock.now <= max_time + 10.0
     assert solution.objective <= bound * (1 + 1e-9)
-    assert solution.objective < bound or max_time != 76  # what the first round gained, whose search did not fit
     assert solution.relative_gap < 0.5
-
-
-FOREIGN_UNIT = 1e-3 * np.eye(20)  # components under which nearly every hinge of `separated` is active
-
-
-def test_a_certificate_without_time_for_the_objective_says_that_nothing_is_known(monkeypatch) -> None:
-    def late(self, *given, **options):
-        raise interface.BudgetSpent
-
-    monkeypatch.setattr(sm.LMNNProblem, "certify", late)
-    certificate = sm.certify(separated(50), FOREIGN_UNIT, max_time=0.1)
-    assert (certificate.objective, certificate.lower_bound) == (np.inf, -np.inf)
-    assert "time was over" in certificate.weakness
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_without_time_for_the_certificate_of_the_identity_it_is_returned(dtype, monkeypatch) -> None:
-    """Only the zero metric has a certificate in time; its lower bound holds for every metric."""
-    certify = sm.LMNNProblem.certify
-
-    def late(self, components=None, **options):
-        if np.any(components):
-            raise interface.BudgetSpent
-        return certify(self, components, **options)
-
-    monkeypatch.setattr(sm.LMNNProblem, "certify", late)
-    X = separated(60).X.astype(dtype)
-    solution = sm.solve(sm.LMNNProblem.from_labels(X, np.arange(60) % 3), max_time=1e-6)
-    assert np.isclose(solution.metric, solution.metric[0, 0] * np.eye(20)).all()
-    assert (solution.metric[0, 0] > 0.0, solution.objective, solution.lower_bound) == (True, np.inf, 0.0)
-    assert solution.components.dtype == dtype
-    assert "time was over" in solution.advice
 
 
 def test_a_limit_that_leaves_the_start_does_not_blame_the_weights():

@@ -99,7 +99,7 @@ def test_the_next_solver_goes_on_from_the_best_point(first):
 
 def divides(problem, budget, tol):
     yield Step.certified(problem, np.eye(4))
-    yield Step(np.eye(4), objective=1.0 / budget.reserve)
+    yield Step(np.eye(4), objective=1.0 / budget.spent)
 
 
 @pytest.mark.parametrize("solvers", [(entry(divides),), (entry(divides), entry(stalls))])

@@ -103,7 +103,8 @@ def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves():
     values = np.linalg.eigvalsh(full.metric)[::-1][:rank]
     assert np.allclose(np.linalg.eigvalsh(cut @ cut.T)[::-1], values)
     assert low.objective < problem.objective(cut)
-    assert (np.diff(low.trace["objective"]) <= 1e-6 * low.objective).all()
+    known = low.trace["objective"][np.isfinite(low.trace["objective"])]
+    assert (np.diff(known) <= 1e-6 * low.objective).all()
     assert low.lower_bound <= full.objective
     assert (low.certificate.kind, low.status) == ("relaxation", sm.Status.STATIONARY)
     assert not low.certificate.proves_optimal(1e-4)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_deadline, check_last
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import pair_loops as pairs
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
@@ -337,7 +337,7 @@ class Images:
 
         def add(number: int) -> None:
             for start in starts[cuts[number] : cuts[number + 1]]:
-                check_last()
+                check_deadline()
                 rows = slice(start, start + ROWS_AT_ONCE)
                 V = self.X[first[rows]].astype(np.float64) - self.X[second[rows]].astype(np.float64)
                 P, w = V @ self.map, np.abs(weights[rows])

@@ -16,9 +16,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual, DualityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Step
+from sdpmetric.core.steps import Budget, Step, until_closed, within
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.interface import BudgetSpent, deadline
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.printed import metric_names
@@ -86,24 +85,12 @@ def _cheap_point(
 
     They are yielded without an objective, so they are the answer only if time ends before the first program.
     """
-    yield Step(first)
+    best = Step(first)
+    yield best
     cheap = Budget(None if np.isinf(budget.max_time) else max(OPTIONS.start_time * budget.remaining, 1e-3))
-    best, bound = Step(first), -np.inf
-    cheap_steps = factored.steps(problem, cheap, OPTIONS.start_tol, init=init)
-    try:
-        with deadline(cheap.deadline):
-            for step in cheap_steps:
-                best = step if step.objective <= best.objective else best
-                bound = max(bound, step.lower_bound)
-                if relative_gap(best.objective, bound) <= OPTIONS.start_tol:
-                    break
-    except BudgetSpent:
-        pass
-    except KeyboardInterrupt:
+    steps = within(factored.steps(problem, cheap, OPTIONS.start_tol, init=init), cheap)
+    for best, _ in until_closed(steps, OPTIONS.start_tol):
         yield Step(best.components)
-        raise
-    budget.reserve = max(budget.reserve, cheap.reserve)
-    yield Step(best.components)
     return best.components
 
 
@@ -168,7 +155,8 @@ def generate_within(
     """
     reduction, n = Reduction(problem, whitened=False), len(problem.X)
     start = factored.steps(problem, Budget(), OPTIONS.start_tol, init=init)
-    L = problem.stack(min(start, key=lambda step: step.objective).components)
+    *_, (best, _) = until_closed(start, OPTIONS.start_tol)
+    L = problem.stack(best.components)
     free = reduction.violated(L, OPTIONS.start_width)
     while True:
         stated = state(problem, triplets=free).program

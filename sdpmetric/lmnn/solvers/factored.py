@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -28,12 +27,11 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import in_dtype
-from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent, deadline
+from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
+from sdpmetric.lmnn.push import SAMPLE
 from sdpmetric.lmnn.solvers.refinement import Bound, prove
 from sdpmetric.lmnn.solvers.working_set import WorkingSet, orthogonal_rows
 
@@ -62,8 +60,6 @@ class FactoredOptions:
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
     single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
-    late: float = 0.25  # of the time that is reserved for the certificate, what is left after the solver's own
-    sample: int = 30_000  # triplets that the starting scale is chosen by
     leading: int = 96  # directions of a factor that descent starts with; others are added where they pay
     # Several metrics: the width of the level that leaves the single metric, and the share of that one that they keep
     # after it: along directions that a factor does not have its gradient is 0.
@@ -96,6 +92,7 @@ class State:
     budget: Budget
     L: FloatArray  # factors on `LargeMarginProblem.points`, (c, r, rank)
     gamma: float = math.inf  # smoothing width of the latest round
+    objective: float = math.inf  # over the candidates of all anchors, where they are known
     lower_bound: float = -math.inf  # the best one so far
     dual: Dual | None = None  # the multipliers behind it
 
@@ -116,11 +113,9 @@ def steps(
     try:
         yield from _begin(state, init, validation.generator(random_state))
         yield from refine_until_proven(state, working, tol)
-    except BudgetSpent:
-        yield last_step(state, working)
-        raise
-    except KeyboardInterrupt:  # which a run that ends with this step does not see
-        yield replace(last_step(state, working), status=Status.INTERRUPTED)
+    except (BudgetSpent, KeyboardInterrupt):  # in the middle of a round
+        if state.L.any():
+            yield Step(state.components, objective=state.objective, step_size=state.gamma)
         raise
 
 
@@ -173,18 +168,15 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     euclidean = psd.factor(inverse @ inverse.T)
     shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if init is None else [init @ inverse.T])
-    triplets, share = problem.source.sample(OPTIONS.sample, rng)
+    sample = problem.source.sample(SAMPLE, rng)
     best, start, warm = math.inf, euclidean, False
     for L in shapes:
         trace = float(np.sum(L**2))
         if not trace > 0.0:
             continue
-        margin = problem.push.margins(problem.points @ L.T, triplets)
-        for s in np.geomspace(1e-4, 1e8, 49) / trace:
-            loss = np.maximum(0.0, 1.0 - s * margin)
-            value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
-            if value < best:
-                best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
+        s, value = problem.push.best_multiple(problem.points @ L.T, trace, *sample)
+        if value < best:
+            best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
     if not warm and len(start) > OPTIONS.leading:  # the directions in which the embedded points vary most
         _, directions = np.linalg.eigh(np.cov(problem.points @ start.T, rowvar=False))
         start = np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ start)
@@ -203,7 +195,7 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
         working = WorkingSet(state.problem, np.sort(order[:m]), np.float32, accepted)
         is_first = gamma == first_width
         for _ in range(2 if is_first else 1):  # the first steps are long: candidates are soon out of date
-            search(state, working, 0.3 if is_first else 0.1)
+            state.L = working.search(state.L, 0.3 if is_first else 0.1)
             accepted = working.accepted
             descend(state, working, gamma, SlowDecrease(1e-3))
             yield Step(state.components, step_size=gamma)
@@ -212,7 +204,7 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
 def _leave_single(state: State) -> None:
     """From one metric for all regions roughly to one for each."""
     single, working = state.L, WorkingSet(state.problem, dtype=np.float32)
-    search(state, working, 0.3)
+    state.L = working.search(state.L, 0.3)
     descend(state, working, OPTIONS.leaving_width, SlowDecrease(1e-3))
     mixed = [math.sqrt(1.0 - OPTIONS.tied_share) * state.L, math.sqrt(OPTIONS.tied_share) * single]
     state.L = _without_short_rows(*orthogonal_rows(np.concatenate(mixed, axis=1)), working)
@@ -224,37 +216,39 @@ def _leave_single(state: State) -> None:
 def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma = OPTIONS.first_width
-    rounds, stall = OPTIONS.rounds, OPTIONS.stall
-    search(state, working, 0.1)
+    rounds, stall, aim = OPTIONS.rounds, OPTIONS.stall, tol
+    state.L = working.search(state.L, 0.1)
     first = working.value(state.L, gamma)
     objective = first.objective if working.has_all_anchors else math.inf
     yield Step(state.components, objective=objective, step_size=gamma, n_active=first.n_active)
     while gamma >= OPTIONS.last_width:
-        rule = StopRule(working, gamma, tol, state.lower_bound, stall)
+        rule = StopRule(working, gamma, aim, state.lower_bound, stall)
         start_objective, start = working.value(state.L, gamma).objective, state.L.copy()
         descend(state, working, gamma, rule)
-        if working.value(state.L, gamma).objective <= 0:  # no candidate is active: the iterate has collapsed
+        value = working.value(state.L, gamma)
+        objective = value.objective
+        if objective <= 0:  # no candidate is active: the iterate has collapsed
             state.L = 0.5 * start
-            search(state, working, 1.0)
+            state.L = working.search(state.L, 1.0)
             continue
         bound = rule.best or prove(working, state.L, gamma)
         # A round that did not improve the bound has stopped too early: the next one is longer.
         stall = stall if bound.value > state.lower_bound else max(0.1 * stall, OPTIONS.smallest_stall)
         _keep(state, working, bound)
-        objective = working.value(state.L, gamma).objective
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
         went_far = start_objective - objective > OPTIONS.new_search * objective
         gap_of_smoothing = bound.smoothing_loss / objective
         rounds = rounds - 1 if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
-        proven = _gap(objective, state.lower_bound) <= tol
-        if proven and working.has_all_anchors:  # the certificate searches by itself: candidates are seldom missing here
-            step = _certified(state, gamma)
-            yield step
-            if step.certificate is not None and step.certificate.proves_optimal(tol):
-                return
-        new_search = went_far or rounds <= 0 or proven
+        is_closed = _gap(objective, state.lower_bound) <= aim
+        if is_closed and working.has_all_anchors:  # the certificate searches by itself: candidates are seldom missing
+            step = _step(state, working, gamma, None)
+            yield replace(step, objective=objective, n_active=value.n_active)
+            # The run goes on, so the certificate proves less: single precision hides it, or the round was too short.
+            aim, stall = 0.5 * aim, max(0.1 * stall, OPTIONS.smallest_stall)
+            state.lower_bound, state.dual = -math.inf, None
+        new_search = went_far or rounds <= 0 or is_closed
         yield _step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None)
-        if proven and not working.has_all_anchors:
+        if is_closed and not working.has_all_anchors:
             return
         if rounds <= 0:
             # Not below what the tolerance needs: wider smoothing is better conditioned.
@@ -262,7 +256,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
             gamma, rounds = gamma * min(OPTIONS.shrink, max(OPTIONS.shrink / 3, needed)), OPTIONS.rounds
         if stall < OPTIONS.stall and working.dtype == np.float32:  # what is left may be hidden by rounding
             working = WorkingSet(state.problem, working.anchors)
-            search(state, working, 0.1)
+            state.L = working.search(state.L, 0.1)
         state.L = escape(working, state.L, gamma, bound)
 
 
@@ -325,18 +319,21 @@ class SlowDecrease:
 
 def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[FloatArray, float], bool]) -> None:
     """One round of L-BFGS on the smoothed objective; the rule looks at the factor and the value now and then."""
-    start, shape, iterations = state.L, state.L.shape, 0
-    state.gamma = gamma
+    start, shape, iterations, objective = state.L, state.L.shape, 0, math.inf
+    state.gamma, state.objective = gamma, math.inf
 
     def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal objective
         state.budget.spend()
         value = working.value(v.reshape(shape), gamma)
+        objective = value.objective
         return value.smoothed, value.gradient.ravel()
 
     def look(intermediate_result: OptimizeResult) -> None:
         nonlocal iterations
         iterations += 1
         state.L = intermediate_result.x.reshape(shape).copy()
+        state.objective = objective if working.has_all_anchors else math.inf
         if iterations % OPTIONS.look_every == 0 and rule(state.L, float(intermediate_result.fun)):
             raise StopIteration
 
@@ -379,38 +376,7 @@ def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> Fl
     return orthogonal_rows(grown)[0] if grown.shape[1] > rank else grown  # no more rows than dimensions
 
 
-# -- searches and steps -----------------------------------------------------------------------------------------------
-
-
-def search(state: State, working: WorkingSet, widen: float, until: float | None = None) -> None:
-    """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take.
-
-    What a set's first search takes, compilation for example, says little where it is of few anchors.
-    """
-    is_first = working.accepted is None
-    with deadline(state.budget.deadline if until is None else until):
-        state.L = working.search(state.L, widen)
-    if working.has_all_anchors or not is_first:
-        state.budget.reserve = 2.0 * working.seconds * len(working.problem.X) / len(working.anchors)
-
-
-def last_step(state: State, working: WorkingSet) -> Step:
-    """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that.
-
-    Where there is no time for a search besides the certificate's own, the candidates of the last one make the bound.
-    """
-    budget = state.budget
-    with suppress(BudgetSpent):
-        search(state, working, 0.0, budget.last - budget.reserve)
-    if working.accepted is None or not working.has_all_anchors:
-        return Step(state.components)
-    gamma = min(state.gamma, OPTIONS.first_width)
-    try:
-        with deadline(budget.last - OPTIONS.late * budget.reserve):
-            _keep(state, working, prove(working, state.L, gamma))
-        return _certified(state, gamma)
-    except BudgetSpent:
-        return Step(state.components)
+# -- steps ------------------------------------------------------------------------------------------------------------
 
 
 def _keep(state: State, working: WorkingSet, bound: Bound) -> None:
@@ -420,20 +386,10 @@ def _keep(state: State, working: WorkingSet, bound: Bound) -> None:
         state.dual = working.dual(bound.multipliers) if working.has_all_anchors else None
 
 
-def _certified(state: State, gamma: float) -> Step:
-    """Report factors with their certificate, in the dtype of the data, in which they are returned."""
-    problem, budget = state.problem, state.budget
-    components = cast(FloatArray, in_dtype(state.components, problem.X.dtype))
-    with deadline(budget.last - OPTIONS.late * budget.reserve):
-        certificate = problem.certify(components, dual=state.dual)
-    step = Step.of_certificate(components, certificate, state.dual, step_size=gamma)
-    return replace(step, lower_bound=state.lower_bound)
-
-
 def _step(state: State, working: WorkingSet, gamma: float, widen: float | None) -> Step:
     """Report a factor with the best bound, and with its exact objective, which takes a search, if `widen` is given."""
     if widen is not None:
-        search(state, working, widen)
+        state.L = working.search(state.L, widen)
     step = Step(state.components, step_size=gamma)
     if not working.has_all_anchors:  # objective and bound are estimates
         return step

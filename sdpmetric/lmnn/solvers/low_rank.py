@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate, Multipliers
+from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Run
 from sdpmetric.core.solution import Solution
-from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.core.steps import Budget, Step, until_closed
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.solvers import factored
@@ -60,11 +57,13 @@ def steps(
             f"n_components has no meaning here: {null_dimension} directions have no pull cost, and the metric needs "
             "them all; reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
         )
-    interrupted = False
     if full is None:
-        run = Run(problem, budget, tol)
-        full = run.over(factored.steps(problem, budget, tol, init=init, random_state=random_state))
-        interrupted = run.status is Status.INTERRUPTED  # also where the point is proven all the same
+        of_all_ranks = factored.steps(problem, budget, tol, init=init, random_state=random_state)
+
+        def cut(components: FloatArray) -> FloatArray:
+            return problem.lift(_leading(problem, components, n_components))
+
+        best, bound = yield from without_bound_on_rank(of_all_ranks, tol, cut)
     elif init is not None:
         raise ValueError("full= is the solution to start from: leave it or init= out.")
     elif (
@@ -73,38 +72,35 @@ def steps(
         or full.certificate.kind != DualityCertificate.kind
     ):
         raise ValueError("full= must solve this problem, with the same data and parameters and no bound on the rank.")
-    if len(full.components) > n_components:
-        descent = descend_at_rank(problem, budget, full, n_components)
     else:
         components = np.asarray(full.components, dtype=np.float64)
-        descent = iter([Step.of_certificate(components, full.certificate, full.dual)])
-    yield from unless_interrupted(interrupted, descent)
+        best = bound = Step.of_certificate(components, full.certificate, full.dual)
+    if len(best.components) > n_components:
+        yield from descend_at_rank(problem, budget, best, bound, n_components)
+    elif best.certificate is not None:
+        yield best
+    else:
+        yield Step.certified(problem, best.components, None if bound.multipliers is None else bound.multipliers())
 
 
-def unless_interrupted(interrupted: bool, steps: Iterator[Step]) -> Iterator[Step]:
-    """Steps that go on from a solve; the first one alone where that was interrupted, as a point of its rank."""
-    try:
-        for step in steps:
-            yield step
-            if interrupted:
-                raise KeyboardInterrupt
-    except BudgetSpent:
-        if interrupted:
-            raise KeyboardInterrupt from None
-        raise
+def without_bound_on_rank(
+    steps: Iterator[Step], tol: float, cut: Callable[[FloatArray], FloatArray]
+) -> Generator[Step, None, tuple[Step, Step]]:
+    """Return the best point and the step of the best bound of a solver; yield its points cut to the rank."""
+    for best, bound in until_closed(steps, tol):
+        yield Step(cut(best.components), lower_bound=bound.lower_bound, multipliers=bound.multipliers)
+    return best, bound
 
 
-def multipliers_of(solution: Solution) -> Callable[[], Multipliers] | None:
-    dual = solution.dual
-    return None if dual is None else lambda: dual
+def _leading(problem: LMNNProblem, components: FloatArray, n_components: int) -> FloatArray:
+    """Return the leading eigenvectors on the problem's points, (1, r, rank)."""
+    return np.asarray(psd.leading(problem.whitened(components)[0], n_components), dtype=np.float64)[None]
 
 
-def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
-    """LMNN-S, then LMNN-R at ever smaller smoothing widths."""
+def descend_at_rank(problem: LMNNProblem, budget: Budget, best: Step, bound: Step, n_components: int) -> Iterator[Step]:
+    """LMNN-S, then LMNN-R at ever smaller smoothing widths, from the best point without a bound on the rank."""
     working = WorkingSet(problem)
-    whitened = problem.whitened(np.asarray(full.components, dtype=np.float64))[0]
-    L = np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None]
-    state = State(problem, budget, L)
+    state = State(problem, budget, _leading(problem, best.components, n_components))
 
     def search(widen: float) -> None:
         working.accepted = None  # a metric between two of them would be of higher rank
@@ -116,8 +112,8 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, full: Solution, n_comp
         return Step(
             state.components,
             objective=value.objective,
-            lower_bound=full.lower_bound,
-            multipliers=multipliers_of(full),
+            lower_bound=bound.lower_bound,
+            multipliers=bound.multipliers,
             step_size=gamma,
             n_active=value.n_active,
         )

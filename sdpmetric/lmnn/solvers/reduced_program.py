@@ -18,7 +18,6 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_time_for
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.lmnn.printed import MARGINS, metric_names
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -44,8 +43,6 @@ class ReductionOptions:
 
 
 OPTIONS = ReductionOptions()
-# Multiplications in the 0.4 microseconds in which a triplet is listed and put in the order of its excess.
-LISTING_WORK = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +128,6 @@ class Reduction:
             ]
         except TooManyCandidates as many:  # the others are for later rounds
             blocks = many.blocks
-        check_time_for(LISTING_WORK * sum(len(block.impostors) * block.targets.shape[1] for block in blocks))
         triplets = Triplets.join(*(list_triplets(push.as_examples(block)) for block in blocks))
         return triplets[push.source.weights_of(triplets) > 0]
 
