@@ -18,8 +18,8 @@ from sdpmetric.linalg.rigorous.directed import U, above, gamma, least_eigenvalue
 SPARSE = 150  # Columns from which on sparse matrices are factorized as such
 DENSE = 8000  # Columns of a dense factorization, at most
 FACTOR = 40_000_000  # Entries of a sparse factor, at most: 320 MB
-MOST_DEPENDENT = 2000  # Columns of which dependences are looked for
-# Coefficients of redundant equations have one of these denominators, and at most so many binary digits.
+MOST_DEPENDENT = 2000  # Columns, at most, among which dependences are sought
+# Coefficients of redundant equations have one of these denominators, and at most these binary digits.
 DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
 HUGE = 1e300  # No float may be as large
 
@@ -90,7 +90,7 @@ class Definite:
 
 
 def too_large() -> ValueError:
-    """The error of a program whose enclosure needs too large a factorization."""
+    """Return the error for a factorization that is too large."""
     size = f"more than {DENSE:,} dense columns or {FACTOR:,} entries"
     return ValueError(f"the program is too large to prove a bound: a factor has {size}; fix or drop some variables.")
 
@@ -118,7 +118,7 @@ def _dense(H: FloatArray) -> tuple[Solve, float]:
 
 
 def _sparse(H: sp.csc_array) -> tuple[Solve, float]:
-    """By ``L D L'``, whose distance from the matrix is computed, as no theorem on SuperLU's rounding is at hand."""
+    """By ``L D L'``; its distance from the matrix is computed, as no theorem on SuperLU's rounding is at hand."""
     n, unit = H.shape[0], sp.eye_array(H.shape[0])
     options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
     try:
@@ -152,7 +152,7 @@ def _annihilates(A: sp.csr_array, z: FloatArray) -> bool:
 
 
 def independent(M: sp.csc_array) -> tuple[LongArray | None, int]:
-    """Return columns of which all others are proven to be combinations, or None; and a column that depends on others.
+    """Return columns that are proven to determine all others, or None; and a column that depends on others.
 
     The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers. The
     last column depends on others up to rounding, or comes closest to that.

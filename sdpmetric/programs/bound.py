@@ -32,7 +32,7 @@ class ProgramBound:
         All claims are about the compiled cone program. What CVXPY rounds or approximates before is not included.
     point, direction : dict of str to array, or None
         Variables by name, equal names numbered, within rounding of a feasible point that is proven to have an objective
-        within the interval, or of a direction in which the program is unbounded.
+        within the interval, or of a direction that proves the program unbounded.
     multipliers : mapping of constraint to array, or None
         Behind the lower bound of a minimization, or the upper one of a maximization, as CVXPY's
         ``constraint.dual_value``; of an infeasible program, weights of constraints that contradict each other.

@@ -1,6 +1,6 @@
 """Cone programs, in units near 1, and what Clarabel says about them.
 
-``minimize c'x subject to b - Ax in K``, where K is a product of zero, nonnegative, second-order, semidefinite,
+``minimize c'x subject to b - Ax in K``, K a product of zero, nonnegative, second-order, semidefinite,
 exponential and power cones, in this order, as CVXPY compiles it for Clarabel. The rows of a semidefinite block are its
 upper triangle, column by column, with the entries off the diagonal multiplied by the root of 2.
 """
@@ -108,7 +108,7 @@ class ConeProgram:
         return self.A.T.tocsr()
 
     def equilibrated(self) -> tuple[ConeProgram, Units]:
-        """Return the program in units, powers of 2, in which logarithms of rows and columns are 0 on average.
+        """Return the program in units, powers of 2, such that logarithms of rows and columns are 0 on average.
 
         Clarabel solves semidefinite programs better in their own units: 15 of 22 of SDPLIB were proven, 9 in others.
         """

@@ -3,7 +3,7 @@
 For every x with ``b - Ax`` in K and every z in the dual cone [JCK2007], ``c'x >= -b'z + r'x, r = c + A'z``. The
 residual r of floats is not 0. So z is moved by ``D A w`` with ``A'DA w = -r``, which makes the residual 0 exactly. This
 w is not computed but enclosed: if ``A'DA >= kappa I``, then ``||w|| <= ||r|| / kappa`` and ``||D^(1/2) A w|| <= ||r|| /
-kappa^(1/2)``. A proven point is made likewise from equations ``A_0 x = b_0``.
+kappa^(1/2)``. In the same way a proven point is made from equations ``A_0 x = b_0``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def image(M: sp.csr_array, v: FloatArray, extra: FloatArray | float = 0.0) -> tu
 
 
 def lacks(cones: Cones, v: FloatArray, errors: FloatArray, *, dual: bool) -> FloatArray:
-    """About how many times `Cones.interior` has to be added to each row, to be proven in the cone whatever the errors.
+    """About how many times `Cones.interior` must be added to each row, to be proven in the cone for all errors.
 
     At most 0 only if that is proven. Errors of the rows of one block are at most its entry of `errors` together.
     """

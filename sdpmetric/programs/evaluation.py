@@ -1,4 +1,4 @@
-"""What a user wrote and what CVXPY compiled, compared at the point and the multipliers behind an interval.
+"""The written and the compiled program, compared at the point and the multipliers behind an interval.
 
 CVXPY 1.9.3 compiles some expressions wrongly. If a compiled program is the written one, its feasible point satisfies
 the written constraints, with an objective f that is not larger; and for multipliers and every x, by weak duality,
@@ -25,7 +25,7 @@ SMALLEST_CONTRADICTION = 1e-12
 
 
 class Evaluated(NamedTuple):
-    """A constraint at a point: its violation, its term of the Lagrangian, and the sizes of what these are made of.
+    """A constraint at a point: its violation, its term of the Lagrangian, and the sizes of their numbers.
 
     `shape` is that of its multipliers, if it is not its own.
     """

@@ -1,15 +1,13 @@
 """The search for good bounds: the program is solved once, and a list of strategies seeks what then lacks a proof.
 
 If all constraints are linear, bounds are proven from points between the solver's and one in the relative interior of
-the feasible set, and likewise for multipliers. For every x with ``A_0 x = b_0, A_1 x <= b_1`` that interior point and
-the inequalities that hold with equality throughout are found by
+the feasible set, and from multipliers between two as well. For ``A_0 x = b_0, A_1 x <= b_1`` the program
 
-    ``maximize sum t_k, A_0 x = b_0 s, b_1 s - A_1 x >= t, 0 <= t <= 1, s >= 1`` [FRT1985]:
+    ``maximize sum t_k, A_0 x = b_0 s, b_1 s - A_1 x >= t, 0 <= t <= 1, s >= 1`` [FRT1985]
 
-``x / s`` is feasible, t_k is 0 for inequalities that hold with equality throughout, and 1 for all others, which
-``x / s`` fulfils strictly. No bound rests on that: inequalities become equations, which leaves fewer points, or
-multipliers that are 0 stay 0. Otherwise the program is solved again with the cones moved inward in the rows that
-violate them, by as much.
+yields that point ``x / s``: t_k is 0 for inequalities that hold with equality at every feasible point, and 1 for all
+others. No bound rests on it: inequalities become equations, which leaves fewer points, or multipliers stay 0. Otherwise
+the program is solved again with the cones moved inward in the rows that violate them, by as much.
 """
 
 from __future__ import annotations
@@ -28,10 +26,10 @@ from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Solver, Uni
 from sdpmetric.programs.enclosure import Bound, DualEnclosure, PrimalEnclosure
 
 WIDTH = 1e-7  # The relative width at which a search ends
-# Least moves of violated rows, in the order tried, in units in which the data are about 1.
+# Least moves of violated rows, in the order tried, of data of about 1.
 SHIFTS = (1e-10, 1e-8, 1e-6, 1e-4)
 LARGEST_SHIFT = 1e-3
-# In the first solve with exponential or power cones, whose points are outside by rounding.
+# In the first solve with exponential or power cones: its points are outside by rounding.
 FIRST_SHIFT = 1e-9
 # Of the programs that yield interior points, feasible sets or directions.
 COARSE = 1e-8
@@ -68,7 +66,7 @@ class Interval:
     point: FloatArray | None = None
     multipliers: FloatArray | None = None
     contradiction: Contradiction | None = None
-    direction: FloatArray | None = None  # in which points of an unbounded program may be moved at a negative cost
+    direction: FloatArray | None = None  # Along it points of an unbounded program may be moved at a negative cost
     missed_lower: Bound | None = None  # The last bound that was not proven
     missed_upper: Bound | None = None
     remark: str = ""  # Why the solver gave no answer, or a contradiction is not proven
@@ -76,12 +74,12 @@ class Interval:
 
     @cached
     def primal(self) -> PrimalEnclosure:
-        """What encloses points of the program."""
+        """The enclosure of points of the program."""
         return PrimalEnclosure.of(self.program)
 
     @cached
     def dual(self) -> DualEnclosure:
-        """What encloses multipliers of the program."""
+        """The enclosure of multipliers of the program."""
         return DualEnclosure.of(self.program)
 
     @property
@@ -251,7 +249,7 @@ def _inner_multipliers(program: ConeProgram, solver: Solver) -> tuple[FloatArray
 
 
 def _contradict(interval: Interval) -> None:
-    """Prove that more than nothing has to be added to the slacks; if less than nothing has, the point is feasible."""
+    """Prove that the slacks need an addition of more than 0; if they need less than 0, the point is feasible."""
     if interval.upper < math.inf:
         return
     program, units, zero = interval.program, interval.units, interval.program.cones.zero
@@ -270,7 +268,7 @@ def _contradict(interval: Interval) -> None:
 
 
 def _descend(interval: Interval) -> None:
-    """Prove that a direction in which every point may be moved has a negative cost."""
+    """Prove that every point may be moved in a direction of negative cost."""
     program, solver = interval.program, interval.solver
     if interval.lower > -math.inf:
         return
