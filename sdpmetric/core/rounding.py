@@ -7,10 +7,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 
-def rounded(value: float | Fraction, digits: int = 2, *, up: bool = True) -> str:
-    """A finite number with that many significant digits, rounded up or down."""
+def rounded(value: float | Fraction, digits: int = 2) -> str:
+    """Return a finite number with that many significant digits, rounded up."""
     exact = Fraction(repr(float(value))) if isinstance(value, float) else value  # a float by its digits
-    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    context = Context(prec=digits, rounding=ROUND_CEILING)
     short = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
     is_decimal = exact == 0 or 1e-4 <= abs(short) < 1e6
     return f"{short.normalize():,f}" if is_decimal else f"{short:.{digits - 1}e}"

@@ -569,13 +569,6 @@ class LMNNProblem(LargeMarginProblem):
         return MetricProblem(self.X, pull + push + Trace(weight=self.ridge))
 
     @property
-    def row_labels(self) -> NDArray[np.generic] | None:
-        """The label of each example, (n,); None for a problem made from triplets."""
-        if self.classes is None or not isinstance(self.source, LabeledTriplets):
-            return None
-        return self.classes[self.source.labels]
-
-    @property
     def tied(self) -> LMNNProblem:
         return self
 

@@ -181,9 +181,3 @@ class NCAProblem(SoftNeighborProblem):
             return Value(loops.LOGARITHM, self.targets, 0.0, float(weights.sum()), "NCA, log")
         matched = weights if len(self.targets) else weights[np.bincount(self.index)[self.index] > 1]
         return Value(loops.PROBABILITY, self.targets, -float(matched.sum()), float(weights.sum()), "NCA")
-
-    def match(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
-        """How far examples match, between 0 and 1; arrays of example numbers that are broadcast."""
-        if len(self.targets):
-            return np.asarray(np.exp(-((self.targets[first] - self.targets[second]) ** 2)))
-        return np.asarray(self.index[first] == self.index[second], dtype=np.float64)

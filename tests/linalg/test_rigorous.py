@@ -214,7 +214,7 @@ def test_log_determinants_lie_within_their_bounds(n, rng):
     assert rigorous.log_det(np.diag([1.0] * n + [0.0]))[0] == -math.inf
     assert rigorous.log_det(-np.eye(n)) == (-math.inf, math.inf)
     assert rigorous.log_det(np.eye(n), error=1.0) == (-math.inf, math.inf)
-    assert Form.identity(n).log_det[0] == pytest.approx(0.0, abs=1e-13)
+    assert Form(np.eye(n), 0.0, float(n)).log_det[0] == pytest.approx(0.0, abs=1e-13)
 
 
 @pytest.mark.parametrize("values", [(3.0, 2.0, 1.0), (3.0, 1.0, -2.0), (-1.0, -2.0, -3.0)])

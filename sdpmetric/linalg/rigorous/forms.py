@@ -69,10 +69,6 @@ class Form:
         return cls(np.zeros((r, r)), 0.0, 0.0)
 
     @classmethod
-    def identity(cls, r: int) -> Form:
-        return cls(np.eye(r), 0.0, float(r))
-
-    @classmethod
     def congruent(cls, A: FloatArray, V: FloatArray) -> Form:
         """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most."""
         if not A.any():
