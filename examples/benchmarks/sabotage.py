@@ -52,7 +52,7 @@ def solved(seed=0):
     X = rng.standard_normal((24, 4)) * [1, 2, 3, 4] + 5
     y = np.arange(24) % 3
     X[:, 0] += 2 * y
-    prepared = datasets.prepare(datasets.pipeline(pca=3, standardize=True), X)
+    prepared = datasets.reduce(datasets.standardize(X), 3)
     return sm.solve(sm.LMNNProblem.from_labels(prepared, y, 2), tol=1e-6), X, y
 
 

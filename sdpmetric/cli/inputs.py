@@ -21,6 +21,7 @@ from sdpmetric.core.files import FOREIGN, read_json, read_npz
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
+from sdpmetric.datasets.preparation import preparer
 
 Array = NDArray[np.generic]
 Rows = NDArray[np.intp]
@@ -137,11 +138,11 @@ def state(table: Table, options: ProblemOptions, *, hold_out: bool = False) -> S
     X, y = np.asarray(table.X), np.asarray(table.y)
     rows, held_rows = _parted(y, options.n_neighbors or 3) if hold_out else (np.arange(len(X)), np.arange(0))
     standardized = options.pca is None if options.standardize is None else options.standardize
-    preparation = datasets.pipeline(standardize=standardized, pca=options.pca)
-    problem = kind.from_labels(datasets.prepare(preparation, X[rows]), y[rows], **parameters)
+    prepare = preparer(X[rows], standardize=standardized, n_components=options.pca)
+    problem = kind.from_labels(prepare(X[rows]), y[rows], **parameters)
     held_out = None
     if len(held_rows):
-        held_out = np.asarray(preparation.transform(X[held_rows].astype(np.float64))), y[held_rows]
+        held_out = prepare(X[held_rows]), y[held_rows]
     return Stated(problem, table, rows, held_out)
 
 

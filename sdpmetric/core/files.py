@@ -128,16 +128,6 @@ def read_npz(path: str | Path) -> Arrays:
     Returns
     -------
     arrays : dict of str to array
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from sdpmetric import datasets
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/mine.npz", X=np.eye(2), y=np.arange(2))
-    ...     sorted(datasets.read_npz(f"{folder}/mine.npz"))
-    ['X', 'y']
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}.")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.arrays import FloatArray
@@ -17,66 +16,6 @@ from sdpmetric.core import validation
 
 # Images that are sheared at once.
 IMAGES_AT_ONCE = 2048
-
-
-class MeanNorm(TransformerMixin, BaseEstimator):
-    """Scale examples to a mean Euclidean norm; all zeros stay zeros.
-
-    Parameters
-    ----------
-    mean_norm : float, default 4
-
-    Attributes
-    ----------
-    scale_ : float
-
-    Examples
-    --------
-    >>> from sdpmetric import datasets
-    >>> datasets.MeanNorm(4.0).fit_transform([[3.0, 4.0]]).tolist()
-    [[2.4000000000000004, 3.2]]
-    """
-
-    scale_: float
-
-    def __init__(self, mean_norm: float = 4.0) -> None:
-        self.mean_norm = mean_norm
-
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Measure the mean norm."""
-        size = float(np.linalg.norm(validation.check_data(X), axis=1).mean())
-        self.scale_ = self.mean_norm / size if size > 0 else 1.0
-        return self
-
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Scale."""
-        return np.asarray(X, dtype=np.float64) * self.scale_
-
-
-def pipeline(*, standardize: bool = True, pca: int | None = None) -> Pipeline:
-    """A pipeline that prepares data, to be fitted: standardizing, then the first principal components, as in `reduce`.
-
-    Parameters
-    ----------
-    standardize : bool, default True
-    pca : int, optional
-        How many components.
-
-    Returns
-    -------
-    steps : sklearn.pipeline.Pipeline
-        Not yet fitted.
-
-    Examples
-    --------
-    >>> from sdpmetric import datasets
-    >>> datasets.prepare(datasets.pipeline(pca=2), datasets.load("iris")[0]).shape
-    (150, 2)
-    """
-    steps: list[TransformerMixin] = [StandardScaler()] if standardize else []
-    if pca is not None:
-        steps += [PCA(pca, svd_solver="full"), MeanNorm()]
-    return make_pipeline(*(steps or ["passthrough"]))
 
 
 def standardize(X: ArrayLike) -> FloatArray:
@@ -91,49 +30,22 @@ def standardize(X: ArrayLike) -> FloatArray:
     Z : (n, d) array
         Float64.
 
+    Raises
+    ------
+    ValueError
+        If X is not a finite array of two dimensions, or its squares overflow.
+
     Examples
     --------
     >>> from sdpmetric import datasets
     >>> datasets.standardize([[1.0, 5.0], [3.0, 5.0]]).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
     """
-    return prepare(pipeline(), X)
-
-
-def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
-    """Fit a pipeline and return the prepared data, float64.
-
-    Parameters
-    ----------
-    steps : Pipeline
-    X : (n, d) array
-
-    Returns
-    -------
-    Z : (n, r) array
-        Float64.
-
-    Examples
-    --------
-    >>> from sdpmetric import datasets
-    >>> datasets.prepare(datasets.pipeline(pca=2), datasets.load("iris")[0]).shape
-    (150, 2)
-    """
-    if not isinstance(steps, Pipeline):
-        raise TypeError(f"steps must be a Pipeline, such as datasets.pipeline(pca=30), got {type(steps).__name__}.")
-    data = validation.check_data(X).astype(np.float64)
-    for step in steps:
-        if isinstance(step, PCA):
-            validation.check_integer("the number of principal components", step.n_components, high=min(data.shape))
-    with np.errstate(invalid="ignore"):  # shares of a variance that is 0
-        prepared: FloatArray = steps.fit_transform(data)
-    if not np.isfinite(prepared).all():
-        raise ValueError("X is too large to be prepared: its squares overflow; divide it by a power of 2.")
-    return prepared
+    return preparer(X)(X)
 
 
 def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatArray:
-    """The first principal components, scaled to a mean Euclidean norm.
+    """Keep the first principal components, scaled to a mean Euclidean norm.
 
     The optimum of LMNN does not depend on the scale; a moderate one avoids very large or small numbers in solvers.
 
@@ -147,6 +59,12 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     Returns
     -------
     Z : (n, n_components) array
+        Float64.
+
+    Raises
+    ------
+    ValueError
+        As `standardize`, or if `n_components` or `mean_norm` is out of range.
 
     Examples
     --------
@@ -155,7 +73,33 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     (150, 2)
     """
     validation.check_number("mean_norm", mean_norm, 0.0)
-    return prepare(make_pipeline(PCA(n_components, svd_solver="full"), MeanNorm(mean_norm)), X)
+    return preparer(X, standardize=False, n_components=n_components, mean_norm=mean_norm)(X)
+
+
+def preparer(
+    X: ArrayLike, *, standardize: bool = True, n_components: int | None = None, mean_norm: float = 4.0
+) -> Callable[[ArrayLike], FloatArray]:
+    """Fit a preparation to examples, and return it as a function, which takes other examples, too."""
+    data = validation.check_data(X).astype(np.float64)
+    # Principal components are taken of centered data: the transform of PCA loses digits on a large mean.
+    steps = [StandardScaler(with_std=standardize)] if standardize or n_components is not None else ["passthrough"]
+    if n_components is not None:
+        validation.check_integer("the number of principal components", n_components, high=min(data.shape))
+        steps.append(PCA(n_components, svd_solver="full"))
+    pipeline, scale = make_pipeline(*steps), 1.0
+
+    def prepare(rows: ArrayLike) -> FloatArray:
+        prepared: FloatArray = scale * pipeline.transform(validation.check_data(rows).astype(np.float64))
+        if not np.isfinite(prepared).all():
+            raise ValueError("X is too large to be prepared: its squares overflow; divide it by a power of 2.")
+        return prepared
+
+    with np.errstate(all="ignore"):  # shares of a variance that is 0, and squares that `prepare` refuses
+        pipeline.fit(data)
+    if n_components is not None:
+        size = float(np.linalg.norm(prepare(data), axis=1).mean())
+        scale = mean_norm / size if size > 0 else 1.0
+    return prepare
 
 
 def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:

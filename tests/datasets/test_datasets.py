@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.ndimage import affine_transform
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-import sdpmetric as sm
-from sdpmetric import classification, datasets
+from sdpmetric import datasets
+from sdpmetric.datasets.preparation import preparer
 
 
 @pytest.fixture(autouse=True)
@@ -80,49 +79,24 @@ def test_a_folder_that_is_none_is_named(monkeypatch, tmp_path):
         datasets.load("letters")
 
 
-def test_a_random_split_is_a_partition_that_the_seed_repeats(folder):
-    draws = [datasets.load_split("whole", test_share=0.3, random_state=seed) for seed in (3, 3, 4)]
-    X_train, y_train, X_test, y_test = draws[0]
-    assert (len(X_train), len(y_train), len(X_test), len(y_test)) == (4, 4, 3, 3)
-    rows = np.concatenate([X_train, X_test])[:, 0].astype(int) // 2
-    np.testing.assert_array_equal(np.sort(rows), np.arange(7))
-    np.testing.assert_array_equal(np.concatenate([y_train, y_test]), rows % 3)
-    np.testing.assert_array_equal(draws[1].X_test, X_test)
-    assert not np.array_equal(draws[2].X_test, X_test)
+def test_the_customary_split_is_that_of_the_file(folder):
+    X_train, y_train, X_test, y_test = datasets.load_split("seven")
+    np.testing.assert_array_equal(np.concatenate([X_train, X_test]), folder)
+    assert (y_train.tolist(), y_test.tolist()) == ([0, 1, 2, 0, 1], [2, 0])
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "sentence"),
+    ("name", "sentence"),
     [
-        ("whole", {}, "whole has no customary split; pass test_share"),
-        ("wrong", {}, "n_train of wrong must be a positive integer and at most 6, got 7"),
-        ("short", {}, r"X of shape \(7, 2\) and y of shape \(6,\)"),
-        ("text", {}, "n_train of text must be a positive integer"),
-        ("whole", {"test_share": 1.0}, "test_share"),
-        ("whole", {"test_share": "a"}, "test_share"),
+        ("whole", "whole has no customary split; sklearn.model_selection.train_test_split draws one"),
+        ("wrong", "n_train of wrong must be a positive integer and at most 6, got 7"),
+        ("short", r"X of shape \(7, 2\) and y of shape \(6,\)"),
+        ("text", "n_train of text must be a positive integer"),
     ],
 )
-def test_a_bad_split_is_explained(folder, name, options, sentence):
+def test_a_bad_split_is_explained(folder, name, sentence):
     with pytest.raises(ValueError, match=sentence):
-        datasets.load_split(name, **options)
-
-
-def error(L, X, y):
-    return np.mean(classification.knn_predict(L, X, y, n_neighbors=1) != y)
-
-
-def test_zebra_stripes_need_the_direction_of_small_variance():
-    X, y = datasets.zebra_stripes(random_state=np.random.default_rng(0))
-    assert X.shape == (540, 2)
-    np.testing.assert_array_equal(np.bincount(y), [300, 240])
-    assert X[:, 0].var() > 30 * X[:, 1].var()
-    assert error(np.eye(2), X, y) > 0.15
-    assert error(np.eye(2)[:1], X, y) > 0.4
-    assert error(LinearDiscriminantAnalysis().fit(X, y).scalings_.T, X, y) > 0.4
-    learned = sm.solve(sm.LMNNProblem.from_labels(X, y, 3))
-    assert learned.status.ok
-    assert error(learned.components, X, y) < 0.01
-    assert learned.metric[0, 0] < 0.2 * learned.metric[1, 1]
+        datasets.load_split(name)
 
 
 def moments(images):
@@ -162,3 +136,23 @@ def test_rings_begin_at_radius_1_and_norms_are_those_asked_for():
     radii = np.linalg.norm(X[:, :2], axis=1)
     np.testing.assert_allclose([np.median(radii[ring == k]) for k in range(5)], [1, 2, 3, 4, 5], atol=0.05)
     assert np.linalg.norm(datasets.reduce(X, 2, mean_norm=2.5), axis=1).mean() == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"standardize": False}, {"n_components": 3}, {"standardize": False, "n_components": 2}]
+)
+def test_a_preparation_treats_other_examples_as_those_it_was_fitted_to(rng, options):
+    X = 1e6 + rng.normal(size=(30, 5)) * [1, 9, 2, 3, 0.1]  # an offset that costs digits
+    prepare = preparer(X, **options)
+    np.testing.assert_allclose(prepare(X[3:7]), prepare(X)[3:7], rtol=1e-12)
+    centered = X - X.mean(axis=0)
+    if options.get("standardize", True):
+        centered /= X.std(axis=0)
+    Z = prepare(X)
+    if "n_components" not in options:
+        np.testing.assert_allclose(Z, centered if options.get("standardize", True) else X, atol=1e-8)
+        return
+    *_, turn = np.linalg.svd(centered, full_matrices=False)
+    P = centered @ turn[: options["n_components"]].T
+    P *= 4.0 / np.linalg.norm(P, axis=1).mean()
+    np.testing.assert_allclose(Z @ Z.T, P @ P.T, atol=1e-8)

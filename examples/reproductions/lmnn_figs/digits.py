@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
@@ -55,7 +56,10 @@ class Digits:
 
     @property
     def _split(self) -> datasets.Split:
-        return datasets.load_split(self.name, **({"test_share": 0.3, "random_state": 0} if self.small else {}))
+        if not self.small:
+            return datasets.load_split(self.name)
+        X_train, X_test, y_train, y_test = train_test_split(*datasets.load(self.name), test_size=0.3, random_state=0)
+        return datasets.Split(X_train, y_train, X_test, y_test)
 
     def images(self, rows: np.ndarray, tests: np.ndarray) -> np.ndarray:
         """What some drawn rows and then some test rows look like, deskewed, (n, side, side)."""
