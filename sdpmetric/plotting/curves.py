@@ -19,38 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Against = Literal["seconds", "iteration"]
-
-# Values that span more than this are drawn on a logarithmic axis, and those that begin after this share of the last
-# one on an axis that begins with them: where loops were compiled first, nothing happened before.
-WIDE, DELAYED = 50.0, 0.25
-
-
-def start(axes: Axes, against: Against) -> None:
-    """Start the abscissa at 0, or at the first value if that is late; make wide ranges of times logarithmic."""
-    times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
-    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
-        axes.set_xscale("log")
-        axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
-    else:
-        first, last = float(times.min()), max(float(times.max()), 1e-9)
-        late = DELAYED * last < first < last
-        axes.set_xlim(first - 0.05 * (last - first) if late else 0.0, last + 0.03 * (last - first if late else last))
-
-
-def legible(axes: Axes) -> None:
-    """Show whole decades of a logarithmic axis of a gap, two at least, so few points have labels around them."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
-    low, high = np.floor(np.log10(heights.min())), np.ceil(np.log10(heights.max()))
-    axes.set_ylim(10 ** min(low, high - 2), 10**high * 1.2)
-    axes.yaxis.set_major_locator(LogLocator(numticks=8))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def legend_above(axes: Axes) -> None:
-    """Draw the legend above the axes, where it hides no curve."""
-    axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
+# Values that span more than this are drawn on a logarithmic axis.
+WIDE = 50.0
 
 
 @dataclass(eq=False, repr=False)
@@ -88,7 +58,6 @@ class ConvergenceDisplay(Display):
     lower_bound: FloatArray
     against: Against = field(default="seconds", kw_only=True)
     kind: str = field(default="duality", kw_only=True)
-    ax_: list[Axes] = field(init=False)
 
     @property
     def gap(self) -> FloatArray:
@@ -102,7 +71,7 @@ class ConvergenceDisplay(Display):
         learned: object,
         *,
         against: Against = "seconds",
-        ax: Axes | Sequence[Axes] | None = None,
+        ax: Sequence[Axes] | None = None,
         name: str | None = None,
         color: str | None = None,
     ) -> Self:
@@ -116,9 +85,9 @@ class ConvergenceDisplay(Display):
             As in `plot`; `name` is the solver's by default.
         """
         solution = solution_of(learned)
-        certificate, n_iter = solution.certificate, solution.n_iter
+        certificate = solution.certificate
         values = certificate.objective, certificate.lower_bound
-        last = TraceRow(n_iter, solution.seconds, *values, n_active=certificate.n_active)
+        last = TraceRow(solution.n_iter, solution.seconds, *values, n_active=certificate.n_active)
         name = solution.solver if name is None else name
         rows = Trace([*solution.trace, last])
         return cls.from_trace(rows, kind=certificate.kind, against=against, ax=ax, name=name, color=color)
@@ -132,7 +101,7 @@ class ConvergenceDisplay(Display):
         *,
         kind: str = "duality",
         against: Against = "seconds",
-        ax: Axes | Sequence[Axes] | None = None,
+        ax: Sequence[Axes] | None = None,
         name: str | None = None,
         color: str | None = None,
     ) -> Self:
@@ -157,9 +126,7 @@ class ConvergenceDisplay(Display):
         display = cls(trace[against], objective, bound, against=against, kind=kind)
         return display.plot(ax, name=name, color=color)
 
-    def plot(
-        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
-    ) -> Self:
+    def plot(self, ax: Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None) -> Self:
         """Draw.
 
         Parameters
@@ -171,43 +138,62 @@ class ConvergenceDisplay(Display):
         color : str, optional
             Default: the next color of the axes.
         """
-        values, gaps = self.ax_ = self._axes(ax, 2, (6.4, 5.6), stacked=True)
+        values, gaps = self._set_axes(ax, (6.4, 5.6), stacked=True)
         named = f"{name}: " if name else ""
-        drawn = sum(line.get_linestyle() == "-" for line in values.lines)
-        color = look(drawn)[0] if color is None else color
+        color = look(sum(line.get_linestyle() == "-" for line in values.lines))[0] if color is None else color
         finite = np.isfinite(self.objective)
         proven = finite & np.isfinite(self.gap)
-        quantity = "cumulative loss" if self.kind == "regret" else "objective"
+        is_regret = self.kind == "regret"
 
         def steps(axes: Axes, mask: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
             curve = self.positions[mask], heights[mask], style
             axes.step(*curve, where="post", color=color, linewidth=1.6, markersize=3, label=label)
 
-        steps(values, finite, self.objective, f"{named}{quantity}", "o-")
+        steps(values, finite, self.objective, f"{named}{'cumulative loss' if is_regret else 'objective'}", "o-")
         if proven.any():
             steps(values, proven, self.lower_bound, f"{named}lower bound", "o--")
             area = self.positions[proven], self.lower_bound[proven], self.objective[proven]
             values.fill_between(*area, step="post", color=color, alpha=0.15, linewidth=0)
             if proven.sum() == 1:  # a single bound has no area
                 values.vlines(*area, color=color, alpha=0.3, linewidth=6)
-            if (shown := proven & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
-                steps(gaps, shown, self.gap, name, "o-")
-                gaps.set_yscale("log")
-                legible(gaps)
+        if (shown := proven & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
+            steps(gaps, shown, self.gap, name, "o-")
+            _scale_gaps(gaps)
         for note in list(gaps.texts):  # of an earlier solve on these axes
             note.remove()
         if not gaps.lines:
             reason = "the gap is 0" if proven.any() else "no lower bound"
             gaps.text(0.5, 0.5, reason, transform=gaps.transAxes, ha="center", va="center", color="0.5")
-        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in values.lines])
-        if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
-            values.set_yscale("log")
-        elif values.get_yscale() == "linear":
-            values.ticklabel_format(axis="y", useOffset=False)  # it would overlap the legend
-        values.set_ylabel("cumulative loss" if self.kind == "regret" else "best so far")
-        gaps.set(ylabel="regret, relative" if self.kind == "regret" else "relative gap", xlabel=self.against)
+        values.set_ylabel("cumulative loss" if is_regret else "best so far")
+        gaps.set(ylabel="regret, relative" if is_regret else "relative gap", xlabel=self.against)
+        _scale_values(values, self.against)
         for axes in self.ax_:
             tidy(axes)
-        start(values, self.against)
-        legend_above(values)
+        place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0), "ncols": 2}  # above, where it hides no curve
+        values.legend(fontsize="small", frameon=False, **place)
         return self
+
+
+def _scale_values(axes: Axes, against: Against) -> None:
+    """Make wide ranges logarithmic, of seconds and of values; a linear abscissa begins at 0."""
+    curves = [np.asarray(curve.get_xydata(), dtype=float) for curve in axes.lines]
+    times, heights = np.concatenate(curves).T
+    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
+        axes.set(xscale="log", xlim=(0.8 * times.min(), 1.25 * times.max()))
+    else:
+        axes.set_xlim(0.0, 1.03 * max(float(times.max()), 1e-9))
+    if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
+        axes.set_yscale("log")
+    elif axes.get_yscale() == "linear":
+        axes.ticklabel_format(axis="y", useOffset=False)  # it would overlap the legend
+
+
+def _scale_gaps(axes: Axes) -> None:
+    """Show whole decades of a logarithmic axis, two at least, so that few points have labels around them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
+    low, high = np.floor(np.log10(heights.min())), np.ceil(np.log10(heights.max()))
+    axes.set(yscale="log", ylim=(10 ** min(low, high - 2), 10**high * 1.2))
+    axes.yaxis.set_major_locator(LogLocator(numticks=8))
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,13 +16,10 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.distances import distances
-from sdpmetric.plotting.style import Display, Learned, before_and_after, hues, ink, tidy
+from sdpmetric.plotting.style import Display, Learned, before_and_after, ink, look, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Panel = Literal["histogram", "roc"]
-PANELS: tuple[Panel, ...] = ("histogram", "roc")
 
 
 @dataclass(eq=False, repr=False)
@@ -39,7 +36,7 @@ class DistancesDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : list of Axes, and Figure
+    ax_, figure_ : list of two Axes, and Figure
 
     Examples
     --------
@@ -55,7 +52,6 @@ class DistancesDisplay(Display):
     after: FloatArray
     similar: NDArray[np.bool_]
     threshold: float = math.nan
-    ax_: list[Axes] = field(init=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.threshold):
@@ -78,9 +74,8 @@ class DistancesDisplay(Display):
         n_pairs: int | None = 10_000,
         threshold: float | None = None,
         random_state: int | None = None,
-        panels: Sequence[Panel] = PANELS,
-        ax: Axes | Sequence[Axes] | None = None,
-    ) -> DistancesDisplay:
+        ax: Sequence[Axes] | None = None,
+    ) -> Self:
         """Draw distances of labeled examples before and after learning.
 
         Parameters
@@ -97,7 +92,7 @@ class DistancesDisplay(Display):
             that has one, else the one of the highest balanced accuracy.
         random_state : int, optional
             Seed of the draw.
-        panels, ax
+        ax
             As in `plot`.
         """
         if threshold is None and isinstance(learned, Solution) and "threshold" in learned.extras:
@@ -107,55 +102,46 @@ class DistancesDisplay(Display):
         pairs, similar = pairs_of_labels(index, n_pairs, random_state)
         first, second = pairs[:, 0], pairs[:, 1]
         before, after = (np.sqrt(distances(P, first, second)) for P in (data, np.ascontiguousarray(Z)))
-        return cls(before, after, similar, math.nan if threshold is None else threshold).plot(ax, panels=panels)
+        return cls(before, after, similar, math.nan if threshold is None else threshold).plot(ax)
 
     from_solution = from_estimator
 
-    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, panels: Sequence[Panel] = PANELS) -> Self:
+    def plot(self, ax: Sequence[Axes] | None = None) -> Self:
         """Draw.
 
         Parameters
         ----------
-        ax : Axes, optional
-            As many as `panels`; default: new ones side by side.
-        panels : sequence of {"histogram", "roc"}
+        ax : two Axes, optional
+            For the histograms and the ROC curve; default: new ones side by side.
         """
-        self.ax_ = self._panels(ax, panels, (5.2, 4.2), {"histogram": self._histogram, "roc": self._roc})
+        histogram, roc = self._set_axes(ax, (10.4, 4.2))
+        self._draw_histogram(histogram)
+        self._draw_roc(roc)
         for axes in self.ax_:
             tidy(axes)
             axes.legend(fontsize="small", frameon=False)
         return self
 
-    def _histogram(self, axes: Axes) -> None:
+    def _draw_histogram(self, axes: Axes) -> None:
         # Lines show the distances before, at the scale at which their mean is that of the learned ones.
         before = self.before * (float(self.after.mean()) / (float(self.before.mean()) or 1.0))
         top = float(np.quantile(np.concatenate([self.after, before]), 0.995)) or 1.0
         edges = np.linspace(0.0, top, 41).tolist()
-        kinds = (("same class", self.similar, hues()[0]), ("other class", ~self.similar, hues()[1]))
-        for label, mask, color in kinds:
-            axes.hist(self.after[mask], bins=edges, density=True, alpha=0.5, color=color, label=label)
-            name = f"{label}, before"
-            axes.hist(
-                before[mask],
-                edges,
-                density=True,
-                histtype="step",
-                color=color,
-                linestyle=":",
-                linewidth=1.4,
-                label=name,
-            )
+        for c, (name, mask) in enumerate((("same class", self.similar), ("other class", ~self.similar))):
+            color = look(c)[0]
+            axes.hist(self.after[mask], edges, density=True, color=color, alpha=0.5, label=name)
+            heights, _ = np.histogram(before[mask], edges, density=True)
+            axes.stairs(heights, edges, color=color, linestyle=":", linewidth=1.4, label=f"{name}, before")
         accuracy = np.mean((self.after <= self.threshold) == self.similar)
         level = f"threshold {self.threshold:.3g}"
         axes.axvline(self.threshold, color=ink(), linestyle="--", linewidth=1.4, label=level)
-        axes.set(
-            xlabel="learned distance", ylabel="density", title=f"the threshold is right for {accuracy:.1%} of pairs"
-        )
+        axes.set_title(f"the threshold is right for {accuracy:.1%} of pairs")
+        axes.set(xlabel="learned distance", ylabel="density")
 
-    def _roc(self, axes: Axes) -> None:
-        cases = (("before", self.before, "0.55"), ("after", self.after, hues()[0]))
-        for (name, squared_distances, color), area in zip(cases, self.areas, strict=True):
-            false, true, _ = roc_curve(~self.similar, squared_distances)
+    def _draw_roc(self, axes: Axes) -> None:
+        cases = (("before", self.before, "0.55"), ("after", self.after, look(0)[0]))
+        for (name, lengths, color), area in zip(cases, self.areas, strict=True):
+            false, true, _ = roc_curve(~self.similar, lengths)
             axes.plot(false, true, color=color, linewidth=1.8, label=f"{name}, area {area:.3f}")
         axes.plot([0, 1], [0, 1], ":", color="0.7", linewidth=1)
         axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", title="ROC curve of distances")
