@@ -154,13 +154,14 @@ class Solution:
 
     @property
     def advice(self) -> str:
-        """What to do next: that of the status and, where the gap stayed open, why, and which statement is easier."""
+        """Say what to do next: the cure of a known cause of an open gap, else the advice of the status."""
         if self.status not in (Status.OPTIMAL_INACCURATE, Status.STALLED, Status.USER_LIMIT):
             return self.status.advice
         weakness = self.certificate.weakness if isinstance(self.certificate, DualityCertificate) else None
-        reason = f"The certificate says why: {weakness}." if weakness else ""
         easier = self.problem.easier() if self.problem is not None and self.objective < math.inf else ""
-        return " ".join(filter(None, (self.status.advice, reason, easier)))
+        if weakness:  # scaling and other solvers would not help
+            return " ".join(filter(None, (f"{weakness[0].upper()}{weakness[1:]}.", easier)))
+        return " ".join(filter(None, (self.status.advice, easier)))
 
     def __str__(self) -> str:
         return f"{self.solver}: {self._status_in_words()} after {self.seconds:.2f} s. {self.certificate}"

@@ -121,8 +121,9 @@ class DualCone:
         if pull.ridge and n_varying > MAX_COMPLEMENT:
             return self._nothing(
                 groups,
-                f"of {n_varying:,} features {n_varying - rank:,} depend on others up to rounding; that a ridge covers "
-                f"such directions is tested for at most {MAX_COMPLEMENT:,} features, so the bound is 0",
+                f"reduce the features to {rank:,} by PCA, which loses nothing: of {n_varying:,} features "
+                f"{n_varying - rank:,} depend on others up to rounding, and that a ridge covers such directions is "
+                f"tested for at most {MAX_COMPLEMENT:,} features, so the bound is 0",
             )
         if pull.ridge:
             # An orthonormal complement, in which the ridge is the identity.
@@ -144,8 +145,9 @@ class DualCone:
             return self._nothing(groups, "some features are too small for coordinates in floats, so the bound is 0")
         count = n_pulled - rank
         weakness = (
-            f"{count} direction{'s cost' if count > 1 else ' costs'} nothing up to rounding, which is not proven "
-            f"exactly: {'they are' if count > 1 else 'it is'} taken to cost very little"
+            f"pass ridge='auto', or reduce the features to {rank:,} by PCA: {count} "
+            f"{'direction costs' if count == 1 else 'directions cost'} nothing up to rounding, which cannot be decided "
+            "exactly"
         )
         return replace(self._of(extended, pulled, groups), weakness=weakness)
 
