@@ -125,6 +125,62 @@ def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
             assert high == math.inf or Fraction(high) * unit >= optimum - room
 
 
+def solved_exactly(A, b):
+    """The solution of a square system in fractions, by elimination; None if it is singular."""
+    rows = [[Fraction(v) for v in row] + [Fraction(side)] for row, side in zip(A.tolist(), b.tolist(), strict=True)]
+    for k in range(len(rows)):
+        pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)
+        if pivot is None:
+            return None
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [v / rows[k][k] for v in rows[k]]
+        for i in range(len(rows)):
+            if i != k:
+                rows[i] = [v - rows[i][k] * w for v, w in zip(rows[i], rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+@pytest.mark.parametrize("spread", [0.0, 6.0])
+def test_square_systems_in_fractions(spread):
+    """One solution, and multipliers that rounding makes less than 0: no bound is beyond the optimum in fractions."""
+    rng, proven, refused = np.random.default_rng(11), 0, 0
+    for _ in range(150):
+        A = rng.normal(size=(3, 3)) * 10.0 ** rng.uniform(-spread, 0.0, (3, 3))
+        z = np.append(rng.uniform(0.1, 2.0, 2), 0.0)
+        c, b = -(A.T @ z), rng.normal(size=3)
+        multipliers, point = solved_exactly(A.T, -c), solved_exactly(A, b)
+        dual = DualEnclosure.of(ConeProgram(c, sp.csr_array(A), b, Cones(nonneg=3))).bound(z)
+        if dual.value > -math.inf:
+            assert min(multipliers) >= 0
+            assert Fraction(dual.value) <= -sum(Fraction(v) * w for v, w in zip(b, multipliers, strict=True))
+        refused += min(multipliers) < 0
+        c = rng.normal(size=3)
+        free = ConeProgram(c, sp.csr_array(A), b, Cones(zero=3))
+        value = sum(Fraction(v) * w for v, w in zip(c, point, strict=True))
+        low, high = DualEnclosure.of(free).bound(z).value, PrimalEnclosure.of(free).bound(np.zeros(3)).value
+        assert low == -math.inf or Fraction(low) <= value
+        assert high == math.inf or Fraction(high) >= value
+        proven += math.isfinite(high - low)
+    assert proven > 100
+    assert refused > 10
+
+
+def test_equal_rows_whose_sides_are_no_floats_are_not_redundant():
+    """``x = 0.1, 3 x + y = 1`` and the same with another side in the last digit, which no point satisfies."""
+    A, b = np.array([[1.0, 0], [3, 1], [3, 1]]), np.array([0.1, 1.0, 1.0 + 2.0**-52])
+    bound = PrimalEnclosure.of(ConeProgram(np.zeros(2), sp.csr_array(A), b, Cones(zero=3))).bound(np.array([0.1, 0.7]))
+    assert bound.value == math.inf
+
+
+def test_the_constant_of_an_objective_is_added_outward(rng):
+    x = cp.Variable()
+    for offset in rng.normal(size=20):
+        canonical = Canonical.of(cp.Problem(cp.Minimize(x + offset), [x >= 1]))
+        for value in rng.normal(size=20) * 1e3:
+            exact = Fraction(value) + Fraction(canonical.offset)
+            assert Fraction(canonical.total(value, up=False)) <= exact <= Fraction(canonical.total(value, up=True))
+
+
 @pytest.mark.parametrize("dual", [True, False])
 def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
     cones = Cones(nonneg=1, soc=(3,), psd=(2,), exp=1, power=((0.5, 0.5),))
