@@ -1,7 +1,5 @@
 """Distance atoms against loops, the CVXPY statement against the paper's conditions, and reduced programs."""
 
-import time
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ from instances import assert_close, make_instance
 import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine import interface
 from sdpmetric.lmnn import printed as formulations
 from sdpmetric.lmnn.program import dual_of
 from sdpmetric.lmnn.push import list_triplets
@@ -195,9 +192,3 @@ def test_lifted_distances_are_the_same_in_fewer_numbers(data, rng):
     assert_close(lifted.triplet_margins(TRIPLETS).value, sm.triplet_margins(M, X, TRIPLETS).value, 1.0)
     with pytest.raises(ValueError, match="outside"):
         lifted.squared_distances([[0, 9]])
-
-
-def test_a_program_for_which_there_is_no_time_is_not_begun():
-    (M, _), pairs = sm.metric_variable(3), np.zeros((10_000, 2), dtype=int)
-    with interface.deadline(0.0, time.perf_counter() + 1e-3), pytest.raises(interface.BudgetSpent):
-        sm.squared_distances(M, np.eye(3), pairs)
