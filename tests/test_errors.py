@@ -291,7 +291,6 @@ REASONS = {
     "fit_pairs needs": [lambda: estimators.ITML().fit_pairs(X, PAIRS)],
     "chunks.rows. = k": [lambda: estimators.RCA().fit_chunks(X, [[0, 1], [2, 3, 4]])],
     "such as 99; they are row numbers": [lambda: estimators.ITML().fit_pairs(X, [[0, 99]], [True])],
-    "steps must be a Pipeline": [lambda: datasets.prepare("pca", X)],
     "number of principal components must be": [partial(datasets.reduce, np.eye(5, 3), n) for n in (4, "a")],
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
     "takes a problem": [partial(verb, EYE) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],

@@ -139,7 +139,7 @@ def solve(
         out.facts |= {"proof": str(proof), "proof_data": str(beside)}
     if plot is not None:
         with inputs.input_errors(plot):
-            EmbeddingDisplay.from_solution(solution, problem.X, stated.labels).figure_.savefig(plot)
+            EmbeddingDisplay.from_estimator(solution, problem.X, stated.labels).figure_.savefig(plot)
         out.say(f"Drew the examples before and after to {plot}.")
         out.facts["plot"] = str(plot)
     if not (everything or interrupted):
