@@ -141,11 +141,27 @@ print(solution.certificate)
 assert solution.lower_bound <= objective(best) + 1e-9 <= solution.objective + 2e-9
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (2 points)
 # ---------------------
 #
-# Multiply the best multipliers by 1.1. Why do they prove nothing? How can you repair them, and
-# how good is the bound then?
+# Multiply the best multipliers by 1.1. Why do they prove nothing? How can you repair them
+# (store the array as ``repaired``), and how good is the bound then?
 #
 # .. raw:: html
 #
@@ -153,20 +169,31 @@ assert solution.lower_bound <= objective(best) + 1e-9 <= solution.objective + 2e
 
 print(bound(1.1 * a))  # S is negative, and multipliers of 1/2 left their box
 scale = min(0.5 / (1.1 * a).max(), 0.5 * near.sum() / (1.1 * a * (far - near[:, None])).sum())
-print(bound(scale * 1.1 * a))  # scaled back into box and cone: here the old bound again
-assert np.isclose(bound(scale * 1.1 * a), bound(a))
+repaired = scale * 1.1 * a
+print(bound(repaired))  # scaled back into box and cone: here the old bound again
+assert np.isclose(bound(repaired), bound(a))
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    1,
+    lambda: (
+        bound(repaired) > 0.999 * bound(a)
+        and 0 <= repaired.min() <= repaired.max() <= 0.5 + 1e-9
+    ),
+)
+
+# %%
 # Exercise 2 (2 points)
 # ---------------------
 #
-# Certify the metric m = 1 with the package. What share of its objective f can a better metric
-# save, by the certificate, and how far may f be above the optimum? Which of the two is the
-# relative gap? How far above is it in truth?
+# Certify the metric m = 1 by ``sm.verify(problem, metric=[[1.0]])``, which has an
+# ``objective`` and a ``lower_bound``. By the certificate, what share of its objective f can a
+# better metric ``save``, and how far may f be ``above`` the optimum, as a share of the
+# optimum? Which of the two is the relative gap? How far above is it in ``truth``?
 #
 # .. raw:: html
 #
@@ -175,14 +202,9 @@ assert np.isclose(bound(scale * 1.1 * a), bound(a))
 certificate = sm.verify(problem, metric=[[1.0]])
 print(certificate)
 f, b = certificate.objective, certificate.lower_bound
-print(
-    f"another metric saves at most {(f - b) / f:.4f} of f; "
-    f"relative gap {certificate.relative_gap:.4f}"
-)
-print(
-    f"f is at most {f / b - 1:.2%} above the optimum, "
-    f"in truth {objective(1.0) / objective(best) - 1:.2%}"
-)
+save, above, truth = (f - b) / f, f / b - 1, objective(1.0) / objective(best) - 1
+print(f"another metric saves at most {save:.4f} of f; gap {certificate.relative_gap:.4f}")
+print(f"f is at most {above:.2%} above the optimum, in truth {truth:.2%}")
 assert b <= objective(best) * (1 + 1e-12)
 
 # %%
@@ -190,18 +212,25 @@ assert b <= objective(best) * (1 + 1e-12)
 # b) / f. This is the relative gap, and less than 1 for every positive b. How far f is above
 # the optimum, (f - v) / v, is at most (f - b) / b = f / b - 1, which has no limit as b falls
 # to 0. With the relative gap g it is g / (1 - g): 0.1 % stays 0.1 %, but 89 % becomes 809 %.
+# The certificate prints this share with two digits, rounded up: 130 % for 125.00 %.
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    2,
+    lambda: np.allclose([above, truth], [save / (1 - save), 1.25], rtol=1e-3) and 0 < save < 1,
+)
+
+# %%
 # Exercise 3: derive a conjugate (4 points)
 # -----------------------------------------
 #
 # Lines lie below the squared hinge :math:`\tfrac12 [u]_+^2`, too. Show that :math:`\tfrac12
 # [u]_+^2 \ge a u - \tfrac12 a^2` for every :math:`a \ge 0`, and that equality holds for
-# :math:`a = [u]_+`.
+# :math:`a = [u]_+`. Write the term that is subtracted as a function ``conjugate(a)``.
 #
 # .. raw:: html
 #
@@ -217,27 +246,48 @@ assert b <= objective(best) * (1 + 1e-12)
 # [u]_+`. The largest lower bound of this kind, :math:`\max_{a \ge 0} \{a u - \tfrac12 a^2\}`,
 # is therefore the loss itself: :math:`\tfrac12 a^2` is its conjugate.
 
+
+def conjugate(a):
+    """The conjugate of half the squared hinge, for a >= 0."""
+    return 0.5 * a**2
+
+
 u = np.linspace(-3, 3, 61)
 loss = 0.5 * np.maximum(u, 0) ** 2
-assert all((loss >= slope * u - 0.5 * slope**2 - 1e-12).all() for slope in (0.0, 0.5, 2.0))
+assert all((loss >= slope * u - conjugate(slope) - 1e-12).all() for slope in (0.0, 0.5, 2.0))
 slope_of_u = np.maximum(u, 0)
-assert np.allclose(loss, slope_of_u * u - 0.5 * slope_of_u**2)
+assert np.allclose(loss, slope_of_u * u - conjugate(slope_of_u))
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    3,
+    lambda: all(
+        np.isclose(
+            conjugate(s),
+            max(s * v - max(v, 0) ** 2 / 2 for v in np.arange(-9, 9, 0.01)),
+            atol=1e-4,
+        )
+        for s in (0.0, 0.5, 2.0)
+    ),
+)
+
+# %%
 # Exercise 4: break it (3 points)
 # -------------------------------
 #
-# Find labels of six points for which the best metric is m = 0, and multipliers that prove it.
+# Find ``labels`` of the six points for which the best metric is m = 0, and multipliers that
+# prove it.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-mixed = sm.LMNNProblem.from_labels(X, [0, 1, 1, 1, 1, 0], n_neighbors=1, push_weight=0.5)
+labels = [0, 1, 1, 1, 1, 0]
+mixed = sm.LMNNProblem.from_labels(X, labels, n_neighbors=1, push_weight=0.5)
 outer = sm.solve(mixed, tol=1e-8)
 print(
     f"metric {outer.metric[0, 0]:.1e}, objective {outer.objective:.6f}, "
@@ -255,3 +305,11 @@ assert np.isclose(outer.objective, 8)
 # .. raw:: html
 #
 #    </details>
+
+check(
+    4,
+    lambda: (
+        sm.solve(sm.LMNNProblem.from_labels(X, labels, n_neighbors=1), tol=1e-8).metric[0, 0]
+        < 1e-6
+    ),
+)

@@ -208,10 +208,27 @@ print(
 )
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (3 points)
 # ---------------------
 #
-# Add a constraint to the program: the metric must be diagonal. Can the value fall? Use
+# Add a constraint to the program: the metric must be diagonal. Solve it as ``diagonal``, a
+# ``cp.Problem`` with the constraints of ``program`` and one more. Can the value fall? Use
 # ``sm.verify`` to check that the diagonal metric is not optimal for the problem without the
 # constraint.
 #
@@ -242,12 +259,23 @@ assert certificate.objective > exact.objective
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    1,
+    lambda: np.isclose(
+        cp.Problem(
+            program.objective, [*program.constraints, cp.diag(cp.diag(M)) == M]
+        ).solve(),
+        diagonal.value,
+    ),
+)
+
+# %%
 # Exercise 2 (4 points)
 # ---------------------
 #
 # Find a strictly feasible point of the dual above by hand: which multiples of a = (1, ..., 1)
-# will do?
+# will do? Compute the ``limit`` that they have to stay below.
 #
 # .. raw:: html
 #
@@ -282,13 +310,23 @@ for s in (0.5 * limit, 0.99 * limit, 1.01 * limit):
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    2,
+    lambda: (
+        np.linalg.eigvalsh(C - 0.99 * limit * stacked.sum(axis=0))[0] > 0
+        and (limit == 0.5 or np.linalg.eigvalsh(C - 1.01 * limit * stacked.sum(axis=0))[0] < 0)
+    ),
+)
+
+# %%
 # Exercise 3: the dual is in the primal solver (2 points)
 # -------------------------------------------------------
 #
-# CVXPY reports multipliers of the constraints of the *primal* program, as ``dual_value`` of a
-# constraint. Do they solve the dual? (Solve the program again first: exercise 1 has used its
-# constraints in another program.)
+# CVXPY reports ``multipliers`` of the constraints of the *primal* program, as ``dual_value``
+# of a constraint. Do they solve the dual? (Solve the program again first: exercise 1 has used
+# its constraints in another program.) ``problem.dual_program()`` is the dual that the package
+# states; does it print what we wrote?
 #
 # .. raw:: html
 #
@@ -310,18 +348,28 @@ assert np.linalg.eigvalsh(slack_matrix)[0] > -1e-3 * np.linalg.eigvalsh(C)[-1]
 
 # %%
 # They do, up to the solver's tolerance: they are between 0 and 1/2, S is in the cone, and
-# their sum is the dual value.
+# their sum is the dual value. ``print(problem.dual_program())`` shows the same program, with
+# :math:`V(i, j) = (x_i - x_j)(x_i - x_j)^\top`.
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    3,
+    lambda: (
+        np.isclose(multipliers.sum(), dual.value, rtol=1e-4)
+        and -1e-6 < multipliers.min() <= multipliers.max() < 0.5 + 1e-6
+    ),
+)
+
+# %%
 # Exercise 4: derive the gap (4 points)
 # -------------------------------------
 #
 # In the example without Slater's condition replace the first zero by :math:`\epsilon > 0`.
-# What is the optimum now?
+# What is the optimum now? Write it as a function ``optimum(epsilon)``, for epsilon = 0, too.
 #
 # .. raw:: html
 #
@@ -336,6 +384,12 @@ assert np.linalg.eigvalsh(slack_matrix)[0] > -1e-3 * np.linalg.eigvalsh(C)[-1]
 # the value :math:`-Z_{33} - \epsilon Z_{11}`. Its maximum, at :math:`Z_{11} = 0`, is -1
 # throughout: the dual sees the limit, the primal does not.
 
+
+def optimum(epsilon):
+    """The smallest x for which some z makes the matrix positive semidefinite."""
+    return -1.0 if epsilon > 0 else 0.0
+
+
 for epsilon in (1.0, 1e-2, 1e-4):
     matrix = np.array([[epsilon, -1, 0], [-1, 1 / epsilon, 0], [0, 0, 0]])
     print(
@@ -348,14 +402,29 @@ for epsilon in (1.0, 1e-2, 1e-4):
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    4,
+    lambda: (
+        all(
+            (np.linalg.eigvalsh([[e, x, 0], [x, 1e9, 0], [0, 0, 1 + x]])[0] > -1e-6)
+            == (x >= optimum(e))
+            for e in (0.1, 1.0)
+            for x in (-1.01, -1.0, 0.0)
+        )
+        and optimum(0.0) == 0
+    ),
+)
+
+# %%
 # Exercise 5: a metric from measured distances (4 points)
 # -------------------------------------------------------
 #
 # From Boyd's course EE364a. Distances :math:`d_i` of pairs with differences :math:`z_i` were
 # measured. Choose :math:`P \succeq 0` to minimize :math:`\sum_i (d_i - \sqrt{z_i^\top P
-# z_i})^2`. Show that the problem is convex, solve it for data that you make (with noise), and
-# prove how good your solution is: ``sm.bound`` bounds the value of a program in CVXPY.
+# z_i})^2`. Show that the problem is convex, solve it as ``measured`` for data that you make
+# (with noise), and prove how good your solution is: ``sm.bound`` bounds the value of a program
+# in CVXPY. Store what it returns as ``proven``.
 #
 # .. raw:: html
 #
@@ -387,3 +456,11 @@ assert proven.relative_width < 1e-4
 # .. raw:: html
 #
 #    </details>
+
+check(
+    5,
+    lambda: (
+        proven.relative_width < 1e-4
+        and proven.lower_bound - 1e-4 <= measured.value <= proven.upper_bound + 1e-4
+    ),
+)

@@ -122,10 +122,27 @@ assert all(
 )
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (2 points)
 # ---------------------
 #
-# Which matrices are on the boundary of the cone? What kind of metrics are they?
+# Which matrices are on the boundary of the cone? What kind of metrics are they? Write down one
+# that is not zero, ``flat``.
 #
 # .. raw:: html
 #
@@ -136,25 +153,37 @@ assert all(
 # :math:`M = v v^\top`, and the distance :math:`(v^\top (x - z))^2` sees one direction only.
 
 v = rng.normal(size=2)
-across, q, up = coordinates(np.outer(v, v))
+flat = np.outer(v, v)
+across, q, up = coordinates(flat)
 assert np.isclose(up, np.hypot(across, q))
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    1,
+    lambda: (
+        np.linalg.eigvalsh(flat)[0] > -1e-9
+        and np.isclose(np.linalg.det(flat), 0)
+        and np.any(flat)
+    ),
+)
+
+# %%
 # Exercise 2 (2 points)
 # ---------------------
 #
-# Break it: find multipliers in their boxes for which the scaled bound is 0.
+# Break it: find multipliers ``useless`` in their boxes for which the scaled bound is 0.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-print(scaled(np.zeros(len(triplets)))[1])
-assert scaled(np.zeros(len(triplets)))[1] == 0
+useless = np.zeros(len(triplets))
+print(scaled(useless)[1])
+assert scaled(useless)[1] == 0
 
 # %%
 # All multipliers 0. The bound is true and useless: the objective is a sum of terms that are at
@@ -164,11 +193,15 @@ assert scaled(np.zeros(len(triplets)))[1] == 0
 # .. raw:: html
 #
 #    </details>
-#
+
+check(2, lambda: scaled(useless)[1] == 0 and 0 <= np.min(useless) <= np.max(useless) <= 0.5)
+
+# %%
 # Exercise 3: derive the eigenvalues (3 points)
 # ---------------------------------------------
 #
-# Express the eigenvalues of the matrix in the three coordinates.
+# Express the eigenvalues of the matrix in the three coordinates, as a function
+# ``eigenvalues(e, q, h)`` that returns the smaller one first; e is (p - r)/2 and h (p + r)/2.
 #
 # .. raw:: html
 #
@@ -185,21 +218,36 @@ assert scaled(np.zeros(len(triplets)))[1] == 0
 # height is at least the distance from the axis. This proves that the cone is the ice-cream
 # cone.
 
+
+def eigenvalues(e, q, h):
+    """Height minus and plus the distance from the axis."""
+    return h - np.hypot(e, q), h + np.hypot(e, q)
+
+
 A = rng.normal(size=(2, 2))
 A = A + A.T
-across, q, up = coordinates(A)
-assert np.allclose(np.linalg.eigvalsh(A), [up - np.hypot(across, q), up + np.hypot(across, q)])
+assert np.allclose(np.linalg.eigvalsh(A), eigenvalues(*coordinates(A)))
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    3,
+    lambda: (
+        np.allclose(eigenvalues(0.3, -0.4, 2.0), [1.5, 2.5])
+        and np.allclose(eigenvalues(*coordinates(C)), np.linalg.eigvalsh(C))
+    ),
+)
+
+# %%
 # Exercise 4: a witness (3 points)
 # --------------------------------
 #
 # The cone is its own dual: S is in it exactly if :math:`\langle S, M \rangle \ge 0` for all M
-# in it. For an S outside the cone, find an M that shows it.
+# in it. For ``S = C - 1.5 * tau * weighted(a)``, which is outside of the cone, find a
+# ``witness`` M that shows it.
 #
 # .. raw:: html
 #
@@ -213,33 +261,57 @@ assert np.allclose(np.linalg.eigvalsh(A), [up - np.hypot(across, q), up + np.hyp
 
 S = C - 1.5 * tau * weighted(a)
 values, vectors = np.linalg.eigh(S)
-M = np.outer(vectors[:, 0], vectors[:, 0])
-print(f"<S, M> = {np.sum(S * M):.3f}, the smallest eigenvalue is {values[0]:.3f}")
-assert np.isclose(np.sum(S * M), values[0])
+witness = np.outer(vectors[:, 0], vectors[:, 0])
+print(f"<S, M> = {np.sum(S * witness):.3f}, the smallest eigenvalue is {values[0]:.3f}")
+assert np.isclose(np.sum(S * witness), values[0])
 assert values[0] < 0
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    4,
+    lambda: (
+        np.sum((C - 1.5 * tau * weighted(a)) * witness)
+        < 0
+        <= np.linalg.eigvalsh(witness)[0] + 1e-9
+    ),
+)
+
+# %%
 # Exercise 5: design a metric from multipliers (4 points)
 # -------------------------------------------------------
 #
 # At the last feasible share S has a null direction v. Complementary slackness suggests the
-# metric :math:`m\, v v^\top`. How good is its best multiple?
+# metric :math:`m\, v v^\top`. How good is its best multiple? ``sm.verify(problem, designed,
+# rescale=True)`` judges that of a factor ``designed`` with one row.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
 values, vectors = np.linalg.eigh(C - tau * weighted(a))
-v = vectors[:, :1].T
-certificate = sm.verify(problem, v, rescale=True)
+designed = vectors[:, :1].T
+certificate = sm.verify(problem, designed, rescale=True)
 print(f"{certificate.objective:.3f}, the optimum is {optimum.objective:.3f}")
 assert certificate.objective >= optimum.lower_bound
+
+# %%
+# Not good: its objective is more than twice the optimum. Complementary slackness holds between
+# an *optimal* S and an optimal M, and the multipliers of the Euclidean metric are far from
+# optimal. With those of the solution v would be close to the best direction.
 
 # %%
 # .. raw:: html
 #
 #    </details>
+
+check(
+    5,
+    lambda: (
+        np.shape(designed) == (1, 2)
+        and np.allclose((C - tau * weighted(a)) @ np.ravel(designed), 0, atol=1e-6)
+    ),
+)

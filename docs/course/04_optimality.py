@@ -117,11 +117,27 @@ for axis, (name, L) in zip(axes.flat, candidates.items(), strict=False):
 plt.show()
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (2 points)
 # ---------------------
 #
-# Perturb the solution: add noise of 1 % to its components. How large is the gap now? And with
-# 10 %?
+# Perturb the solution: add noise of 1 % of their mean size to the components of LMNN. How
+# large is the gap now? And with 10 %? List the three ``gaps``, that without noise first.
 #
 # .. raw:: html
 #
@@ -141,11 +157,15 @@ assert gaps[2] > gaps[0]
 # .. raw:: html
 #
 #    </details>
-#
+
+check(1, lambda: gaps[0] <= 1e-3 < gaps[2] and gaps[1] <= gaps[2])
+
+# %%
 # Exercise 2 (1 point)
 # --------------------
 #
-# A colleague sends a metric with a negative eigenvalue. What does the package say?
+# A colleague sends a metric with a negative eigenvalue. What does ``sm.verify(problem,
+# metric=...)`` say? Keep the text of the error as ``answer``.
 #
 # .. raw:: html
 #
@@ -154,17 +174,22 @@ assert gaps[2] > gaps[0]
 try:
     sm.verify(problem, metric=np.diag([1.0] * 12 + [-1.0]))
 except ValueError as error:
-    print(error)
+    answer = str(error)
+print(answer)
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(2, lambda: "semidefinite" in answer or "eigenvalue" in answer)
+
+# %%
 # Exercise 3: where the gap sits (4 points)
 # -----------------------------------------
 #
-# Split objective minus bound into the violations of conditions 3 (hinges) and 4 (cone).
+# Split objective minus bound of ``exact`` into the violations of condition 3, ``hinges``, and
+# of condition 4, ``cone``; ``constraints.excess`` has the arguments u of the hinges.
 #
 # .. raw:: html
 #
@@ -191,11 +216,22 @@ assert np.isclose(hinges + cone, exact.objective - a.sum(), atol=1e-6 * exact.ob
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    3,
+    lambda: (
+        np.isclose(hinges + cone, exact.objective - a.sum(), atol=1e-6 * exact.objective)
+        and min(hinges, cone) > -1e-6
+    ),
+)
+
+# %%
 # Exercise 4: break it (3 points)
 # -------------------------------
 #
-# Double the optimal metric and keep the multipliers. Which of the four conditions fails?
+# Double the optimal metric and keep the multipliers: ``doubled = problem.certify(...,
+# dual=...)`` with the components of the doubled metric and ``exact.dual``. Which of the four
+# conditions fails?
 #
 # .. raw:: html
 #
@@ -215,3 +251,11 @@ assert doubled.objective > exact.objective
 # .. raw:: html
 #
 #    </details>
+
+check(
+    4,
+    lambda: (
+        np.isclose(doubled.lower_bound, exact.lower_bound, rtol=1e-6)
+        and np.isclose(doubled.objective, problem.objective(metric=2 * exact.metric))
+    ),
+)

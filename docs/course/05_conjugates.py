@@ -139,16 +139,43 @@ print(far_pairs.describe())
 print(sm.compare(fast, exact).verdict)
 assert sm.compare(fast, exact).consistent
 
+
+def violated(metric):
+    """How many pairs are less than 1 apart."""
+    difference = X_few[pairs[:, 0]] - X_few[pairs[:, 1]]
+    return int(np.sum(np.einsum("pi,ij,pj->p", difference, metric, difference) < 1 - 1e-4))
+
+
+print(violated(exact.metric), "of", len(pairs), "pairs are less than 1 apart")
+
 # %%
 # The bound is proven by the same theorem as for the terms of the package: Fenchel and Young
 # for each loss, and a matrix that must be positive semidefinite. A conjugate that is too small
 # would show here, as a lower bound above the objective of the other solver.
+
+# %%
+# Self-check
+# ----------
 #
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (3 points)
 # ---------------------
 #
-# Replace the hinge by its square (``LOSSES["squared_hinge"]``). Are more or fewer pairs
-# violated? Check the certificate against the exact solver.
+# Replace the hinge by its square (``LOSSES["squared_hinge"]``, in a subclass of ``Apart``) and
+# solve the problem ``squared``. Are more or fewer pairs violated? Check the certificate
+# against the exact solver.
 #
 # .. raw:: html
 #
@@ -164,14 +191,6 @@ class ApartSquared(Apart):
 squared = sm.MetricProblem(X_few, terms.Trace() + 0.2 * ApartSquared(pairs=pairs))
 solution = sm.solve(squared)
 print(sm.compare(solution, sm.solve(squared, solver="conic")).verdict)
-
-
-def violated(metric):
-    """How many pairs are less than 1 apart."""
-    difference = X_few[pairs[:, 0]] - X_few[pairs[:, 1]]
-    return int(np.sum(np.einsum("pi,ij,pj->p", difference, metric, difference) < 1 - 1e-4))
-
-
 print("hinge:", violated(exact.metric), "squared hinge:", violated(solution.metric))
 
 # %%
@@ -182,11 +201,21 @@ print("hinge:", violated(exact.metric), "squared hinge:", violated(solution.metr
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    1,
+    lambda: (
+        violated(sm.solve(squared).metric) != violated(exact.metric)
+        and len(squared.terms) == 2
+    ),
+)
+
+# %%
 # Exercise 2: derive a conjugate (3 points)
 # -----------------------------------------
 #
-# Compute :math:`\sup_u \{a u - [u]_+^2\}` by hand, and compare with the table above.
+# Compute :math:`\sup_u \{a u - [u]_+^2\}` by hand, for every real a, as a function
+# ``conjugate_of_square(a)``, and compare with the table above.
 #
 # .. raw:: html
 #
@@ -198,20 +227,38 @@ print("hinge:", violated(exact.metric), "squared hinge:", violated(solution.metr
 # a^2/4 - (u - a/2)^2`, so its maximum is :math:`a^2 / 4`, at :math:`u = a/2`. The table has
 # only this case; for :math:`a < 0` its formula is too small, and would give false bounds.
 
+
+def conjugate_of_square(a):
+    """The supremum, infinite for negative slopes."""
+    return a**2 / 4 if a >= 0 else np.inf
+
+
 for a in (0.1, 0.5, 0.9):
-    assert np.isclose((a * u - np.maximum(u, 0) ** 2).max(), a**2 / 4, atol=1e-4)
+    highest = (a * u - np.maximum(u, 0) ** 2).max()
+    assert np.isclose(highest, conjugate_of_square(a), atol=1e-4)
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    2,
+    lambda: (
+        np.isclose(
+            conjugate_of_square(0.8), (0.8 * u - np.maximum(u, 0) ** 2).max(), atol=1e-4
+        )
+        and conjugate_of_square(-0.1) == np.inf
+    ),
+)
+
+# %%
 # Exercise 3: the minimum over the cone, with LogDet (4 points)
 # -------------------------------------------------------------
 #
 # Show that :math:`\min_M \{\operatorname{tr} M - \log\det M - d + \langle S, M \rangle\} =
 # \log\det(I + S)`, over the positive definite M with d rows, if :math:`I + S` is positive
-# definite. What is the infimum if it is not?
+# definite. What is the infimum if it is not? Write the ``minimizer(S)`` as a function.
 #
 # .. raw:: html
 #
@@ -230,6 +277,12 @@ for a in (0.1, 0.5, 0.9):
 # v v^\top` has values that fall without limit as t grows: the infimum is :math:`-\infty`, and
 # the multipliers prove nothing.
 
+
+def minimizer(S):
+    """Where the derivative vanishes."""
+    return np.linalg.inv(np.eye(len(S)) + S)
+
+
 root = np.random.default_rng(0).normal(size=(3, 3))
 S = root @ root.T
 
@@ -239,7 +292,7 @@ def penalized(M):
     return np.trace(M) - np.linalg.slogdet(M)[1] - 3 + np.sum(S * M)
 
 
-best = np.linalg.inv(np.eye(3) + S)
+best = minimizer(S)
 assert np.isclose(penalized(best), np.linalg.slogdet(np.eye(3) + S)[1])
 assert penalized(1.1 * best) > penalized(best) < penalized(0.9 * best)
 
@@ -247,12 +300,21 @@ assert penalized(1.1 * best) > penalized(best) < penalized(0.9 * best)
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    3,
+    lambda: all(
+        np.allclose(np.eye(2) - np.linalg.inv(minimizer(A)) + A, 0)
+        for A in (np.eye(2), np.array([[2.0, 1.0], [1.0, 0.0]]))
+    ),
+)
+
+# %%
 # Exercise 4: the minimum over the cone, with a Frobenius term (5 points)
 # -----------------------------------------------------------------------
 #
 # What is the minimum of :math:`\tfrac12 \lVert M \rVert^2 + \langle S, M \rangle` over
-# :math:`M \succeq 0`, and which M attains it?
+# :math:`M \succeq 0`, and which M attains it? Write that M as a function ``projected(S)``.
 #
 # .. raw:: html
 #
@@ -273,11 +335,17 @@ assert penalized(1.1 * best) > penalized(best) < penalized(0.9 * best)
 # :math:`-\tfrac12 \lVert [-S]_+ \rVert^2`, attained at :math:`M = [-S]_+`, the projection of
 # -S to the cone.
 
+
+def projected(S):
+    """The positive part of -S."""
+    values, vectors = np.linalg.eigh(-S)
+    return (vectors * np.maximum(values, 0)) @ vectors.T
+
+
 S = S - 4 * np.eye(3)
-values, vectors = np.linalg.eigh(-S)
-M = (vectors * np.maximum(values, 0)) @ vectors.T
+M = projected(S)
 lowest = 0.5 * np.sum(M * M) + np.sum(S * M)
-assert np.isclose(lowest, -0.5 * np.sum(np.maximum(values, 0) ** 2))
+assert np.isclose(lowest, -0.5 * np.sum(np.maximum(np.linalg.eigvalsh(-S), 0) ** 2))
 assert all(
     lowest <= 0.5 * np.sum(N * N) + np.sum(S * N)
     for N in (np.zeros((3, 3)), np.eye(3), 1.2 * M)
@@ -287,3 +355,13 @@ assert all(
 # .. raw:: html
 #
 #    </details>
+
+check(
+    4,
+    lambda: (
+        np.allclose(projected(np.diag([-2.0, 3.0])), np.diag([2.0, 0.0]))
+        and np.allclose(
+            projected(np.array([[0.0, 1.0], [1.0, 0.0]])), [[0.5, -0.5], [-0.5, 0.5]]
+        )
+    ),
+)

@@ -89,17 +89,35 @@ assert lowest >= -1e-9 * highest
 assert np.sum(a * sign) <= 1e-9 * a.sum()
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (2 points)
 # ---------------------
 #
-# Leave out one of the contradicting pairs. Are the others feasible?
+# Leave out one of the contradicting pairs. Are the others feasible? Store the solution of the
+# problem without it as ``without``.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
 remaining = np.setdiff1d(np.arange(count), outcome.certificate.contradiction[:1])
-print(sm.solve(sm.POLAProblem(Z, pairs[remaining], similar[remaining])).status)
+without = sm.solve(sm.POLAProblem(Z, pairs[remaining], similar[remaining]))
+print(without.status)
 
 # %%
 # Not necessarily: other pairs may contradict each other as well, and the listed set need not
@@ -109,12 +127,22 @@ print(sm.solve(sm.POLAProblem(Z, pairs[remaining], similar[remaining])).status)
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    1,
+    lambda: (
+        len(without.problem.pairs) == count - 1
+        and str(without.status) in ("optimal", "infeasible")
+    ),
+)
+
+# %%
 # Exercise 2 (2 points)
 # ---------------------
 #
-# Soften the demands of the three points with ``slack_weight=1``. What is the optimum, and
-# which pair pays?
+# Soften the demands of the three points with ``slack_weight=1`` and solve that as ``soft``;
+# ``soft.extras["threshold"]`` is b. What is the optimum, and which pair pays? List the two
+# ``slacks``.
 #
 # .. raw:: html
 #
@@ -122,22 +150,33 @@ print(sm.solve(sm.POLAProblem(Z, pairs[remaining], similar[remaining])).status)
 
 soft = sm.solve(sm.POLAProblem(X, problem.pairs, problem.similar, slack_weight=1.0))
 distances, b = soft.metric[0, 0] * squares, soft.extras["threshold"]
-print(
-    f"{soft.status}, objective {soft.objective:.3f}, "
-    f"slacks {np.maximum(0, 1 - signs * (b - distances)).round(3)}"
-)
+slacks = np.maximum(0, 1 - signs * (b - distances))
+print(f"{soft.status}, objective {soft.objective:.3f}, slacks {slacks.round(3)}")
 assert soft.status.ok
+
+# %%
+# The dissimilar pair pays: its slack is 2, and the metric is 0 with the threshold 1. To widen
+# the distance of 0 and 1 by m costs the similar pair 4 m, so no metric is worth its cost. The
+# objective is the slack.
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    2,
+    lambda: (
+        np.isclose(soft.objective, 2, atol=1e-3) and np.isclose(np.sum(slacks), 2, atol=1e-2)
+    ),
+)
+
+# %%
 # Exercise 3: Farkas for numbers (3 points)
 # -----------------------------------------
 #
 # The demands :math:`x \le 0` and :math:`x \ge 1` contradict each other. Which multipliers show
-# it? Let a linear program find them.
+# it? Let a linear program find them, and store the two as ``farkas``, that of x <= 0 first.
 #
 # .. raw:: html
 #
@@ -152,18 +191,23 @@ from scipy.optimize import linprog
 
 A, b = np.array([[1.0], [-1.0]]), np.array([0.0, -1.0])  # A x <= b
 found_a = linprog(b, A_eq=A.T, b_eq=[0.0], bounds=[(0, 1), (0, 1)])
-print(found_a.x, found_a.fun)
+farkas = found_a.x
+print(farkas, found_a.fun)
 assert found_a.fun < 0
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(3, lambda: np.isclose(farkas[0], farkas[1]) and farkas[1] > 0)
+
+# %%
 # Exercise 4: design a contradiction (3 points)
 # ---------------------------------------------
 #
-# Build two pairs in the plane that no metric satisfies. Use as few points as you can.
+# Build a problem ``twins`` of two pairs in the plane that no metric satisfies. Use as few
+# points as you can.
 #
 # .. raw:: html
 #
@@ -180,3 +224,5 @@ assert str(answer.status) == "infeasible"
 # .. raw:: html
 #
 #    </details>
+
+check(4, lambda: len(twins.pairs) == 2 and str(sm.solve(twins).status) == "infeasible")

@@ -139,11 +139,28 @@ assert flat.certificate.kind == "relaxation"
 assert full.objective < flat.objective
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (3 points)
 # ---------------------
 #
 # Change the rule of the paper to times 1.5 after a success and times 0.7 after a failure: one
-# success makes up for one failure. Does it still stall in the valley? Why?
+# success makes up for one failure. Call it ``faster(step, value, best)``. Does it still stall
+# in the valley? Why?
 #
 # .. raw:: html
 #
@@ -168,52 +185,83 @@ assert faster_values[-1] > 1
 # .. raw:: html
 #
 #    </details>
-#
+
+check(1, lambda: (faster(1.0, 0.0, 1.0), faster(1.0, 1.0, 0.0)) == (1.5, 0.7))
+
+# %%
 # Exercise 2: compute how far it can go (2 points)
 # ------------------------------------------------
 #
-# Add up the step lengths of Algorithm 1 in the valley. Can it reach the minimum?
+# Add up the step lengths of Algorithm 1 in the valley, to a ``total``. Can it reach the
+# minimum?
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-print(f"total {lengths.sum():.2f}, distance to the minimum {np.hypot(1, 3):.2f}")
-assert lengths.sum() < np.hypot(1, 3)  # it cannot, whatever the directions
+total = lengths.sum()
+print(f"total {total:.2f}, distance to the minimum {np.hypot(1, 3):.2f}")
+assert total < np.hypot(1, 3)  # it cannot, whatever the directions
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(2, lambda: np.isclose(total, lengths.sum()))
+
+# %%
 # Exercise 3: derive the decrease (3 points)
 # ------------------------------------------
 #
-# Check the inequality of Polyak's step along the way: every step brings x nearer to the
-# solution.
+# Derive the inequality of Polyak's step, and check it along 50 steps from (1, 0): every step
+# brings x nearer to the solution. List the squared distances before and after them as
+# ``squared``, 51 numbers.
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
+# %%
+# With the step :math:`s = (f(x) - f^*) / \lVert g \rVert^2` along a subgradient g,
+#
+# .. math::
+#
+#    \lVert x - s g - x^* \rVert^2
+#    = \lVert x - x^* \rVert^2 - 2 s \langle g, x - x^* \rangle + s^2 \lVert g \rVert^2
+#    \le \lVert x - x^* \rVert^2 - 2 s (f(x) - f^*) + s^2 \lVert g \rVert^2 ,
+#
+# since :math:`\langle g, x - x^* \rangle \ge f(x) - f^*`. The last two terms add up to
+# :math:`-(f(x) - f^*)^2 / \lVert g \rVert^2`, and no other s makes their sum smaller.
+
 x, target = np.array([1.0, 0.0]), np.array([0.0, 3.0])
+squared = [np.sum((x - target) ** 2)]
 for _ in range(50):
-    g, distance = subgradient(x), np.sum((x - target) ** 2)
-    value = f(x)
+    g, value = subgradient(x), f(x)
     x = x - value / (g @ g) * g if value > 0 else x
-    assert np.sum((x - target) ** 2) <= distance - value**2 / max(g @ g, 1.0) + 1e-9
-print(f"distance after 50 steps {np.linalg.norm(x - target):.1e}")
+    squared.append(np.sum((x - target) ** 2))
+    assert squared[-1] <= squared[-2] - value**2 / max(g @ g, 1.0) + 1e-9
+print(f"distance after 50 steps {np.sqrt(squared[-1]):.1e}")
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    3,
+    lambda: (
+        len(squared) == 51 and np.isclose(squared[0], 10) and np.all(np.diff(squared) <= 1e-9)
+    ),
+)
+
+# %%
 # Exercise 4: a saddle of a factor (4 points)
 # -------------------------------------------
 #
 # Minimize :math:`m^2 - m` over :math:`m \ge 0` by :math:`m = l^2`. Where is the factor
-# stationary without being optimal, and what is the slack there?
+# stationary without being optimal, and what is the slack there? List the ``stationary`` points
+# :math:`l \ge 0` and their ``slopes`` by m.
 #
 # .. raw:: html
 #
@@ -224,6 +272,7 @@ print(f"distance after 50 steps {np.linalg.norm(x - target):.1e}")
 # zero at l = 0, where S = -1 is negative: no proof of optimality, and a direction that leads
 # down. It is zero at m = 1/2, where S = 0, too: the minimum, -1/4.
 
+stationary, slopes = [0.0, np.sqrt(0.5)], [-1.0, 0.0]
 l = np.linspace(0.0, 2.0, 2001)
 objective = l**4 - l**2
 assert abs(objective[1]) < 1e-5  # flat at 0,
@@ -234,3 +283,11 @@ assert np.isclose(objective.min(), -0.25, atol=1e-6)
 # .. raw:: html
 #
 #    </details>
+
+check(
+    4,
+    lambda: (
+        np.allclose([4 * l**3 - 2 * l for l in stationary], 0, atol=1e-9)
+        and np.allclose(slopes, 2 * np.square(stationary) - 1)
+    ),
+)

@@ -5,8 +5,8 @@ The theorem of lesson 1 is true, yet a program that evaluates it can print a num
 lower bound. Six points are enough. We compute such a number, refute it by exact arithmetic,
 and see what rounding outward costs.
 
-Boyd and Vandenberghe: section 5.5.1 (what a dual point proves) and appendix C.1. Reading 35
-minutes; exercises 13 points, about 80 minutes.
+Boyd and Vandenberghe: section 5.5.1 (what a dual point proves). Reading 35 minutes; exercises
+13 points, about 80 minutes.
 """
 
 # %%
@@ -171,11 +171,28 @@ problem = sm.LMNNProblem.from_labels(X, labels)
 print(f"iris: proven relative gap {sm.solve(problem, solver='conic').relative_gap:.1e}")
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (3 points)
 # ---------------------
 #
-# For which k does the textbook print more than its multipliers prove? For which k more than an
-# attained objective? Is the number a proof for k = 8?
+# For which k of ``exponents`` does the textbook print more than its multipliers prove? List
+# them as ``above``, and those for which it prints more than an attained objective as
+# ``false``. Is the number a proof for k = 8?
 #
 # .. raw:: html
 #
@@ -203,14 +220,25 @@ assert false == [26]
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    1,
+    lambda: (
+        set(false) <= set(above)
+        and false
+        == [k for k in exponents.tolist() if Fraction(textbook_bound(flattened(k))) > attained]
+    ),
+)
+
+# %%
 # Exercise 2 (2 points)
 # ---------------------
 #
-# A proof is a vector of multipliers. Raise all of them by 1 % and certify again: what do they
-# prove now? Take a solution for iris. (A proof file, ``Solution.save_proof``, holds the same
-# vector; ``tests/check/test_forgeries.py`` has files that were built to fool the independent
-# checker, ``python -m sdpmetric.check``.)
+# A proof is a vector of multipliers. Raise all of them by 1 % (``Dual(triplets, values)``
+# makes multipliers) and certify a solution for iris again by ``problem.certify(...,
+# dual=...)``: what is the bound that is ``proven_now``? (A proof file,
+# ``Solution.save_proof``, holds the same vector; ``tests/check/test_forgeries.py`` has files
+# that were built to fool the independent checker, ``python -m sdpmetric.check``.)
 #
 # .. raw:: html
 #
@@ -219,12 +247,10 @@ assert false == [26]
 honest = sm.solve(problem, tol=1e-3)
 forged = Dual(honest.dual.triplets, 1.01 * np.asarray(honest.dual.values))
 claimed = float(np.sum(forged.values))
-proven = problem.certify(honest.components, dual=forged).lower_bound
-print(
-    f"claimed {claimed:.3f}, proven {proven:.3f}, "
-    f"optimum {sm.solve(problem, solver='conic').objective:.3f}"
-)
-assert proven <= sm.solve(problem, solver="conic").objective < claimed
+proven_now = problem.certify(honest.components, dual=forged).lower_bound
+best = sm.solve(problem, solver="conic").objective
+print(f"claimed {claimed:.3f}, proven {proven_now:.3f}, optimum {best:.3f}")
+assert proven_now <= best < claimed
 
 # %%
 # Multipliers outside their boxes or the cone are clipped and scaled: the bound may fall, and
@@ -234,14 +260,19 @@ assert proven <= sm.solve(problem, solver="conic").objective < claimed
 # .. raw:: html
 #
 #    </details>
-#
+
+check(2, lambda: 0 < proven_now <= sm.solve(problem, solver="conic").objective)
+
+# %%
 # Exercise 3 (homework): forge proof files (5 points)
 # ---------------------------------------------------
 #
 # Write an honest proof file. Then claim more, remove the triplets behind the multipliers, or
-# change the data, and let the independent checker judge each file. A seal protects files
-# against accidents only, so forge it, too. (``sdpmetric.core.proof.digest`` computes the seal
-# of a file's arrays and of its text ``about``.)
+# change the data, and let the independent checker judge each file:
+# ``sdpmetric.check.__main__.main([data, proof])`` returns a code, 0 if it accepts, and a
+# sentence. A seal protects files against accidents only, so forge it, too:
+# ``sdpmetric.core.proof.digest`` computes the seal of a file's arrays and of its text
+# ``about``. Collect the ``verdicts``, a dictionary from what you tried to code and sentence.
 #
 # .. raw:: html
 #
@@ -286,7 +317,7 @@ values, rows = (
     "1.triplets",
 )  # of the second term; the first part is the metric
 assert judge()[0] == 0
-for name, (code, text) in {
+verdicts = {
     "claims 1 % more": judge(claim=1.01),
     "multipliers raised": judge(claim=1.01, **{values: 1.01 * members[values]}),
     "negative multipliers": judge(**{values: -members[values]}),
@@ -297,7 +328,8 @@ for name, (code, text) in {
     ),
     "triplets removed": judge(**{values: members[values][:0], rows: members[rows][:0]}),
     "other data": judge(data="other.npz"),
-}.items():
+}
+for name, (code, text) in verdicts.items():
     print(f"{name}: {text[:70]}")
     assert code != 0
 
@@ -305,12 +337,16 @@ for name, (code, text) in {
 # .. raw:: html
 #
 #    </details>
-#
+
+check(3, lambda: len(verdicts) >= 3 and all(code != 0 for code, _ in verdicts.values()))
+
+# %%
 # Exercise 4: sums in floating point (3 points)
 # ---------------------------------------------
 #
 # Compute :math:`10^{16} + 1 - 10^{16}` from left to right, in another order, and by
-# ``math.fsum``. Then bound the sum of 1,000 random numbers from both sides.
+# ``math.fsum``. Then bound the sum of ``np.random.default_rng(0).normal(size=1000)`` from both
+# sides, by floats ``low`` and ``high``.
 #
 # .. raw:: html
 #
@@ -329,3 +365,13 @@ assert Fraction(low) <= exact_sum <= Fraction(high)
 # .. raw:: html
 #
 #    </details>
+
+check(
+    4,
+    lambda: (
+        low < high < low + 1e-9
+        and Fraction(low)
+        <= sum(map(Fraction, np.random.default_rng(0).normal(size=1000).tolist()))
+        <= Fraction(high)
+    ),
+)

@@ -106,9 +106,10 @@ print(f"the printed theorem allows {allowed:.1f}")
 assert online > allowed
 
 # %%
-# The paper's proof uses R as a bound on the squared *differences* of points, and on
-# predictions under metrics that may grow. If R is the largest of the predictions and targets
-# that occur, the theorem holds (see the errata), and the package computes the corrected bound.
+# The paper prints no proof of it ("see longer version"). A proof needs R to bound the squared
+# *differences* of points, and the predictions under metrics that may grow. If R is the largest
+# of the predictions and targets that occur, the theorem holds (see the errata), and the
+# package computes the corrected bound.
 
 pair = np.array([[u], [-u]])
 once = sm.LEGOProblem(pair, np.array([[0, 1]]), np.array([target]), learning_rate=eta)
@@ -117,11 +118,28 @@ print(corrected)
 assert corrected.objective <= corrected.regret_bound
 
 # %%
+# Self-check
+# ----------
+#
+# Each exercise says what to call your answer. The cell below it tests the answer, or says what
+# is missing.
+
+
+def check(exercise, test):
+    """Print whether an answer passes its test, or which name it still lacks."""
+    try:
+        print(f"exercise {exercise}: {'right' if test() else 'not yet'}")
+    except NameError as missing:
+        print(f"exercise {exercise}: no {missing.name} yet")
+
+
+# %%
 # Exercise 1 (2 points)
 # ---------------------
 #
-# Run the stream with learning rates from 0.001 to 1 and find the one with the smallest loss.
-# Does the lower bound for fixed metrics depend on the rate? Why, or why not?
+# Run the stream with the learning rates 0.001, 0.01, 0.1 and 1 (``sm.LEGOProblem`` and
+# ``sm.regret`` as above), and find the one with the smallest loss. Does the lower bound for
+# fixed metrics depend on the rate? Why, or why not? List the four ``bounds``.
 #
 # .. raw:: html
 #
@@ -146,41 +164,60 @@ assert np.allclose(bounds, bounds[0], rtol=1e-3)
 # .. raw:: html
 #
 #    </details>
-#
+
+check(1, lambda: len(bounds) == 4 and np.allclose(bounds, certificate.lower_bound, rtol=1e-3))
+
+# %%
 # Exercise 2: where the printed theorem breaks (3 points)
 # -------------------------------------------------------
 #
-# For which of the values 0.25, 0.5, 1, 2, 5 and 10 of R does the counterexample contradict the
-# printed bound?
+# The counterexample has two points at :math:`\pm \sqrt R`. For which of the values 0.25, 0.5,
+# 1, 2, 5 and 10 of R does it contradict the printed bound? List them as ``contradicted``. Does
+# it do so for every larger R?
 #
 # .. raw:: html
 #
 #    <details><summary>Solution</summary>
 
-for R in (0.25, 0.5, 1.0, 2.0, 5.0, 10.0):
+
+def sides_of(R):
+    """The loss of the first step, and what the printed theorem allows."""
     predicted = 4 * R  # squared distance of two opposite points
-    loss = 0.5 * (predicted - target) ** 2
     root = R / 2 + math.sqrt(R**2 / 4 + 1 / eta)
     divergence = target / predicted - math.log(target / predicted) - 1
-    print(f"R = {R}: loss {loss:.2f}, allowed {(1 / eta + root**2) * divergence:.2f}")
-assert loss > (1 / eta + root**2) * divergence
+    return 0.5 * (predicted - target) ** 2, (1 / eta + root**2) * divergence
+
+
+contradicted = []
+for R in (0.25, 0.5, 1.0, 2.0, 5.0, 10.0):
+    loss, allowed = sides_of(R)
+    contradicted += [R] if loss > allowed else []
+    print(f"R = {R}: loss {loss:.2f}, allowed {allowed:.2f}")
+for R in (2021.0, 2022.0):
+    print(f"R = {R}: loss minus allowed {np.subtract(*sides_of(R)):.0f}")
+assert np.subtract(*sides_of(2021.0)) > 0 > np.subtract(*sides_of(2022.0))
 
 # %%
 # At R = 1/4 the prediction meets the target and the loss is 0. For R = 1 to 10 the loss
 # exceeds what is allowed. Not for every R: both sides grow as :math:`R^2`, and the divergence
-# :math:`\log(4 R) + 1/(4 R) - 1` grows, too; from R = 2,200 on the printed bound is larger
-# than the loss again.
+# :math:`\log(4 R) + 1/(4 R) - 1` grows, too. The loss is about :math:`8 R^2` and the allowance
+# about :math:`R^2 (\log(4 R) - 1)`, which are equal at :math:`\log(4 R) = 9`, R = 2,026; with
+# all terms the printed bound is larger than the loss again from R = 2,021.5 on.
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(2, lambda: sorted(contradicted) == [1, 2, 5, 10])
+
+# %%
 # Exercise 3: break the order (2 points)
 # --------------------------------------
 #
-# Shuffle the pairs. What changes: the loss of the learner, the bound on fixed metrics, the
-# bound of the theorem?
+# Shuffle the pairs and compute the certificate ``mixed`` of their regret. What changes: the
+# loss of the learner (``objective``), the bound on fixed metrics (``lower_bound``), the bound
+# of the theorem (``regret_bound``)?
 #
 # .. raw:: html
 #
@@ -191,24 +228,40 @@ shuffled = sm.LEGOProblem(X, pairs[order], targets[order], sides[order], learnin
 mixed = sm.regret(shuffled, sm.solve(shuffled))
 print(
     f"loss {certificate.objective:.2f} and {mixed.objective:.2f}; "
-    f"fixed {mixed.lower_bound:.2f}"
+    f"fixed {certificate.lower_bound:.2f} and {mixed.lower_bound:.2f}; "
+    f"theorem {certificate.regret_bound:.1f} and {mixed.regret_bound:.1f}"
 )
 assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)
 
 # %%
 # The loss of the learner changes. The bound on fixed metrics does not: the loss of a fixed
-# metric is a sum over pairs, and a sum has no order.
+# metric is a sum over pairs, and a sum has no order. The bound of the theorem changes: it
+# contains the largest prediction that the learner made, under metrics that depend on the
+# order.
 
 # %%
 # .. raw:: html
 #
 #    </details>
-#
+
+check(
+    3,
+    lambda: (
+        np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)
+        and mixed.objective != certificate.objective
+    ),
+)
+
+# %%
 # Exercise 4: an optimum that overfits (3 points)
 # -----------------------------------------------
 #
 # A proof is about the training examples. Learn a metric from 40 examples with 60 features,
-# only the first two of which matter. How well do nearest neighbors classify new examples?
+# only the first two of which matter: draw normal features, and let the label be the sign of
+# the sum of the first two. How well do three nearest neighbors classify 400 new examples?
+# ``sdpmetric.classification.knn_predict(components, X, y, new, 3)`` predicts their labels.
+# Store the share that is right as ``learned``, and that of the Euclidean metric as
+# ``euclidean``.
 #
 # .. raw:: html
 #
@@ -220,18 +273,22 @@ rng = np.random.default_rng(3)
 A, B = rng.normal(size=(40, 60)), rng.normal(size=(400, 60))
 a, b = (np.sign(Z[:, 0] + Z[:, 1]).astype(int) for Z in (A, B))
 solved = sm.solve(sm.LMNNProblem.from_labels(A, a))
+accuracies = []
 for name, L in (("Euclidean", np.eye(60)), ("learned", solved.components)):
     train_accuracy = np.mean(classification.knn_predict(L, A, a, n_neighbors=3) == a)
-    test_accuracy = np.mean(classification.knn_predict(L, A, a, B, 3) == b)
-    print(f"{name}: training examples {train_accuracy:.0%}, new ones {test_accuracy:.0%}")
+    accuracies.append(np.mean(classification.knn_predict(L, A, a, B, 3) == b))
+    print(f"{name}: training examples {train_accuracy:.0%}, new ones {accuracies[-1]:.0%}")
+euclidean, learned = accuracies
 print(
     f"objective {solved.objective:.1e}: the optimum, 0, "
     "separates the training set along directions of no cost"
 )
 assert solved.status.ok
-assert np.mean(classification.knn_predict(solved.components, A, a, B, 3) == b) < 0.9
+assert learned < 0.9
 
 # %%
 # .. raw:: html
 #
 #    </details>
+
+check(4, lambda: 0.3 < learned < 0.9 and 0.3 < euclidean < 0.9)
