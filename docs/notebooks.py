@@ -26,7 +26,7 @@ import sdpmetric
 print("sdpmetric", sdpmetric.__version__)"""
 OPENING = re.compile(r"\.\. raw:: html\n\n +<details><summary>Solution</summary>\n?")
 CLOSING = re.compile(r"\.\. raw:: html\n\n +</details>\n?")
-EXERCISE = re.compile(r"## (Exercise|Rules)")
+EXERCISE = re.compile(r"## (Self-check|Exercise|Rules)")
 Cell = dict[str, object]
 
 

@@ -51,6 +51,14 @@ def test_a_sheet_has_no_solutions_but_room_for_each(folder, stem):
     assert len(exercises) == sum(cell["source"].startswith("# Your solution") for cell in sheet)
     assert not any(cell["source"] == "**Solution**" for cell in sheet)
     assert len(sheet) < len(solved)
+    checks = [re.match(r"check\(\s*(\d)", cell["source"]) for cell in sheet if cell["cell_type"] == "code"]
+    assert [int(found[1]) for found in checks if found] == list(range(1, len(exercises) + 1))
+
+
+def test_all_lessons_check_answers_alike():
+    helpers = [NOTEBOOKS["blocks"](path) for path in NOTEBOOKS["COURSE"]]
+    functions = {code for blocks in helpers for is_text, code in blocks if not is_text and "def check(" in code}
+    assert len(functions) == 1
 
 
 @pytest.mark.parametrize(
@@ -80,3 +88,7 @@ def test_every_cell_runs_as_downloaded(folder, name, monkeypatch, capsys):
     assert printed
     assert "/tmp" not in printed
     assert " at 0x" not in printed
+    if name.startswith("course/"):
+        verdicts = re.findall(r"^exercise \d: (right|no \w+ yet)$", printed, re.MULTILINE)
+        assert verdicts
+        assert {"right"} == set(verdicts) if name.endswith("_solutions") else "right" not in verdicts
