@@ -65,8 +65,8 @@ class Solution:
     problem : Problem or None
         The problem; None for a solution that was loaded without it.
     extras : dict of str to float
-        Numbers that only some statements or solvers have, by name: POLA's ``threshold``, a stream's
-        ``mistakes``.
+        Numbers that only some statements or solvers have, by name: POLA's ``threshold``, a stream's ``mistakes``, the
+        ``iterate`` of the subgradient solver that is returned, 1 for the first metric.
 
     See Also
     --------
@@ -387,7 +387,7 @@ TEXT_SCHEMA = {
     "extras": "dict",
     "fingerprint": "str | None",
 }
-EXTRAS = {"threshold": "float", "mistakes": "int"}
+EXTRAS = {"threshold": "float", "mistakes": "int", "iterate": "int"}
 
 
 def _printable(value: object) -> object:

@@ -193,7 +193,7 @@ def test_a_start_is_only_rescaled() -> None:
 
 
 def algorithm_1(problem: sm.LMNNProblem, iterations: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Algorithm 1 line by line, its sets as sets of triplets: the metrics and objectives of every tenth iteration."""
+    """Algorithm 1 line by line, its sets as sets of triplets: the metric and the listed objective of each iteration."""
     X, mu, y = np.asarray(problem.X), problem.push_weight, problem.source.labels
     pull = [(i, j) for i, j in zip(*problem.target_pairs, strict=True)]
     triplets = [(i, j, k) for i, j in pull for k in range(len(X)) if y[k] != y[i]]
@@ -210,8 +210,7 @@ def algorithm_1(problem: sm.LMNNProblem, iterations: int) -> Iterator[tuple[np.n
         G = G + mu * sum(C[i, j] - C[i, k] for i, j, k in now - active)
         active = now
         value = np.sum(C0 * M) + mu * sum(1 + D[i, j] - D[i, k] for i, j, k in now)
-        if t % 10 == 0:
-            yield M, value
+        yield M, value
         # The paper does not print the first step.
         first = PAPER.first_move * np.linalg.norm(M) / np.linalg.norm(G)
         step = first if t == 0 else step * (PAPER.grow if value < before else PAPER.shrink)
@@ -227,6 +226,11 @@ def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> No
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, 0.5)
     start, coordinates = np.eye(3)[None], Coordinates(problem, whitened=False)
     steps = gradient_projection(coordinates, start, Budget(), PaperStep())
-    for (M, value), step in zip(algorithm_1(problem, 41), steps, strict=False):
+    iterates = list(algorithm_1(problem, 41))
+    for (M, value), step in zip(iterates[::10], steps, strict=False):
         assert_close(step.components.T @ step.components, M, 1.0)
         assert step.objective == pytest.approx(value, rel=1e-9)
+    for k in (1, 5, 37):  # the objective falls from search to search
+        solution = sm.solve(problem, solver="subgradient", step="paper", max_iter=k)
+        assert (solution.extras["iterate"], solution.n_iter) == (k, k)
+        assert_close(solution.metric, iterates[k - 1][0], 1.0)

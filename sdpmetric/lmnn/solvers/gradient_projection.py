@@ -121,7 +121,11 @@ class PolyakStep:
 def gradient_projection(
     coordinates: Coordinates, L: FloatArray, budget: Budget, rule: PaperStep | PolyakStep
 ) -> Iterator[Step]:
-    """Run Algorithm 1, with the lower bound that its slopes prove."""
+    """Run Algorithm 1, with the lower bound that its slopes prove.
+
+    A metric is reported when all triplets are searched: as the rule says, at the end, and at the last iteration of the
+    budget. Its number in `Step.extras` is that of its evaluation, 1 for the first metric.
+    """
     costs = coordinates.costs
     precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)
     M = np.swapaxes(L, 1, 2) @ L  # line 1
@@ -136,7 +140,8 @@ def gradient_projection(
         active.update(Z, after_search=False)  # lines 10 and 11
         # Eq. 18, too low while there are active triplets that are not on the list.
         listed_objective = linear + active.loss
-        search = search or rule.search_is_due(t, since_search) or listed_objective <= dual.bound  # line 6
+        is_last = budget.spent >= budget.max_iter
+        search = search or is_last or rule.search_is_due(t, since_search) or listed_objective <= dual.bound  # line 6
         if search:
             positions = active.search(Z, rule.limit)  # lines 7 and 8
             if positions is None:  # too many for the list: half the way back
@@ -166,6 +171,7 @@ def gradient_projection(
                 multipliers=multipliers,
                 step_size=step,
                 n_active=active.n_active,
+                extras={"iterate": t + 1},
             )
             if converged:
                 return
