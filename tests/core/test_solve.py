@@ -11,8 +11,8 @@ from sklearn.datasets import load_iris
 
 import sdpmetric as sm
 from sdpmetric.core import html
-from sdpmetric.core.registry import Solver
-from sdpmetric.core.run import Run, attempts
+from sdpmetric.core.registry import Solver, solvers_to_try
+from sdpmetric.core.run import EarlyStopping, Run, attempts
 from sdpmetric.core.steps import Budget, Step
 
 
@@ -114,6 +114,30 @@ def test_no_other_solver_runs_once_the_tolerance_is_proven():
     )
     solution, name = solved(last, entry(fails))
     assert (solution.status, name) == (sm.Status.OPTIMAL, "closes")
+
+
+EYE, PROVEN = Step.certified(PROBLEM, np.eye(4)), Step.certified(PROBLEM, OPTIMUM.components, OPTIMUM.dual)
+
+
+@pytest.mark.parametrize(
+    ("steps", "scores", "status"),
+    [
+        ([EYE, EYE], [0, 1], "stalled"),  # the solver ends by itself
+        ([EYE, EYE, EYE, EYE], [1, 0, 0, 2], "stopped_early"),
+        ([PROVEN, EYE], [1, 2], "optimal"),
+        ([EYE, PROVEN, EYE], [1, 0, 2], "stopped_early"),  # the gap is closed at another point than the best
+    ],
+)
+def test_a_solve_is_stopped_early_only_if_its_score_cannot_rise_any_more(steps, scores, status):
+    given, early = iter(scores), EarlyStopping(patience=2)
+    run = Run(PROBLEM, Budget(), 1e-3, score=lambda _: next(given), early_stopping=early)
+    assert run.over(iter(steps)).status.word == status
+
+
+def test_the_exact_solver_follows_the_factored_one_if_a_problem_is_small():
+    assert [entry.name for entry in solvers_to_try(PROBLEM, "auto")] == ["factored", "conic"]
+    large = sm.LMNNProblem.from_labels(np.random.default_rng(0).normal(size=(90, 30)), np.arange(90) % 3)
+    assert [entry.name for entry in solvers_to_try(large, "auto")] == ["factored"]
 
 
 def test_a_solve_that_no_solver_closes_is_stalled():

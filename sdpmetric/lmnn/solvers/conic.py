@@ -37,6 +37,9 @@ from sdpmetric.programs.exact_program import named
 class ConicOptions:
     start_tol: float = 1e-4  # relative gap of the cheap solution
     start_time: float = 0.3  # its share of the time
+    start_iterations: int = 1000  # its evaluations at most: on problems on which it stalls it is of little use
+    small_cones: int = 210  # entries of the metrics, 20 features, for which the solver follows "factored"
+    few_examples: int = 5000  # and examples
     patience: int = 4  # rounds without a better gap before giving up,
     better: float = 0.8  # a better one being at most this share of the best
     start_width: float = 0.5  # margins within which triplets count as near their kink at a cheap solution
@@ -50,7 +53,14 @@ SOLVED = ("optimal", "optimal_inaccurate")
 Constraining = Callable[..., Sequence[object]]
 
 
-@solver(LargeMarginProblem, "conic", tol=1e-6)
+def turn(problem: LargeMarginProblem) -> int:
+    """After "factored" if Clarabel takes seconds; else only by name."""
+    d = problem.X.shape[1]
+    is_small = problem.n_regions * d * (d + 1) // 2 <= OPTIONS.small_cones and len(problem.X) <= OPTIONS.few_examples
+    return 2 if is_small else 0
+
+
+@solver(LargeMarginProblem, "conic", tol=1e-6, rank=turn)
 def steps(
     problem: LargeMarginProblem,
     budget: Budget,
@@ -87,7 +97,8 @@ def _cheap_point(
     """
     best = Step(first)
     yield best
-    cheap = Budget(None if np.isinf(budget.max_time) else max(OPTIONS.start_time * budget.remaining, 1e-3))
+    seconds = None if np.isinf(budget.max_time) else max(OPTIONS.start_time * budget.remaining, 1e-3)
+    cheap = Budget(seconds, OPTIONS.start_iterations)
     steps = within(factored.steps(problem, cheap, OPTIONS.start_tol, init=init), cheap)
     for best, _ in until_closed(steps, OPTIONS.start_tol):
         yield Step(best.components)
