@@ -7,45 +7,32 @@ import what they need when they run, so help and completion are quick.
 
 from __future__ import annotations
 
-import os
+import io
 import shlex
-import signal
+import sys
 import textwrap
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, TextIO
 
 import typer
 
 from sdpmetric import __version__
-from sdpmetric.cli.options import (
-    BAD_INPUT,
-    DATA,
-    INTERRUPTED,
-    JSON,
-    Command,
-    Group,
-    ProblemOptions,
-    SolverOptions,
-    note,
-    with_options,
-)
+from sdpmetric.cli.options import BAD_INPUT, DATA, JSON, ProblemOptions, SolverOptions, note, with_options
 
 DEMO_SETS = ("rings", "iris", "wine", "digits")  # a learned metric helps on rings
 
 app = typer.Typer(
     help="Learn Mahalanobis metrics by convex optimization, with a proof of how far from optimal they can be.",
-    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    return app.command(cls=Command)(with_options(function))
+    return app.command()(with_options(function))
 
 
 def _print_version(requested: bool) -> None:
@@ -78,9 +65,9 @@ def solve(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the examples before and after learning to this .png, .svg or .pdf file.")
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--everything", help="Skip the second solve, which holds examples out to score the metric.")
-    ] = False,
+    score: Annotated[
+        bool, typer.Option("--score/--no-score", help="Learn a second metric, and score it on held-out examples.")
+    ] = True,
     as_json: JSON = False,
 ) -> None:
     """Learn a metric from labeled data, prove how far from optimal it can be, and say whether it helps.
@@ -89,30 +76,27 @@ def solve(
     Parameters of statements are those of from_labels, for example --statement itml --set gamma=2.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.cli.scores import FEW
     from sdpmetric.core.status import Status
 
-    out = results.Output(as_json)
+    out, n_neighbors = results.Output(as_json), options.n_neighbors or 3
     outputs = {"--output": output, "--proof": proof, "--plot": plot}
+    if proof is not None:
+        outputs["the data of --proof,"] = inputs.data_beside(proof)
     with inputs.input_errors(data):
         inputs.check_limits(limits)
-        named = {option: path for option, path in outputs.items() if path is not None}
-        if proof is not None:
-            named["the data of --proof,"] = inputs.data_beside(proof)
-        inputs.check_outputs([Path(data)], named)
+        inputs.check_outputs(Path(data), {option: path for option, path in outputs.items() if path is not None})
         if plot is not None:
-            from sdpmetric.plotting import EmbeddingDisplay
-            from sdpmetric.plotting.style import check_file
-
-            check_file(plot)
+            inputs.check_picture(plot)
         table = inputs.load(data, options)
         stated = inputs.state(table, options)
-        problem, tol = stated.problem, results.tolerance(stated.problem, limits.solver, limits)
+        problem, tol = stated.problem, results.tolerance(stated.problem, limits)
         if proof is not None:
-            inputs.check_data_beside(proof, problem)
+            inputs.check_proof(proof, problem)
+        if plot is not None:
+            pictured = inputs.pictured_neighbors(stated, n_neighbors)
     out.say(*table.remarks, problem.describe())
     with inputs.input_errors(data):
-        solution = results.run(problem, f"{data}: solving", limits.solver, limits)
+        solution = results.run(problem, f"{data}: solving", limits)
     certificate = solution.certificate
     out.say(
         f"{solution.solver}: {solution.status} after {solution.seconds:.2f} s; "
@@ -125,7 +109,6 @@ def solve(
     if (caution := problem.caution(solution.components, certificate)) is not None:
         note("Warning: " + caution.replace("pass ridge='auto'", "--ridge auto"))
         out.facts["caution"] = caution
-    interrupted = solution.status is Status.INTERRUPTED
     if output is not None:
         with inputs.input_errors(output):
             solution.save(output)
@@ -134,23 +117,25 @@ def solve(
     if proof is not None:
         with inputs.input_errors(proof):
             beside = inputs.write_proof(solution, proof)
-        out.say(f"Wrote a proof to {proof} and its data to {beside}. Check it:")
-        out.say(f"  sdpmetric check {shlex.quote(str(beside))} {shlex.quote(str(proof))}")
+        paths = [f"./{path}" if str(path).startswith("-") else str(path) for path in (beside, proof)]
+        words = shlex.join(["sdpmetric", "check", *paths])
+        out.say(f"Wrote a proof to {proof} and its data to {beside}. Check it:", f"  {words}")
         out.facts |= {"proof": str(proof), "proof_data": str(beside)}
     if plot is not None:
         with inputs.input_errors(plot):
-            EmbeddingDisplay.from_estimator(solution, problem.X, stated.labels).figure_.savefig(plot)
+            results.draw(solution, stated, pictured, plot)
         out.say(f"Drew the examples before and after to {plot}.")
         out.facts["plot"] = str(plot)
-    if not (everything or interrupted):
-        with inputs.input_errors(data):
-            parted = inputs.state(table, options, hold_out=True)
-            if parted.held_out is None:
-                out.say(FEW)
-            else:
-                scores = results.held_out_scores(parted, limits)
-                out.say(scores.verdict)
-                out.facts["scores"] = scores.to_dict()
+    interrupted = solution.status is Status.INTERRUPTED
+    if score and not interrupted:
+        try:
+            parted = inputs.state(table, options, inputs.held_out(table.y, n_neighbors))
+            scores = results.held_out_scores(parted, limits)
+        except (ValueError, ArithmeticError) as error:
+            out.say(f"Not scored: {error}")
+        else:
+            out.say(scores.verdict)
+            out.facts["scores"] = scores.to_dict()
     out.finish(solution.status.expected, interrupted=interrupted)
 
 
@@ -216,7 +201,7 @@ def check(
     raise typer.Exit(code)
 
 
-def lines(text: str) -> str:
+def _filled(text: str) -> str:
     """Lines that fit into a terminal of 80 columns, a mark before them included."""
     return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
 
@@ -232,9 +217,10 @@ def demo(
     In the end: what the metrics are worth on held-out examples, and what to type next.
     """
     from sdpmetric.cli import inputs, results
+    from sdpmetric.core.comparison import compare
     from sdpmetric.core.registry import solvers_of
 
-    chosen = only or list(DEMO_SETS)
+    chosen, limits = only or list(DEMO_SETS), SolverOptions()
     with inputs.input_errors():
         inputs.check_names("data set", chosen, DEMO_SETS)
     out, began, proven, tolerances = results.Output(), time.perf_counter(), True, {}
@@ -243,31 +229,32 @@ def demo(
         options = ProblemOptions(pca=30 if name == "digits" else None)
         table = inputs.load(name, options)
         problem = inputs.state(table, options).problem
-        out.say(lines(f"{name}: {problem.describe()}").replace(name, f"[bold]{name}[/bold]", 1), markup=True)
-        # Not timed: the first solve compiles the loops on a new machine.
-        results.run(problem, f"{name}: first solve, which compiles on a new machine", "auto", SolverOptions())
+        out.say(_filled(f"{name}: {problem.describe()}").replace(name, f"[bold]{name}[/bold]", 1), markup=True)
         tolerances = {entry.name: entry.tol for entry in solvers_of(problem) if not entry.relaxed}
-        comparison = results.run_all(problem, name, tolerances, SolverOptions())
+        # The first solve is not timed: it compiles the loops on a new machine.
+        titles = {"auto": f"{name}: first solve, which compiles on a new machine"}
+        titles |= {solver: f"{name}: {solver}" for solver in tolerances}
+        solutions = [results.run_through(problem, title, limits, solver) for solver, title in titles.items()]
+        comparison = compare(*solutions[1:])
+        is_proven = comparison.consistent and all(solution.status.expected for solution in comparison.solutions)
         out.say(comparison.table)
-        out.judge(lines(comparison.verdict), results.proves(comparison))
+        out.judge(_filled(comparison.verdict), is_proven)
         out.say("")
-        scores = results.held_out_scores(inputs.state(table, options, hold_out=True), SolverOptions())
+        parted = inputs.state(table, options, inputs.held_out(table.y, 3))
+        scores = results.held_out_scores(parted, limits)
         worth.append(f"  {name:7}{scores.before / scores.n:6.1%} before, {scores.after / scores.n:6.1%} after")
         helps.setdefault(scores.answer, []).append(name)
-        proven = proven and results.proves(comparison)
+        proven = proven and is_proven
     out.say("Accuracy of 3 nearest neighbors, learned from 70 % and scored on the others:", *worth)
     answers = ". ".join(f"{answer}: {', '.join(names)}" for answer, names in helps.items())
-    out.say(lines(f"Does the metric help, by the exact sign test? {answers}."), "")
+    out.say(_filled(f"Does the metric help, by the exact sign test? {answers}."), "")
     requested = ", ".join(f"{solver} {tol:.0e}" for solver, tol in tolerances.items())
     done = (
         f"Proven on {', '.join(chosen)} in {time.perf_counter() - began:.0f} s: every solver is within the requested "
         f"relative gap ({requested}), and no lower bound exceeds any objective."
     )
-    out.judge(lines(done) if proven else "Not everything was proven: see the statuses above.", proven)
-    out.say(
-        "\nNext, with your own table:",
-        "  sdpmetric solve mine.csv --label COLUMN --plot before_after.png",
-    )
+    out.judge(_filled(done) if proven else "Not everything was proven: see the statuses above.", proven)
+    out.say("\nNext, with your own table:", "  sdpmetric solve mine.csv --label COLUMN --plot before_after.png")
     out.finish(proven)
 
 
@@ -279,17 +266,12 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    from sdpmetric.core.files import printable
-
-    typer.echo("Warning: " + "\n".join(map(printable, str(message).split("\n"))), err=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    os._exit(INTERRUPTED)
+    note(f"Warning: {message}")
 
 
 def main() -> None:
-    """Run the command line; warnings are lines on standard error, and Ctrl-C ends it with the exit code of a shell."""
-    signal.signal(signal.SIGINT, _interrupt)  # between commands; `guarded` gives it back to a command
+    """Run the command line; warnings are lines on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of letters that a terminal lacks
     warnings.showwarning = _warn
     app()

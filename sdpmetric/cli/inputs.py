@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 from collections.abc import Iterator, Mapping
@@ -12,19 +13,22 @@ from pathlib import Path
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import type_of_target
 
 from sdpmetric import datasets
-from sdpmetric.cli.options import BAD_INPUT, ProblemOptions, SolverOptions, labeled_statements, names, note
+from sdpmetric.arrays import FloatArray
+from sdpmetric.check.files import LIMITS, BadInput, Refused, read
+from sdpmetric.cli.options import BAD_INPUT, ProblemOptions, SolverOptions, labeled_statements, note
 from sdpmetric.cli.tables import SUFFIXES, Dialect, Table, read_table
 from sdpmetric.core import files, validation
 from sdpmetric.core.files import FOREIGN, read_json, read_npz
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.proof import Provable
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets.preparation import preparer
 
 Array = NDArray[np.generic]
-Rows = NDArray[np.intp]
 Value = str | float | int | bool | None
 # Names of the array of a metric: a factor L, the matrix M, or the transpose of L as LDA has it.
 KINDS = ("components", "metric", "scalings")
@@ -51,6 +55,7 @@ def input_errors(*paths: object) -> Iterator[None]:
 
 
 def check_names(kind: str, chosen: list[str], allowed: tuple[str, ...]) -> None:
+    """Refuse names that are not among those that are allowed."""
     for name in chosen:
         if name not in allowed:
             raise ValueError(
@@ -66,57 +71,35 @@ def check_limits(limits: SolverOptions) -> None:
         validation.check_limit("tol", limits.tol, "relative gap")
 
 
-def check_outputs(inputs: list[Path], outputs: Mapping[str, Path]) -> None:
-    """Refuse files that cannot be written, that are inputs, or that are one file under two names, before any work."""
-    written: dict[Path, str] = {}
-    for option, path in outputs.items():
+def check_outputs(source: Path, outputs: Mapping[str, Path]) -> None:
+    """Refuse files that cannot be written, or that are the input or each other under another name, before any work."""
+    named = {"the input": source, **outputs}
+    for k, (option, path) in enumerate(outputs.items(), 1):
         files.check_target(path)
-        target = path.resolve()
-        for source in inputs:
-            if target == source.resolve() or (target.exists() and source.exists() and target.samefile(source)):
-                raise ValueError(f"{option} {path} would overwrite the input {source}; name another file.")
-        for other, name in written.items():
-            if target == other or (target.exists() and other.exists() and target.samefile(other)):
-                raise ValueError(f"{name} and {option} name the same file, {path}; name two.")
-        written[target] = option
-
-
-@dataclass(frozen=True, eq=False)
-class Stated:
-    """A problem, the data that it is stated for, and the rows that are held out."""
-
-    problem: Problem
-    table: Table
-    rows: Rows  # (n,): those of the table that the problem is stated for
-    held_out: tuple[Array, Array] | None = None  # the others, prepared, and their labels
-
-    @property
-    def labels(self) -> Array:
-        return self.table.y[self.rows]
+        for other, taken in list(named.items())[:k]:
+            is_same = path.exists() and taken.exists() and path.samefile(taken)  # also by a hard link
+            if is_same or path.resolve() == taken.resolve():
+                raise ValueError(f"{option} {path} would overwrite {other}, {taken}; name another file.")
 
 
 def load(data: str, options: ProblemOptions) -> Table:
     """Load a named data set, an NPZ file, or a CSV file."""
-    if data in datasets.NAMED:
-        bunch = datasets.NAMED[data]()
-        names_of = tuple(map(str, getattr(bunch, "feature_names", ())))
-        return Table(np.asarray(bunch.data), np.asarray(bunch.target), names_of)
     path = Path(data)
-    if path.suffix.lower() == ".npz":
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}.")
-        return Table(*datasets.load(path))
-    if path.suffix.lower() not in SUFFIXES:
+    if data in datasets.NAMED:
+        return Table(*datasets.load(data))
+    if path.suffix.lower() not in (".npz", *SUFFIXES):
         raise ValueError(
             f"unknown data {data!r}{validation.like(data, datasets.NAMED)}; name one of {', '.join(datasets.NAMED)}, a "
             f"file that ends in {', '.join(SUFFIXES)}, or an .npz file with X and y."
         )
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
+    if path.suffix.lower() == ".npz":
+        return Table(*datasets.load(path))
     dialect = Dialect(
         label=options.label,
-        columns=names(options.columns),
-        drop=names(options.drop),
+        columns=_names(options.columns),
+        drop=_names(options.drop),
         delimiter=options.delimiter,
         decimal=options.decimal,
         thousands=options.thousands,
@@ -125,8 +108,23 @@ def load(data: str, options: ProblemOptions) -> Table:
     return read_table(path, dialect)
 
 
-def state(table: Table, options: ProblemOptions, *, hold_out: bool = False) -> Stated:
-    """Prepare data and state the problem, for all examples or for those that are not held out."""
+def _names(values: list[str] | None) -> list[str]:
+    """The names in options that may be repeated, each a line of CSV."""
+    return [name.strip() for line in csv.reader(values or [], skipinitialspace=True) for name in line if name.strip()]
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """A problem stated for some examples, their labels, and the other examples, prepared as they are."""
+
+    problem: Problem
+    labels: Array
+    others: FloatArray
+    other_labels: Array
+
+
+def state(table: Table, options: ProblemOptions, held_out: NDArray[np.bool_] | None = None) -> Stated:
+    """Prepare data and state the problem for all examples but those that are held out."""
     kinds = labeled_statements()
     check_names("statement", [options.statement], tuple(kinds))
     kind = kinds[options.statement]
@@ -136,23 +134,24 @@ def state(table: Table, options: ProblemOptions, *, hold_out: bool = False) -> S
     if "ridge" in takes:
         parameters.setdefault("ridge", "auto")
     X, y = np.asarray(table.X), np.asarray(table.y)
-    rows, held_rows = _parted(y, options.n_neighbors or 3) if hold_out else (np.arange(len(X)), np.arange(0))
+    out = np.zeros(len(X), dtype=bool) if held_out is None else held_out
     standardized = options.pca is None if options.standardize is None else options.standardize
-    prepare = preparer(X[rows], standardize=standardized, n_components=options.pca)
-    problem = kind.from_labels(prepare(X[rows]), y[rows], **parameters)
-    held_out = None
-    if len(held_rows):
-        held_out = prepare(X[held_rows]), y[held_rows]
-    return Stated(problem, table, rows, held_out)
+    prepare = preparer(X[~out], standardize=standardized, n_components=options.pca)
+    problem = kind.from_labels(prepare(X[~out]), y[~out], **parameters)
+    return Stated(problem, y[~out], prepare(X[out]) if out.any() else np.zeros((0, 0)), y[out])
 
 
-def _parted(y: Array, n_neighbors: int) -> tuple[Rows, Rows]:
-    """Draw rows to hold out within classes; each class keeps enough for its target neighbors."""
-    rng, held = np.random.default_rng(0), np.zeros(len(y), dtype=bool)
+def held_out(y: Array, n_neighbors: int) -> NDArray[np.bool_]:
+    """Draw examples to hold out within classes; each class keeps enough for its target neighbors."""
+    if type_of_target(y) == "continuous":
+        raise ValueError("the labels are numbers, and not classes.")
+    rng, out = np.random.default_rng(0), np.zeros(len(y), dtype=bool)
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)
-        held[rng.permutation(rows)[: min(int(HELD_OUT * len(rows)), max(len(rows) - n_neighbors - 2, 0))]] = True
-    return np.flatnonzero(~held), np.flatnonzero(held)
+        out[rng.permutation(rows)[: max(min(int(HELD_OUT * len(rows)), len(rows) - n_neighbors - 2), 0)]] = True
+    if not out.any():
+        raise ValueError("no class has enough examples to hold some out.")
+    return out
 
 
 def _parameters(options: ProblemOptions) -> dict[str, Value]:
@@ -171,27 +170,62 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
     return parameters
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a picture that matplotlib cannot write, before any work."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'sdpmetric[plot]'.") from error
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in formats:
+        raise ValueError(f"{path} must end in one of {', '.join(f'.{name}' for name in formats)}.")
+
+
+def pictured_neighbors(stated: Stated, n_neighbors: int) -> int:
+    """How many target neighbors `--plot` draws by; refuses problems without classes or without a single metric."""
+    if stated.problem.zero.ndim > 2 or type_of_target(stated.labels) == "continuous":
+        raise ValueError("--plot draws classes under one metric; this problem has no classes, or several metrics.")
+    smallest = int(np.unique(stated.labels, return_counts=True)[1].min())
+    if smallest < 2:
+        raise ValueError("--plot needs at least two examples of every class.")
+    return min(n_neighbors, smallest - 1)
+
+
 def data_beside(proof: Path) -> Path:
     """The file for the data that a proof is about."""
     return proof.with_suffix(".data.npz")
 
 
-def check_data_beside(proof: Path, problem: Problem) -> None:
-    """Refuse to replace other data by those of a proof."""
-    path = data_beside(proof)
-    if path.exists():
-        arrays = read_npz(path)
-        if not np.array_equal(arrays.get("X", np.zeros(0)), problem.X):
-            raise ValueError(
-                f"{path} holds other data than this proof is about; move it, or name another file for the proof."
-            )
+def check_proof(proof: Path, problem: Problem) -> None:
+    """Refuse a proof that cannot be written or checked, or whose data would replace others, before the solve."""
+    beside = data_beside(proof)
+    if not isinstance(problem, Provable):
+        raise ValueError(f"--proof does not take {type(problem).__name__}; docs/proof_files.md has what it takes.")
+    for size, limit in zip(problem.X.shape, ("rows of X", "features"), strict=True):
+        if size > LIMITS[limit]:
+            raise ValueError(f"--proof takes at most {LIMITS[limit]:,} {limit}, since the checker does; got {size:,}.")
+    if beside.exists() and not _holds(beside, problem.X):
+        raise ValueError(
+            f"{beside} holds other data than this proof is about; move it, or name another file for the proof."
+        )
+
+
+def _holds(path: Path, X: Array) -> bool:
+    try:
+        return np.array_equal(read_npz(path).get("X", np.zeros(0)), X)
+    except ValueError:  # no NPZ file
+        return False
 
 
 def write_proof(solution: Solution, proof: Path) -> Path:
-    """Write a proof file and the data that it is about; return the path of the data."""
-    path = data_beside(proof)
-    solution.save_proof(proof, path)
-    return path
+    """Write a proof file and the data that it is about, if they are not there; return the path of the data."""
+    beside = data_beside(proof)
+    solution.save_proof(proof, None if beside.exists() else beside)
+    try:
+        read(beside, proof)  # whether the data are those of the proof, and the checker takes files of this size
+    except (BadInput, Refused) as why:
+        raise ValueError(f"the checker does not take {beside} and {proof}: {why}") from why
+    return beside
 
 
 @dataclass(frozen=True, eq=False)

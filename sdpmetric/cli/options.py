@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import partial, wraps
+from dataclasses import dataclass, fields
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from sdpmetric.core.problem import Labeled
 
 NAMED = ("iris", "wine", "digits", "breast_cancer", "rings")
-DEFAULT = "lmnn"
+BAD_INPUT = 2
+# Exit codes of a shell: 128 and the number of the signal, SIGINT or SIGPIPE.
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def _data_sets(incomplete: str) -> list[str]:
@@ -47,7 +47,6 @@ def labeled_statements() -> dict[str, type[Labeled]]:
 DATA_HELP = f"{', '.join(NAMED)}; a CSV file with a header; or an .npz file with X and y."
 DATA = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=_data_sets)]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-
 
 _table = partial(typer.Option, rich_help_panel="Table")
 _statement = partial(typer.Option, rich_help_panel="Problem")
@@ -78,7 +77,7 @@ class ProblemOptions:
             help="Problem class: lmnn, itml, mmc, pola, nca and others; an unknown name lists all.",
             autocompletion=_statements,
         ),
-    ] = DEFAULT
+    ] = "lmnn"
     n_neighbors: Annotated[int | None, _statement(help="Target neighbors per example. Default: 3.")] = None
     push_weight: Annotated[
         float | None, _statement(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.")
@@ -106,6 +105,8 @@ class ProblemOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SolverOptions:
+    """How a problem is solved, and how long."""
+
     solver: Annotated[str, _solver(help="By name; default: that of the problem class.")] = "auto"
     tol: Annotated[float | None, _solver(help="Relative gap to prove. Default: that of the solver.")] = None
     max_time: Annotated[float | None, _solver(help="Most seconds for each solve; a certificate follows.")] = None
@@ -113,49 +114,27 @@ class SolverOptions:
     seed: Annotated[int, _solver(help="Seed of the solvers that draw at random.")] = 0
 
 
-class Flagged:
-    """Flags of a command without a type in its help, where it would say nothing."""
-
-    def get_params(self, ctx: object) -> list[Any]:
-        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
-        return parameters
-
-
-class Command(Flagged, TyperCommand):
-    """A command."""
-
-
-class Group(Flagged, TyperGroup):
-    """All commands."""
-
-
-def names(values: list[str] | None) -> list[str]:
-    """The names in options that may be repeated, each a line of CSV."""
-    return [name.strip() for line in csv.reader(values or [], skipinitialspace=True) for name in line if name.strip()]
-
-
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each field of the dataclasses that it takes, and guard its streams."""
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hints[name] for name in inspect.signature(command).parameters if is_dataclass(hints[name])}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name not in groups:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        option_hints = get_type_hints(groups[name], include_extras=True)
-        for option in fields(groups[name]):
-            default = inspect.Parameter.empty if option.default is MISSING else option.default
-            parameters.append(
-                inspect.Parameter(
-                    option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option_hints[option.name]
-                )
+    groups = {name: kind for name, kind in hints.items() if kind in (ProblemOptions, SolverOptions)}
+    parameters = [
+        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name not in groups
+    ]
+    for group in groups.values():
+        option_hints = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                option.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=option.default,
+                annotation=option_hints[option.name],
             )
+            for option in fields(group)
+        ]
 
-    @wraps(command)
     def expanded(**options: object) -> None:
         built = {
             name: group(**{option.name: options.pop(option.name) for option in fields(group)})
@@ -164,17 +143,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         with guarded():
             command(**options, **built)
 
-    del expanded.__wrapped__
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    expanded.__name__ = command.__name__
     expanded.__doc__ = "\n\n".join(" ".join(lines.split()) for lines in paragraphs)
     expanded.__dict__["__signature__"] = inspect.Signature(parameters)
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return expanded
-
-
-BAD_INPUT = 2
-# Exit codes of a shell: 128 and the number of the signal, SIGINT or SIGPIPE.
-INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 class Lines(Console):
@@ -192,20 +166,28 @@ class Lines(Console):
         raise BrokenPipeError
 
 
+def note(text: str) -> None:
+    """Print text on standard error; it is lost if that cannot be written."""
+    with suppress(OSError):
+        console = Lines(stderr=True, highlight=False)
+        console.print(text, markup=False, soft_wrap=not console.is_terminal)  # a terminal wraps between words
+
+
 @contextmanager
 def guarded() -> Iterator[None]:
-    """End a command in one sentence where a stream or file cannot be written or memory is short; silently on a pipe."""
+    """End a command in one sentence if a stream or file cannot be written or memory is short; silently on a pipe."""
     if sys.stdout is None:
         note("Error: standard output is closed; send it to a file or to /dev/null.")
         raise typer.Exit(BAD_INPUT)
-    with suppress(ValueError):  # of a thread that is not the main one
-        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    outside = signal.getsignal(signal.SIGINT)
     try:
+        with suppress(ValueError):  # of a thread that is not the main one
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             yield
         finally:
             with suppress(ValueError):
-                signal.signal(signal.SIGINT, previous)
+                signal.signal(signal.SIGINT, outside)
             sys.stdout.flush()
     except BrokenPipeError:
         _silence()
@@ -220,12 +202,6 @@ def guarded() -> Iterator[None]:
     except MemoryError as error:
         note("Error: the memory of this machine does not suffice; take fewer examples, or fewer features (--pca).")
         raise typer.Exit(BAD_INPUT) from error
-
-
-def note(text: str) -> None:
-    with suppress(OSError):
-        console = Lines(stderr=True, highlight=False)
-        console.print(text, markup=False, soft_wrap=not console.is_terminal)  # a terminal wraps between words
 
 
 def _silence() -> None:

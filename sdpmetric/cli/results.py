@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import typer
-from numba.core import event
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from scipy.stats import binomtest
 
-from sdpmetric.cli.inputs import Stated, input_errors
+from sdpmetric.classification import knn_predict
+from sdpmetric.cli.inputs import Stated
 from sdpmetric.cli.options import INTERRUPTED, Lines, SolverOptions, note
-from sdpmetric.cli.scores import Scores, score
 from sdpmetric.core import rounding
 from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
-from sdpmetric.core.comparison import Comparison
-from sdpmetric.core.comparison import compare as compare_solutions
+from sdpmetric.core.files import replacing
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import solvers_to_try
@@ -30,8 +30,13 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Callback
 from sdpmetric.core.trace import TraceRow
 
+NEIGHBORS = 3  # that vote
+CHANCE = 0.05  # p value from which chance may explain a difference
+
 
 class Output:
+    """Standard output: text, or one JSON object of `facts`."""
+
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
         self.facts: dict[str, object] = {}
@@ -46,13 +51,11 @@ class Output:
     def judge(self, text: str, proven: bool) -> None:
         """Print a verdict, with a green or a red mark if colors are on."""
         colored = self.console.color_system is not None and not self.console.no_color
-        if colored and not self.console.options.ascii_only:
-            text = f"[bold {'green]✓' if proven else 'red]✗'}[/] {escape(text)}"
-        else:
-            text = escape(text)
-        self.say(text, markup=True)
+        mark = f"[bold {'green]✓' if proven else 'red]✗'}[/] "
+        self.say((mark if colored and not self.console.options.ascii_only else "") + escape(text), markup=True)
 
     def finish(self, proven: bool = True, *, interrupted: bool = False) -> None:
+        """End the command with its exit code."""
         if self.as_json:
             typer.echo(json.dumps(_finite(self.facts), indent=2))
         raise typer.Exit(INTERRUPTED if interrupted else 0 if proven else 1)
@@ -83,15 +86,16 @@ def solution_facts(solution: Solution) -> dict[str, object]:
     }
 
 
-def tolerance(problem: Problem, solver: str, limits: SolverOptions) -> float:
-    return solvers_to_try(problem, solver)[0].tol if limits.tol is None else limits.tol
+def tolerance(problem: Problem, limits: SolverOptions, solver: str | None = None) -> float:
+    return solvers_to_try(problem, solver or limits.solver)[0].tol if limits.tol is None else limits.tol
 
 
-def run(problem: Problem, title: str, solver: str, limits: SolverOptions) -> Solution:
-    with progress(title, tolerance(problem, solver, limits)) as callback:
+def run(problem: Problem, title: str, limits: SolverOptions, solver: str | None = None) -> Solution:
+    """Solve, and show progress."""
+    with progress(title, tolerance(problem, limits, solver)) as callback:
         return solve_problem(
             problem,
-            solver,
+            solver or limits.solver,
             callback=callback,
             tol=limits.tol,
             max_time=limits.max_time,
@@ -100,74 +104,34 @@ def run(problem: Problem, title: str, solver: str, limits: SolverOptions) -> Sol
         )
 
 
-def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: SolverOptions) -> Comparison:
-    """Solve with each solver in turn; after an interruption the rest is left out."""
-    solutions: list[Solution] = []
-    for solver in solvers:
-        solutions.append(run(problem, f"{title}: {solver}", solver, limits))
-        if solutions[-1].status is Status.INTERRUPTED:
-            break
-    with input_errors():
-        return compare_solutions(*solutions)
-
-
-class Compiled(event.Listener):
-    """Calls a function when a loop of this package has been compiled."""
-
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        self.on_change = on_change
-
-    def on_start(self, event: event.Event) -> None:
-        """Nothing moves yet."""
-
-    def on_end(self, event: event.Event) -> None:
-        """Move, unless it was a function of numba's own that a loop is made of."""
-        if event.data["dispatcher"].py_func.__module__.startswith("sdpmetric"):
-            self.on_change()
+def run_through(problem: Problem, title: str, limits: SolverOptions, solver: str | None = None) -> Solution:
+    """Solve as `run`; an interrupted solve ends the command."""
+    solution = run(problem, title, limits, solver)
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return solution
 
 
 @contextmanager
 def progress(title: str, tol: float) -> Iterator[Callback]:
-    """On standard error a bar that is full when the gap is `tol`; if there is no terminal, a line a second."""
+    """On standard error, seconds and gap in a line that is drawn over; if that is no terminal, a line a second."""
     console = Lines(stderr=True, highlight=False)
     if not console.is_terminal:
-        console.print(f"{title} ...", soft_wrap=True, markup=False)
+        note(f"{title} ...")
         printer = Printer(note, interval=1.0)
-
-        def line(row: TraceRow) -> None:
-            if row.seconds >= 1.0:
-                printer(row)
-
-        yield line
+        yield lambda row: printer(row) if row.seconds >= 1.0 else None
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(20),
-        TextColumn("{task.fields[now]}"),
-    )
-    best, bound, first = math.inf, -math.inf, math.nan
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(shortened(title, 28), total=None, now="")
+    best, bound = math.inf, -math.inf
+    with console.status(escape(title)) as status:
 
-        def live(row: TraceRow) -> None:
-            nonlocal best, bound, first
+        def show(row: TraceRow) -> None:
+            nonlocal best, bound
             best, bound = min(best, row.objective), max(bound, row.lower_bound)
-            gap, now = relative_gap(best, bound), f"{row.seconds:.0f} s"
-            if not math.isfinite(gap):
-                bar.update(task, now=now + (f", {best:.6g}" if math.isfinite(best) else ""))
-                return
-            first = gap if math.isnan(first) else first
-            share = math.log(first / max(gap, tol)) / math.log(first / tol) if first > tol else 1.0
-            bar.update(task, total=1.0, completed=share, now=f"{now}, gap {rounding.scientific(gap, 2)} of {tol:.0e}")
+            gap = relative_gap(best, bound)
+            known = f", gap {rounding.scientific(gap, 2)} of {tol:.0e}" if math.isfinite(gap) else ""
+            status.update(escape(f"{title}: {row.seconds:.0f} s{known}"))
 
-        with event.install_listener("numba:compile", Compiled(lambda: bar.update(task, now="compiling, once"))):
-            yield live
-
-
-def shortened(text: str, width: int) -> str:
-    """Text with its middle left out where it is longer than a width."""
-    return text if len(text) <= width else f"{text[: width // 2 - 1]}..{text[-(width - width // 2 - 1) :]}"
+        yield show
 
 
 def sentence(certificate: Certificate, tol: float) -> str:
@@ -182,13 +146,72 @@ def sentence(certificate: Certificate, tol: float) -> str:
     return f"Not proven to {tol:.0e}: {between} ({gap}){ending}"
 
 
+def draw(solution: Solution, stated: Stated, n_neighbors: int, path: Path) -> None:
+    """Draw the examples before and after learning, without a window."""
+    import matplotlib as mpl
+
+    from sdpmetric.plotting import EmbeddingDisplay
+
+    mpl.use("Agg")
+    display = EmbeddingDisplay.from_solution(solution, stated.problem.X, stated.labels, n_neighbors=n_neighbors)
+    with replacing(path) as file:
+        display.figure_.savefig(file, format=path.suffix.lower().removeprefix("."))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How many of n held-out examples nearest neighbors classify correctly without the metric and with it."""
+
+    n: int
+    before: int
+    after: int
+    gained: int  # right with the metric only
+    lost: int  # right without the metric only
+
+    @property
+    def p(self) -> float:
+        """The p value of the exact sign test of the examples that differ."""
+        differ = self.gained + self.lost
+        return float(binomtest(self.gained, differ).pvalue) if differ else 1.0
+
+    @property
+    def answer(self) -> str:
+        """Yes, no, or that the examples do not tell."""
+        if self.p < CHANCE:
+            return "Yes, it helps" if self.gained > self.lost else "No, it hurts"
+        return "No difference" if self.before == self.after else "Unclear"
+
+    @property
+    def verdict(self) -> str:
+        """Whether the metric helps, with the evidence; if that is not clear, what it would have taken."""
+        text = (
+            f"{self.answer}: {NEIGHBORS} nearest neighbors classify {self.before:,} of {self.n:,} held-out examples "
+            f"correctly without the metric ({self.before / self.n:.1%}) and {self.after:,} with it "
+            f"({self.after / self.n:.1%}); exact sign test, p = {self.p:.2g}."
+        )
+        if self.p < CHANCE:
+            return text
+        n_wrong, done = self.n - self.before, f"it fixed {self.gained:,} and broke {self.lost:,}."
+        fixes = range(self.lost + 1, n_wrong + 1)
+        enough = next((k for k in fixes if binomtest(k, k + self.lost).pvalue < CHANCE), None)
+        if enough is None:
+            return f"{text} Without it {n_wrong:,} of {self.n:,} are wrong, too few for a significant gain; {done}"
+        return f"{text} To be significant, the metric would have had to fix {enough:,} examples; {done}"
+
+    def to_dict(self) -> dict[str, object]:
+        counts = {"held_out": self.n, "correct_before": self.before, "correct_after": self.after}
+        return counts | {"p": self.p, "verdict": self.verdict}
+
+
 def held_out_scores(stated: Stated, limits: SolverOptions) -> Scores:
-    """Learn from the examples that are not held out, and score nearest neighbors on those that are."""
-    solution = run(stated.problem, "held-out accuracy", limits.solver, limits)
-    X = np.asarray(stated.problem.X, dtype=np.float64)
-    return score(solution.components, X, stated.labels, stated.held_out)
-
-
-def proves(comparison: Comparison) -> bool:
-    """Whether every solution ended as it should, and none contradicts another."""
-    return comparison.consistent and all(solution.status.expected for solution in comparison.solutions)
+    """Learn from the examples that are not held out, and classify those that are by their nearest neighbors."""
+    if stated.problem.zero.shape[1:] != stated.others.shape[1:]:
+        raise ValueError("the metric is no single one of the features; cross-validate its estimator in Python.")
+    solution = run_through(stated.problem, "held-out accuracy", limits)
+    X, truth = np.asarray(stated.problem.X, dtype=np.float64), stated.other_labels
+    was_right, is_right = (
+        knn_predict(L, X, stated.labels, stated.others, NEIGHBORS) == truth
+        for L in (np.eye(X.shape[1]), np.asarray(solution.components, dtype=np.float64))
+    )
+    gained, lost = int((is_right & ~was_right).sum()), int((was_right & ~is_right).sum())
+    return Scores(len(truth), int(was_right.sum()), int(is_right.sum()), gained, lost)

@@ -75,7 +75,7 @@ class DistancesDisplay(Display):
         threshold: float | None = None,
         random_state: int | None = None,
         ax: Sequence[Axes] | None = None,
-    ) -> Self:
+    ) -> DistancesDisplay:
         """Draw distances of labeled examples before and after learning.
 
         Parameters

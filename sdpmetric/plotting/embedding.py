@@ -104,7 +104,7 @@ class EmbeddingDisplay(Display):
         n_neighbors: int = 3,
         example: int | None = None,
         ax: Sequence[Axes] | None = None,
-    ) -> Self:
+    ) -> EmbeddingDisplay:
         """Draw labeled examples before and after learning.
 
         Parameters

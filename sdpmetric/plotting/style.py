@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,7 +42,6 @@ STYLE = {
 }
 # Each class has a color and a marker of its own: hues alone do not tell ten classes apart in every eye.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
-NEEDED = "pictures need matplotlib: pip install 'sdpmetric[plot]'."
 
 
 @runtime_checkable
@@ -56,17 +54,6 @@ class Embedder(Protocol):
 
 # What a metric was learned by.
 Learned = Embedder | Solution
-
-
-def check_file(path: Path) -> None:
-    """Refuse a picture that matplotlib cannot write, before any work."""
-    try:
-        from matplotlib.backend_bases import FigureCanvasBase
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
-    formats = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.lower().removeprefix(".") not in formats:
-        raise ValueError(f"{path} must end in one of {', '.join(f'.{name}' for name in formats)}.")
 
 
 def ink() -> str:
@@ -97,7 +84,7 @@ class Display:
             try:
                 from matplotlib import pyplot
             except ImportError as error:
-                raise ImportError(NEEDED) from error
+                raise ImportError("pictures need matplotlib: pip install 'sdpmetric[plot]'.") from error
             rows, columns = (2, 1) if stacked else (1, 2)
             ax = pyplot.subplots(rows, columns, figsize=size, layout="constrained", sharex=stacked)[1]
         panels = list(np.ravel(np.asarray(ax, dtype=object)))

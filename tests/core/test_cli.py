@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.cli import app, main, options
+from sdpmetric.cli import app, main, options, results
 from sdpmetric.core import registry
 from sdpmetric.core.problem import Labeled, statements
+from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Step
 
 
@@ -102,7 +103,7 @@ def on_a_terminal(monkeypatch, *arguments):
     ("arguments", "proven"),
     [
         (("solve", "iris"), True),
-        (("solve", "iris", "--max-iter", 1, "--solver", "subgradient", "--everything"), False),
+        (("solve", "iris", "--max-iter", 1, "--solver", "subgradient", "--no-score"), False),
         (("verify", "iris", "point.npz"), False),
         (("check", "data.npz", "proof.npz"), True),
         (("demo", "--only", "rings", "--only", "iris"), True),
@@ -220,7 +221,7 @@ def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
         yield Step(np.eye(4), objective=problem.objective(np.eye(4)))
 
     replace_steps(monkeypatch, "factored", warned)
-    monkeypatch.setattr(sys, "argv", ["sdpmetric", "solve", "iris"])
+    monkeypatch.setattr(sys, "argv", ["sdpmetric", "solve", "iris", "--solver", "factored"])
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # which the command replaces
     with pytest.raises(SystemExit) as ended:
         main()
@@ -248,9 +249,10 @@ def test_names_are_completed(run):
     assert "--install-completion" in run("--help").stdout
 
 
-@pytest.mark.parametrize("arguments", [["-m", "sdpmetric"], ["-m", "sdpmetric.cli"]])
-def test_the_version_and_both_modules(arguments):
-    result = subprocess.run([sys.executable, *arguments, "--version"], capture_output=True, text=True, check=True)
+def test_the_version():
+    result = subprocess.run(
+        [sys.executable, "-m", "sdpmetric", "--version"], capture_output=True, text=True, check=True
+    )
     assert result.stdout == f"sdpmetric {sm.__version__}\n"
 
 
@@ -316,7 +318,7 @@ def test_an_import_loads_only_what_it_needs():
 def test_a_proof_is_written_with_the_command_that_checks_it(run, tmp_path, options):
     pytest.importorskip("flint")
     proof = tmp_path / "a proof.npz"
-    result = run("solve", "iris", *options, "--proof", proof, "--everything")
+    result = run("solve", "iris", *options, "--proof", proof, "--no-score")
     assert result.exit_code == 0
     words = shlex.split(next(line for line in result.stdout.splitlines() if "sdpmetric check" in line))
     assert words == ["sdpmetric", "check", str(tmp_path / "a proof.data.npz"), str(proof)]
@@ -337,16 +339,16 @@ def test_no_output_is_an_input_or_another_output(run, tmp_path, monkeypatch):
         ("iris", "--output", "x.data.npz", "--proof", "x.npz"),
         ("iris", "--proof", "s.npz"),
     ):
-        assert_refused(run("solve", *arguments), "would overwrite|name the same file|holds other data")
+        assert_refused(run("solve", *arguments), "would overwrite|holds other data")
     assert (tmp_path / "s.data.npz").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npz", "s.data.npz"]
-    assert run("solve", "iris", "--proof", "p.npz", "--everything").exit_code == 0
-    assert run("solve", "iris", "--proof", "p.npz", "--everything").exit_code == 0  # the same data may be written again
+    assert run("solve", "iris", "--proof", "p.npz", "--no-score").exit_code == 0
+    assert run("solve", "iris", "--proof", "p.npz", "--no-score").exit_code == 0  # the same data may be written again
 
 
 def test_a_picture_of_before_and_after_is_drawn(run, tmp_path):
     pytest.importorskip("matplotlib")
-    result = run("solve", "iris", "--plot", tmp_path / "iris.png", "--everything")
+    result = run("solve", "iris", "--plot", tmp_path / "iris.png", "--no-score")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "iris.png").read_bytes().startswith(b"\x89PNG")
     assert_refused(run("solve", "iris", "--plot", tmp_path / "iris.xls"), "must end in one of")
@@ -359,13 +361,66 @@ def test_the_metric_is_scored_on_examples_that_were_held_out(run, iris_csv):
     counts = "{correct_before} of 45 held-out examples correctly without the metric".format(**facts)
     assert counts in run("solve", iris_csv, "--label", "kind").stdout
     assert "ridge" in json.loads(result.stdout)["problem"]  # as of the estimator
-    assert "ridge" not in json.loads(run("solve", "iris", "--ridge", 0, "--json", "--everything").stdout)["problem"]
+    assert "ridge" not in json.loads(run("solve", "iris", "--ridge", 0, "--json", "--no-score").stdout)["problem"]
 
 
-def test_ctrl_c_ends_a_command_without_a_traceback(tmp_path):
+def test_problems_that_have_no_scores_or_pictures_say_so(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for statement in ("kernel-lmnn", "multi-metric-lmnn"):
+        result = run("solve", "iris", "--statement", statement, "--tol", 0.1)
+        assert result.exit_code == 0
+        assert "Not scored: the metric is no single one of the features" in result.stdout
+    rows = [f"{k},{k % 3},{0.11 + 0.07 * (k % 5)}" for k in range(20)]
+    (tmp_path / "prices.csv").write_text("\n".join(["area,rooms,price", *rows]))
+    prices = ("solve", "prices.csv", "--label", "price", "--statement", "mlkr", "--max-iter", 5)
+    assert "Not scored: the labels are numbers" in run(*prices).stdout
+    pytest.importorskip("matplotlib")
+    assert_refused(run(*prices, "--plot", "x.png"), "--plot draws classes under one metric")
+    assert_refused(run("solve", "iris", "--statement", "multi-metric-lmnn", "--plot", "x.png"), "under one metric")
+    (tmp_path / "pairs.csv").write_text("a,y\n1,x\n2,x\n5,z\n7,z\n1.5,x\n")
+    small = run("solve", "pairs.csv", "--label", "y", "--n-neighbors", 1, "--plot", "x.png")
+    assert small.exit_code == 0, small.output
+    assert "Not scored: no class has enough examples" in small.stdout
+
+
+def test_a_proof_that_cannot_be_written_or_checked_is_refused_before_the_solve(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.savez("wide.npz", X=rng.normal(size=(20, 600)), y=np.arange(20) % 2)
+    assert_refused(
+        run("solve", "wide.npz", "--proof", "p.npz"), "at most 512 features, since the checker does; got 600"
+    )
+    assert_refused(run("solve", "iris", "--statement", "nca", "--proof", "p.npz"), "--proof does not take NCAProblem")
+    # The same examples with other labels: found out when the proof is there, and kept.
+    X, y = datasets.load("iris")
+    np.savez("p.data.npz", X=datasets.standardize(X), y=np.roll(y, 1))
+    before = (tmp_path / "p.data.npz").read_bytes()
+    result = run("solve", "iris", "--proof", "p.npz", "--no-score")
+    assert result.exit_code == 2
+    assert "the checker does not take p.data.npz and p.npz: data: these are not the data" in result.stderr
+    assert (tmp_path / "p.data.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("demo", "--only", "rings"), ("solve", "iris"), ("solve", "iris", "--json")])
+def test_an_interrupt_of_a_later_solve_ends_the_command(run, monkeypatch, command):
+    whole = results.solve_problem
+    solves = []
+
+    def later_ones_are_interrupted(*arguments, **options):
+        solves.append(whole(*arguments, **options))
+        return solves[0] if len(solves) == 1 else dataclasses.replace(solves[-1], status=Status.INTERRUPTED)
+
+    monkeypatch.setattr(results, "solve_problem", later_ones_are_interrupted)
+    result = run(*command)
+    assert (result.exit_code, len(solves)) == (130, 2)
+    assert "Interrupted." in result.stderr
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.4, 1.5, 4])
+def test_ctrl_c_ends_a_command_without_a_traceback(seconds):
     code = (
-        "import os, signal, sys, threading; from sdpmetric.cli import main; sys.argv[1:] = ['demo'];"
-        "threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start(); main()"
+        "import os, signal, sys, threading; from sdpmetric.__main__ import main; sys.argv[1:] = ['demo'];"
+        f"threading.Timer({seconds}, os.kill, (os.getpid(), signal.SIGINT)).start(); main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 130

@@ -311,7 +311,7 @@ def test_a_standard_output_that_cannot_be_written(folder, monkeypatch, capfd, st
         "full": os.fdopen(os.open("/dev/full", os.O_WRONLY), "w"),
         "closed": None,
     }
-    monkeypatch.setattr(sys, "argv", ["sdpmetric", "solve", "iris", "--everything"])
+    monkeypatch.setattr(sys, "argv", ["sdpmetric", "solve", "iris", "--no-score"])
     monkeypatch.setattr("warnings.showwarning", None)  # which the command replaces
     monkeypatch.setattr(sys, "stdout", streams[stream])
     with pytest.raises(SystemExit) as ended:

@@ -6,17 +6,14 @@ import sys
 import time
 import warnings
 
-import numba as nb
 import numpy as np
 import pytest
-from numba.core import event
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from statements import EXAMPLES, TOLERANCES, entry_of, make
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.cli.results import Compiled
 from sdpmetric.core.printer import LOGGER, Printer, say
 from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
@@ -193,22 +190,6 @@ def test_an_estimate_that_closes_the_gap_ends_a_solve_only_if_a_certificate_does
     assert solution.objective == pytest.approx(optimum.objective, rel=1e-9)
     alone = Run(problem, Budget(), 1e-3).over(iter([claimed]))
     assert (alone.status, alone.objective > optimum.objective) == (Status.STALLED, True)
-
-
-@pytest.mark.parametrize(("module", "moves"), [("sdpmetric.linalg.pair_loops", 1), ("numba.np.linalg", 0)])
-def test_compilation_of_each_loop_of_the_package_is_seen_once(module, moves):
-    advanced = []
-
-    def double(x):
-        return 2 * x
-
-    double.__module__ = module
-    loop = nb.njit(double)
-    with event.install_listener("numba:compile", Compiled(lambda: advanced.append(1))):
-        loop(1)
-        loop(2)
-    loop(1.5)  # compiled again, but no longer watched
-    assert len(advanced) == moves
 
 
 def lines(*rows, **options):

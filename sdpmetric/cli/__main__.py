@@ -1,5 +1,0 @@
-"""``python -m sdpmetric.cli`` is ``sdpmetric``."""
-
-from sdpmetric.cli import main
-
-main()
