@@ -322,7 +322,7 @@ class RelaxationCertificate(DualityCertificate):
     --------
     >>> import sdpmetric as sm
     >>> ranking = sm.FRMLProblem.from_labels(*sm.datasets.load("iris"), 2, "auc", regularization=0.1)
-    >>> found = sm.solve(ranking, solver="relaxed", max_iter=30)
+    >>> found = sm.solve(ranking, solver="relaxed")
     >>> found.certificate.kind
     'relaxation'
     """

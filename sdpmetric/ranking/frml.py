@@ -73,7 +73,7 @@ class FRMLProblem(Problem):
     --------
     >>> import sdpmetric as sm
     >>> ranking = sm.FRMLProblem.from_labels(*sm.datasets.load("iris"), 2, "auc", regularization=0.1)
-    >>> found = sm.solve(ranking, solver="relaxed", max_iter=30)
+    >>> found = sm.solve(ranking, solver="relaxed")
     >>> found.certificate.kind
     'relaxation'
     """

@@ -336,12 +336,3 @@ def test_norms_and_products(scale: float) -> None:
             exact *= Fraction(factor)
         assert not_below(rigorous.product_above(*factors), exact)
     assert rigorous.product_above(0.0, scale) == 0.0
-
-
-def test_a_form_of_differences_looks_at_the_time_before_each_block(rng, monkeypatch):
-    X, blocks = rng.normal(size=(20, 3)), []
-    monkeypatch.setattr(forms, "ROWS_AT_ONCE", 16)
-    monkeypatch.setattr(forms, "check_last", lambda: blocks.append(1))
-    i, j = np.triu_indices(20, 1)
-    Images(X, X, np.eye(3)).form(i, j, np.ones(len(i)), accuracy=0.0)
-    assert len(blocks) >= len(i) // 16
