@@ -81,6 +81,6 @@ def test_command_writes_table_figure_and_record(run, tmp_path, capsys):
         seconds, objectives = np.array(run_of["trace"]).T
         assert (np.diff(seconds) >= 0).all()
         assert (np.diff(objectives) < 0).all()
-        # The objectives of rounds are in the precision of the solver, which is single for such tolerances.
-        assert objectives[-1] == pytest.approx(run_of["objective"], rel=1e-6)
+        # The objectives of rounds are estimates of the solver; that of the answer is certified.
+        assert objectives[-1] == pytest.approx(run_of["objective"], rel=1e-3)
         assert 0 < run_of["stating"] < run_of["seconds"]
