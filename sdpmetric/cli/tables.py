@@ -198,7 +198,7 @@ def _grouped(mark: str, point: str) -> str:
 
 
 def _labels(column: pd.Series[str]) -> Array:
-    """Labels as numbers if all are so 1 and 1.0 are one label; else as text."""
+    """Return labels as numbers if all are numbers (1 and 1.0 are one label), else as text."""
     text: NDArray[np.str_] = column.str.strip().to_numpy(dtype=str)
     if not all(_is_number(cell) and not re.fullmatch(r"[+-]?\d{16,}", cell) for cell in text):  # float64 merges those
         return text

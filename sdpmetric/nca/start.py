@@ -25,7 +25,7 @@ def start_of(problem: SoftNeighborProblem, random_state: int = 0) -> FloatArray:
 
 
 def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
-    """Return components as they are, or rescaled if every softmax is saturated, so that the gradient vanishes."""
+    """Return components as they are, or rescaled if every softmax is saturated; then the gradient vanishes."""
 
     def stationarity(L: FloatArray, anchors: NDArray[np.integer] | None = None) -> float:
         return problem.stationarity(L, problem.value_and_gradient(L, anchors)[1])

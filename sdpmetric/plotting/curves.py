@@ -189,7 +189,7 @@ def _scale_values(axes: Axes, against: Against) -> None:
 
 
 def _scale_gaps(axes: Axes) -> None:
-    """Show whole decades of a logarithmic axis, two at least, so that few points have labels around them."""
+    """Show whole decades of a logarithmic axis, two at least; then few points have labels around them."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
