@@ -144,13 +144,9 @@ def verify(
     data: DATA,
     metric: Annotated[
         Path,
-        typer.Argument(
-            metavar="METRIC", help="An .npz file with 'components' (L), 'metric' (M) or 'scalings' (L transposed)."
-        ),
+        typer.Argument(metavar="METRIC", help="An .npz file with the array 'components' (L) or 'metric' (M)."),
     ],
     options: ProblemOptions,
-    key: Annotated[str | None, typer.Option(help="Name of the array in METRIC, if it has another one.")] = None,
-    kind: Annotated[str | None, typer.Option(help="What it is: components, metric or scalings.")] = None,
     rescale: Annotated[
         bool, typer.Option("--rescale", help="Certify the best multiple of the metric instead.")
     ] = False,
@@ -165,15 +161,15 @@ def verify(
     from sdpmetric.core.verbs import verify as verify_point
 
     with inputs.input_errors(metric, data):
-        point = inputs.read_metric(metric, key, kind)
+        components, matrix, fingerprint = inputs.read_metric(metric)
         table = inputs.load(data, options)
         problem = inputs.state(table, options).problem
-        problem.check_point(point.components, point.metric)
-    if point.fingerprint not in (None, problem.fingerprint()):
+        problem.check_point(components, matrix)
+    if fingerprint not in (None, problem.fingerprint()):
         note(f"Note: {metric} was solved for other data or options than these; it is certified on these.")
     out = results.Output(as_json)
     with inputs.input_errors(metric, data), results.progress(f"{data}: proving a bound", tol):
-        certificate = verify_point(problem, point.components, metric=point.metric, rescale=rescale, tol=tol)
+        certificate = verify_point(problem, components, metric=matrix, rescale=rescale, tol=tol)
     out.say(*table.remarks, problem.describe(), str(certificate))
     out.judge(results.sentence(certificate, tol), certificate.proves_optimal(tol))
     out.facts = {"problem": problem.describe(), "certificate": results.facts_of(certificate)}

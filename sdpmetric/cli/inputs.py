@@ -30,8 +30,6 @@ from sdpmetric.datasets.preparation import preparer
 
 Array = NDArray[np.generic]
 Value = str | float | int | bool | None
-# Names of the array of a metric: a factor L, the matrix M, or the transpose of L as LDA has it.
-KINDS = ("components", "metric", "scalings")
 # The share of every class that is held out to score a metric.
 HELD_OUT = 0.3
 
@@ -228,35 +226,16 @@ def write_proof(solution: Solution, proof: Path) -> Path:
     return beside
 
 
-@dataclass(frozen=True, eq=False)
-class Metric:
-    """A metric from a file: exactly one of `components` and `metric`."""
-
-    components: Array | None
-    metric: Array | None
-    fingerprint: str | None = None  # of the problem that it solves, if the file names one
-
-
-def read_metric(path: Path, key: str | None, kind: str | None) -> Metric:
-    """Read a metric from an NPZ file; the name of the array says what it is, else `kind` does."""
+def read_metric(path: Path) -> tuple[Array | None, Array | None, str | None]:
+    """Read the components or the metric of an NPZ file, and the fingerprint of the problem that it solves."""
     if path.suffix.lower() in SUFFIXES:
         raise ValueError(f"{path} is a table; name the .npz file of the metric after the data.")
     arrays = read_npz(path)
-    keys = [name for name in KINDS if name in arrays] if key is None else [key]
-    if len(keys) != 1 or keys[0] not in arrays:
+    components, metric = arrays.get("components"), arrays.get("metric")
+    if (components is None) == (metric is None):
         raise ValueError(
             f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected exactly one of 'components' (a factor "
-            "L), 'metric' (the matrix M) and 'scalings' (L transposed), or name one by --key and --kind."
+            "L, (r, d)) and 'metric' (the matrix M, (d, d))."
         )
-    kind = keys[0] if kind is None else kind
-    if kind not in KINDS:
-        raise ValueError(
-            f"say what the array {keys[0]!r} is: --kind components (a factor L), metric (the matrix M) or scalings "
-            "(L transposed); a matrix is never guessed to be one or the other."
-        )
-    array = arrays[keys[0]]
     description = read_json(arrays, "about") if "about" in arrays else {}
-    fingerprint = str(description.get("fingerprint") or "") or None
-    if kind == "metric":
-        return Metric(None, array, fingerprint)
-    return Metric(array.T if kind == "scalings" else array, None, fingerprint)
+    return components, metric, str(description.get("fingerprint") or "") or None
