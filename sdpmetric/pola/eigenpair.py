@@ -4,6 +4,10 @@ The eigenvector of ``A - t v v^T`` lies in the Krylov space of A and v. With T t
 eigenvalue x solves ``1 / (e_1^T (T - x)^-1 e_1) = t ||v||^2``; the left side is a continued fraction, concave and
 decreasing for ``x < 0``, so Newton's method from the right never leaves the right side. A last coefficient changed
 after Gauss and Radau makes it a lower bound for all further steps, which proves that there is no negative eigenvalue.
+
+That needs many steps if the eigenvalue is small beside the largest one. With ``B = (A + s I)^-1`` at hand, s about
+as large as the eigenvalue, the Krylov space of B and v holds the eigenvector after a few steps. B is kept up to date by
+rank-one changes; the pair that it leads to is checked against A, so nothing depends on the rounding in it.
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from sdpmetric.engine.compiled import FAST, loop
 ZERO = 1e-13
 # Share of the trace: an eigenpair whose residual is below this counts as exact.
 EXACT = 1e-11
-# Steps of Lanczos' method from one look at the eigenvalue to the next.
-LOOK = 4
+# Steps of Lanczos' method from one look at the eigenvalue to the next, with A and with its shifted inverse.
+LOOK, LOOK_SHIFTED = 4, 2
+# Steps with the shifted inverse at most: then its shift is wrong.
+SHIFTED_STEPS = 80
 
 
 @loop(fastmath=FAST)
@@ -41,6 +47,15 @@ def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
 
 
 @loop(fastmath=FAST)
+def _level_and_scale(A: FloatArray, d: int, square: float, length: float) -> tuple[float, float, float]:
+    """``length ||v||^2``, ``||v||``, and the scale of eigenvalues: the trace of A plus the first of these."""
+    total = 0.0
+    for i in range(d):
+        total += A[i, i]
+    return length * square, np.sqrt(square), total + length * square
+
+
+@loop(fastmath=FAST)
 def _next_vector(Q: FloatArray, k: int, w: FloatArray, d: int) -> tuple[float, float]:
     """Make w orthogonal to the rows of Q up to number k; the coefficients of Lanczos' method."""
     alpha = dot(Q[k], w, d)
@@ -51,6 +66,17 @@ def _next_vector(Q: FloatArray, k: int, w: FloatArray, d: int) -> tuple[float, f
         for i in range(d):
             w[i] -= c * Q[j, i]
     return alpha, np.sqrt(dot(w, w, d))
+
+
+@loop(fastmath=FAST)
+def _combine(Q: FloatArray, s: FloatArray, m: int, size: float, d: int, u: FloatArray) -> None:
+    """``u = sum_j s_j / size q_j`` over the first m rows of Q."""
+    for i in range(d):
+        u[i] = 0.0
+    for j in range(m):
+        c = s[j] / size
+        for i in range(d):
+            u[i] += c * Q[j, i]
 
 
 @loop()
@@ -83,16 +109,13 @@ def _root(
 @loop(fastmath=FAST)
 def negative_pair(
     A: FloatArray, d: int, v: FloatArray, square: float, length: float, Q: FloatArray, space: FloatArray
-) -> float:
-    """The negative eigenvalue of ``A - length v v^T``, A PSD, with its unit eigenvector in ``space[5]``; 0 without one.
+) -> tuple[float, int]:
+    """The negative eigenvalue of ``A - length v v^T``, A PSD, or 0 without one, and the steps that it took.
 
-    ``A v`` is in ``space[4]``, and ``||v||^2`` is `square`.
+    Its unit eigenvector goes into ``space[5]``; ``A v`` is in ``space[4]``, and ``||v||^2`` is `square`.
     """
     alpha, beta, deltas, s, w, u = space[0], space[1], space[2], space[3], space[4], space[5]
-    level, root = length * square, np.sqrt(square)
-    scale = level  # of the eigenvalues: with the trace of A
-    for i in range(d):
-        scale += A[i, i]
+    level, root, scale = _level_and_scale(A, d, square, length)
     zero, exact = ZERO * scale, EXACT * scale
     x = -zero
     for i in range(d):
@@ -115,19 +138,98 @@ def negative_pair(
                 total += s[j + 1] ** 2
             size = np.sqrt(total)
             if ended or beta[k] * abs(s[k]) <= exact * size:
-                for i in range(d):
-                    u[i] = 0.0
-                for j in range(m):
-                    for i in range(d):
-                        u[i] += s[j] / size * Q[j, i]
-                return float(x)
+                _combine(Q, s, m, size, d, u)
+                return float(x), m
         elif ended:
-            return 0.0
+            return 0.0, m
         else:  # Gauss and Radau, with a node at the lowest eigenvalue that A may have
             last = beta[k] ** 2 / pivot - 0.5 * zero
             if pivot > 0.0 and _fraction(alpha, beta, m + 1, last, x, deltas) >= level:
-                return 0.0
+                return 0.0, m
         for i in range(d):
             Q[k + 1, i] = w[i] / beta[k]
         times(A, Q[k + 1], d, w)
+    return 0.0, d
+
+
+@loop()
+def _shifted_solve(alpha: FloatArray, beta: FloatArray, m: int, y: float, deltas: FloatArray, z: FloatArray) -> float:
+    """``z = (I - y T)^-1 T e_1`` for m coefficients; returns ``||z||^2``."""
+    deltas[m - 1] = 1.0 - y * alpha[m - 1]
+    for j in range(m - 2, -1, -1):
+        deltas[j] = 1.0 - y * alpha[j] - (y * beta[j]) ** 2 / deltas[j + 1]
+    if m == 1:
+        z[0] = alpha[0] / deltas[0]
+        return float(z[0] ** 2)
+    z[0] = (alpha[0] + y * beta[0] ** 2 / deltas[1]) / deltas[0]
+    z[1] = beta[0] * (1.0 + y * z[0]) / deltas[1]
+    total = z[0] ** 2 + z[1] ** 2
+    for j in range(1, m - 1):
+        z[j + 1] = y * beta[j] * z[j] / deltas[j + 1]
+        total += z[j + 1] ** 2
+    return float(total)
+
+
+@loop(fastmath=FAST)
+def shifted_pair(
+    stream: tuple[FloatArray, FloatArray, float],
+    d: int,
+    v: FloatArray,
+    square: float,
+    length: float,
+    Q: FloatArray,
+    space: FloatArray,
+) -> float:
+    """As `negative_pair`, with ``B = (A + shift I)^-1`` and ``B v`` in ``space[6]``; 0 also if nothing was found.
+
+    With ``y = shift + x`` the eigenvalue solves ``1 / (e_1^T (T^-1 - y)^-1 e_1) = length ||v||^2``, T now of B.
+    """
+    A, B, shift = stream
+    alpha, beta, deltas, z, u, Bv = space[0], space[1], space[2], space[3], space[5], space[6]
+    level, root, scale = _level_and_scale(A, d, square, length)
+    zero, exact = ZERO * scale, EXACT * scale
+    top = shift - zero
+    y, w = top, u
+    for i in range(d):
+        Q[0, i] = v[i] / root
+        w[i] = Bv[i] / root
+    for k in range(min(d, SHIFTED_STEPS)):
+        alpha[k], beta[k] = _next_vector(Q, k, w, d)
+        m = k + 1
+        ended = m == d or beta[k] * shift <= ZERO
+        if ended or m % LOOK_SHIFTED == 0:
+            total = 1.0
+            for _ in range(30):
+                total = _shifted_solve(alpha, beta, m, y, deltas, z)
+                change = (z[0] - level * z[0] ** 2) / total
+                y = min(y + change, top)
+                if abs(change) <= 1e-2 * zero or (change > 0.0 and y == top):
+                    break
+            if y < top and abs(y) * beta[k] * abs(z[k]) <= EXACT * np.sqrt(total):
+                size = np.sqrt(total)
+                _combine(Q, z, m, size, d, u)
+                # check the pair against A
+                Au = Q[0]
+                times(A, u, d, Au)
+                along = length * dot(v, u, d)
+                x = dot(u, Au, d) - along * dot(v, u, d)
+                residual = 0.0
+                for i in range(d):
+                    residual += (Au[i] - along * v[i] - x * u[i]) ** 2
+                return float(x) if x < -zero and np.sqrt(residual) <= 10.0 * exact else 0.0
+        if ended:
+            return 0.0
+        if k + 1 < min(d, SHIFTED_STEPS):
+            for i in range(d):
+                Q[k + 1, i] = w[i] / beta[k]
+            times(B, Q[k + 1], d, w)
     return 0.0
+
+
+@loop()
+def add_outer(A: FloatArray, d: int, factor: float, v: FloatArray) -> None:
+    """``A[:d, :d] += factor * outer(v, v)``."""
+    for i in range(d):
+        a = factor * v[i]
+        for j in range(d):
+            A[i, j] += a * v[j]

@@ -107,13 +107,13 @@ class KernelPOLAStream(PairStream):
 
     def _grow(self, size: int) -> None:
         """Make room for a basis of `size` differences, half as much again where there is too little."""
-        A, numbers, counts = self._state
+        A, numbers, counts, B = self._state
         if size > len(A):
             capacity = max(size, 3 * len(A) // 2)
-            grown = [np.zeros((capacity, capacity)) for _ in range(2)]
-            for copy, matrix in zip(grown, (A, self._R), strict=True):
+            grown = [np.zeros((capacity, capacity)) for _ in range(3)]
+            for copy, matrix in zip(grown, (A, self._R, B), strict=True):
                 copy[: len(matrix), : len(matrix)] = matrix
-            self._state, self._R = (grown[0], numbers, counts), grown[1]
+            self._state, self._R = (grown[0], numbers, counts, grown[2]), grown[1]
             support = np.zeros((capacity, 2, self.n_features))
             support[: len(self._support)] = self._support
             self._support = support

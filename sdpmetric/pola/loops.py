@@ -17,22 +17,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
+from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import FAST, fixed, loop
-from sdpmetric.pola.eigenpair import dot, negative_pair, times
+from sdpmetric.pola.eigenpair import EXACT, add_outer, dot, negative_pair, shifted_pair, times
 
-# A stream: the metric A, of which the leading (d, d) part is in use, numbers and counts.
-State = tuple[FloatArray, FloatArray, NDArray[np.int64]]
+# A stream: the metric A, numbers, counts, and the inverse B of ``A + s I``; the leading (d, d) parts are in use.
+State = tuple[FloatArray, FloatArray, NDArray[np.int64], FloatArray]
 # Data, pairs of their rows, and whether each is similar.
 Pairs = tuple[NDArray[np.floating], IndexArray, BoolArray]
 # Inner products of points with each other and with differences of the basis so far, pairs of points, similar or not.
 KernelPairs = tuple[FloatArray, FloatArray, LongArray, BoolArray]
-# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1.
-THRESHOLD, LOSS, RADIUS, N_NUMBERS = range(4)
-# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition.
-ITEMS, UPDATES, MISTAKES, DRIFT, N_COUNTS = range(5)
+# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1; the shift s, 0 without an inverse; the
+# geometric mean of the last negative eigenvalues.
+THRESHOLD, LOSS, RADIUS, SHIFT, TYPICAL, N_NUMBERS = range(6)
+# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition, and steps of
+# Lanczos' method with A since the last inversion.
+ITEMS, UPDATES, MISTAKES, DRIFT, STEPS, N_COUNTS = range(6)
+# What is due after an update, done by LAPACK between two runs of a loop: compiled calls of it take ten seconds to make.
+NOTHING, PROJECTION, INVERSION = range(3)
 # After this many updates for each dimension a full projection removes rounding errors, at a cost of about d^2 per
-# update. LAPACK makes it between two runs of a loop: compiled calls of it take ten seconds to make.
+# update.
 REFRESH = 64
+# From this dimension on the inverse is made, again after d steps with A, which take several times as long.
+SHIFTED_FROM = 24
 # Share of ``k(x, x) + k(x', x')``: a difference whose squared part outside the basis is up to it lies in it.
 DEPENDENT = 1e-10
 # The same share: a squared part below minus this shows that the kernel is not PSD.
@@ -43,17 +50,17 @@ def new_state(d: int, initial_threshold: float) -> State:
     """A stream that has taken nothing, with room for d dimensions: ``A_1 = 0``."""
     numbers = np.zeros(N_NUMBERS)
     numbers[THRESHOLD], numbers[RADIUS] = initial_threshold, 1.0
-    return np.zeros((d, d)), numbers, np.zeros(N_COUNTS, dtype=np.int64)
+    return np.zeros((d, d)), numbers, np.zeros(N_COUNTS, dtype=np.int64), np.zeros((d, d))
 
 
 @loop(fastmath=FAST)
 def update(
     stream: State, d: int, v: FloatArray, similar: bool, gamma: float, beta: float, space: FloatArray, Q: FloatArray
-) -> tuple[float, float, bool]:
-    """Take one pair, unless its loss is at most beta; returns the loss, alpha, and whether a projection is due."""
-    A, numbers, counts = stream
+) -> tuple[float, float, int]:
+    """Take one pair, unless its loss is at most beta; returns the loss, alpha, and what is due."""
+    A, numbers, counts, B = stream
     sign = 1.0 if similar else -1.0
-    Av, u = space[4], space[5]
+    Av, u, Bv = space[4], space[5], space[6]
     times(A, v, d, Av)
     square, distance = dot(v, v, d), max(0.0, dot(v, Av, d))
     margin = sign * (numbers[THRESHOLD] - distance)
@@ -63,48 +70,81 @@ def update(
     counts[ITEMS] += 1
     counts[MISTAKES] += 1 if margin <= 0.0 else 0
     if loss <= beta:
-        return loss, 0.0, False
+        return loss, 0.0, NOTHING
     alpha = loss / (square**2 + 1.0 + gamma)
-    root, up = np.sqrt(alpha), 0.0
+    shift, eigenvalue = numbers[SHIFT], 0.0
+    if shift > 0.0:
+        times(B, v, d, Bv)
     if similar and square > 0.0:
-        up = np.sqrt(-negative_pair(A, d, v, square, alpha, Q, space))
+        if shift > 0.0:
+            eigenvalue = shifted_pair((A, B, shift), d, v, square, alpha, Q, space)
+        if eigenvalue == 0.0:
+            eigenvalue, steps = negative_pair(A, d, v, square, alpha, Q, space)
+            counts[STEPS] += steps if eigenvalue < 0.0 else 0
+    if eigenvalue < 0.0:
+        typical = numbers[TYPICAL]
+        numbers[TYPICAL] = -eigenvalue if typical == 0.0 else typical**0.9 * (-eigenvalue) ** 0.1
+    else:
+        for i in range(d):  # scratch of the searches
+            u[i] = 0.0
+    root, up = np.sqrt(alpha), np.sqrt(-eigenvalue)
     for i in range(d):
         a, c = -sign * (root * v[i]), up * u[i]
         for j in range(d):
             A[i, j] += a * (root * v[j]) + c * (up * u[j])
+    if shift > 0.0:  # Sherman and Morrison; the part that keeps the metric PSD comes first
+        if eigenvalue < 0.0:
+            Bu = Q[0]
+            times(B, u, d, Bu)
+            factor = eigenvalue / (1.0 - eigenvalue * dot(u, Bu, d))
+            along_v = factor * dot(Bu, v, d)
+            add_outer(B, d, factor, Bu)
+            for i in range(d):
+                Bv[i] += along_v * Bu[i]
+        add_outer(B, d, sign * alpha / (1.0 - sign * alpha * dot(v, Bv, d)), Bv)
     numbers[THRESHOLD] = max(1.0, numbers[THRESHOLD] + sign * alpha)
     counts[UPDATES] += 1
     counts[DRIFT] += 1
-    return loss, alpha, counts[DRIFT] >= REFRESH * d
+    due = PROJECTION if counts[DRIFT] >= REFRESH * d else NOTHING
+    if d >= SHIFTED_FROM and (counts[STEPS] >= d or (shift > 0.0 and due == PROJECTION)):
+        due |= INVERSION
+    return loss, alpha, due
 
 
-def project(stream: State, d: int) -> None:
-    """Project the leading (d, d) part of A onto the cone by a full decomposition."""
-    A, _, counts = stream
-    values, vectors = np.linalg.eigh(0.5 * (A[:d, :d] + A[:d, :d].T))
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))
-    A[:d, :d] = roots @ roots.T
-    counts[DRIFT] = 0
+def settle(stream: State, d: int, due: int) -> None:
+    """Project the leading (d, d) part of A onto the cone by a full decomposition, or invert it again into B."""
+    A, numbers, counts, B = stream
+    with threads.one_pool():
+        if due & PROJECTION:
+            values, vectors = np.linalg.eigh(0.5 * (A[:d, :d] + A[:d, :d].T))
+            roots = vectors * np.sqrt(np.maximum(values, 0.0))
+            A[:d, :d] = roots @ roots.T
+            counts[DRIFT] = 0
+        if due & INVERSION:
+            # A smaller shift than rounding in A would leave it singular.
+            numbers[SHIFT], counts[STEPS] = max(numbers[TYPICAL], EXACT * float(np.trace(A[:d, :d]))), 0
+            inverse = np.linalg.inv(A[:d, :d] + numbers[SHIFT] * np.eye(d))
+            B[:d, :d] = 0.5 * (inverse + inverse.T)
 
 
 @loop()
 def _run(
     data: Pairs, first: int, last: int, gamma: float, beta: float, stream: State, losses: FloatArray, alphas: FloatArray
-) -> tuple[int, bool]:
-    """`run` up to `last` updates in all, or the first after which a projection is due; returns whether it is, too."""
+) -> tuple[int, int]:
+    """`run` up to `last` updates in all, or the first after which something is due; returns that, too."""
     (X, pairs, similar), counts = data, stream[2]
     d = X.shape[1]
-    v, space, Q = np.empty(d), np.zeros((6, d + 1)), np.empty((d, d))
+    v, space, Q = np.empty(d), np.zeros((7, d + 1)), np.empty((d, d))
     for t in range(first, len(pairs)):
         if counts[UPDATES] >= last:
-            return t, False
+            return t, NOTHING
         for i in range(d):
             v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
         losses[t], alpha, due = update(stream, d, v, similar[t], gamma, beta, space, Q)
         alphas[t] += alpha
         if due:
             return t + 1, due
-    return len(pairs), False
+    return len(pairs), NOTHING
 
 
 def run(data: Pairs, first: int, max_updates: int, gamma: float, beta: float, stream: State, *out: FloatArray) -> int:
@@ -113,11 +153,11 @@ def run(data: Pairs, first: int, max_updates: int, gamma: float, beta: float, st
     The losses before the updates go into the first of `out`; the multiples of ``v v^T`` that were added or taken away
     are added to the second one. Both are (p,) arrays.
     """
-    rows, last, due = tuple(map(fixed, data)), int(stream[2][UPDATES]) + max_updates, True
+    rows, last, due = tuple(map(fixed, data)), int(stream[2][UPDATES]) + max_updates, INVERSION
     while due:
         first, due = _run(rows, first, last, gamma, beta, stream, *out)
         if due:
-            project(stream, data[0].shape[1])
+            settle(stream, data[0].shape[1], due)
     return first
 
 
@@ -131,11 +171,11 @@ def _run_kernel(
     stream: State,
     losses: FloatArray,
     support: LongArray,
-) -> tuple[int, int, bool]:
-    """`run_kernel` from pair `start` on, up to an update after which a projection is due."""
-    (G, K, pairs, similar), size = data, len(stream[0])
-    first = K.shape[1]
-    v, space, Q = np.empty(size), np.zeros((6, size + 1)), np.empty((size, size))
+) -> tuple[int, int, int]:
+    """`run_kernel` from pair `start` on, up to an update with something due."""
+    (G, K, pairs, similar), (A, numbers, _, B) = data, stream
+    size, first = len(A), K.shape[1]
+    v, space, Q = np.empty(size), np.zeros((7, size + 1)), np.empty((size, size))
     for t in range(start, len(pairs)):
         i, j = pairs[t]
         inside = 0.0
@@ -150,11 +190,15 @@ def _run_kernel(
         scale = abs(G[i, i]) + abs(G[j, j])
         outside = G[i, i] + G[j, j] - 2.0 * G[i, j] - inside
         if not outside >= -INDEFINITE * scale:
-            return t, rank, False
+            return t, rank, NOTHING
         d = rank
         if outside > DEPENDENT * scale:
             v[rank] = np.sqrt(outside)
             d = rank + 1
+            if numbers[SHIFT] > 0.0:  # the metric is 0 in a new direction
+                B[rank, :d] = 0.0
+                B[:d, rank] = 0.0
+                B[rank, rank] = 1.0 / numbers[SHIFT]
         losses[t], alpha, due = update(stream, d, v, similar[t], gamma, 0.0, space, Q)
         if d > rank and alpha > 0.0:
             R[rank, :d] = v[:d]
@@ -162,7 +206,7 @@ def _run_kernel(
             rank = d
         if due:
             return t + 1, rank, due
-    return len(pairs), rank, False
+    return len(pairs), rank, NOTHING
 
 
 def run_kernel(
@@ -174,9 +218,9 @@ def run_kernel(
     Cholesky's method: ``R @ coordinates`` are its inner products with these. A difference that has a part outside adds
     to the basis when it brings an update. A pair that shows that the kernel is not PSD is not taken.
     """
-    n_taken, rank, due = 0, data[1].shape[1], True
+    n_taken, rank, due = 0, data[1].shape[1], INVERSION
     while due:
         n_taken, rank, due = _run_kernel(data, n_taken, rank, gamma, R, stream, losses, support)
         if due:
-            project(stream, rank)
+            settle(stream, rank, due)
     return n_taken, rank

@@ -385,11 +385,11 @@ def test_batch_conversion_keeps_its_promises() -> None:
     assert problem.objective(batch.components, threshold=batch.extras["threshold"]) < np.inf
 
 
-@pytest.mark.parametrize("d", [7, 40])
-def test_streams_equal_full_decompositions(d: int) -> None:
+@pytest.mark.parametrize(("d", "unit"), [(7, 1.0), (40, 1.0), (40, 1e3), (40, 0.05)])
+def test_streams_equal_full_decompositions(d: int, unit: float) -> None:
     """From d = 24 on with a shifted inverse; halfway, the stream is saved and loaded."""
     rng = np.random.default_rng(d)
-    X, pairs = rng.normal(size=(60, d)) * rng.uniform(0.1, 1, d), rng.integers(0, 60, (500, 2))
+    X, pairs = unit * rng.normal(size=(60, d)) * rng.uniform(0.1, 1, d), rng.integers(0, 60, (500, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     similar = rng.random(len(pairs)) < 0.6
     point = Threshold(np.zeros((d, d)), 1.0)
@@ -399,6 +399,8 @@ def test_streams_equal_full_decompositions(d: int) -> None:
         for (i, j), same in zip(pairs[some], similar[some], strict=True):
             point, _ = update(point, X[i] - X[j], 1.0 if same else -1.0)
         stream = pickle.loads(pickle.dumps(stream.partial_fit(X, pairs[some], similar[some])))
+    kernel = sm.KernelPOLAStream(d, "linear").partial_fit(X, pairs, similar)  # whose dimension grows
+    assert kernel.distances(X, pairs) == pytest.approx(stream.distances(X, pairs), rel=1e-6, abs=1e-6)
     assert np.abs(stream.metric - point.metric).max() <= 1e-9 * np.abs(point.metric).max()
     assert abs(stream.threshold - point.threshold) <= rounding(point.threshold)
 
