@@ -8,3 +8,6 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+# For functions whose results allow for underflow, which `np.seterr` of a user may have made an error.
+allow_underflow = np.errstate(under="ignore")

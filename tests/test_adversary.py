@@ -6,6 +6,7 @@ examples/benchmarks/rigor.py tries more, with other seeds.
 import re
 import warnings
 
+import numpy as np
 import pytest
 from adversary.campaign import DIGITS, FAMILIES, STATEMENTS, Claim, Ledger, drawn, tried
 from adversary.verbs import VERBS
@@ -76,6 +77,15 @@ def test_proof_files_of_solutions_are_accepted(seed, statement, family):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert tried(int(seed), statement, family, ("proof",)).violations == []
+
+
+@pytest.mark.parametrize("verb", ["certify", "solve", "verify", "explain", "proof"])
+@pytest.mark.parametrize("statement", ["lmnn", "squared", "pola", "mmc", "itml", "lsml", "sums", "planted", "tight"])
+def test_underflow_that_is_allowed_for_is_no_error_where_a_user_made_it_one(statement, verb):
+    """Even the float next to 0 raises an error then."""
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("ignore")
+        assert tried(3, statement, "plain", (verb,)).violations == []
 
 
 def test_the_judge_sees_what_is_false():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
@@ -251,6 +251,7 @@ class Explanation:
 SUPPORT = 1e-6
 
 
+@allow_underflow
 def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     """Explain a solution by its multipliers: support, influence, slacks and sensitivities.
 

@@ -51,7 +51,7 @@ class KernelFunction:
     def __call__(self, X: ArrayLike, Y: ArrayLike) -> FloatArray:
         A: FloatArray = np.asarray(X, dtype=np.float64)
         B: FloatArray = np.asarray(Y, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             if callable(self.kernel):
                 K = np.asarray(self.kernel(A, B, **self.parameters), dtype=np.float64)
             else:

@@ -231,7 +231,7 @@ class Problem(ABC):
         objective = self._along(components)
         options = {"xatol": 1e-6}
         minimum = minimize_scalar(
-            lambda log: objective(np.exp(log)), bounds=LOG_SCALES, method="bounded", options=options
+            lambda log: min(objective(np.exp(log)), 1e300), bounds=LOG_SCALES, method="bounded", options=options
         )
         scale = float(np.exp(minimum.x))
         return scale if self.objective(scale * components) < self.objective(components) else 1.0

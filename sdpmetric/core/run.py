@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import (
     Certificate,
@@ -302,6 +302,7 @@ def attempts(run: Run, solvers: Sequence[Solver], options: Mapping[str, object])
                 raise
 
 
+@allow_underflow
 def solve(
     problem: Problem,
     solver: str = "auto",

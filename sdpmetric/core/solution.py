@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import allow_underflow
 from sdpmetric.core import html
 from sdpmetric.core.certificate import (
     AS_SAVED,
@@ -238,6 +239,7 @@ class Solution:
     def _as_saved(self) -> Solution:
         return replace(self, certificate=replace(self.certificate, as_saved=True))
 
+    @allow_underflow
     def save_proof(self, path: str | Path, data: str | Path | None = None) -> None:
         """Write what is proven as a file that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
 

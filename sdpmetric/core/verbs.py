@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdpmetric.arrays import allow_underflow
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, Multipliers
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.problem import Problem, check_problem, unsupported
@@ -87,6 +88,7 @@ def path(
     return solutions
 
 
+@allow_underflow
 def certify(
     problem: Problem,
     components: ArrayLike | None = None,
@@ -133,6 +135,7 @@ def certify(
         return problem.certify(components, metric=metric, dual=dual)
 
 
+@allow_underflow
 def verify(
     problem: Problem,
     components: ArrayLike | None = None,

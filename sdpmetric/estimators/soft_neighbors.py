@@ -14,7 +14,7 @@ from scipy.special import softmax
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags, check_array, check_random_state
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core.named import Init, named_components
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
@@ -104,6 +104,7 @@ class SoftNeighborEstimator(MetricEstimator):
         return {"components_": components}
 
 
+@allow_underflow
 def _regressed(squared: FloatArray, y: Labels, truth: Labels) -> float:
     """R^2 of kernel regression from squared distances to examples of known targets."""
     return float(r2_score(truth, softmax(-squared, axis=1) @ y))

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, RegretCertificate, check_multipliers
 from sdpmetric.core.named import named_prior
@@ -167,6 +167,7 @@ class LEGOProblem(Problem):
         """``G_0``, upper triangular, with ``G_0^T G_0 = A_0``."""
         return np.ascontiguousarray(np.linalg.cholesky(self.prior).T)
 
+    @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The loss of one fixed metric on the whole stream; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
@@ -195,6 +196,7 @@ class LEGOProblem(Problem):
         weighted = above(self.learning_rate * self.losses.total.upper_bound(self.X, L))
         return above((1.0 / self.learning_rate + reach) * (self.divergence_term.upper_bound(L) + weighted), 6)
 
+    @allow_underflow
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:

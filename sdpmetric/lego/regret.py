@@ -7,6 +7,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from sdpmetric.arrays import allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.problem import Problem
@@ -23,6 +24,7 @@ from sdpmetric.pola.regret import least_loss, regret_bound
 RATES = (1.0, 1e2, 1e4, 1e6)
 
 
+@allow_underflow
 def regret(
     problem: Problem, solution: Solution, *, tol: float = 1e-6, max_time: float | None = None, **options: object
 ) -> RegretCertificate:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import BoolArray
+from sdpmetric.arrays import BoolArray, allow_underflow
 from sdpmetric.linalg.psd import triangle
 from sdpmetric.linalg.rigorous.directed import U
 
@@ -28,6 +28,7 @@ class DependenceOptions:
 OPTIONS = DependenceOptions()
 
 
+@allow_underflow
 def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     """Features that others determine up to rounding, each with those others.
 

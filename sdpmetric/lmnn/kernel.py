@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.triplets import Triplets
@@ -58,6 +58,7 @@ class FeatureSpace:
     mean: FloatArray
 
     @classmethod
+    @allow_underflow
     def of(cls, X: ArrayLike, kernel: Kernel, options: Mapping[str, float | None]) -> tuple[FeatureSpace, FloatArray]:
         """The space of some examples, and their coordinates in it, (n, r), centered.
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray, IndexArray, allow_underflow
 from sdpmetric.core import neighbors, validation
 from sdpmetric.core.certificate import (
     Certificate,
@@ -164,6 +164,7 @@ class LargeMarginProblem(PrintedProblem):
         """All examples under each metric, centered, (c n, r), float64."""
         return concatenated([self.centered @ L.T for L in self.stack(components)])
 
+    @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eqs. 14, 16); see `Problem.objective`."""
         L, _ = self.check_point(components, metric)
@@ -247,6 +248,7 @@ class LargeMarginProblem(PrintedProblem):
         """Where the dual slack of each metric is proven to be PSD."""
         return [DualCone(self.X, cost) for cost in self.pull_costs]
 
+    @allow_underflow
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:

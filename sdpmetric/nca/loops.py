@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.arrays import FloatArray, LongArray, allow_underflow
 from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import FAST, fixed, loop
 from sdpmetric.engine.interface import check_deadline
@@ -245,6 +245,7 @@ def weighted_rows(embedding: Embedding, matches: Matches, height: int, sums: Sum
             transposed_products[worker] += np.dot(D.T, anchors[top:bottom])
 
 
+@allow_underflow
 def evaluate(
     X: FloatArray,
     L: FloatArray,

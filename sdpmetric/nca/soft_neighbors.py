@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
-from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.arrays import FloatArray, LongArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.named import scaled_identity
@@ -102,6 +102,7 @@ class SoftNeighborProblem(Problem):
             return np.zeros(len(self.X), dtype=np.int64), np.zeros(len(self.X), dtype=np.int64)
         return np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
 
+    @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         L, _ = self.check_point(components, metric)
         return self._evaluate(L, None, False)[0]
@@ -184,6 +185,7 @@ class SoftNeighborProblem(Problem):
         L, _ = self.check_point(components, metric)
         return perplexity(np.asarray(self.X, dtype=np.float64) @ L.T)
 
+    @allow_underflow
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> StationarityCertificate:

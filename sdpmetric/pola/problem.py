@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import (
@@ -265,6 +265,7 @@ class POLAProblem(PrintedProblem):
         """
         return above(2.0 * self.radius * objective / loss / loss, 5)
 
+    @allow_underflow
     def objective(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, threshold: float | None = None
     ) -> float:
@@ -360,6 +361,7 @@ class POLAProblem(PrintedProblem):
             return super().best_scale(components)
         return math.sqrt(self._best_multiple(components, self.distances(components)))
 
+    @allow_underflow
     def certify(
         self,
         components: ArrayLike | None = None,

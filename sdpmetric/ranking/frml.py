@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCertificate, StationarityCertificate
 from sdpmetric.core.named import scaled_identity
@@ -159,6 +159,7 @@ class FRMLProblem(Problem):
         """Weight of the distances to relevant items in the objective."""
         return self.regularization * self.scale
 
+    @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the expected loss over all queries, relevant and irrelevant items, exactly.
 
@@ -179,6 +180,7 @@ class FRMLProblem(Problem):
         L, _ = validation.check_point(components, None, self.X.shape[1])
         return self._evaluate(L, with_gradient=True)[1]
 
+    @allow_underflow
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:

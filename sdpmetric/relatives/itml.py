@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
@@ -186,6 +186,7 @@ class ITMLProblem(MetricProblem):
         """State the same problem with another `gamma`."""
         return Problem.with_weights(self, **values)
 
+    @allow_underflow
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:
@@ -198,7 +199,8 @@ class ITMLProblem(MetricProblem):
         short = ~self.similar & (ratios < 1.0)  # whose slack is the bound minus the shortfall
         w = 1.0 if self.pair_weights is None else self.pair_weights[short]
         # 1e-15: the error of the ratio of a slack to its bound, absolute.
-        error = 1e-15 * float(np.sum(self.gamma * w / np.maximum(ratios[short], 1e-300)))
+        with np.errstate(over="ignore"):
+            error = 1e-15 * float(np.sum(self.gamma * w / np.maximum(ratios[short], 1e-300)))
         if not error > 1e-7 * certificate.objective:
             return certificate
         return replace(

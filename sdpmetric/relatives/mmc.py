@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
@@ -163,6 +163,7 @@ class MMCProblem(MetricProblem):
         """That of `budgeted`."""
         return self.budgeted.dual_program()
 
+    @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked."""
         (loss,), (u,) = self.total.losses, self.total.excess(self.check_point(components, metric)[0])
@@ -207,6 +208,7 @@ class MMCProblem(MetricProblem):
         first, second = self.pairs[~self.similar].T
         return np.asarray((self.X[first] != self.X[second]).any(axis=1))
 
+    @allow_underflow
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:

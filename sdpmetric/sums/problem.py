@@ -13,7 +13,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
@@ -143,6 +143,7 @@ class MetricProblem(PrintedProblem):
         self._set(data, bound, domain)
         self._check()
 
+    @allow_underflow
     def _check(self) -> None:
         """Raise an error for sums without a minimum, and for domains in which a term is infinite everywhere."""
         if unbounded := feasibility.unbounded(self.dual):
@@ -173,6 +174,7 @@ class MetricProblem(PrintedProblem):
         named = zip(self.names, self.terms, strict=True)
         return tuple(name for name, term in named if not any(loss.hard for loss in term.losses))
 
+    @allow_underflow
     def with_weights(self, **values: float) -> Self:
         """State the same problem with other weights of terms, positive, by the names of `weights`."""
         validation.check_known("with_weights of this sum, whose hard constraints have none,", values, self.weights)
@@ -220,6 +222,7 @@ class MetricProblem(PrintedProblem):
         spread = mean_squared_distance(self.centered @ self.domain.basis.T)
         return self.domain.basis / math.sqrt(spread if spread > 0.0 else 1.0)
 
+    @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""
         L, _ = self.check_point(components, metric)
@@ -379,6 +382,7 @@ class MetricProblem(PrintedProblem):
     def dual(self) -> FenchelDual:
         return FenchelDual(self.total, Slack(self.X, self.total, self.domain))
 
+    @allow_underflow
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:

@@ -231,3 +231,16 @@ def test_every_labeled_estimator_but_streams_takes_weights(estimator):
         assert weighted.solution_.problem.fingerprint() != without.solution_.problem.fingerprint()
     with pytest.raises(ValueError, match="sample_weight"):
         clone(estimator).fit(X, y, sample_weight=np.ones(47))
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_errors_of_numpy_that_a_user_asks_for_are_of_the_user_s_own_numbers(estimator):
+    """Far examples are no neighbors at all: their shares underflow."""
+    far, fitted = np.concatenate([X, 100.0 * X[:8]]), clone(estimator)
+    limit = {"max_iter": 20} if "max_iter" in fitted.get_params() else {}
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted.set_params(**limit).fit(far, np.concatenate([Y, Y[:8]]))
+        fitted.transform(far)
+        if hasattr(fitted, "score"):
+            fitted.score(far, np.concatenate([Y, Y[:8]]))

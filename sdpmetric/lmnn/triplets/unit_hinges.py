@@ -94,6 +94,7 @@ def impostor_scatter(
     return G - difference.T @ ((V * W)[:, None] * difference)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a form that is not finite proves nothing
 def scatter_form(images: Images, labels: IndexArray, groups: IndexArray, v: FloatArray, w: FloatArray) -> Form:
     """`impostor_scatter` of exact points whose images are given, with its error.
 
