@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from sdpmetric.core.verbs import certify as certify
     from sdpmetric.core.verbs import path as path
     from sdpmetric.core.verbs import verify as verify
-    from sdpmetric.lego.batch import LEGOBatchProblem as LEGOBatchProblem
     from sdpmetric.lego.hash_index import HashIndex as HashIndex
-    from sdpmetric.lego.kernel_stream import KernelLEGOStream as KernelLEGOStream
     from sdpmetric.lego.logdet import MetricStep as MetricStep
+    from sdpmetric.lego.problem import LEGOBatchProblem as LEGOBatchProblem
     from sdpmetric.lego.problem import LEGOProblem as LEGOProblem
     from sdpmetric.lego.regret import regret as regret
+    from sdpmetric.lego.stream import KernelLEGOStream as KernelLEGOStream
     from sdpmetric.lego.stream import LEGOStream as LEGOStream
     from sdpmetric.lmnn.kernel import FeatureSpace as FeatureSpace
     from sdpmetric.lmnn.kernel import KernelLMNNProblem as KernelLMNNProblem
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from sdpmetric.lmnn.problem import LMNNProblem as LMNNProblem
     from sdpmetric.nca.mlkr import MLKRProblem as MLKRProblem
     from sdpmetric.nca.problem import NCAProblem as NCAProblem
-    from sdpmetric.pola.kernel_stream import KernelPOLAStream as KernelPOLAStream
     from sdpmetric.pola.problem import POLAProblem as POLAProblem
+    from sdpmetric.pola.stream import KernelPOLAStream as KernelPOLAStream
     from sdpmetric.pola.stream import POLAStream as POLAStream
     from sdpmetric.programs import ProgramBound as ProgramBound
     from sdpmetric.programs import bound as bound
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from sdpmetric.sums.problem import MetricProblem as MetricProblem
 
 HOMES = {
-    "sdpmetric.core.certificate": "Certificate, Dual, DualityCertificate, "
-    "InfeasibilityCertificate, RegretCertificate, RelaxationCertificate, StationarityCertificate",
+    "sdpmetric.core.certificate": "Certificate, Dual, DualityCertificate, InfeasibilityCertificate, "
+    "RegretCertificate, RelaxationCertificate, StationarityCertificate",
     "sdpmetric.core.comparison": "Comparison, compare",
     "sdpmetric.core.explanation": "Explanation, explain",
     "sdpmetric.core.problem": "Problem",
@@ -76,21 +76,18 @@ HOMES = {
     "sdpmetric.core.trace": "Trace, TraceRow",
     "sdpmetric.core.triplets": "Triplets",
     "sdpmetric.core.verbs": "certify, path, verify",
-    "sdpmetric.lego.batch": "LEGOBatchProblem",
     "sdpmetric.lego.hash_index": "HashIndex",
-    "sdpmetric.lego.kernel_stream": "KernelLEGOStream",
     "sdpmetric.lego.logdet": "MetricStep",
-    "sdpmetric.lego.problem": "LEGOProblem",
+    "sdpmetric.lego.problem": "LEGOBatchProblem, LEGOProblem",
     "sdpmetric.lego.regret": "regret",
-    "sdpmetric.lego.stream": "LEGOStream",
+    "sdpmetric.lego.stream": "KernelLEGOStream, LEGOStream",
     "sdpmetric.lmnn.kernel": "FeatureSpace, KernelLMNNProblem",
     "sdpmetric.lmnn.multi_metric": "MultiMetricLMNNProblem",
     "sdpmetric.lmnn.problem": "LMNNProblem",
     "sdpmetric.nca.mlkr": "MLKRProblem",
     "sdpmetric.nca.problem": "NCAProblem",
-    "sdpmetric.pola.kernel_stream": "KernelPOLAStream",
     "sdpmetric.pola.problem": "POLAProblem",
-    "sdpmetric.pola.stream": "POLAStream",
+    "sdpmetric.pola.stream": "KernelPOLAStream, POLAStream",
     "sdpmetric.programs": "ProgramBound, bound, to_cvxpy",
     "sdpmetric.programs.atoms": "LiftedDistances, metric_variable, squared_distances, triplet_margins",
     "sdpmetric.ranking.frml": "FRMLProblem",

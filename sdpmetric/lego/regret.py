@@ -14,11 +14,10 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
-from sdpmetric.lego.batch import LEGOBatchProblem
-from sdpmetric.lego.problem import LEGOProblem
+from sdpmetric.lego.problem import LEGOBatchProblem, LEGOProblem
 from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.pola.problem import POLAProblem
-from sdpmetric.pola.regret import least_loss, regret_bound
+from sdpmetric.pola.program import least_loss, regret_bound
 
 # Factors of LEGO's learning rate: comparators of larger rates have smaller losses, which bound the smallest loss.
 RATES = (1.0, 1e2, 1e4, 1e6)

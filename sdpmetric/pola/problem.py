@@ -39,8 +39,8 @@ from sdpmetric.linalg.rigorous.directed import (
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lines import Lines
 from sdpmetric.losses import Hard, Hinge
-from sdpmetric.pola import printed
-from sdpmetric.pola.threshold_margins import margins_to_threshold
+from sdpmetric.pola import forms
+from sdpmetric.pola.forms import margins_to_threshold
 from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import proof as proofs
@@ -189,12 +189,12 @@ class POLAProblem(PrintedProblem):
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""
         stated = self.X, self.pairs, self.similar, self.initial_threshold, self.slack_weight
-        return printed.lines(*stated, self.slack_shares)
+        return forms.lines(*stated, self.slack_shares)
 
     def dual_program(self) -> cp.Problem:
         """See `PrintedProblem.dual_program`: the multipliers of ``margins``, ``cone`` and ``floor``."""
         stated = self.X, self.pairs, self.signs, self.initial_threshold, self.ceilings
-        return printed.dual_program(*stated, self.differences)
+        return forms.dual_program(*stated, self.differences)
 
     def describe(self) -> str:
         n_similar = int(self.similar.sum())

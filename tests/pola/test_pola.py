@@ -13,7 +13,7 @@ import sdpmetric as sm
 from sdpmetric.core.steps import Budget
 from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.pola.problem import POLAProblem
-from sdpmetric.pola.regret import comparator, least_loss
+from sdpmetric.pola.program import comparator, least_loss
 from sdpmetric.sums import feasibility
 
 PROMISES = {"dual": 1e-6, "conic": 1e-6}
