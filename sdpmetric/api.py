@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sdpmetric.lmnn.kernel import KernelLMNNProblem as KernelLMNNProblem
     from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem as MultiMetricLMNNProblem
     from sdpmetric.lmnn.problem import LMNNProblem as LMNNProblem
-    from sdpmetric.nca.mlkr import MLKRProblem as MLKRProblem
+    from sdpmetric.nca.problem import MLKRProblem as MLKRProblem
     from sdpmetric.nca.problem import NCAProblem as NCAProblem
     from sdpmetric.pola.problem import POLAProblem as POLAProblem
     from sdpmetric.pola.stream import KernelPOLAStream as KernelPOLAStream
@@ -84,8 +84,7 @@ HOMES = {
     "sdpmetric.lmnn.kernel": "FeatureSpace, KernelLMNNProblem",
     "sdpmetric.lmnn.multi_metric": "MultiMetricLMNNProblem",
     "sdpmetric.lmnn.problem": "LMNNProblem",
-    "sdpmetric.nca.mlkr": "MLKRProblem",
-    "sdpmetric.nca.problem": "NCAProblem",
+    "sdpmetric.nca.problem": "MLKRProblem, NCAProblem",
     "sdpmetric.pola.problem": "POLAProblem",
     "sdpmetric.pola.stream": "KernelPOLAStream, POLAStream",
     "sdpmetric.programs": "ProgramBound, bound, to_cvxpy",

@@ -1,7 +1,6 @@
 """Labeled data by name and from generators, and their preparation."""
 
-from sdpmetric.datasets.generators import concentric_circles, concentric_rings
-from sdpmetric.datasets.named import NAMED, Split, load, load_split
+from sdpmetric.datasets.named import NAMED, Split, concentric_circles, concentric_rings, load, load_split
 from sdpmetric.datasets.preparation import deskew, reduce, standardize
 
 __all__ = [

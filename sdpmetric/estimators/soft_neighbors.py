@@ -23,10 +23,9 @@ from sdpmetric.core.steps import Score
 from sdpmetric.estimators.base import MetricEstimator, SolvedEstimator
 from sdpmetric.estimators.data import Data, Labels, Rows, Weights
 from sdpmetric.estimators.options import Count, NotNegative, Verbosity, estimator
-from sdpmetric.nca.mlkr import MLKRProblem
-from sdpmetric.nca.problem import NCAProblem, Objective, Targets
+from sdpmetric.nca.problem import MLKRProblem, NCAProblem, Objective, Targets
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
-from sdpmetric.nca.start import rescaled, unsaturated
+from sdpmetric.nca.solver import rescaled, unsaturated
 
 # What scikit-learn prints while NCA looks for a start, and above the iterations.
 SOUGHT = {"pca": "principal", "lda": "most discriminative"}

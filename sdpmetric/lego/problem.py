@@ -24,9 +24,9 @@ from sdpmetric.engine.cached import cached, published
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous.directed import above
 from sdpmetric.programs.exact_program import ExactProgram
+from sdpmetric.sums.conic import state
 from sdpmetric.sums.fenchel import NULL_TOLERANCE
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.program import state
 from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.pairs import DistanceTargets
 

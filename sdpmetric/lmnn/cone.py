@@ -14,9 +14,9 @@ So V has to have as many columns as the differences span dimensions, which is de
 * a ridge costs something in every direction, so an orthonormal complement of V completes it;
 * otherwise the null directions of the floats are taken to cost very little, and the bound may be weak.
 
-`sdpmetric.sums.slack` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers are
-listed: V whitens the pairs with positive weights, and the dimension that all pairs with a nonzero weight span decides
-whether S is proven PSD. Here multipliers are never listed: searches hand over nothing but the p x p form
+`sdpmetric.sums.domains` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers
+are listed: V whitens the pairs with positive weights, and the dimension that all pairs with a nonzero weight span
+decides whether S is proven PSD. Here multipliers are never listed: searches hand over nothing but the p x p form
 ``V^T (sum_t a_t B_t) V``, so V, and for which pairs it decides, have to be settled from the cost alone before any
 multiplier is known. C is PSD by itself, which makes that possible, and the best multiple a closed form.
 """

@@ -19,9 +19,9 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
 from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
-from sdpmetric.sums.proof import CONSTRAINT_SLACK, Arrays, check_finite, number_labels
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.linear import Trace, pull_part
+from sdpmetric.sums.written import CONSTRAINT_SLACK, Arrays, check_finite, number_labels
 
 
 def of_dual(push: Push, ridge: float, feasible: Dual, objective: float, components: FloatArray) -> Proof:

@@ -30,8 +30,8 @@ from sdpmetric.losses import ScalarLoss
 from sdpmetric.programs.atoms import CONE, sum_of_squares
 from sdpmetric.programs.exact_program import printed
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.margins import MarginLoss, Rows
+from sdpmetric.sums.terms.norms import Frobenius
 
 # Labels of the constraints; the variables are named A, b and xi.
 MARGINS, SLACKS, FLOOR = "margins", "slacks", "floor"

@@ -43,10 +43,10 @@ from sdpmetric.pola import forms
 from sdpmetric.pola.forms import margins_to_threshold
 from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility
-from sdpmetric.sums import proof as proofs
+from sdpmetric.sums import written as proofs
 from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.proof import CONSTRAINT_SLACK
+from sdpmetric.sums.written import CONSTRAINT_SLACK
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from sdpmetric.losses import SquaredHinge
 from sdpmetric.pola.forms import FLOOR, MARGINS, SLACKS, margins_to_threshold
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.programs.atoms import CONE, squared_distances, sum_of_squares
-from sdpmetric.programs.backend import Backend
-from sdpmetric.programs.exact_program import ExactProgram, Point, named, printed
+from sdpmetric.programs.exact_program import Backend, ExactProgram, Point, named, printed
 
 # An optimum that is likely to be larger than this, or smaller than its reciprocal, is not scaled.
 LARGEST = 1e8

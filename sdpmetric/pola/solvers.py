@@ -22,7 +22,7 @@ from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
 from sdpmetric.sums import conic, feasibility
 from sdpmetric.sums.dual import DualPoint, SumDual
-from sdpmetric.sums.progress import GAP_SHARE
+from sdpmetric.sums.margin_sum import GAP_SHARE
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class FRMLProblem(Problem):
     """
 
     statement: ClassVar[str] = "frml"
-    solver_modules: ClassVar[tuple[str, ...]] = ("sdpmetric.ranking.frml_solver", "sdpmetric.ranking.relaxed_solver")
+    solver_modules: ClassVar[tuple[str, ...]] = ("sdpmetric.ranking.frml_solver",)
     weights: ClassVar[tuple[str, ...]] = ("regularization", "gamma")
 
     X: NDArray[np.floating]

@@ -12,7 +12,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.engine.compiled import fixed
 from sdpmetric.engine.interface import check_deadline
-from sdpmetric.ranking import frml_loops as loops
+from sdpmetric.ranking import loops as loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, rank_weights
 

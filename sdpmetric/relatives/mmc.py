@@ -32,14 +32,14 @@ from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums import descent, feasibility
 from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.conic import state
 from sdpmetric.sums.domains import Domain
 from sdpmetric.sums.fenchel import Proven
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.program import state
-from sdpmetric.sums.proof import CONSTRAINT_SLACK
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.linear import Pull
 from sdpmetric.sums.terms.pairs import Budget, Spread
+from sdpmetric.sums.written import CONSTRAINT_SLACK
 
 
 @dataclass(init=False, eq=False, repr=False)

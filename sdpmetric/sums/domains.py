@@ -1,17 +1,35 @@
-"""The cones that metrics of a sum are taken from: ``M = B^T N B`` with N PSD or diagonal."""
+"""Cones of metrics ``M = B^T N B`` with N PSD or diagonal, and the dual slack matrix of a sum on such a cone.
+
+``S = sum_q w_q v_q v_q^T + ridge I + A`` has a weight for the difference ``v_q`` of each pair of examples, and a
+matrix A from terms that look at entries of the metric. Metrics ``M = B^T N B`` of a domain have ``<S, M> = <B S B^T,
+N>``: S has to be PSD as a form in coordinates of the domain; for diagonal N only the diagonal of ``B S B^T`` counts.
+
+Coordinates T, (k, p), make columns of ``B^T T`` of new features; the form is ``T^T B S B^T T`` there. In those that
+whiten a PSD part of S this part is the identity, and eigenvalues of the rest are relative to it.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.linalg import exact
-from sdpmetric.linalg.rigorous.directed import gamma
+from sdpmetric.engine.cached import cached
+from sdpmetric.engine.interface import check_deadline
+from sdpmetric.linalg import exact, psd
+from sdpmetric.linalg.distances import PAIRS_AT_ONCE
+from sdpmetric.linalg.rigorous.directed import TINY, gamma
+from sdpmetric.linalg.rigorous.forms import Form, Images
+from sdpmetric.linalg.spans import dimension
+from sdpmetric.sums.bound_terms import BoundTerms
+from sdpmetric.sums.terms.base import ROUNDINGS, Regularizer
 
 # How far a metric may be from the cone, relative to its size, and count as in it.
 MEMBERSHIP_TOLERANCE = 1e-6
@@ -121,3 +139,240 @@ class Domain:
                 "metric of that domain, or state the problem without the restriction."
             )
         return residual
+
+
+# Multipliers, or other arrays, of a sum: one array for each loss.
+ByLoss = list[FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Slack:
+    """Slack matrices of a sum over exact data X, (n, d), on a domain."""
+
+    X: NDArray[np.floating]
+    total: BoundTerms
+    domain: Domain
+
+    @property
+    def d(self) -> int:
+        return int(self.X.shape[1])
+
+    # -- coordinates --------------------------------------------------------------------------------------------
+
+    @cached
+    def points(self) -> FloatArray:
+        """The centered data in coordinates of the domain, (n, k)."""
+        X = self.total.centered
+        return X if self.domain.has_identity_basis else X @ self.domain.basis.T
+
+    @cached
+    def basis(self) -> tuple[FloatArray, FloatArray]:
+        """Coordinates (k, p) of the domain in which the data have unit variance, and their inverse (p, k).
+
+        Where terms look at the metric itself there are k of them; else directions without variation are left out.
+        """
+        Y = self.points
+        if self.domain.diagonal or self.total.depends_on_matrix:
+            size = np.sqrt(np.mean(Y * Y, axis=0))
+            size[size == 0.0] = 1.0
+            return np.diag(1.0 / size), np.diag(size)
+        return psd.data_basis(Y)
+
+    def coordinates(self, weights: FloatArray, regularizer: Regularizer | None) -> tuple[FloatArray, FloatArray]:
+        """Coordinates that whiten a cost, and directions of no cost, (k, .) each.
+
+        The cost is that of pairs with positive weights, of the trace, and the linear cost of the regularizer.
+        """
+        basis, inverse = self.basis
+        used = np.flatnonzero(weights > 0.0)
+        i, j = self.total.pairs[used].T
+        diagonal, B = self.domain.diagonal, self.domain.basis.T
+
+        def mapped(A: FloatArray) -> FloatArray:
+            return A * np.diag(basis) if diagonal else A @ basis
+
+        Y = mapped(self.points)
+        roots = [np.sqrt(weights[used])[:, None] * (Y[i] - Y[j])]
+        if self.total.ridge:
+            roots.append(mapped(math.sqrt(self.total.ridge) * B))
+        if regularizer is not None and (root := regularizer.linear_cost_root) is not None:
+            roots.append(mapped(root @ B))
+        if diagonal:
+            size = np.sqrt(sum(np.einsum("ij,ij->j", root, root) for root in roots))
+            scaled = np.diag(basis) / np.where(size > 0.0, size, 1.0)
+            is_null = size <= psd.RANK_TOLERANCE * size.max(initial=0.0)
+            return np.diag(scaled)[:, ~is_null], np.diag(np.diag(basis))[:, is_null]
+        whitening = psd.whiten(basis, inverse, psd.triangle(roots))
+        return whitening.range, whitening.null
+
+    def coordinates_of_smallest_costs(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coordinates that whiten even the smallest costs, as far as floats go, and features without any cost."""
+        used, d = np.flatnonzero(weights > 0.0), self.d
+        (i, j), X = self.total.pairs[used].T, self.X.astype(np.float64)
+        root = np.concatenate([np.sqrt(weights[used])[:, None] * (X[i] - X[j]), psd.factor(matrix)])
+        scale = np.abs(root).max(axis=0, initial=0.0)
+        has_cost = scale > 0.0
+        V = np.zeros((d, int(has_cost.sum())))
+        if has_cost.any():
+            _, sigma, Vt = np.linalg.svd(psd.triangle([root[:, has_cost] / scale[has_cost]]), full_matrices=True)
+            sizes = np.zeros(len(Vt))
+            sizes[: len(sigma)] = sigma
+            V[has_cost] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[has_cost, None]
+        return V, np.eye(d)[:, ~has_cost]
+
+    @cached
+    def descent_coordinates(self) -> FloatArray:
+        """Coordinates (k, p) for solvers: linear costs are whitened, other directions have unit variance.
+
+        Where a metric is to be near another one, small directions are not stretched beyond what that allows.
+        """
+        regularizers = self.total.regularizers
+        linear = next((term for term in regularizers if term.linear_cost_root is not None), None)
+        costs = self.total.pair_weights([np.zeros(loss.size) for loss in self.total.losses])
+        whitened, null = self.coordinates(costs, linear)
+        if self.domain.diagonal:
+            return np.diag(np.sum(np.abs(whitened), axis=1) + np.sum(np.abs(null), axis=1))
+        T = np.concatenate([whitened, null], axis=1)
+        attraction = sum(term.attraction for term in regularizers)
+        if not attraction or T.shape[0] != T.shape[1]:
+            return T
+        try:
+            inverse = np.linalg.inv(T)
+            root = np.linalg.cholesky(inverse.T @ inverse + attraction * np.eye(len(T)))
+        except np.linalg.LinAlgError:
+            return T
+        return np.asarray(scipy.linalg.solve_triangular(root, np.eye(len(T)), lower=True).T)
+
+    # -- forms --------------------------------------------------------------------------------------------------
+
+    def images(self, T: FloatArray) -> Images:
+        return self.total.images(self.X, T)
+
+    def form(self, images: Images, a: ByLoss, slopes: ByLoss) -> Form:
+        """The form of S at multipliers a, plus slopes of regularizers, with a bound of its error."""
+        total = self.total
+        matrices = [total.entry_matrix(a), *slopes, total.ridge * np.eye(self.d)]
+        return self.weighted_form(images, total.pair_weights(a), total.weight_errors(a), matrices)
+
+    def weighted_form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: ByLoss) -> Form:
+        """The form of pairs with weights that are off by up to the errors, plus matrices."""
+        used = np.flatnonzero(weights)
+        i, j = self.total.pairs[used].T
+        form = images.form(i, j, weights[used], roundings=ROUNDINGS, accuracy=math.inf)
+        if errors is not None and errors.any():
+            used = np.flatnonzero(errors)
+            i, j = self.total.pairs[used].T
+            error = images.size(i, j, errors[used])
+            form += Form(np.zeros_like(form.matrix), error, error)
+        for matrix in matrices:
+            if matrix.any():
+                form += Form.congruent(matrix, images.map)
+        return form
+
+    def is_definite(self, S: FloatArray, a: ByLoss, slopes: ByLoss) -> bool:
+        """Whether the exact slack matrix, slopes included, is proven positive definite, by one of floats, S, near it.
+
+        Over diagonal metrics it is enough that no entry of its diagonal is negative.
+        """
+        if self.domain.diagonal:
+            value, error = self.diagonal(a, slopes, in_units=True)
+            return bool((value >= error).all())
+        if not (np.diag(S) > 0.0).all():
+            return False
+        units = np.ldexp(1.0, -(np.frexp(np.diag(S))[1] // 2))
+        values, vectors = np.linalg.eigh(S * units * units[:, None])
+        if not values[0] > 0.0:
+            return False
+        V = units[:, None] * vectors / np.sqrt(values)
+        return self.form(self.images(V), a, slopes).smallest_eigenvalue > 0.0
+
+    def is_decided_by(self, n_coordinates: int, weights: FloatArray, has_matrix: bool) -> bool:
+        """Whether a form that is positive definite in so many coordinates decides about all of S.
+
+        S is a form of the products of a metric with the differences of pairs with nonzero weights. If these span no
+        more dimensions than there are coordinates, S is 0 in all other directions; a matrix beside them spans all.
+        """
+        if n_coordinates >= self.d:
+            return True
+        if has_matrix:
+            return False
+        i, j = self.total.pairs[np.flatnonzero(weights)].T
+        return dimension(self.X, i, j, n_coordinates) <= n_coordinates
+
+    def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:
+        """Eigenvalues of a matrix relative to a base that is nearly the identity."""
+        if self.domain.diagonal:
+            return np.diag(A) / np.maximum(np.diag(base), 1e-300)
+        try:
+            root = np.linalg.inv(np.linalg.cholesky(base))
+        except np.linalg.LinAlgError:
+            root = np.eye(len(base))
+        relative = root @ A @ root.T
+        if not np.isfinite(relative).all():
+            return np.full(len(relative), -np.inf)
+        return np.asarray(np.linalg.eigvalsh(relative))
+
+    # -- weights of rank-one metrics ----------------------------------------------------------------------------
+
+    def squared_products(self, pairs: NDArray[np.integer], columns: NDArray[np.intp] | None = None) -> FloatArray:
+        """What weights of rank-one metrics, by default all of them, add to the distances of pairs, (p, k)."""
+        Y = self.points if columns is None else self.points[:, columns]
+        return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
+
+    def table(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> FloatArray:
+        """What weights of rank-one metrics add to what losses are of: (m, k) for some of the losses and weights."""
+        total, table, start = self.total, np.empty((len(rows), len(columns))), 0
+        for loss, pair_slice in zip(total.losses, total.pair_slices, strict=True):
+            of_loss, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), total.pairs[pair_slice]
+            for first in range(0, len(of_loss), PAIRS_AT_ONCE):
+                check_deadline()
+                batch = of_loss[first : first + PAIRS_AT_ONCE]
+                K = sp.csr_array(loss.combination[rows[batch] - start])
+                used = np.unique(K.indices)
+                table[batch] = K[:, used] @ self.squared_products(pairs[used], columns)
+            if loss.depends_on_entries:
+                B = self.domain.basis[columns]
+                table[of_loss] += loss.entries(np.einsum("ki,kj->ijk", B, B))[rows[of_loss] - start]
+            start += loss.size
+        return table
+
+    @cached
+    def units(self) -> FloatArray:
+        """Powers of 2, (k,), that bring what weights add to distances to moderate size."""
+        span = np.ptp(self.X, axis=0).astype(np.float64)
+        size = span if self.domain.has_identity_basis else np.abs(self.domain.basis) @ span
+        powers = np.frexp(np.where((size > 0.0) & (size < np.inf), size, 1.0))[1]
+        units, B = np.ldexp(1.0, np.clip(-powers, -500, 500)), self.domain.basis
+        is_exact = (B * units[:, None] / units[:, None] == B).all(axis=1)  # no entry underflows
+        return np.where(is_exact, units, 1.0)
+
+    @cached
+    def _rank_one_images(self) -> tuple[Images, Images]:
+        """The data along the basis, and in units."""
+        B = self.domain.basis
+        return self.images(B.T), self.images((B * self.units[:, None]).T)
+
+    def diagonal(self, a: ByLoss, matrices: ByLoss, in_units: bool) -> tuple[FloatArray, FloatArray]:
+        """``b_j^T S b_j`` for the rank-one metrics, and how far each may be from the exact one, (k,) each.
+
+        In units the vectors b are multiplied by these, which leaves the signs as they are.
+        """
+        total, images = self.total, self._rank_one_images[in_units]
+        weights, errors, d = total.pair_weights(a), total.weight_errors(a), self.d
+        used = np.flatnonzero(weights if errors is None else np.abs(weights) + errors)
+        i, j = total.pairs[used].T
+        value, error = images.diagonal(i, j, weights[used], None if errors is None else errors[used], ROUNDINGS)
+        nonzero = [A for A in (total.entry_matrix(a), *matrices) if A.any()]
+        for A in [total.ridge * np.eye(d), *nonzero] if total.ridge else nonzero:
+            value = value + self._rank_one_forms(A, images.map)
+            size = self._rank_one_forms(np.abs(A), np.abs(images.map))
+            error = error + gamma(2 * d + ROUNDINGS + 16) * (size + np.abs(value)) + 8.0 * d * TINY
+        if not nonzero and (weights >= (0.0 if errors is None else errors)).all():
+            error = np.minimum(error, value)  # a sum of squares
+        return value, error
+
+    def _rank_one_forms(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """``b_j^T A b_j`` of the columns of B, (k,)."""
+        if self.domain.has_identity_basis:
+            return np.asarray(np.diag(A) * np.diag(B) ** 2)
+        return np.asarray(np.einsum("ij,ij->j", A @ B, B))

@@ -34,11 +34,10 @@ from sdpmetric.engine.interface import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
-from sdpmetric.sums.margin_sum import MarginSum, concatenated
+from sdpmetric.sums.margin_sum import GAP_SHARE, MarginSum, Progress, concatenated
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.progress import GAP_SHARE, Progress
-from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.margins import MarginLoss
+from sdpmetric.sums.terms.norms import Frobenius
 
 
 @dataclass(frozen=True)

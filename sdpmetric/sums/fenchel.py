@@ -32,11 +32,9 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.sums.bound_terms import BoundTerms
-from sdpmetric.sums.cone import MAX_TRIES, ConeMinimum, WeightMinimum
-from sdpmetric.sums.segment import Segment, best_multiple
-from sdpmetric.sums.slack import ByLoss, Slack
-from sdpmetric.sums.terms.base import Regularizer
-from sdpmetric.sums.terms.minimum import InnerMinimum
+from sdpmetric.sums.domains import ByLoss, Slack
+from sdpmetric.sums.segment import MAX_TRIES, ConeMinimum, Segment, WeightMinimum, best_multiple
+from sdpmetric.sums.terms.base import InnerMinimum, Regularizer
 
 # Differences below this in directions of no cost, where data have unit variance, count as 0.
 NULL_TOLERANCE = 1e-9

@@ -1,8 +1,10 @@
-"""Sums of scalar losses, whose numbers, multipliers and their bounds solvers take as one array."""
+"""What solvers of scalar losses share: multipliers of all losses as one array, and when rounds stop."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,3 +31,20 @@ class MarginSum:
 
 def concatenated(values_by_loss: Iterable[FloatArray]) -> FloatArray:
     return np.concatenate([np.zeros(0), *values_by_loss])
+
+
+# Share of the tolerance below which a gap estimated in floats is proven.
+GAP_SHARE = 0.8
+
+
+@dataclass
+class Progress:
+    """The smallest gap between objective and bound so far, and how many rounds in a row left 0.9 of it or more."""
+
+    smallest_gap: float = math.inf
+    idle_rounds: int = 0
+
+    def record(self, gap: float) -> None:
+        """Take the gap of another round into account."""
+        self.idle_rounds = 0 if gap < 0.9 * self.smallest_gap else self.idle_rounds + 1
+        self.smallest_gap = min(self.smallest_gap, gap)

@@ -26,14 +26,12 @@ from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint, mean_squared_distance
 from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import PrintedProblem
-from sdpmetric.sums import feasibility, printed
-from sdpmetric.sums import proof as proofs
-from sdpmetric.sums.bound_terms import BoundTerms
-from sdpmetric.sums.domains import Domain
+from sdpmetric.sums import feasibility, written
+from sdpmetric.sums import written as proofs
+from sdpmetric.sums.bound_terms import BoundTerms, check_bound_term
+from sdpmetric.sums.domains import Domain, Slack
+from sdpmetric.sums.feasibility import resolution
 from sdpmetric.sums.fenchel import FenchelDual, Proven
-from sdpmetric.sums.free import resolution
-from sdpmetric.sums.slack import Slack
-from sdpmetric.sums.term_checks import check_bound_term
 from sdpmetric.sums.terms.base import Sum, Term
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.linear import Pull, Trace
@@ -107,9 +105,8 @@ class MetricProblem(PrintedProblem):
     solver_modules: ClassVar[tuple[str, ...]] = (
         "sdpmetric.sums.descent",
         "sdpmetric.sums.dual",
-        "sdpmetric.sums.highs",
-        "sdpmetric.sums.program",
         "sdpmetric.sums.weights",
+        "sdpmetric.sums.conic",
     )
     # Of statements that are sums: their name and paper, what certificates call them, and what has a multiplier.
     title: ClassVar[str] = ""
@@ -191,11 +188,11 @@ class MetricProblem(PrintedProblem):
 
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`: each term says its line."""
-        return printed.lines(self)
+        return written.lines(self)
 
     def dual_program(self) -> cp.Problem:
         """See `PrintedProblem.dual_program`: the multipliers of each loss, and a slope of each strictly convex term."""
-        return printed.dual_program(self)
+        return written.dual_program(self)
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""

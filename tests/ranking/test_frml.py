@@ -7,7 +7,7 @@ import oracles
 import pytest
 
 import sdpmetric as sm
-from sdpmetric.ranking import frml_loops as loops
+from sdpmetric.ranking import loops as loops
 from sdpmetric.ranking.scores import expected_weights
 
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.sums import highs
+from sdpmetric.sums import weights
 
 LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")
 
@@ -90,8 +90,8 @@ def test_losses_and_weights_that_matter_are_enough(loss, domain, monkeypatch):
     cost = 3.0 * terms.Trace() + 0.2 * terms.Pull(rows(rng, 60, 10, 2))
     problem = sm.MetricProblem(X, terms.TripletHinge(rows(rng, 60, 400), loss=loss) + cost, **domain_option)
     full = assert_optimal(problem)
-    small = replace(highs.OPTIONS, full_table=10, first_rows=20, first_columns=4)
-    monkeypatch.setattr(highs, "OPTIONS", small)
+    small = replace(weights.HIGHS, full_table=10, first_rows=20, first_columns=4)
+    monkeypatch.setattr(weights, "HIGHS", small)
     reduced = assert_optimal(problem)
     assert_sandwich(reduced, full)
 

@@ -27,10 +27,9 @@ from sdpmetric.lmnn.solvers import factored, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.solvers.refinement import refined_dual
-from sdpmetric.programs.backend import Backend, BackendOptions
 from sdpmetric.programs.bound import bound
 from sdpmetric.programs.compilation import check
-from sdpmetric.programs.exact_program import named
+from sdpmetric.programs.exact_program import Backend, BackendOptions, named
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from sdpmetric.sums.terms.base import Loss, Regularizer, Sum, Term
 from sdpmetric.sums.terms.comparisons import QuadrupletHinge, TripletHinge
-from sdpmetric.sums.terms.frobenius import Frobenius
 from sdpmetric.sums.terms.linear import Pull, Trace
 from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.margins import MarginLoss, Rows
-from sdpmetric.sums.terms.off_diagonal import OffDiagonal
+from sdpmetric.sums.terms.norms import Frobenius, OffDiagonal
 from sdpmetric.sums.terms.pairs import Budget, DistanceBounds, DistanceTargets, PairHinge, Repulsion, Spread
 
 __all__ = [

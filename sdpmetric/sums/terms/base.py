@@ -3,6 +3,14 @@
 A `Loss` is ``sum_i l_i(u_i)`` of numbers ``u_i`` that are affine in the metric, its *excess*. Its multipliers are the
 slopes ``a_i``; for every ``a`` in the domain of the conjugates, Fenchel and Young give ``l_i(u) >= a_i u - l_i*(a_i)``,
 which is affine in the metric. That is all that the certificate of a sum needs. See ``docs/terms.md``.
+
+The dual value holds a minimum over the metric. Multipliers ``a(t)`` that are affine in t have a dual slack matrix
+``S(t)`` that is affine in t, and
+
+    m(t) = min over the metrics M of the domain of  <S(t), M> + r(M)
+
+is concave in t, as a minimum of functions that are affine in t. Without a regularizer r it is 0 where S(t) is positive
+semidefinite on the domain, and minus infinity elsewhere; `Regularizer.minimum` gives it in closed form otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,8 +32,43 @@ from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.linalg.rigorous.directed import Rigor, gamma, sum_below
+from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
+
+
+class SlackSegment(Protocol):
+    """``S(t)`` as regularizers see it; see `sdpmetric.sums.segment.Segment`."""
+
+    def matrix(self, t: float) -> FloatArray:
+        """``S(t)`` in floats, (d, d)."""
+
+    def images(self, T: FloatArray) -> Images:
+        """The data in coordinates T, (d, k)."""
+
+    def form(self, images: Images, t: float) -> Form:
+        """``T^T S(t) T`` in the coordinates of images, with a bound of its error."""
+
+
+class InnerMinimum(ABC):
+    """``m(t)`` of one segment: in floats where the best t is sought, with all roundings where something is claimed.
+
+    Attributes
+    ----------
+    nearest, furthest : float
+        Between these m is finite, as floats see it.
+    """
+
+    nearest: float = 0.0
+    furthest: float = math.inf
+
+    @abstractmethod
+    def value(self, t: float) -> float:
+        """``m(t)`` up to a constant, in floats."""
+
+    @abstractmethod
+    def proven(self, t: float) -> tuple[float, float]:
+        """Some s, t itself or near it, and a float not above the exact ``m(s)``; minus infinity where none is shown."""
+
 
 # Relative roundings between exact multipliers and computed ones.
 ROUNDINGS = 6
@@ -485,7 +528,7 @@ class Loss(Term):
         """How far hard constraints are violated, relatively; 0 without any."""
         return 0.0
 
-    # -- where the optimum is at most 0; see `sdpmetric.sums.free` ----------------------------------------------
+    # -- where the optimum is at most 0; see `sdpmetric.sums.feasibility` ----------------------------------------------
 
     @property
     def distance_scale(self) -> float:

@@ -44,8 +44,7 @@ from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.lines import divided, matrix, times
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import DualText, Regularizer
-from sdpmetric.sums.terms.minimum import InnerMinimum, SlackSegment
+from sdpmetric.sums.terms.base import DualText, InnerMinimum, Regularizer, SlackSegment
 
 # Singular values and eigenvalues that are divided by are at least this.
 SMALLEST_DIVISOR = 1e-100
