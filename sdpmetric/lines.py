@@ -30,17 +30,7 @@ WORD = re.compile(r"([A-Za-z]+)(\d*)((?:_\w+)*)(\[[\w,]+\])?")
 
 @dataclass(frozen=True)
 class Lines:
-    """A program as text.
-
-    Attributes
-    ----------
-    objective : str
-    constraints : sequence of (str, sequence of str)
-        Labels, and one line for each row.
-    where : sequence of str
-        Definitions of the symbols.
-    goal : "minimize" or "maximize"
-    """
+    """A program as text: labeled constraints have a line for each row, and `where` defines the symbols."""
 
     objective: str
     constraints: Sequence[tuple[str, Sequence[str]]]
@@ -54,19 +44,16 @@ class Lines:
                 index = f"[{t}]" if len(lines) > 1 and not line.startswith("...") else ""
                 rows.append(f"{label}{index}: {line}" if label else line)
         parts = {self.goal: [self.objective], "subject to": rows, "where": self.where}
-        return "\n".join(
-            f"{'' if k else name:11} {line}" for name, lines in parts.items() for k, line in enumerate(lines)
-        )
+        heads = ((name if not k else "", line) for name, lines in parts.items() for k, line in enumerate(lines))
+        return "\n".join(f"{head:11} {line}" for head, line in heads)
 
     def to_latex(self) -> str:
         """Return the same lines in LaTeX, an ``aligned`` environment."""
         rows = [line for _, lines in self.constraints for line in shortened(lines)]
         parts = {self.goal: [self.objective], "subject to": rows, "where": self.where}
-        heads = {name: rf"\text{{{name}}} \quad & " for name in parts}
-        texts = [
-            ("& " if k else heads[name]) + latex(line) for name, lines in parts.items() for k, line in enumerate(lines)
-        ]
-        return "\\begin{aligned}\n" + " \\\\\n".join(texts) + "\n\\end{aligned}"
+        heads = {name: rf"\text{{{name}}} \quad " for name in parts}
+        lines = (f"{'' if k else heads[name]}& {latex(line)}" for name in parts for k, line in enumerate(parts[name]))
+        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
 def latex(line: str) -> str:
@@ -125,9 +112,15 @@ def total(terms: Iterable[tuple[float, str]], count: int | None = None) -> str:
 
 def shortened(lines: Sequence[str]) -> list[str]:
     """All lines, or the first ones and how many follow."""
-    if len(lines) <= MAX_SHOWN:
-        return list(lines)
-    return [*islice(lines, FIRST_SHOWN), f"... ({len(lines) - FIRST_SHOWN:,} more)"]
+    more = f"... ({len(lines) - FIRST_SHOWN:,} more)"
+    return list(lines) if len(lines) <= MAX_SHOWN else [*lines[:FIRST_SHOWN], more]
+
+
+def boxes(name: str, sign: str, limits: Sequence[float], unit: str = "1") -> list[str]:
+    """A line for all limits of a vector if they are equal; else one for each that is finite."""
+    named = [name] if len(set(limits)) == 1 else [f"{name}[{t}]" for t in range(len(limits))]
+    finite = ((entry, limit) for entry, limit in zip(named, limits, strict=False) if np.isfinite(limit))
+    return [f"{entry} {sign} {number(limit) if unit == '1' else times(limit, unit)}" for entry, limit in finite]
 
 
 def distance(i: int | str, j: int | str, symbol: str = "D") -> str:
@@ -142,5 +135,4 @@ def points(X: NDArray[np.floating]) -> list[str]:
 
 
 def matrix(A: NDArray[np.floating]) -> str:
-    """The rows of a matrix; of a large one nothing."""
     return "[" + ", ".join(f"({', '.join(map(number, row))})" for row in A.tolist()) + "]"

@@ -19,7 +19,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.lines import MAX_SHOWN, Lines, distance, number, points, times, total
+from sdpmetric.lines import MAX_SHOWN, Lines, boxes, distance, number, points, times, total
 from sdpmetric.lmnn.push import Push
 from sdpmetric.programs.atoms import CONE, sum_of_squares
 from sdpmetric.programs.exact_program import printed
@@ -99,9 +99,7 @@ def _dual_lines(push: Push, ridge: float, triplets: Triplets) -> Lines:
 
     rows = [(name, [f"{slack_matrix(region)} >> 0"]) for region, name in enumerate(metric_names(push))]
     if not push.squared:
-        equal = set(weights) == {1.0}
-        boxes = [f"{a} <= {times(w, 'mu')}" for w, a in zip(weights, names, strict=True)]
-        rows.append(("xi", [f"{MARGINS} <= mu"] if equal else boxes))
+        rows.append(("xi", boxes(MARGINS, "<=", weights, "mu")))
     rows.append(("", [f"{MARGINS} >= 0"]))
     where = [*_weights(push, ridge), "V(i,j) = (x_i - x_j)(x_i - x_j)'", *points(push.X)]
     return Lines(objective, rows, where, "maximize")

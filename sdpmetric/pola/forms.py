@@ -16,7 +16,7 @@ feature with others have the same distances between examples and cost more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.lines import Lines, distance, number, points, times, total
+from sdpmetric.lines import Lines, boxes, distance, number, points, times, total
 from sdpmetric.losses import ScalarLoss
 from sdpmetric.programs.atoms import CONE, sum_of_squares
 from sdpmetric.programs.exact_program import printed
@@ -33,62 +33,51 @@ from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.margins import MarginLoss, Rows
 from sdpmetric.sums.terms.norms import Frobenius
 
+if TYPE_CHECKING:
+    from sdpmetric.pola.problem import POLAProblem
+
 # Labels of the constraints; the variables are named A, b and xi.
 MARGINS, SLACKS, FLOOR = "margins", "slacks", "floor"
 
 
-def lines(
-    X: NDArray[np.floating],
-    pairs: IndexArray,
-    similar: NDArray[np.bool_],
-    start: float,
-    slack_weight: float | None,
-    weights: FloatArray,
-) -> Lines:
+def lines(problem: POLAProblem) -> Lines:
     """The program; of hard margins without slacks."""
-    listed, p, soft = list(zip(pairs.tolist(), similar.tolist(), strict=True)), len(pairs), slack_weight is not None
-    margins = [
-        f"{f'b - {distance(i, j)}' if near else f'{distance(i, j)} - b'} >= 1{f' - xi[{t}]' if soft else ''}"
-        for t, ((i, j), near) in enumerate(listed)
-    ]
-    objective = f"1/2 * ||A||^2 + 1/2 * (b - {number(start)})^2"
-    constraints, where = [(MARGINS, margins)], list[str]()
-    if slack_weight is not None:
-        objective += f" + {times('c', total(((w, f'xi[{t}]') for t, w in enumerate(weights.tolist())), p))}"
-        constraints, where = [*constraints, (SLACKS, ["xi >= 0"])], [f"c = {number(slack_weight)}"]
-    constraints += [(CONE, ["A >> 0"]), (FLOOR, ["b >= 1"])]
-    return Lines(objective, constraints, [*where, "D(i,j) = (x_i - x_j)' A (x_i - x_j)", *points(X)])
+    soft, n = problem.slack_weight is not None, len(problem.pairs)
+    D, near = [distance(i, j) for i, j in problem.pairs.tolist()], problem.similar.tolist()
+    sides = (f"b - {D[t]}" if near[t] else f"{D[t]} - b" for t in range(n))
+    margins = [f"{side} >= 1{f' - xi[{t}]' if soft else ''}" for t, side in enumerate(sides)]
+    objective, where = f"1/2 * ||A||^2 + 1/2 * (b - {number(problem.initial_threshold)})^2", list[str]()
+    constraints = [(MARGINS, margins), (CONE, ["A >> 0"]), (FLOOR, ["b >= 1"])]
+    if problem.slack_weight is not None:
+        slacks = ((w, f"xi[{t}]") for t, w in enumerate(problem.slack_shares.tolist()))
+        objective, where = f"{objective} + {times('c', total(slacks, n))}", [f"c = {number(problem.slack_weight)}"]
+        constraints.insert(1, (SLACKS, ["xi >= 0"]))
+    return Lines(objective, constraints, [*where, "D(i,j) = (x_i - x_j)' A (x_i - x_j)", *points(problem.X)])
 
 
-def dual_program(
-    X: NDArray[np.floating], pairs: IndexArray, signs: FloatArray, start: float, ceilings: FloatArray, V: FloatArray
-) -> cp.Problem:
+def dual_program(problem: POLAProblem) -> cp.Problem:
     """The dual program, whose variables have the names of the constraints: ``margins``, ``cone`` and ``floor``."""
-    d = V.shape[1]
-    a, f = cp.Variable(len(signs), nonneg=True, name=MARGINS), cp.Variable(nonneg=True, name=FLOOR)
-    Z = cp.Variable((d, d), PSD=True, name=CONE)
-    A, p = Z - sum_of_squares(V, cp.multiply(signs, a)), signs @ a + f
-    value = cp.sum(a) + f - 0.5 * cp.sum_squares(A) - 0.5 * cp.square(p) - start * p
-    soft = bool(np.isfinite(ceilings).all())
-    boxes = [(a <= ceilings).set_label("xi")] if soft else []
+    y, d = problem.signs, problem.X.shape[1]
+    a, f = cp.Variable(len(y), nonneg=True, name=MARGINS), cp.Variable(nonneg=True, name=FLOOR)
+    Z, p = cp.Variable((d, d), PSD=True, name=CONE), y @ a + f
+    squares = cp.sum_squares(Z - sum_of_squares(problem.differences, cp.multiply(y, a))) + cp.square(p)
+    value = cp.sum(a) + f - 0.5 * squares - problem.initial_threshold * p
+    limits = [] if problem.slack_weight is None else [(a <= problem.ceilings).set_label("xi")]
+    return printed(cp.Maximize(value), limits, lambda: _dual_lines(problem))
 
-    def shown() -> Lines:
-        names = [f"{MARGINS}[{t}]" for t in range(len(signs))]
-        squares = (times(name, distance(i, j, "V")) for name, (i, j) in zip(names, pairs.tolist(), strict=True))
-        where = [
-            f"A = cone - {times('1', total(zip(signs.tolist(), squares, strict=True), len(names)))}",
-            f"p = {total([*zip(signs.tolist(), names, strict=True), (1.0, FLOOR)], len(names) + 1)}",
-            "V(i,j) = (x_i - x_j)(x_i - x_j)'",
-            *points(X),
-        ]
-        rows = [f"{name} <= {number(c)}" for name, c in zip(names, ceilings.tolist(), strict=True)] if soft else []
-        rows = [f"{MARGINS} <= {number(ceilings[0])}"] if soft and len(set(ceilings.tolist())) == 1 else rows
-        gain = f"{total([(1.0, name) for name in [*names, FLOOR]], len(names) + 1)} - 1/2 * ||A||^2 - 1/2 * p^2"
-        signs_of_all = [f"{MARGINS} >= 0", f"{CONE} >> 0", f"{FLOOR} >= 0"]
-        constraints = [*([("xi", rows)] if rows else []), *(("", [line]) for line in signs_of_all)]
-        return Lines(f"{gain} - {times(number(start), 'p')}", constraints, where, "maximize")
 
-    return printed(cp.Maximize(value), boxes, shown)
+def _dual_lines(problem: POLAProblem) -> Lines:
+    y, n = problem.signs.tolist(), len(problem.pairs)
+    a = [f"{MARGINS}[{t}]" for t in range(n)]
+    gain = total([(1.0, name) for name in [*a, FLOOR]], n + 1)
+    products = [times(name, distance(i, j, "V")) for name, (i, j) in zip(a, problem.pairs.tolist(), strict=True)]
+    A = total([(1.0, CONE), *((-y_t, product) for y_t, product in zip(y, products, strict=True))], n + 1)
+    p = total([*zip(y, a, strict=True), (1.0, FLOOR)], n + 1)
+    where = [f"A = {A}", f"p = {p}", "V(i,j) = (x_i - x_j)(x_i - x_j)'", *points(problem.X)]
+    limits = [] if problem.slack_weight is None else [("xi", boxes(MARGINS, "<=", problem.ceilings.tolist()))]
+    constraints = [*limits, *(("", [sign]) for sign in (f"{MARGINS} >= 0", f"{CONE} >> 0", f"{FLOOR} >= 0"))]
+    objective = f"{gain} - 1/2 * ||A||^2 - 1/2 * p^2 - {times(problem.initial_threshold, 'p')}"
+    return Lines(objective, constraints, where, "maximize")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -188,13 +188,11 @@ class POLAProblem(PrintedProblem):
 
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""
-        stated = self.X, self.pairs, self.similar, self.initial_threshold, self.slack_weight
-        return forms.lines(*stated, self.slack_shares)
+        return forms.lines(self)
 
     def dual_program(self) -> cp.Problem:
         """See `PrintedProblem.dual_program`: the multipliers of ``margins``, ``cone`` and ``floor``."""
-        stated = self.X, self.pairs, self.signs, self.initial_threshold, self.ceilings
-        return forms.dual_program(*stated, self.differences)
+        return forms.dual_program(self)
 
     def describe(self) -> str:
         n_similar = int(self.similar.sum())

@@ -71,7 +71,6 @@ def _printed_program() -> type[cp.Problem]:
             return str(self.lines())
 
         def to_latex(self) -> str:
-            """Return the program in LaTeX."""
             return self.lines().to_latex()
 
         def _repr_latex_(self) -> str:
@@ -81,40 +80,18 @@ def _printed_program() -> type[cp.Problem]:
 
 
 class PrintedProblem(Problem):
-    """A statement whose exact program prints as its paper writes it.
-
-    See Also
-    --------
-    Problem, to_cvxpy
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
-    >>> print(problem.dual_program())
-    maximize    margins[0]
-    subject to  M: (1 - mu) * V(0,1) - margins[0] * (V(0,2) - V(0,1)) >> 0
-                xi: margins <= mu
-                margins >= 0
-    where       mu = 0.5
-                V(i,j) = (x_i - x_j)(x_i - x_j)'
-                x_0 = (0), x_1 = (1), x_2 = (3)
-    """
+    """A statement whose exact program prints as its paper writes it."""
 
     def program(self) -> cp.Problem:
-        """The exact program in CVXPY, unsolved: `sdpmetric.to_cvxpy` of this problem.
-
-        ``print`` shows it as the paper writes it, and its ``to_latex()`` returns that in LaTeX.
-        """
+        """Return `sdpmetric.to_cvxpy` of this problem; ``print`` and ``to_latex()`` show it as the paper writes it."""
         return to_cvxpy(self)
 
     @abstractmethod
     def dual_program(self) -> cp.Problem:
-        """The dual of `program` in CVXPY, unsolved; it prints likewise.
+        """Return the dual of `program`, which shows likewise; see ``docs/duals.md``.
 
         Its variables are the multipliers, named as the constraints of `program` and in the same order; its constraints
-        have the names of the variables of `program`, which are their dual values. See ``docs/duals.md``. A
-        term that does not say its conjugate raises a TypeError.
+        have the names of the variables of `program`, which are their dual values.
         """
 
     @abstractmethod

@@ -77,8 +77,7 @@ def dual_program(problem: MetricProblem) -> cp.Problem:
 
 def _dual_lines(problem: MetricProblem) -> Lines:
     texts = [term.dual_text(name) for name, term in zip(problem.names, problem.terms, strict=True)]
-    summands = [part for text in texts for part in text.matrix]
-    S = total(summands, len(summands))
+    S = total((1.0, text.matrix) for text in texts)
     if problem.domain.diagonal:
         cone = ("w", [f"b_k' ({S}) b_k >= 0"])
     else:

@@ -125,6 +125,55 @@ def evaluated(text, X, metric, **values):
     return eval(text, functions | values)
 
 
+def dual_evaluated(text, X, values):
+    """The number, or the matrix, that a line of a dual program stands for."""
+    text = re.sub(r"\|\|(\w+)\|\|\^2", r"np.sum(\1 * \1)", text).replace("^", "**").replace("log det(", "logdet(")
+    text = re.sub(r"(\w+) M0\b", r"\1 @ M0", re.sub(r"\bM0 (\w+)", r"M0 @ \1", text)).replace("1/2", "0.5")
+    squares = {"V": lambda i, j: np.outer(X[i] - X[j], X[i] - X[j]), "I": np.eye(X.shape[1]), "np": np, "log": np.log}
+    squares |= {"logdet": lambda A: np.linalg.slogdet(A)[1], "tr": np.trace}
+    squares["E"] = lambda a: np.array([[0.0, a / 2], [a / 2, 0.0]])
+    return eval(text, squares | values)
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "kernel"])
+def test_a_printed_dual_program_has_the_numbers_of_the_program(name):
+    """Read as arithmetic at other multipliers than the optimal ones: objective, PSD matrices and boxes."""
+    problem = SMALL[name]()
+    program, rng, values = problem.dual_program(), np.random.default_rng(0), {}
+    printed = program.lines()
+    for variable in program.variables():
+        scale = 0.05 if variable.ndim == 2 else 0.01
+        value = scale * rng.uniform(1, 2, size=variable.shape)
+        variable.value = value @ value.T if variable.ndim == 2 else value
+        single = variable.size == 1 and variable.ndim < 2
+        values[variable.name()] = float(np.ravel(variable.value)[0]) if single else variable.value
+    tied = getattr(problem, "tied", problem)
+    values |= {"mu": getattr(tied, "push_weight", None), "rho": getattr(tied, "ridge", None)}
+    targets = [term.target for term in getattr(problem, "terms", ()) if term.name in ("frobenius", "log_det")]
+    values |= {"M0": targets[0] if targets else None}
+    for line in printed.where:
+        if found := re.match(r"([Ap]) = (.*)", line):
+            values[found[1]] = dual_evaluated(found[2], problem.X, values)
+    value = dual_evaluated(printed.objective, problem.X, values)
+    assert value == pytest.approx(float(program.objective.args[0].value), rel=1e-4)
+    by_label = {constraint.label: constraint for constraint in program.constraints if constraint.label is not None}
+    checked = 0
+    for label, rows in printed.constraints:
+        if label.startswith("M"):
+            matrix = dual_evaluated(rows[0].removesuffix(" >> 0"), problem.X, values)
+            assert np.asarray(matrix) == pytest.approx(by_label[label].args[0].value, rel=1e-4, abs=1e-6)
+        elif label == "w":
+            S = dual_evaluated(re.fullmatch(r"b_k' \((.*)\) b_k >= 0", rows[0])[1], problem.X, values)
+            B = problem.domain.basis
+            expected = by_label[label].args[1].value - by_label[label].args[0].value
+            assert np.sum((B @ S) * B, axis=1) == pytest.approx(expected, rel=1e-4)
+        elif label == "xi":
+            limits = [dual_evaluated(row.split(" <= ")[1], problem.X, values) for row in rows]
+            assert np.broadcast_to(limits, values["margins"].shape) == pytest.approx(by_label[label].args[1].value)
+        checked += bool(label)
+    assert checked or name == "pola hard"
+
+
 METRIC = np.array([[0.3, 0.1], [0.1, 0.2]])
 
 

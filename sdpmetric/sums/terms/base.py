@@ -33,6 +33,7 @@ from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.linalg.rigorous.directed import Rigor, gamma, sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images
+from sdpmetric.lines import times
 from sdpmetric.losses import Expression
 
 
@@ -80,8 +81,8 @@ ACCURACY = 1e-14
 class DualText:
     """What a term adds to a printed dual program: to the objective, to the matrix that is PSD, and constraints."""
 
-    value: str = ""
-    matrix: Sequence[tuple[float, str]] = ()
+    value: str
+    matrix: str
     constraints: Sequence[str] = ()
 
 
@@ -190,8 +191,8 @@ class Term(ABC):
         return []
 
     def dual_text(self, name: str) -> DualText:
-        """What it adds to the printed dual program, with multipliers of that name."""
-        return DualText()
+        """What it adds to the printed dual program, with multipliers of that name; by default that of a linear term."""
+        return DualText("", times(*self.text()).replace("tr(M)", "I").replace("D(", "V("))
 
     def __mul__(self, factor: float) -> Self:
         return replace(self, weight=check_term_weight(self.name, factor, self.weight))

@@ -12,7 +12,7 @@ from sdpmetric import lines
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.proof import ProofTerm
 from sdpmetric.lines import total
-from sdpmetric.sums.terms.base import DualText, Term
+from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.comparisons import target_pairs
 from sdpmetric.sums.terms.margins import check_term_pairs, item_weights
 
@@ -51,9 +51,6 @@ class Trace(Term):
 
     def text(self) -> tuple[float, str]:
         return self.weight, "tr(M)"
-
-    def dual_text(self, name: str) -> DualText:
-        return DualText(matrix=[(self.weight, "I")])
 
     def proof_term(self, a: FloatArray) -> ProofTerm:
         return ProofTerm({"term": "trace", "weight": self.weight})
@@ -119,14 +116,8 @@ class Pull(Term):
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)
 
     def text(self) -> tuple[float, str]:
-        return self.weight, self._sum("D")
-
-    def dual_text(self, name: str) -> DualText:
-        return DualText(matrix=[(self.weight, self._sum("V"))])
-
-    def _sum(self, symbol: str) -> str:
         pairs, w = np.asarray(self.pairs).tolist(), np.asarray(self.weights).tolist()
-        return total(((w_p, lines.distance(i, j, symbol)) for w_p, (i, j) in zip(w, pairs, strict=True)), len(w))
+        return self.weight, total(((w_p, lines.distance(i, j)) for w_p, (i, j) in zip(w, pairs, strict=True)), len(w))
 
     def proof_term(self, a: FloatArray) -> ProofTerm:
         return pull_part(np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64), self.weight)

@@ -252,7 +252,7 @@ class LogDet(Regularizer):
 
     def dual_text(self, name: str) -> DualText:
         product = divided(name if self._is_identity else f"M0 {name}", self.weight)
-        return DualText(times(self.weight, f"log det(I - {product})"), [(1.0, name)])
+        return DualText(times(self.weight, f"log det(I - {product})"), name)
 
     @property
     def _is_identity(self) -> bool:

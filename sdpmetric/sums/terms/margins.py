@@ -21,7 +21,7 @@ from sdpmetric.core.proof import ProofTerm
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_products, check_weights
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, sum_above, sum_below
-from sdpmetric.lines import distance, number, times, total
+from sdpmetric.lines import boxes, distance, number, times, total
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
 from sdpmetric.sums.terms.base import DualText, Loss, errors_of
 
@@ -331,9 +331,10 @@ class MarginLoss(Loss):
 
     def _row(self, t: int, sign: float, symbol: str) -> list[tuple[float, str]]:
         """Coefficients and distances of row t, positive ones first."""
-        K = self.combination.tocsr()[[t]]
-        pairs = self.distance_pairs()[K.indices].tolist()
-        row = [(sign * k, distance(i, j, symbol)) for k, (i, j) in zip(K.data.tolist(), pairs, strict=True)]
+        K = self.combination
+        entries = slice(K.indptr[t], K.indptr[t + 1])
+        pairs = self.distance_pairs()[K.indices[entries]].tolist()
+        row = [(sign * k, distance(i, j, symbol)) for k, (i, j) in zip(K.data[entries].tolist(), pairs, strict=True)]
         return sorted(row, key=lambda part: part[0] < 0.0)
 
     def constraint_text(self) -> list[str]:
@@ -350,16 +351,9 @@ class MarginLoss(Loss):
         a = [f"{name}[{t}]" for t in rows] if self.size > 1 else [name]
         texts = (self.scalar.dual_text(a[t], w[t], float(self.offset[t])) for t in rows)
         value = total(((1.0, text) for text in texts if text), self.size)
-        matrix = [(signs[t], times(a[t], self.excess_text(t, signs[t], "V"))) for t in rows]
-        lowest, highest = (limits.tolist() for limits in self.box)
-        if lowest == highest:
-            limits = [("==", lowest)]
-        else:
-            limits = [(">=", lowest), ("<=", highest)]
-        constraints = []
-        for sign, values in limits:
-            named = [(name, values[0])] if len(set(values)) == 1 else zip(a, values, strict=True)
-            constraints += [f"{a_t} {sign} {number(limit)}" for a_t, limit in named if math.isfinite(limit)]
+        matrix = total(((signs[t], times(a[t], self.excess_text(t, signs[t], "V"))) for t in rows), self.size)
+        low, high = (limits.tolist() for limits in self.box)
+        constraints = boxes(name, "==", low) if low == high else boxes(name, ">=", low) + boxes(name, "<=", high)
         return DualText(value, matrix, constraints)
 
     @property

@@ -195,7 +195,7 @@ class Frobenius(Regularizer):
 
     def dual_text(self, name: str) -> DualText:
         pull = f" - tr({name} M0)" if self.target.any() else ""
-        return DualText(f"-1/2 * {divided(f'||{name}||^2', self.weight)}{pull}", [(1.0, name)])
+        return DualText(f"-1/2 * {divided(f'||{name}||^2', self.weight)}{pull}", name)
 
 
 class FrobeniusMinimum(InnerMinimum):
@@ -296,4 +296,4 @@ class OffDiagonal(MarginLoss):
         return ["sum_jk over j != k"] if symbol == "D" else ["tr(E(a) M) = sum_t a_t M_jk over j < k"]
 
     def dual_text(self, name: str) -> DualText:
-        return DualText(matrix=[(1.0, f"E({name})")], constraints=[f"|{name}| <= {number(2.0 * self.weight)}"])
+        return DualText("", f"E({name})", [f"|{name}| <= {number(2.0 * self.weight)}"])
