@@ -88,7 +88,7 @@ class SDML(SolvedEstimator):
         Weight of the absolute entries off the diagonal.
     n_pairs : int or None, default 10000
         With labels: the largest number of pairs of each kind that are drawn; None: all pairs.
-    solver : {"auto", "factored", "conic"}, default "auto"
+    solver : {"auto", "graphical_lasso", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`; `random_state` also seeds the draw of pairs.
