@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sdpmetric.core.solution import Solution as Solution
     from sdpmetric.core.status import Status as Status
     from sdpmetric.core.status import UselessOptimumWarning as UselessOptimumWarning
-    from sdpmetric.core.trace import Trace as Trace
-    from sdpmetric.core.trace import TraceRow as TraceRow
+    from sdpmetric.core.steps import Trace as Trace
+    from sdpmetric.core.steps import TraceRow as TraceRow
     from sdpmetric.core.triplets import Triplets as Triplets
     from sdpmetric.core.verbs import certify as certify
     from sdpmetric.core.verbs import path as path
@@ -73,7 +73,7 @@ HOMES = {
     "sdpmetric.core.run": "solve",
     "sdpmetric.core.solution": "Solution",
     "sdpmetric.core.status": "Status, UselessOptimumWarning",
-    "sdpmetric.core.trace": "Trace, TraceRow",
+    "sdpmetric.core.steps": "Trace, TraceRow",
     "sdpmetric.core.triplets": "Triplets",
     "sdpmetric.core.verbs": "certify, path, verify",
     "sdpmetric.lego.hash_index": "HashIndex",

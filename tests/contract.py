@@ -16,7 +16,7 @@ import numpy as np
 import sdpmetric as sm
 from sdpmetric.core.registry import Solver
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import TraceRow
+from sdpmetric.core.steps import TraceRow
 
 Make = Callable[[], sm.Problem]
 

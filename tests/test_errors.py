@@ -20,7 +20,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 import sdpmetric as sm
 from sdpmetric import classification, datasets, estimators, ranking, terms
 from sdpmetric.core import validation
-from sdpmetric.core.linear_map import linear_map
+from sdpmetric.core.verbs import linear_map
 
 INF, NAN, N = math.inf, math.nan, 9
 X, Y, T = nine_rows(), NINE_LABELS, np.arange(float(N))

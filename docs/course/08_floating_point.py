@@ -271,7 +271,7 @@ check(2, lambda: 0 < proven_now <= sm.solve(problem, solver="conic").objective)
 # change the data, and let the independent checker judge each file:
 # ``sdpmetric.check.__main__.main([data, proof])`` returns a code, 0 if it accepts, and a
 # sentence. A seal protects files against accidents only, so forge it, too:
-# ``sdpmetric.core.proof.digest`` computes the seal of a file's arrays and of its text
+# ``sdpmetric.core.files.digest`` computes the seal of a file's arrays and of its text
 # ``about``. Collect the ``verdicts``, a dictionary from what you tried to code and sentence.
 #
 # .. raw:: html
@@ -283,7 +283,7 @@ import tempfile
 from pathlib import Path
 
 from sdpmetric.check.__main__ import main
-from sdpmetric.core.proof import digest
+from sdpmetric.core.files import digest
 
 folder = Path(tempfile.mkdtemp())
 np.savez(folder / "data.npz", X=X, y=labels)

@@ -26,7 +26,7 @@ import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.check.__main__ import main
 from sdpmetric.core.certificate import Dual
-from sdpmetric.core.proof import digest
+from sdpmetric.core.files import digest
 
 folder = Path(tempfile.mkdtemp())
 X, y = datasets.load("iris")

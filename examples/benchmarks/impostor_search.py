@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from sdpmetric.core.neighbors import target_neighbors
+from sdpmetric.core.pairs import target_neighbors
 from sdpmetric.lmnn.triplets.impostors import SearchMethod
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 

@@ -21,9 +21,8 @@ from sdpmetric.check.files import LIMITS, BadInput, Refused, read
 from sdpmetric.cli.options import BAD_INPUT, ProblemOptions, SolverOptions, labeled_statements, note
 from sdpmetric.cli.tables import SUFFIXES, Dialect, Table, read_table
 from sdpmetric.core import files, validation
-from sdpmetric.core.files import FOREIGN, read_json, read_npz
+from sdpmetric.core.files import FOREIGN, Provable, read_json, read_npz
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.proof import Provable
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets.preparation import preparer

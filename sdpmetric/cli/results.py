@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 from sdpmetric.classification import knn_predict
 from sdpmetric.cli.inputs import Stated
 from sdpmetric.cli.options import INTERRUPTED, Lines, SolverOptions, note
-from sdpmetric.core import rounding
+from sdpmetric.core import text
 from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
 from sdpmetric.core.files import replacing
 from sdpmetric.core.printer import Printer
@@ -27,8 +27,7 @@ from sdpmetric.core.registry import solvers_to_try
 from sdpmetric.core.run import solve as solve_problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Callback
-from sdpmetric.core.trace import TraceRow
+from sdpmetric.core.steps import Callback, TraceRow
 
 NEIGHBORS = 3  # that vote
 CHANCE = 0.05  # p value from which chance may explain a difference
@@ -128,7 +127,7 @@ def progress(title: str, tol: float) -> Iterator[Callback]:
             nonlocal best, bound
             best, bound = min(best, row.objective), max(bound, row.lower_bound)
             gap = relative_gap(best, bound)
-            known = f", gap {rounding.scientific(gap, 2)} of {tol:.0e}" if math.isfinite(gap) else ""
+            known = f", gap {text.scientific(gap, 2)} of {tol:.0e}" if math.isfinite(gap) else ""
             status.update(escape(f"{title}: {row.seconds:.0f} s{known}"))
 
         yield show
@@ -138,7 +137,7 @@ def sentence(certificate: Certificate, tol: float) -> str:
     """What is proven, in a sentence."""
     if not isinstance(certificate, DualityCertificate):
         return f"{certificate}."
-    low, high = rounding.digits(certificate.lower_bound, certificate.objective)
+    low, high = text.digits(certificate.lower_bound, certificate.objective)
     between = f"the optimum lies between {low} and {high}"
     gap, ending = certificate.gap_in_words(2), f"{certificate.reservation}."
     if certificate.proves_optimal(tol):

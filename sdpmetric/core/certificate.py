@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import ClassVar, Self, cast
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import html, validation
+from sdpmetric.core import text, validation
 from sdpmetric.core.files import check_values
-from sdpmetric.core.rounding import digits, rounded, scientific
 from sdpmetric.core.status import Status
+from sdpmetric.core.text import digits, rounded, scientific
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous.directed import RIGORS, Rigor
 
@@ -210,7 +210,7 @@ class Certificate(ABC):
         return {names.get(name, name.replace("_", " ")): value for name, value in informative.items()}
 
     def _repr_html_(self) -> str:
-        return html.facts(str(self), self.facts())
+        return text.facts(str(self), self.facts())
 
     def to_dict(self) -> dict[str, object]:
         """Kind and fields by name, for JSON; `from_dict` reads it again."""

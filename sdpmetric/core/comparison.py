@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sdpmetric.core import html
+from sdpmetric.core import text
 from sdpmetric.core.certificate import AS_SAVED, absolute_gap
-from sdpmetric.core.rounding import digits, scientific
 from sdpmetric.core.solution import Solution, check_solution
+from sdpmetric.core.text import digits, scientific
 from sdpmetric.linalg.rigorous.directed import RIGORS
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Comparison:
         return "\n".join(line.rstrip() for line in capture.get().splitlines()) + f"\n{self.verdict}"
 
     def _repr_html_(self) -> str:
-        return html.columns(self.verdict, self.COLUMNS, self.rows())
+        return text.columns(self.verdict, self.COLUMNS, self.rows())
 
 
 def compare(*solutions: Solution) -> Comparison:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, allow_underflow
-from sdpmetric.core import html
+from sdpmetric.core import text
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Constrained, Problem, unsupported
@@ -243,7 +243,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         sections = ("support", "influence", "slacks", "sensitivity")
-        return html.facts(str(self.certificate), {name: str(getattr(self, name)) for name in sections})
+        return text.facts(str(self.certificate), {name: str(getattr(self, name)) for name in sections})
 
 
 # Multipliers below this share of their bound (without a bound: of the largest) count as 0: what an interior-point

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sdpmetric.core import rounding
+from sdpmetric.core import text
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.files import printable
 
 if TYPE_CHECKING:
     from sdpmetric.core.solution import Solution
-    from sdpmetric.core.trace import TraceRow
+    from sdpmetric.core.steps import TraceRow
 
 LOGGER = logging.getLogger("sdpmetric")
 HEAD = f"{'iter':>6} {'seconds':>7} {'objective':>14} {'lower bound':>14} {'gap':>8} {'level':>8} {'active':>7}"
@@ -70,7 +70,7 @@ class Printer:
             f"{row.seconds:7.2f}",
             number_or_blank(row.objective, "14.8g"),
             number_or_blank(row.lower_bound, "14.8g"),
-            f"{rounding.scientific(gap, 3):>8}" if math.isfinite(gap) else " " * 8,
+            f"{text.scientific(gap, 3):>8}" if math.isfinite(gap) else " " * 8,
             number_or_blank(row.step_size, "8.2e"),
             f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
             *([number_or_blank(row.score, "7.4f")] if scored else []),

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import html, validation
+from sdpmetric.core import text, validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.named import scaled_identity
@@ -287,7 +287,7 @@ class Problem(ABC):
     def _repr_html_(self) -> str:
         n, d = self.X.shape
         facts = {"statement": type(self).__name__, "examples": n, "features": d, "dtype": str(self.X.dtype)}
-        return html.facts(self.describe(), facts | {name: getattr(self, name) for name in self.weights})
+        return text.facts(self.describe(), facts | {name: getattr(self, name) for name in self.weights})
 
 
 @runtime_checkable

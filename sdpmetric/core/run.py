@@ -24,11 +24,10 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import Solver, solvers_to_try
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Callback, Score, Step, Watch
-from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.core.steps import Budget, Callback, Score, Step, Trace, TraceRow, Watch
 from sdpmetric.engine import threads
 from sdpmetric.engine.cluster import client_of, using
-from sdpmetric.engine.interface import BudgetSpent, deadline
+from sdpmetric.engine.threads import BudgetSpent, deadline
 
 if TYPE_CHECKING:
     from distributed import Client

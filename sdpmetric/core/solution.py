@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import allow_underflow
-from sdpmetric.core import html
+from sdpmetric.core import text
 from sdpmetric.core.certificate import (
     AS_SAVED,
     Certificate,
@@ -25,6 +25,7 @@ from sdpmetric.core.certificate import (
 )
 from sdpmetric.core.files import (
     ArraySpec,
+    Provable,
     check_arrays,
     check_values,
     expected,
@@ -34,10 +35,9 @@ from sdpmetric.core.files import (
     write_npz,
 )
 from sdpmetric.core.problem import Problem, unsupported
-from sdpmetric.core.proof import Provable
 from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.core.steps import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.validation import check_integer, check_limit
 from sdpmetric.linalg import psd
@@ -181,7 +181,7 @@ class Solution:
             "iterations": self.n_iter,
             "components": " x ".join(map(str, self.components.shape)),
         }
-        return html.facts(str(self), facts | dict(self.extras) | self.certificate.facts())
+        return text.facts(str(self), facts | dict(self.extras) | self.certificate.facts())
 
     def save(self, path: str | Path) -> None:
         """Save as one NPZ file: arrays, and everything else as JSON text; no pickle.

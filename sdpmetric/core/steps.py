@@ -1,22 +1,21 @@
-"""What a solver is given and what it yields: the budget of a solve, and its steps."""
+"""What a solver is given and what it yields: the budget of a solve, its steps, and the trace of them."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass, field, fields
+from typing import Self, overload
 
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import validation
+from sdpmetric.core import text, validation
 from sdpmetric.core.certificate import Certificate, Dual, Multipliers, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import TraceRow
-from sdpmetric.engine.interface import BudgetSpent, check_deadline, deadline
+from sdpmetric.engine.threads import BudgetSpent, check_deadline, deadline
 
 
 class Budget:
@@ -48,6 +47,89 @@ class Budget:
             raise BudgetSpent
         check_deadline()
         self.spent += iterations
+
+
+# Rows that a notebook shows at most.
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One line of a trace; what a solver does not know is NaN.
+
+    Attributes
+    ----------
+    iteration : int
+    seconds : float
+        Since the start of the solve.
+    objective, lower_bound : float
+        As the solver watches them; only the certificate proves anything.
+    step_size : float
+        Step size, or the smoothing width of the factored solver.
+    n_active : int
+        Active triplets.
+    mistakes : int
+        For a stream, whose objective is its cumulative loss: items predicted wrongly so far.
+    score : float
+        Score on validation examples, larger is better.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
+    >>> solution = sm.solve(problem)
+    >>> row = solution.trace[-1]
+    >>> row.lower_bound <= row.objective
+    True
+    """
+
+    iteration: int
+    seconds: float
+    objective: float
+    lower_bound: float
+    step_size: float = float("nan")
+    n_active: int = 0
+    mistakes: int = 0
+    score: float = float("nan")
+
+
+@dataclass
+class Trace:
+    """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
+    >>> solution = sm.solve(problem)
+    >>> solution.trace[-1].iteration == int(solution.trace["iteration"][-1])
+    True
+    """
+
+    rows: list[TraceRow] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[TraceRow]:
+        return iter(self.rows)
+
+    def _repr_html_(self) -> str:
+        names = [f.name for f in fields(TraceRow)]
+        columns = [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
+        shown = self.rows if len(self) <= SHOWN else [*self.rows[: SHOWN // 2], *self.rows[-(SHOWN // 2) :]]
+        omitted = f", {len(self) - len(shown):,} in the middle left out" if len(shown) < len(self) else ""
+        rows = [[getattr(row, name) for name in columns] for row in shown]
+        return text.columns(f"{len(self):,} steps{omitted}", [name.replace("_", " ") for name in columns], rows)
+
+    @overload
+    def __getitem__(self, key: int) -> TraceRow: ...
+    @overload
+    def __getitem__(self, key: str) -> FloatArray: ...
+    def __getitem__(self, key: int | str) -> TraceRow | FloatArray:
+        if isinstance(key, str):
+            return np.array([getattr(row, key) for row in self.rows], dtype=np.float64)
+        return self.rows[key]
 
 
 Callback = Callable[[TraceRow], bool | None]

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import BudgetSpent, remaining
+from sdpmetric.engine.threads import BudgetSpent, remaining
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -4,11 +4,15 @@ Work is cut into parts whose number depends on the work alone. Threads take the 
 so a thread that waits for a busy core delays the others by one part at most. What the parts give is added
 up in their order: results are the same bits whatever the number of threads. Compiled loops release the GIL, as NumPy's
 products do. BLAS is held to one thread, since its own pool and this one would get into each other's way.
+
+The deadline of the calling thread and the memory of the process are limits of work, too.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -186,3 +190,41 @@ def without_openmp() -> Iterator[None]:
     """Hold the OpenMP regions that the calling thread enters, scikit-learn's, to this one thread."""
     with _libraries().limit(limits=1, user_api="openmp"):
         yield
+
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class BudgetSpent(Exception):
+    """Time or iterations ran out during a step."""
+
+
+@contextmanager
+def deadline(time_limit: float) -> Iterator[None]:
+    """Let `check_deadline` raise once ``time.perf_counter()`` has passed a time; not across a ``yield``."""
+    token = _DEADLINE.set(time_limit)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def check_deadline() -> None:
+    """Raise `BudgetSpent` after the deadline of the calling thread; loops longer than a step call this."""
+    if remaining() < 0.0:
+        raise BudgetSpent
+
+
+def remaining() -> float:
+    """Return the seconds before the deadline, possibly infinite."""
+    return _DEADLINE.get() - time.perf_counter()
+
+
+def memory_size() -> float:
+    """Bytes that this process may have: those of the machine or fewer; infinity where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return min(math.inf if limit < 0 else limit, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -20,10 +20,9 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import solve
 from sdpmetric.core.sample_weight import check_weights
 from sdpmetric.core.steps import Score
-from sdpmetric.estimators import routes
+from sdpmetric.estimators import base
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Weights, divide, tuple_distances
-from sdpmetric.estimators.options import Matrix, Positive, estimator
+from sdpmetric.estimators.data import Data, Labels, Matrix, Positive, Weights, divide, estimator, tuple_distances
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
@@ -125,7 +124,7 @@ class Adapter(SolvedEstimator):
     strengths_: FloatArray = field(init=False)
     scores_: FloatArray = field(init=False)
     statement = MetricProblem
-    fit_pairs, fit_triplets, fit_quadruplets = routes.fit_pairs, routes.fit_triplets, routes.fit_quadruplets
+    fit_pairs, fit_triplets, fit_quadruplets = base.fit_pairs, base.fit_triplets, base.fit_quadruplets
 
     def _ranked(self, X: Data) -> Data:
         data = super()._ranked(X)

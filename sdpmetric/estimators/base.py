@@ -3,10 +3,10 @@
 How to add an estimator: one module here, with a class that
 
 - derives from `SolvedEstimator`, whose fields are the options of what is solved to a proof, or from `MetricEstimator`;
-- is decorated with `sdpmetric.estimators.options.estimator`: its parameters are its fields, with defaults, and their
+- is decorated with `sdpmetric.estimators.data.estimator`: its parameters are its fields, with defaults, and their
   types determine what each may be. Those named like arguments of `sdpmetric.solve` or of the statement are passed on to
   it;
-- names its ``statement``, and what it learns from besides labels: ``fit_pairs = routes.fit_pairs``;
+- names its ``statement``, and what it learns from besides labels: ``fit_pairs = base.fit_pairs``;
 - has a docstring that describes all its parameters and attributes.
 
 Everything else is inherited. Export it in ``__init__.py``, where the tests find it.
@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict
-from sdpmetric.core import rounding, validation
+from sdpmetric.core import text, validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
@@ -45,18 +45,25 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators.data import (
+    Count,
     Data,
     Labels,
+    Matrix,
+    Positive,
     Rows,
+    Seed,
+    Share,
+    Verbosity,
     Weights,
     checked_data,
     checked_data_and_labels,
     divide,
+    estimator,
     rows_to_embed,
+    seed_of,
     tuple_score,
     weighed,
 )
-from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator, seed_of
 from sdpmetric.linalg.distances import distances
 from sdpmetric.sums.domains import Domain
 
@@ -217,7 +224,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if not solution.status.expected:
             words = f"{type(self).__name__} ended with status {solution.status}"
             if isinstance(solution.certificate, DualityCertificate):
-                words += f" at a relative gap of {rounding.scientific(solution.relative_gap, 3)}"
+                words += f" at a relative gap of {text.scientific(solution.relative_gap, 3)}"
             warnings.warn(f"{words}. {self._advice(solution)}", ConvergenceWarning, stacklevel=5)
         if caution := self._caution(problem, solution, y):
             warnings.warn(f"{type(self).__name__}: {caution}", UselessOptimumWarning, stacklevel=5)
@@ -453,3 +460,71 @@ def _without_problem(value: object) -> object:
     if isinstance(value, Solution):
         return replace(value, problem=None)
     return [_without_problem(solution) for solution in value] if isinstance(value, list) else value
+
+
+E = TypeVar("E", bound=MetricEstimator)
+
+
+def fit_unweighted(self: E, X: ArrayLike, y: ArrayLike) -> E:
+    """Learn from labels; errors and warnings are those of `LMNN.fit`.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    y : (n,) array
+        Class labels of any kind; at least two classes.
+    """
+    return self._fit(*self._checked_labels(X, y))
+
+
+def fit_pairs(self: E, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike | None = None) -> E:
+    """Learn from similar and dissimilar pairs; errors and warnings are those of `fit`.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    pairs : (p, 2) integer array
+        Row numbers of X.
+    similar : (p,) array
+        bool, or +1 for similar and -1 for dissimilar; required.
+    """
+    data = self._checked(X)
+    if similar is None:
+        raise TypeError("fit_pairs needs X, pairs of its row numbers, and similar=, a flag for each pair.")
+    return self._fit_tuples(data, pairs, similar)
+
+
+def fit_triplets(self: E, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> E:
+    """Learn from triplets; errors and warnings are those of `fit`.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    triplets : (t, 3) integer array
+        Row numbers of X: an anchor, an example that is to be near it, and one that should be farther away.
+    weights : (t,) array, optional
+        Nonnegative weights; default 1.
+    """
+    return self._fit_tuples(self._checked(X), rows_of("triplets", triplets, 3), weights)
+
+
+def fit_quadruplets(self: E, X: ArrayLike, quadruplets: ArrayLike, weights: ArrayLike | None = None) -> E:
+    """Learn from quadruplets; errors and warnings are those of `fit`.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    quadruplets : (t, 4) integer array
+        Row numbers of X: the near pair, then the far one.
+    weights : (t,) array, optional
+        Nonnegative weights; default 1.
+    """
+    return self._fit_tuples(self._checked(X), rows_of("quadruplets", quadruplets, 4), weights)
+
+
+def rows_of(name: str, tuples: ArrayLike, size: int) -> NDArray[np.integer]:
+    """Tuples of row numbers, (t, size)."""
+    rows = validation.rectangular(name, tuples)
+    if rows.ndim != 2 or rows.shape[1] != size:
+        raise ValueError(f"{name} must be an integer array of shape (t, {size}), got shape {rows.shape}.")
+    return rows

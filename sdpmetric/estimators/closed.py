@@ -20,15 +20,14 @@ from sklearn.utils import Tags, gen_batches
 
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.named import SampleSize, caution
 from sdpmetric.core.pairs import check_labeled_pairs, drawn_chunks
 from sdpmetric.core.run import in_dtype
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.status import UselessOptimumWarning
-from sdpmetric.core.well_posed import SampleSize, caution
-from sdpmetric.estimators import routes
+from sdpmetric.estimators import base
 from sdpmetric.estimators.base import MetricEstimator
-from sdpmetric.estimators.data import Data, Labels, Weights, weighed
-from sdpmetric.estimators.options import Count, Ridge, Seed, estimator
+from sdpmetric.estimators.data import Count, Data, Labels, Ridge, Seed, Weights, estimator, weighed
 from sdpmetric.linalg import psd
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
@@ -204,7 +203,7 @@ class RCA(ClosedForm):
     n_chunks: Count | None = None
     chunk_size: Count = 2
     random_state: Seed = None
-    fit_pairs = routes.fit_pairs
+    fit_pairs = base.fit_pairs
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
         """Each class is a chunklet, or chunklets are drawn within classes."""

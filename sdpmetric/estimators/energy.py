@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.energy import energies, energy_predict
-from sdpmetric.estimators import options
+from sdpmetric.estimators import data
 from sdpmetric.estimators.data import checked_data, checked_data_and_labels
 from sdpmetric.estimators.large_margin import LMNN, LargeMarginProblem, MultiMetricLMNN
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
@@ -23,7 +23,7 @@ from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 Array = TypeVar("Array", bound=NDArray[np.generic])
 
 
-@options.estimator
+@data.estimator
 class EnergyClassifier(ClassifierMixin, BaseEstimator):
     """Predict the label that adds least to the objective of LMNN (Weinberger and Saul 2009, Eq. 15) [WS2009].
 

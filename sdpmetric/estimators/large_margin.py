@@ -17,17 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
-from sdpmetric.core import neighbors, validation
-from sdpmetric.core.named import Init
+from sdpmetric.core import validation
+from sdpmetric.core.named import CROWDED, Init
+from sdpmetric.core.pairs import target_neighbors
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Score
-from sdpmetric.core.well_posed import CROWDED
-from sdpmetric.estimators import routes
+from sdpmetric.estimators import base
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weighed
-from sdpmetric.estimators.options import Count, Ridge, estimator
+from sdpmetric.estimators.data import Count, Data, Labels, Ridge, Weights, checked_data, estimator, weighed
 from sdpmetric.lmnn.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem, Regions
 from sdpmetric.lmnn.problem import LMNNProblem, Loss
@@ -129,7 +128,7 @@ def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
         members = np.flatnonzero(y == label)
         if k := min(n_neighbors, len(members) - 1):
             one_class = np.zeros(len(members), dtype=np.int32)
-            nearest = neighbors.target_neighbors(points[members], one_class, k)
+            nearest = target_neighbors(points[members], one_class, k)
             rows.append(np.repeat(members, k))
             targets.append(members[nearest].ravel())
     pairs = np.concatenate(rows), np.concatenate(targets)
@@ -222,7 +221,7 @@ class LMNN(LargeMarginEstimator):
     ridges_: FloatArray = field(init=False)
     scores_: FloatArray = field(init=False)
     statement = LMNNProblem
-    fit_triplets = routes.fit_triplets
+    fit_triplets = base.fit_triplets
 
     def _problem(
         self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
@@ -333,7 +332,7 @@ class KernelLMNN(LargeMarginEstimator):
     ridge: Ridge = 0.1
     space_: FeatureSpace = field(init=False)
     statement = KernelLMNNProblem
-    fit_triplets = routes.fit_triplets
+    fit_triplets = base.fit_triplets
 
     def _rows(self, d: int) -> int:
         return self.n_components or 1  # none by default: the feature space has as many directions as examples

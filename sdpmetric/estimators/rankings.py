@@ -16,10 +16,9 @@ from sdpmetric.core.named import Init
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators import routes
+from sdpmetric.estimators import base
 from sdpmetric.estimators.base import LimitedEstimator, P
-from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
-from sdpmetric.estimators.options import Count, Matrix, NotNegative, estimator
+from sdpmetric.estimators.data import Count, Data, Labels, Matrix, NotNegative, Weights, checked_data, estimator
 from sdpmetric.ranking.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankLoss
@@ -84,7 +83,7 @@ class FRML(LimitedEstimator):
     init: Matrix | Init = "auto"
     warm_start: bool = False
     statement = FRMLProblem
-    fit = cast("Callable[..., FRML]", routes.fit_unweighted)
+    fit = cast("Callable[..., FRML]", base.fit_unweighted)
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         _, index = validation.check_labels(y, len(X))

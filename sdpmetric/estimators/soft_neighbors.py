@@ -21,8 +21,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators.base import MetricEstimator, SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Rows, Weights
-from sdpmetric.estimators.options import Count, NotNegative, Verbosity, estimator
+from sdpmetric.estimators.data import Count, Data, Labels, NotNegative, Rows, Verbosity, Weights, estimator
 from sdpmetric.nca.problem import MLKRProblem, NCAProblem, Objective, Targets
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 from sdpmetric.nca.solver import rescaled, unsaturated

@@ -16,10 +16,9 @@ from sdpmetric.core.named import Prior, named_prior
 from sdpmetric.core.pairs import check_labeled_pairs, check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators import routes
+from sdpmetric.estimators import base
 from sdpmetric.estimators.base import LimitedEstimator
-from sdpmetric.estimators.data import Data, Labels, Weights
-from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Share, estimator
+from sdpmetric.estimators.data import N_PAIRS, Count, Data, Labels, Matrix, Positive, Share, Weights, estimator
 from sdpmetric.lego.problem import LEGOProblem
 from sdpmetric.lego.stream import LEGOStream
 from sdpmetric.linalg import psd
@@ -135,7 +134,7 @@ class POLA(StreamingEstimator):
     stream_: POLAStream = field(init=False)
     statement = POLAProblem
     checks_neighbors = True
-    fit_pairs = routes.fit_pairs
+    fit_pairs = base.fit_pairs
 
     def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
         """Say which pairs are similar, (p,): those whose squared distance is below the threshold.
@@ -214,7 +213,7 @@ class LEGO(StreamingEstimator):
     prior: Matrix | Prior = "identity"
     stream_: LEGOStream = field(init=False)
     statement = LEGOProblem
-    fit, fit_pairs = cast("Callable[..., LEGO]", routes.fit_unweighted), routes.fit_pairs
+    fit, fit_pairs = cast("Callable[..., LEGO]", base.fit_unweighted), base.fit_pairs
 
     # -- in one pass --------------------------------------------------------------------------------------------------
 

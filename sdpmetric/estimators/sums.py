@@ -13,11 +13,9 @@ from sdpmetric.core.named import Prior
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.steps import Score
-from sdpmetric.estimators import routes
-from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Weights
-from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, estimator
-from sdpmetric.estimators.routes import rows_of
+from sdpmetric.estimators import base
+from sdpmetric.estimators.base import SolvedEstimator, rows_of
+from sdpmetric.estimators.data import N_PAIRS, Count, Data, Labels, Matrix, Weights, estimator
 from sdpmetric.linalg.dependence import independent_features
 from sdpmetric.relatives.itml import ITMLProblem
 from sdpmetric.relatives.lsml import LSMLProblem
@@ -64,7 +62,7 @@ class LSML(SolvedEstimator):
     comparison_weight: float = 1.0
     n_quadruplets: Count = 1000
     statement = LSMLProblem
-    fit_triplets, fit_quadruplets = routes.fit_triplets, routes.fit_quadruplets
+    fit_triplets, fit_quadruplets = base.fit_triplets, base.fit_quadruplets
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None) -> Problem:
         rows = np.asarray(tuples)
@@ -105,7 +103,7 @@ class SDML(SolvedEstimator):
     sparsity: float = 0.01
     n_pairs: Count | None = N_PAIRS
     statement = SDMLProblem
-    fit_pairs = routes.fit_pairs
+    fit_pairs = base.fit_pairs
 
 
 @estimator
@@ -199,7 +197,7 @@ class MMC(SolvedEstimator):
     n_pairs: Count | None = N_PAIRS
     statement = MMCProblem
     checks_neighbors = True
-    fit_pairs = routes.fit_pairs
+    fit_pairs = base.fit_pairs
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         return super()._problem(self._independent(X), y, weights)
@@ -264,4 +262,4 @@ class ITML(SolvedEstimator):
     prior: Matrix | Prior = "identity"
     n_pairs: Count | None = N_PAIRS
     statement = ITMLProblem
-    fit_pairs = routes.fit_pairs
+    fit_pairs = base.fit_pairs

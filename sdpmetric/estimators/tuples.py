@@ -19,17 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core import validation
-from sdpmetric.estimators import options
-from sdpmetric.estimators.data import tuple_distances
+from sdpmetric.estimators import data
+from sdpmetric.estimators.data import NotNegative, Rate, estimator, tuple_distances
 from sdpmetric.estimators.large_margin import MultiMetricLMNN
-from sdpmetric.estimators.options import NotNegative, Rate, estimator
 
 # Row numbers or names to examples.
 Lookup = Callable[[NDArray[np.generic]], ArrayLike]
 Examples = Annotated[ArrayLike | Lookup, "array-like", "sparse matrix", callable]
 
 
-@options.estimator
+@data.estimator
 class TupleEstimator(ClassifierMixin, BaseEstimator):
     """The base of estimators whose samples are tuples of examples, classified by the distances of a metric learner.
 
@@ -170,7 +169,7 @@ class ComparisonEstimator(TupleEstimator):
         return tags
 
 
-@options.estimator
+@data.estimator
 class TripletClassifier(ComparisonEstimator):
     """Predict which of two examples is nearer to an anchor, in triplets (anchor, near, far).
 
@@ -199,7 +198,7 @@ class TripletClassifier(ComparisonEstimator):
     name = "triplets"
 
 
-@options.estimator
+@data.estimator
 class QuadrupletClassifier(ComparisonEstimator):
     """Predict whether the first two or the last two examples of a quadruplet are nearer.
 

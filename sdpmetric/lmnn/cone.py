@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import exact, psd
+from sdpmetric.linalg.exact import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.linalg.rigorous.directed import above, gamma, product_above, squares_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
-from sdpmetric.linalg.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.lmnn.pull import PullCost
 
 # Features up to which a complement is made: a full QR factorization, of about a second.

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
+from sdpmetric.core.named import Ridge
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.core.well_posed import Ridge
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem, Loss
 from sdpmetric.lmnn.triplets.impostors import SearchMethod

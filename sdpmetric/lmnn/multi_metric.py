@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
+from sdpmetric.core.named import Ridge
 from sdpmetric.core.problem import NOT_STATED
-from sdpmetric.core.well_posed import Ridge
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, Loss

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray, allow_underflow
-from sdpmetric.core import neighbors, validation
+from sdpmetric.core import pairs, validation
 from sdpmetric.core.certificate import (
     Certificate,
     Dual,
@@ -26,11 +26,11 @@ from sdpmetric.core.certificate import (
     check_triplet_multipliers,
 )
 from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.files import Proof
+from sdpmetric.core.named import Ridge, caution
 from sdpmetric.core.problem import NOT_STATED
-from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.core.well_posed import Ridge, caution
 from sdpmetric.engine.cached import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
@@ -477,7 +477,7 @@ class LMNNProblem(LargeMarginProblem):
         classes, index = validation.check_labels(y, len(data))
         if target_neighbors is None:
             validation.check_class_sizes(classes, index, n_neighbors)
-            targets = neighbors.target_neighbors(np.asarray(data, dtype=np.float64), index, int(n_neighbors))
+            targets = pairs.target_neighbors(np.asarray(data, dtype=np.float64), index, int(n_neighbors))
         else:
             targets = validation.check_target_neighbors(target_neighbors, index)
         weights = check_sample_weight(sample_weight, len(data))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
-from sdpmetric.core.proof import Proof, ProofTerm
+from sdpmetric.core.files import Proof, ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
 from sdpmetric.lmnn.push import Push

@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core.well_posed import SampleSize
+from sdpmetric.core.named import SampleSize
 from sdpmetric.engine.cached import cached, published
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, weighted_differences
 from sdpmetric.linalg.rigorous.directed import above, product_above, products_above, sum_above, trace_above

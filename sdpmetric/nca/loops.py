@@ -14,7 +14,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray, LongArray, allow_underflow
 from sdpmetric.engine import threads
 from sdpmetric.engine.compiled import FAST, fixed, loop
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}

@@ -15,7 +15,7 @@ from sdpmetric.core.named import Init, named_components
 from sdpmetric.core.registry import solver
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 
 # Mean squared norms of the embedding among which a start is scaled.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
-from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.core.steps import Trace, TraceRow
 from sdpmetric.plotting.style import Display, look, solution_of, tidy
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core import neighbors, rounding, validation
+from sdpmetric.core import pairs, text, validation
 from sdpmetric.plotting.style import Display, Learned, before_and_after, ink, look, solution_of, tidy
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class EmbeddingDisplay(Display):
         data, Z = before_and_after(learned, X)
         classes, index = validation.check_labels(y, len(data))
         validation.check_class_sizes(classes, index, n_neighbors)
-        targets = neighbors.target_neighbors(data, index, n_neighbors)
+        targets = pairs.target_neighbors(data, index, n_neighbors)
         before, after = _plane(data, index), _plane(Z, index)
         if Z.shape[1] > 1:  # rotations and reflections do not change an embedding
             u, _, vt = np.linalg.svd((after - after.mean(axis=0)).T @ (before - before.mean(axis=0)))
@@ -148,7 +148,7 @@ class EmbeddingDisplay(Display):
         self._set_axes(ax, (9.0, 4.4))
         from matplotlib.collections import PathCollection
 
-        gap = f"\nrelative gap {rounding.scientific(self.gap, 1)}" if math.isfinite(self.gap) else ""
+        gap = f"\nrelative gap {text.scientific(self.gap, 1)}" if math.isfinite(self.gap) else ""
         entries: dict[str, Artist] = {}
         for axes, view, stage in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             invaders = view.invaders

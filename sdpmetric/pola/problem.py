@@ -21,7 +21,7 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
 )
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.proof import Proof
+from sdpmetric.core.files import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
 from sdpmetric.engine.cached import cached, published

@@ -15,7 +15,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.pola import loops
 from sdpmetric.pola.problem import POLAProblem

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.interface import memory_size
+from sdpmetric.engine.threads import memory_size
 from sdpmetric.lazy import cvxpy as cp
 
 # Bytes of an entry while it is compiled, measured 150, and the backend's copy. Without them CVXPY ends the process.

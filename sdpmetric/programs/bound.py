@@ -19,7 +19,7 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.rounding import digits
+from sdpmetric.core.text import digits
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import Rigor
 from sdpmetric.programs.canonical import Solver

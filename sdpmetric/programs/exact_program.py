@@ -19,7 +19,7 @@ from sdpmetric.core.registry import formulation_of
 from sdpmetric.core.steps import Budget
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.validation import check_known
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.lines import Lines
 from sdpmetric.programs.canonical import no_panic

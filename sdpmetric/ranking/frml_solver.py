@@ -17,7 +17,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.lmnn.program import state

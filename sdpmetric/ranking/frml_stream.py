@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.engine.compiled import fixed
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.ranking import loops as loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, rank_weights

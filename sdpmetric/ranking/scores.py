@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance

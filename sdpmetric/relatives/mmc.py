@@ -18,12 +18,12 @@ from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
+from sdpmetric.core.files import Proof
+from sdpmetric.core.named import SampleSize, caution
 from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import NOT_STATED
-from sdpmetric.core.proof import Proof
 from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.sample_weight import check_pair_weights
-from sdpmetric.core.well_posed import SampleSize, caution
 from sdpmetric.engine.cached import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd

@@ -18,7 +18,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_products
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above

@@ -22,12 +22,12 @@ from scipy.optimize import nnls
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
+from sdpmetric.linalg.exact import dimension
 from sdpmetric.linalg.rigorous.directed import TINY, gamma
 from sdpmetric.linalg.rigorous.forms import Form, Images
-from sdpmetric.linalg.spans import dimension
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.terms.base import ROUNDINGS, Regularizer
 

@@ -30,7 +30,7 @@ from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, re
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms

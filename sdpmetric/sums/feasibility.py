@@ -23,9 +23,9 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
+from sdpmetric.linalg.exact import separated
 from sdpmetric.linalg.rigorous.directed import U, above, norm_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
-from sdpmetric.linalg.spans import separated
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import ByLoss, Domain
 from sdpmetric.sums.fenchel import NULL_TOLERANCE, FenchelDual, Proven

@@ -17,8 +17,8 @@ from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, concatenated
+from sdpmetric.core.files import Proof
 from sdpmetric.core.problem import LOG_SCALES, NOT_STATED
-from sdpmetric.core.proof import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.cached import cached, published

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg.rigorous.directed import sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.sums.domains import ByLoss, Slack

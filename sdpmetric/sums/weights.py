@@ -24,7 +24,7 @@ from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent, check_deadline
+from sdpmetric.engine.threads import BudgetSpent, check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.margin_sum import GAP_SHARE, MarginSum, Progress, concatenated

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.proof import Proof, ProofTerm
+from sdpmetric.core.files import Proof, ProofTerm
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import sum_below

@@ -16,7 +16,7 @@ from sdpmetric.check import arithmetic
 from sdpmetric.check.__main__ import PRECISIONS, main
 from sdpmetric.check.files import ProofPart, digest, digits
 from sdpmetric.check.statements import Program
-from sdpmetric.core.rounding import digits as certificate_digits
+from sdpmetric.core.text import digits as certificate_digits
 from sdpmetric.losses import Hinge
 
 CONTRADICTIONS = ("contradiction", "contradicting pairs")

@@ -17,9 +17,8 @@ from sdpmetric import estimators
 from sdpmetric.core.printer import LOGGER, Printer, say
 from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Step
-from sdpmetric.core.trace import TraceRow
-from sdpmetric.engine import interface
+from sdpmetric.core.steps import Budget, Step, TraceRow
+from sdpmetric.engine import threads
 from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
@@ -168,7 +167,7 @@ def test_a_limit_returns_the_best_evaluated_metric_and_not_the_zero_metric():
 
     def steps(*before):
         yield from before
-        raise interface.BudgetSpent
+        raise threads.BudgetSpent
 
     assert better.objective < worse.objective
     for before, best in (((zero,), problem.start), ((zero, worse, better), better.components), ((), problem.start)):
@@ -252,7 +251,7 @@ class PassingClock:
 
         def timed(*arguments: object, **options: object) -> object:
             self.now += seconds
-            interface.check_deadline()
+            threads.check_deadline()
             return method(*arguments, **options)
 
         self.monkeypatch.setattr(owner, name, timed)

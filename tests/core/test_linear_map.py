@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric.core.linear_map import linear_map
+from sdpmetric.core.verbs import linear_map
 from sdpmetric.estimators import LMNN
 
 X, y = load_wine(return_X_y=True)

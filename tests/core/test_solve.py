@@ -10,7 +10,7 @@ from instances import rounding
 from sklearn.datasets import load_iris
 
 import sdpmetric as sm
-from sdpmetric.core import html
+from sdpmetric.core import text
 from sdpmetric.core.registry import Solver, solvers_to_try
 from sdpmetric.core.run import EarlyStopping, Run, attempts
 from sdpmetric.core.steps import Budget, Step
@@ -191,6 +191,6 @@ def test_a_trace_shows_its_ends_and_no_empty_columns(solution):
 
 
 def test_unknown_values_are_left_out_and_text_is_escaped():
-    table = ElementTree.fromstring(html.facts("a < b & c", {"x": math.inf, "y": None, "z": "<script>"}))
+    table = ElementTree.fromstring(text.facts("a < b & c", {"x": math.inf, "y": None, "z": "<script>"}))
     assert table.find("caption").text == "a < b & c"
     assert [[cell.text for cell in row] for row in table.iter("tr")] == [["z", "<script>"]]

@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric.engine.cluster import mapped, using
-from sdpmetric.engine.interface import BudgetSpent, deadline
+from sdpmetric.engine.threads import BudgetSpent, deadline
 from sdpmetric.lmnn.triplets import impostors
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")

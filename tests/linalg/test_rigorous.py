@@ -142,11 +142,11 @@ def test_null_spaces_are_exact(rng):
     for d, rank in ((5, 3), (7, 6), (4, 4)):
         A = rng.integers(-9, 10, size=(40, rank)) @ rng.integers(-3, 4, size=(rank, d)) / 8.0
         integers = exact.integers(A)
-        basis = exact.null_space(integers)
+        basis = exact.integer_null_space(integers)
         assert not (integers @ basis).any()
         assert basis.shape[1] == d - np.linalg.matrix_rank(A)
     X = rng.normal(size=(30, 3))
-    basis = exact.null_space(exact.integers(np.column_stack([X, X[:, 1]])))
+    basis = exact.integer_null_space(exact.integers(np.column_stack([X, X[:, 1]])))
     assert np.abs(basis.astype(float)).tolist() == [[0.0], [1.0], [0.0], [1.0]]
 
 

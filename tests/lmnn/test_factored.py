@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric.core import neighbors
+from sdpmetric.core import pairs
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets import reduce
 from sdpmetric.linalg import psd
@@ -120,7 +120,7 @@ def test_a_warm_start_that_loses_sight_of_all_impostors_does_not_end_at_zero():
     X, y = X[np.sort(fit)], y[np.sort(fit)]
     solution = sm.solve(sm.LMNNProblem.from_labels(X, y, 3))
     for _ in range(2):
-        targets = neighbors.target_neighbors(X @ solution.components.T, y, 3)
+        targets = pairs.target_neighbors(X @ solution.components.T, y, 3)
         problem = sm.LMNNProblem.from_labels(X, y, 3, target_neighbors=targets)
         solution = sm.solve(problem, init=solution.components)
         assert solution.status is sm.Status.OPTIMAL

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpmetric.core.neighbors import target_neighbors
+from sdpmetric.core.pairs import target_neighbors
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.lmnn.triplets import impostors as search

@@ -15,7 +15,7 @@ import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.certificate import Dual, closed
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.linalg.spans import independent, separated
+from sdpmetric.linalg.exact import independent, separated
 from sdpmetric.lmnn.problem import LMNNProblem
 
 

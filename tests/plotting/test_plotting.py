@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.classification import knn_predict
-from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.core.steps import Trace, TraceRow
 from sdpmetric.estimators import LMNN, POLA
 from sdpmetric.plotting import (
     ConvergenceDisplay,

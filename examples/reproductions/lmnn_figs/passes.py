@@ -8,7 +8,7 @@ from table1.paper import ERRORS
 
 from lmnn_figs.digits import K
 from lmnn_figs.sets import DataSet
-from sdpmetric.core import neighbors
+from sdpmetric.core import pairs
 from sdpmetric.estimators import LMNN
 
 PASSES = 6
@@ -25,7 +25,7 @@ def figure6(sets: list[DataSet], output: Path) -> str:
         components = [np.eye(data.X.shape[1]), *(solution.components for solution in learned.solutions_)]
         errors = [data.errors(L) for L in components]
         classes = np.unique(data.y, return_inverse=True)[1]
-        targets = [np.sort(neighbors.target_neighbors(data.X @ L.T, classes, K)) for L in components[:-1]]
+        targets = [np.sort(pairs.target_neighbors(data.X @ L.T, classes, K)) for L in components[:-1]]
         rows.append(f"| {data.name} | 0 | {errors[0][0]:.2f} |  | {errors[0][1]:.2f} |  |  |  |  |")
         for n, (solution, (test, train)) in enumerate(zip(learned.solutions_, errors[1:], strict=True), 1):
             changed = "" if n == 1 else f"{100 * _changed(targets[n - 2], targets[n - 1]):.0f}"

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from lmnn_figs.digits import Digits, K
 from sdpmetric.engine import threads
-from sdpmetric.linalg import partial_loops as partial
+from sdpmetric.linalg import pair_loops as partial
 
 RUNS = 3
 # Training rows that are searched, and queries.

@@ -13,7 +13,7 @@ import numpy as np
 import sdpmetric as sm
 from sdpmetric import classification
 from sdpmetric.classification.energy import QueryNeighbors
-from sdpmetric.core import neighbors
+from sdpmetric.core import pairs
 from table1.columns import Column, Split, held_back
 
 K = 3
@@ -90,7 +90,7 @@ class Bench:
             targets, options = None, {}
             if before is not None:
                 index = np.unique(y, return_inverse=True)[1]
-                targets = neighbors.target_neighbors(X @ before.components.T, index, n_neighbors)
+                targets = pairs.target_neighbors(X @ before.components.T, index, n_neighbors)
                 options["init"] = before.components
             began = time.process_time()
             problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, push_weight, target_neighbors=targets)
@@ -125,7 +125,7 @@ class Bench:
             spent += time.process_time() - began
             X, y = self.part(fit=False)
             index = np.unique(y, return_inverse=True)[1]
-            targets = neighbors.target_neighbors(X, index, K) if passes == 1 else self.lmnn(passes=passes).targets
+            targets = pairs.target_neighbors(X, index, K) if passes == 1 else self.lmnn(passes=passes).targets
             return replace(_model(problem, index, solution, spent, passes), targets=targets)
 
         name = f"{'several' if several else 'lmnn'}-stopped{f'-{passes}' * (passes > 1)}{'-printed' * printed}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import pair_loops as pairs
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times

@@ -28,7 +28,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.interface import BudgetSpent
+from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
 from sdpmetric.lmnn.push import SAMPLE

@@ -20,7 +20,7 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core.certificate import Dual
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem

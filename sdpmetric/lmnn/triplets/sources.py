@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.cached import cached
-from sdpmetric.engine.interface import check_deadline
+from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.triplets.impostors import Search, SearchMethod, capacity
 from sdpmetric.lmnn.triplets.listed import ListedTriplets

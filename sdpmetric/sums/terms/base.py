@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.constraints import TermConstraints
-from sdpmetric.core.proof import ProofTerm
+from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.linalg.rigorous.directed import Rigor, gamma, sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images

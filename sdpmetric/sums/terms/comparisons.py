@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core import neighbors, validation
-from sdpmetric.core.proof import ProofTerm
+from sdpmetric.core import pairs, validation
+from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.cached import cached
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
@@ -236,7 +236,7 @@ def target_pairs(
         if target_neighbors is not None:
             return index, validation.check_target_neighbors(target_neighbors, index)
         validation.check_class_sizes(classes, index, n_neighbors)
-    return index, neighbors.target_neighbors(np.asarray(X, dtype=np.float64), index, int(n_neighbors))
+    return index, pairs.target_neighbors(np.asarray(X, dtype=np.float64), index, int(n_neighbors))
 
 
 def labeled_triplets(name: str, index: IndexArray, targets: IndexArray) -> Triplets:

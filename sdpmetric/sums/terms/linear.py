@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import lines
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core.proof import ProofTerm
+from sdpmetric.core.files import ProofTerm
 from sdpmetric.lines import total
 from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.comparisons import target_pairs

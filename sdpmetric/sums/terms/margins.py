@@ -17,7 +17,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
-from sdpmetric.core.proof import ProofTerm
+from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_products, check_weights
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, sum_above, sum_below

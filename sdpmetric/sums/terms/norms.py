@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.proof import ProofTerm
+from sdpmetric.core.files import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance

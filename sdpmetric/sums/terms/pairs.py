@@ -14,8 +14,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
+from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.pairs import check_similar
-from sdpmetric.core.proof import ProofTerm
 from sdpmetric.engine.cached import cached
 from sdpmetric.lines import distance, divided
 from sdpmetric.losses import (

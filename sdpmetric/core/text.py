@@ -1,10 +1,12 @@
-"""Numbers as text, rounded up or outward."""
+"""Numbers as text, rounded up or outward, and tables for notebooks in plain HTML."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from html import escape
 
 
 def rounded(value: float | Fraction, digits: int = 2) -> str:
@@ -36,3 +38,25 @@ def _rounded(value: float, count: int, rounding: str) -> str:
     if count > 15 or not math.isfinite(value):
         return f"{value!r}"
     return f"{float(Context(prec=count, rounding=rounding).create_decimal(repr(value))):.{count}g}"
+
+
+def cell(value: object) -> str:
+    """A value as text: numbers short, nothing for what is unknown."""
+    if isinstance(value, float):
+        return f"{value:.6g}" if math.isfinite(value) else ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
+def facts(caption: str, values: Mapping[str, object]) -> str:
+    """A table of names and values; what is unknown is left out."""
+    rows = {name: text for name, value in values.items() if (text := cell(value))}
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+    return f"<table><caption>{escape(caption)}</caption><tbody>{body}</tbody></table>"
+
+
+def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>" for row in rows)
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
