@@ -127,13 +127,13 @@ ROWS = (
     Claim(
         "Solution.save_proof, check.__main__",
         "The metric has at most this objective, and no metric one below the bound, for the program that is printed.",
-        "forgeries.Truth proof_truth.Program verbs.proof test_forgeries.test_no_forgery_is_believed",
+        "proof_truth.Program verbs.proof test_forgeries.test_what_is_accepted_is_true",
         families=ALL,
     ),
     Claim(
         "check.__main__",
         "No metric satisfies the hard constraints that are printed; targets are the nearest examples of their class.",
-        "forgeries.hard_constraints test_forgeries.test_contradictions_need_one proof_truth.are_nearest",
+        "mutations.violations test_forgeries.test_contradictions_need_one proof_truth.are_nearest",
         families="scale offset underflow ties weights integers",
     ),
     Claim(
