@@ -30,7 +30,7 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import TINY, above, below, product_above, sum_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.cone import DualCone
-from sdpmetric.lmnn.push import ClippedMultipliers, Push, concatenated
+from sdpmetric.lmnn.costs import ClippedMultipliers, Push, concatenated
 from sdpmetric.lmnn.triplets.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_error
 
 # Smoothing widths, in margins, whose slopes are tried as multipliers where none are given.

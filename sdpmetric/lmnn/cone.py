@@ -36,7 +36,7 @@ from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.exact import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.linalg.rigorous.directed import above, gamma, product_above, squares_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
-from sdpmetric.lmnn.pull import PullCost
+from sdpmetric.lmnn.costs import PullCost
 
 # Features up to which a complement is made: a full QR factorization, of about a second.
 MAX_COMPLEMENT = 1500

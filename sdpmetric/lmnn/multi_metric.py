@@ -15,8 +15,8 @@ from sdpmetric.core.named import Ridge
 from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.costs import Push
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, Loss
-from sdpmetric.lmnn.push import Push
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 
 Regions = Literal["class", "kmeans", "spectral"]

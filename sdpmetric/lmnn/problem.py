@@ -1,8 +1,8 @@
 """Large margin nearest neighbor (LMNN) with one metric or several: the statement, its objective, its certificate.
 
-Over PSD matrices M it minimizes ``<C, M> + mu sum_t w_t h(1 - <B_t, M>)``, with C the pull cost
-(`sdpmetric.lmnn.pull`), hinges over triplets t (`sdpmetric.lmnn.push`), and ``<B_t, M> = D_M(i, l) - D_M(i, j)``. What
-multipliers of the hinges prove is in `sdpmetric.lmnn.bound`, and where dual slacks are PSD in `sdpmetric.lmnn.cone`.
+Over PSD matrices M it minimizes ``<C, M> + mu sum_t w_t h(1 - <B_t, M>)``, with C the pull cost and hinges over
+triplets t (`sdpmetric.lmnn.costs`), and ``<B_t, M> = D_M(i, l) - D_M(i, j)``. What multipliers of the hinges prove is
+in `sdpmetric.lmnn.bound`, and where dual slacks are PSD in `sdpmetric.lmnn.cone`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,13 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, product_above, sum_above
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lines import Lines
-from sdpmetric.lmnn import printed, proof
+from sdpmetric.lmnn import written
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone
-from sdpmetric.lmnn.pull import PullCost
-from sdpmetric.lmnn.push import SAMPLE, Push, concatenated, list_triplets
+from sdpmetric.lmnn.costs import SAMPLE, PullCost, Push, concatenated, list_triplets
 from sdpmetric.lmnn.triplets.impostors import SearchMethod
-from sdpmetric.lmnn.triplets.listed import ListedTriplets
 from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_error
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets, ListedTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums.problem import MetricProblem
@@ -128,12 +126,12 @@ class LargeMarginProblem(PrintedProblem):
 
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""
-        return printed.lines(self.push, self.ridge)
+        return written.lines(self.push, self.ridge)
 
     def dual_program(self) -> cp.Problem:
         """See `PrintedProblem.dual_program`: the multipliers of ``margins``, in the order of the triplets."""
-        costs, triplets = [cost.matrix for cost in self.pull_costs], printed.chosen_triplets(self.push, None)
-        return printed.dual_program(self.push, self.centered, costs, self.ridge, triplets)
+        costs, triplets = [cost.matrix for cost in self.pull_costs], written.chosen_triplets(self.push, None)
+        return written.dual_program(self.push, self.centered, costs, self.ridge, triplets)
 
     # -- one metric or several ----------------------------------------------------------------------------------------
 
@@ -338,7 +336,7 @@ class LargeMarginProblem(PrintedProblem):
             raise ValueError("there is no proof to write: this solution has no multipliers; use another solver.")
         feasible = self.feasible_dual(check_triplet_multipliers(dual))
         objective = self.certify(components, dual=dual).objective
-        return proof.of_dual(self.push, self.ridge, feasible, objective, self.stack(components))
+        return written.of_dual(self.push, self.ridge, feasible, objective, self.stack(components))
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""

@@ -18,9 +18,9 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.lines import Lines
-from sdpmetric.lmnn.printed import MARGINS, SLACKS, chosen_triplets, lines, metric_names
+from sdpmetric.lmnn.costs import Push
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.written import MARGINS, SLACKS, chosen_triplets, lines, metric_names
 from sdpmetric.programs.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.programs.exact_program import ExactProgram, Point, named, printed
 

@@ -19,7 +19,7 @@ from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import above, below
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.lmnn.triplets.listed import ListedTriplets
+from sdpmetric.lmnn.triplets.sources import ListedTriplets
 from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores

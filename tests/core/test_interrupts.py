@@ -19,7 +19,7 @@ from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step, TraceRow
 from sdpmetric.engine import threads
-from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.costs import Push
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
 from sdpmetric.programs import atoms

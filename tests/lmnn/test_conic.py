@@ -9,11 +9,11 @@ from instances import assert_sandwich, make_instance, rounding
 import sdpmetric as sm
 from sdpmetric import bound
 from sdpmetric.core.status import Status
-from sdpmetric.lmnn.printed import MARGINS, metric_names
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import conic, reduced_program
 from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
+from sdpmetric.lmnn.written import MARGINS, metric_names
 from sdpmetric.programs import named, to_cvxpy
 
 PROVEN = 1e-6

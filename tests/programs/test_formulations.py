@@ -8,9 +8,9 @@ from instances import assert_close, make_instance
 import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.lmnn import printed as formulations
+from sdpmetric.lmnn import written as formulations
+from sdpmetric.lmnn.costs import list_triplets
 from sdpmetric.lmnn.program import dual_of
-from sdpmetric.lmnn.push import list_triplets
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.programs import named, to_cvxpy
 

@@ -16,8 +16,8 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
+from sdpmetric.lmnn.costs import concatenated
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.push import concatenated
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.lmnn.triplets.margins import HingeSums, hinge_slopes, slope_pairs
 

@@ -20,13 +20,13 @@ from sdpmetric.core.steps import Budget, Step, until_closed, within
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
-from sdpmetric.lmnn.printed import metric_names
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import factored, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.solvers.refinement import refined_dual
+from sdpmetric.lmnn.written import metric_names
 from sdpmetric.programs.bound import bound
 from sdpmetric.programs.compilation import check
 from sdpmetric.programs.exact_program import Backend, BackendOptions, named

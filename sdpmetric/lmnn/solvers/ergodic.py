@@ -20,7 +20,7 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.cached import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
-from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.costs import Push
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, carried
 
 

@@ -30,8 +30,8 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.costs import SAMPLE
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
-from sdpmetric.lmnn.push import SAMPLE
 from sdpmetric.lmnn.solvers.refinement import Bound, prove
 from sdpmetric.lmnn.solvers.working_set import WorkingSet, orthogonal_rows
 

@@ -17,8 +17,8 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn import loops
+from sdpmetric.lmnn.costs import concatenated
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.push import concatenated
 from sdpmetric.lmnn.solvers.movable import MovableTriplets
 from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.lmnn.triplets.margins import compressed, hinge_slopes, slope_pairs, target_distances

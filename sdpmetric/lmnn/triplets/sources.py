@@ -1,4 +1,14 @@
-"""The triplets of a problem, implied by labels, and those among them that a metric may violate."""
+"""Triplets of a problem: implied by labels, or listed one by one with weights.
+
+Sums over all triplets need no list if every hinge is 1, or 0 across groups, as under the zero metric. Triplets pair an
+anchor i, of weight ``v_i``, with the impostors l of its group and of another label, of weight ``w_l``. A *cell* is the
+intersection of a group and a class. With V, W the weights, a, b the means and S, T the scatter matrices of the cells
+under the weights v and w, the pairs of two cells c and e of a group add up to
+
+    ``sum_il v_i w_l (x_i - x_l)(x_i - x_l)^T = W_e S_c + V_c T_e + V_c W_e (a_c - b_e)(a_c - b_e)^T``.
+
+All terms are PSD, so distant means cost no accuracy.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +16,223 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates, Triplets
+from sdpmetric.core.validation import check_rows
 from sdpmetric.engine.cached import cached
 from sdpmetric.engine.threads import check_deadline
+from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous.directed import above, gamma, norms_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.triplets.impostors import Search, SearchMethod, capacity
-from sdpmetric.lmnn.triplets.listed import ListedTriplets
-from sdpmetric.lmnn.triplets.margins import target_distances
-from sdpmetric.lmnn.triplets.unit_hinges import impostor_counts, impostor_weights, scatter_form
+from sdpmetric.lmnn.triplets.margins import slope_pairs, target_distances
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    cell: NDArray[np.intp]  # (n,): cell of each example
+    group: NDArray[np.intp]  # (c,): group of each cell
+
+    @classmethod
+    def of(cls, labels: IndexArray, groups: IndexArray) -> Cells:
+        n_classes = int(labels.max(initial=0)) + 1
+        keys, cell = np.unique(groups.astype(np.int64) * n_classes + labels, return_inverse=True)
+        return cls(cell.ravel(), keys // n_classes)
+
+    def weights_of_others(self, weights: FloatArray) -> FloatArray:
+        """For each cell, the weight of the examples in the other cells of its group, (c,)."""
+        totals: FloatArray = np.bincount(self.cell, weights, minlength=len(self.group)).astype(np.float64)
+        group_totals = np.bincount(self.group, totals).astype(np.float64)[self.group]
+        return group_totals - totals
+
+    def means(self, points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weight (c,) and weighted mean (c, d) of each cell; the mean is 0 where the weight is."""
+        n = len(points)
+        indicator = sp.csr_array((weights, (self.cell, np.arange(n))), shape=(len(self.group), n))
+        totals = np.asarray(indicator.sum(axis=1)).ravel()
+        return totals, (indicator @ points) / np.where(totals > 0.0, totals, 1.0)[:, None]
+
+
+def impostor_counts(labels: IndexArray, groups: IndexArray, impostors: NDArray[np.bool_]) -> LongArray:
+    """Number of differently labeled examples, those that count as impostors, in the group of each example, (n,)."""
+    cells = Cells.of(labels, groups)
+    counts: LongArray = np.rint(cells.weights_of_others(impostors.astype(np.float64))).astype(np.int64)[cells.cell]
+    return counts
+
+
+def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray) -> FloatArray:
+    """Weight of the differently labeled examples in the group of each example, (n,).
+
+    Nothing is subtracted, so each sum is accurate relative to itself.
+    """
+    cells = Cells.of(labels, groups)
+    n_cells = len(cells.group)
+    member = sp.csr_array((np.ones(n_cells), (np.arange(n_cells), cells.group)))
+    same_group = (member @ member.T).tolil()
+    same_group.setdiag(0.0)
+    totals = np.bincount(cells.cell, weights, minlength=n_cells)
+    of_cells: FloatArray = np.asarray(same_group.tocsr() @ totals, dtype=np.float64)
+    return of_cells[cells.cell]
+
+
+def impostor_scatter(
+    points: FloatArray, labels: IndexArray, groups: IndexArray, v: FloatArray, w: FloatArray
+) -> FloatArray:
+    """``sum_il v_i w_l (x_i - x_l)(x_i - x_l)^T`` over all pairs of one group and different labels, (d, d)."""
+    cells = Cells.of(labels, groups)
+    V, a = cells.means(points, v)
+    W, b = cells.means(points, w)
+    G = np.zeros((points.shape[1], points.shape[1]))
+    for weights, means, other_weights in ((v, a, cells.weights_of_others(w)), (w, b, cells.weights_of_others(v))):
+        scale = weights * other_weights[cells.cell]
+        used = np.flatnonzero(scale > 0.0)
+        scatter_root = (points[used] - means[cells.cell[used]]) * np.sqrt(scale[used])[:, None]
+        G += scatter_root.T @ scatter_root
+    # Between cells: with means taken from the group's mean under w, the mixed terms of all pairs of cells sum to 0.
+    cells_as_points = Cells(cells.group, np.arange(int(cells.group.max(initial=-1)) + 1))
+    V_of_group, W_of_group = np.bincount(cells.group, V), np.bincount(cells.group, W)
+    _, group_means = cells_as_points.means(b, W)
+    for weights, means, totals in ((V * W_of_group[cells.group], a, V), (W * V_of_group[cells.group], b, W)):
+        deviations = (means - group_means[cells.group]) * np.where(totals > 0.0, 1.0, 0.0)[:, None]
+        G += deviations.T @ (weights[:, None] * deviations)
+    # A cell is no pair with itself.
+    difference = a - b
+    return G - difference.T @ ((V * W)[:, None] * difference)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a form that is not finite proves nothing
+def scatter_form(images: Images, labels: IndexArray, groups: IndexArray, v: FloatArray, w: FloatArray) -> Form:
+    """`impostor_scatter` of exact points whose images are given, with its error.
+
+    Every sum in it errs by at most ``gamma_{n + c + 64}``, c the number of cells, of sums over pairs of one group of
+    ``v_i w_l (|p_i| + |p_l|)^2``, fewer than 64 times. Errors of the images add what they add to a form; the sum over
+    pairs of their distances is bounded by that of the squares.
+    """
+    P = images.points
+    G = impostor_scatter(P, labels, groups, v, w)
+    squares = norms_above(P) ** 2
+    V, W, V_squares, W_squares = (np.bincount(groups, values) for values in (v, w, v * squares, w * squares))
+    n, e = len(P), float(images.errors.max(initial=0.0))
+    pairs, size = above(float(V @ W), 2 * n), above(2.0 * float(V_squares @ W + V @ W_squares), 2 * n + 8)
+    rounding = 64.0 * gamma(2 * n + 64) * size
+    return Form(0.5 * (G + G.T), above(rounding + 4.0 * e * (pairs * size) ** 0.5 + 4.0 * e * e * pairs, 8), size)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ListedTriplets:
+    """An explicit list of triplets with weights, grouped by target pair."""
+
+    candidates: Candidates  # One row per (anchor, target) pair, K = 1, with weights
+    pulls: FloatArray | None = None  # Positive weights of these pairs in the pull term; None: 1
+
+    @classmethod
+    def from_triplets(cls, triplets: Triplets, weights: FloatArray) -> ListedTriplets:
+        """Group triplets by target pair; weights of repeated triplets add up."""
+        order = np.lexsort((triplets.impostors, triplets.targets, triplets.anchors))
+        array, weights = triplets.to_array()[order], weights[order]
+        is_new = np.ones(len(array), dtype=bool)
+        is_new[1:] = (array[1:] != array[:-1]).any(axis=1)
+        sums = np.add.reduceat(weights, np.flatnonzero(is_new)) if len(array) else weights
+        array = array[is_new]
+        is_new_pair = np.ones(len(array), dtype=bool)
+        is_new_pair[1:] = (array[1:, :2] != array[:-1, :2]).any(axis=1)
+        starts = np.flatnonzero(is_new_pair)
+        anchors, targets, impostors = np.ascontiguousarray(array.T)
+        indptr = np.concatenate([starts, [len(array)]]).astype(np.int64)
+        return cls(Candidates(anchors[starts], targets[starts, None], indptr, impostors, sums))
+
+    def check(self, n: int) -> None:
+        """Raise an error for rows that are none of n examples; compiled loops check nothing."""
+        candidates = self.candidates
+        check_rows("anchors of listed triplets", candidates.anchors, n)
+        check_rows("targets of listed triplets", candidates.targets, n, ("m", "k"))
+        check_rows("impostors of listed triplets", candidates.impostors, n)
+        if self.pulls is not None and self.pulls.shape != self.candidates.anchors.shape:
+            raise ValueError(
+                f"listed triplets have {len(self.candidates.anchors)} target pairs, and pulls of shape "
+                f"{self.pulls.shape}; pass one weight for each pair."
+            )
+
+    @property
+    def size(self) -> int:
+        return len(self.candidates.impostors)
+
+    @property
+    def _weights(self) -> FloatArray:
+        return np.ones(self.size) if self.candidates.weights is None else self.candidates.weights
+
+    @property
+    def total_weight(self) -> float:
+        return float(self._weights.sum())
+
+    @property
+    def smallest_weight(self) -> float:
+        return float(self._weights[self._weights > 0.0].min(initial=np.inf))
+
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        return self.candidates.anchors, self.candidates.targets[:, 0]
+
+    def target_weights(self) -> FloatArray:
+        return np.ones(len(self.candidates.anchors)) if self.pulls is None else self.pulls
+
+    def weights_of(self, triplets: Triplets) -> FloatArray:
+        if not self.size:
+            return np.zeros(len(triplets))
+        C, rows = self.candidates, self.candidates.rows
+        members = Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors)
+        arrays = [*members.to_array().T, *triplets.to_array().T]
+        n = 1 + max(int(array.max()) for array in arrays if array.size)
+        member_keys, keys = members.keys(n), triplets.keys(n)
+        position = np.minimum(np.searchsorted(member_keys, keys), self.size - 1)
+        return np.where(member_keys[position] == keys, self._weights[position], 0.0)
+
+    def weight_and_count(self, groups: Sequence[IndexArray], regions: IndexArray | None = None) -> tuple[float, int]:
+        weights = self._weights_within(groups[0])
+        return float(weights.sum()), int(np.count_nonzero(weights))
+
+    def margin_forms(
+        self, images: Sequence[Images], groups: Sequence[IndexArray], regions: IndexArray | None = None
+    ) -> list[Form]:
+        pairs = slope_pairs(self.candidates, self._weights_within(groups[0])[:, None])
+        n_terms = int(np.diff(self.candidates.indptr).max(initial=0)) + 1
+        return [images[0].form(*pairs, roundings=n_terms)]
+
+    def _weights_within(self, groups: IndexArray) -> FloatArray:
+        C = self.candidates
+        return np.where(groups[C.anchors[C.rows]] == groups[C.impostors], self._weights, 0.0)
+
+    def capacity(self, anchors: IndexArray) -> int:
+        return self.size
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """All triplets if they are at most `size`, else a uniform draw, whatever their weights; also their share."""
+        C = self.candidates
+        chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
+        rows = C.rows[chosen]
+        return Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors[chosen]), len(chosen) / max(self.size, 1)
+
+    def candidate_blocks(
+        self,
+        Z: NDArray[np.floating],
+        groups: IndexArray,
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        method: SearchMethod = "auto",
+    ) -> Iterator[Candidates]:
+        C = self.candidates
+        if not len(C.impostors):
+            return
+        limits = (1.0 + target_distances(Z, C.anchors, C.targets).max(axis=1, initial=0.0)) * (1.0 + widen)
+        rows = C.rows
+        anchors = C.anchors[rows]
+        keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
+        if among is not None:
+            keep &= np.isin(anchors, among)
+        yield C.select(keep)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

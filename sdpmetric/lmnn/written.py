@@ -1,4 +1,6 @@
-"""LMNN as its paper prints it (Eq. 14 and 16 with the slacks of section 3.4), and its dual program.
+"""LMNN written down: as its paper prints it, its dual program, and proof files that `sdpmetric.check` verifies.
+
+The paper prints Eq. 14, and Eq. 16 for several metrics, with the slacks of section 3.4.
 
 With ``V(i,j) = (x_i - x_j)(x_i - x_j)'``, a multiplier ``a_ijl >= 0`` for each margin and one metric, the Lagrangian is
 
@@ -7,6 +9,10 @@ With ``V(i,j) = (x_i - x_j)(x_i - x_j)'``, a multiplier ``a_ijl >= 0`` for each 
 
 Its minimum over PSD matrices M and slacks is ``sum a`` if S(a) is PSD and ``a <= mu w``, and minus infinity if not.
 With squared slacks there is no bound on a, and ``a^2 / (4 mu w)`` is subtracted.
+
+A proof file holds the terms ``pull``, ``push`` and, if there is one, ``ridge``, each with multipliers. These stay a
+little below what `LargeMarginProblem.certify` takes, so the slack matrices ``S = C - sum_t a_t B_t`` are positive
+definite for a program that rounds differently.
 """
 
 from __future__ import annotations
@@ -14,15 +20,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.certificate import Dual
+from sdpmetric.core.files import Proof, ProofTerm
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
 from sdpmetric.lines import MAX_SHOWN, Lines, boxes, distance, number, points, times, total
-from sdpmetric.lmnn.push import Push
+from sdpmetric.lmnn.costs import Push
+from sdpmetric.lmnn.triplets.sources import LabeledTriplets
 from sdpmetric.programs.atoms import CONE, sum_of_squares
 from sdpmetric.programs.exact_program import printed
+from sdpmetric.sums.terms.comparisons import TripletHinge
+from sdpmetric.sums.terms.linear import Trace, pull_part
+from sdpmetric.sums.written import CONSTRAINT_SLACK, Arrays, check_finite, number_labels
 
 # Beyond either size a program with one row per triplet raises an error: rows, and stored entries of the margin matrix.
 MAX_ROWS = 500_000
@@ -149,3 +163,48 @@ def _check_members(push: Push, triplets: Triplets) -> Triplets:
         i, j, l = triplets.to_array()[foreign][0].tolist()
         raise ValueError(f"triplet (anchor {i}, target {j}, impostor {l}) has no weight in the problem; leave it out.")
     return triplets
+
+
+def of_dual(push: Push, ridge: float, feasible: Dual, objective: float, components: FloatArray) -> Proof:
+    """A proof of the lower bound ``sum a``, or with squared hinges ``sum a - sum a^2 / (4 mu w)``."""
+    terms, a, w = _terms(push, ridge, feasible)
+    conjugates = above(sum_above(a * (a / w)) / (4.0 * push.weight), 4) if push.squared and len(a) else 0.0
+    return _proof(push, (objective, sum_below(a) - conjugates), terms, components)
+
+
+def _terms(push: Push, ridge: float, feasible: Dual) -> tuple[list[ProofTerm], FloatArray, FloatArray]:
+    """The terms of LMNN, the multipliers of triplets in them, and the weights of these."""
+    mu, source, T = push.weight, push.source, feasible.triplets
+    w, pull = source.weights_of(T), [1.0, -mu]
+    a = (1.0 - CONSTRAINT_SLACK) * feasible.values
+    a = a if push.squared else np.minimum(a, (1.0 - 1e-15) * mu * w)
+    traces = [Trace(weight=ridge).proof_term(a)] if ridge else []
+    if isinstance(source, LabeledTriplets):
+        loss = "squared hinge" if push.squared else "hinge"
+        description = {"term": "labels", "loss": loss, "weight": mu, "pull": pull, "offset": 1.0}
+        arrays: Arrays = {
+            "targets": source.targets,
+            "weights": source.scales,
+            "triplets": T.to_array(),
+            "multipliers": a,
+        }
+        return [ProofTerm(description, arrays, {"y": number_labels(source.labels)}), *traces], a, w
+    C, n = source.candidates, len(push.X)
+    counts = np.diff(C.indptr)
+    triplets = Triplets(np.repeat(C.anchors, counts), np.repeat(C.targets[:, 0], counts), C.impostors)
+    loss = "squared_hinge" if push.squared else "hinge"
+    hinges = TripletHinge(triplets, loss=loss, weights=source.weights_of(triplets), weight=mu).bind(push.X)
+    values, order = np.zeros(len(triplets)), np.argsort(triplets.keys(n))
+    values[order[np.searchsorted(triplets.keys(n)[order], T.keys(n))]] = a
+    pulls = pull_part(np.stack(source.target_pairs(), axis=1), source.target_weights(), pull)
+    return [pulls, hinges.proof_term(values), *traces], a, w
+
+
+def _proof(push: Push, claims: tuple[float, float], terms: Sequence[ProofTerm], components: FloatArray) -> Proof:
+    data: dict[str, NDArray[np.generic]] = {"X": push.X}
+    for term in terms:
+        data |= term.data
+    shares = np.eye(push.n_regions)[push.regions] if push.n_regions > 1 else np.ones((len(push.X), 1))
+    arrays = {"components": components, "shares": shares, "map": np.eye(components.shape[2])}
+    check_finite(*claims)
+    return Proof(*claims, {"domain": "all"}, terms, data, arrays)
