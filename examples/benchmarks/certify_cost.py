@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from run import load
+from sets import load
 
 import sdpmetric as sm
 from sdpmetric.linalg import psd

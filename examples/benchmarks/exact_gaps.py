@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from run import load
+from sets import load
 
 import sdpmetric as sm
 from sdpmetric.lmnn.solvers.refinement import refined_dual

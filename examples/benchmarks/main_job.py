@@ -17,7 +17,7 @@ import cvxpy
 import numpy as np
 import scipy
 import sklearn
-from run import load
+from sets import load
 
 import sdpmetric as sm
 

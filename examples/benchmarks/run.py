@@ -1,19 +1,18 @@
-"""Solvers and peers on labeled data: objective above a proven lower bound, and seconds. A table and a figure.
+"""Solvers and peers on labeled data: objective above a proven lower bound, and seconds. A table.
 
     python examples/benchmarks/run.py                                      # iris, wine, digits; our default solver
     python examples/benchmarks/run.py --data digits:30 --solvers factored metric_learn pylmnn mlpack --peers .peers
     python examples/benchmarks/run.py --data letters usps mnist --folder DATA --tol 1e-3 1e-5 --repeats 3
 
-A data set is a file in `datasets/` (with `:d`, the first d principal components; with `:d:n`, of a sample of n rows), a
-solver one in `solvers/` (with `:option=value,...`), what they are judged by one in `objectives/`. Peers run in an
-environment of their own, which `peers.sh` builds. Seconds of ours are those of stating the problem (which finds the
-target neighbors) and solving it; a peer's are those of its fit alone, which does the same. All data have mean norm 4.
+`sets.py` has the data (with `:d`, the first d principal components; with `:d:n`, of a sample of n rows). Solvers are
+those of `sdpmetric.solve` and the peers of `peer.py` (with `:option=value,...`), which run in an environment of their
+own, built by `peers.sh`. Seconds of ours are those of stating the problem (which finds the target neighbors) and
+solving it; a peer's are those of its fit alone, which does the same. All data have mean norm 4.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -22,13 +21,13 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
+from peer import PEERS
 from report import write_report
+from sets import load
 
 import sdpmetric as sm
-from sdpmetric.datasets import reduce
 
 HERE = Path(__file__).parent
 # The bound that a peer is measured against, where no solver of ours that was asked for gives a better one.
@@ -56,18 +55,6 @@ class Run:
     trace: list[tuple[float, float]] = field(default_factory=list)
 
 
-def module(kind: str, name: str) -> ModuleType:
-    """A file of one of the folders; under another name than its own, which may be that of a package."""
-    path = HERE / kind / f"{name}.py"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in path.parent.glob("*.py")))
-        raise SystemExit(f"there is no {path}; {kind}: {known}.")
-    spec = importlib.util.spec_from_file_location(f"{kind}_{name}", path)
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 def parse(spec: str) -> tuple[str, dict[str, object]]:
     """Name and options of `name:key=value,...`; a value is JSON, or else a word."""
     name, _, rest = spec.partition(":")
@@ -79,21 +66,6 @@ def parse(spec: str) -> tuple[str, dict[str, object]]:
         except json.JSONDecodeError:
             options[key] = value
     return name, options
-
-
-def load(spec: str, folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """A data set by PCA to its dimension, at mean norm 4; of `name:d:n` a sample of n rows, always the same."""
-    name, dimension, rows = [*spec.split(":"), "", ""][:3]
-    source = module("datasets", name)
-    if folder is None and name in ("letters", "usps", "mnist", "embeddings"):
-        raise SystemExit(f"{name} is read from a file: pass --folder, or set SDPMETRIC_DATA.")
-    X, y = source.load(folder)
-    if rows:
-        some = np.sort(np.random.default_rng(0).permutation(len(X))[: int(rows)])
-        X, y = X[some], y[some]
-    if getattr(source, "AS_THEY_ARE", False):
-        return X, y.astype(np.int64)
-    return reduce(X, int(dimension or source.DIMENSION)), y.astype(np.int64)
 
 
 def one_pass(X: np.ndarray) -> float:
@@ -113,8 +85,13 @@ def one_pass(X: np.ndarray) -> float:
 
 def statement(args: argparse.Namespace, X: np.ndarray, y: np.ndarray) -> sm.LMNNProblem:
     """The problem that everybody is judged by; nothing of it is computed yet but the target neighbors."""
-    name, options = parse(args.objective)
-    return module("objectives", name).statement(X, y, args.n_neighbors, args.push_weight, **options)
+    return sm.LMNNProblem.from_labels(X, y, args.n_neighbors, args.push_weight, loss=args.loss)
+
+
+def objective(problem: sm.LMNNProblem, components: np.ndarray) -> float:
+    """The objective of the best multiple of a metric, so that no peer is judged by its units."""
+    L = np.asarray(components, dtype=np.float64)
+    return problem.objective(problem.best_scale(L) * L)
 
 
 def ours(
@@ -132,7 +109,7 @@ def ours(
     def enough(row: sm.TraceRow) -> bool:
         return row.objective <= until
 
-    solution = module("solvers", name).solve(problem, tol, args.max_time, enough, **options)
+    solution = sm.solve(problem, name, tol=tol, max_time=args.max_time, callback=enough, **options)
     seconds = time.perf_counter() - began
     best, trace = np.inf, []
     for row in solution.trace:
@@ -151,8 +128,7 @@ def peer(args: argparse.Namespace, solver: str, X: np.ndarray, y: np.ndarray) ->
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder, "given.npz"), Path(folder, "found.npz")
         np.savez(given, X=X, y=y, start=np.eye(X.shape[1]), settings=json.dumps(settings))
-        # -P: the peers' files are named after the packages that they import.
-        command = [args.peers / "bin" / "python", "-P", HERE / "peer.py", HERE / "solvers" / f"{name}.py", given, found]
+        command = [args.peers / "bin" / "python", "-P", HERE / "peer.py", name, given, found]
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         try:
             ended = subprocess.run(
@@ -169,7 +145,6 @@ def peer(args: argparse.Namespace, solver: str, X: np.ndarray, y: np.ndarray) ->
 def measure(args: argparse.Namespace, data: str, versions: set[str]) -> list[Run]:
     """All solvers on one data set; repeats are interleaved, so that they share what the machine does beside."""
     X, y = load(data, args.folder)
-    judge = module("objectives", parse(args.objective)[0])
     own = [(solver, tol) for solver in args.solvers if not is_peer(solver) for tol in args.tol]
     peers = [solver for solver in args.solvers if is_peer(solver)]
     runs: dict[tuple[str, float | None], list[Run]] = {}
@@ -188,7 +163,7 @@ def measure(args: argparse.Namespace, data: str, versions: set[str]) -> list[Run
             if isinstance(found, str):
                 run.status = found
             else:
-                run.objective = judge.objective(statement(args, X, y), found["components"])
+                run.objective = objective(statement(args, X, y), found["components"])
                 run.seconds = float(found["seconds"])
                 run.trace = [(run.seconds, run.objective)]
                 versions.add(str(found["version"]))
@@ -198,7 +173,7 @@ def measure(args: argparse.Namespace, data: str, versions: set[str]) -> list[Run
     middle = [median(repeats) for repeats in runs.values()]
     bound = max(run.lower_bound for run in middle if np.isfinite(run.lower_bound))
     for run in middle:
-        run.above = judge.above(run.objective, bound)
+        run.above = (run.objective - bound) / bound
     return middle
 
 
@@ -212,7 +187,7 @@ def median(repeats: list[Run]) -> Run:
 
 def is_peer(solver: str) -> bool:
     """Whether a solver runs in the peers' environment."""
-    return hasattr(module("solvers", parse(solver)[0]), "PACKAGE")
+    return parse(solver)[0] in PEERS
 
 
 def progress(run: Run) -> None:
@@ -233,7 +208,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=["iris", "wine", "digits"], metavar="NAME[:D[:N]]")
     parser.add_argument("--solvers", nargs="+", default=["factored"], metavar="NAME[:OPTION=VALUE,...]")
-    parser.add_argument("--objective", default="lmnn", metavar="NAME[:OPTION=VALUE,...]")
+    parser.add_argument("--loss", default="hinge", choices=["hinge", "squared_hinge"], help="PyLMNN's is squared")
     parser.add_argument("--tol", nargs="+", type=float, default=[1e-3], help="proven gaps asked of ours")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--max-time", type=float, help="seconds for each run; peers are stopped")

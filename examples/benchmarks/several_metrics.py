@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from run import load
+from sets import load
 
 import sdpmetric as sm
 

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from run import load
+from sets import load
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
