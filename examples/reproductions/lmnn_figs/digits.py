@@ -1,6 +1,5 @@
 """Handwritten digits and the metrics of many ranks that three figures share, each learned once and kept."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +43,11 @@ class Digits:
     folder: Path
 
     def __post_init__(self) -> None:
-        split = self._split
+        if self.small:
+            X, Q, y, asked = train_test_split(*datasets.load(self.name), test_size=0.3, random_state=0)
+            split = datasets.Split(X, y, Q, asked)
+        else:
+            split = datasets.load_split(self.name)
         self.rows = rows = np.sort(np.random.default_rng(0).permutation(len(split.y_train))[: self.n_train])
         everything, T = (datasets.deskew(P.astype(np.float32)) for P in (split.X_train, split.X_test[: self.n_test]))
         X = everything[rows]
@@ -53,20 +56,6 @@ class Digits:
         every, Z_test = (turn.transform(P).astype(np.float64) for P in (everything, T))
         size = 4.0 / np.linalg.norm(every[rows], axis=1).mean()  # LMNN's optimum does not depend on it
         self.every, self.Z, self.Z_test = every * size, every[rows] * size, Z_test * size
-
-    @property
-    def _split(self) -> datasets.Split:
-        if not self.small:
-            return datasets.load_split(self.name)
-        X_train, X_test, y_train, y_test = train_test_split(*datasets.load(self.name), test_size=0.3, random_state=0)
-        return datasets.Split(X_train, y_train, X_test, y_test)
-
-    def images(self, rows: np.ndarray, tests: np.ndarray) -> np.ndarray:
-        """What some drawn rows and then some test rows look like, deskewed, (n, side, side)."""
-        split = self._split
-        pixels = np.concatenate([split.X_train[self.rows[rows]], split.X_test[tests]]).astype(np.float32)
-        side = math.isqrt(pixels.shape[1])
-        return datasets.deskew(pixels).reshape(-1, side, side)
 
     @property
     def small(self) -> bool:
