@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from sdpmetric.core.certificate import RegretCertificate as RegretCertificate
     from sdpmetric.core.certificate import RelaxationCertificate as RelaxationCertificate
     from sdpmetric.core.certificate import StationarityCertificate as StationarityCertificate
-    from sdpmetric.core.comparison import Comparison as Comparison
-    from sdpmetric.core.comparison import compare as compare
     from sdpmetric.core.explanation import Explanation as Explanation
     from sdpmetric.core.explanation import explain as explain
     from sdpmetric.core.problem import Problem as Problem
@@ -25,7 +23,9 @@ if TYPE_CHECKING:
     from sdpmetric.core.steps import Trace as Trace
     from sdpmetric.core.steps import TraceRow as TraceRow
     from sdpmetric.core.triplets import Triplets as Triplets
+    from sdpmetric.core.verbs import Comparison as Comparison
     from sdpmetric.core.verbs import certify as certify
+    from sdpmetric.core.verbs import compare as compare
     from sdpmetric.core.verbs import path as path
     from sdpmetric.core.verbs import verify as verify
     from sdpmetric.lego.hash_index import HashIndex as HashIndex
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 HOMES = {
     "sdpmetric.core.certificate": "Certificate, Dual, DualityCertificate, InfeasibilityCertificate, "
     "RegretCertificate, RelaxationCertificate, StationarityCertificate",
-    "sdpmetric.core.comparison": "Comparison, compare",
     "sdpmetric.core.explanation": "Explanation, explain",
     "sdpmetric.core.problem": "Problem",
     "sdpmetric.core.registry": "formulation, solver, solvers_of",
@@ -75,7 +74,7 @@ HOMES = {
     "sdpmetric.core.status": "Status, UselessOptimumWarning",
     "sdpmetric.core.steps": "Trace, TraceRow",
     "sdpmetric.core.triplets": "Triplets",
-    "sdpmetric.core.verbs": "certify, path, verify",
+    "sdpmetric.core.verbs": "Comparison, certify, compare, path, verify",
     "sdpmetric.lego.hash_index": "HashIndex",
     "sdpmetric.lego.logdet": "MetricStep",
     "sdpmetric.lego.problem": "LEGOBatchProblem, LEGOProblem",

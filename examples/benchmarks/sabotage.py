@@ -39,7 +39,7 @@ from damage import damaged, restructured
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
-from sdpmetric.cli.tables import Dialect, read_table
+from sdpmetric.cli.inputs import Dialect, read_table
 
 PART = 250
 SECONDS = 20  # for one file at most

@@ -213,8 +213,8 @@ def demo(
     In the end: what the metrics are worth on held-out examples, and what to type next.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.core.comparison import compare
     from sdpmetric.core.registry import solvers_of
+    from sdpmetric.core.verbs import compare
 
     chosen, limits = only or list(DEMO_SETS), SolverOptions()
     with inputs.input_errors():

@@ -23,7 +23,7 @@ from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.read_only import read_only
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.linalg.dependence import described
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.

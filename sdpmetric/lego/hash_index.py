@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.lego import hash_loops as loops
+from sdpmetric.lego import hash_table as loops
 from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, NearPlanes, Planes, Ranking, Table
 from sdpmetric.lego.logdet import MetricStep
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.engine.compiled import FAST, loop
+from sdpmetric.engine.lazy import FAST, loop
 
 # Pairs of rows, target distances, and which side of each holds.
 Goals = tuple[IndexArray, FloatArray, FloatArray]

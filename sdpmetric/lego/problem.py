@@ -20,7 +20,7 @@ from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.registry import formulation
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous.directed import above
 from sdpmetric.programs.exact_program import ExactProgram

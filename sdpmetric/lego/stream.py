@@ -19,7 +19,7 @@ from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_
 from sdpmetric.core.pairs import check_targets
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.compiled import fixed
+from sdpmetric.engine.lazy import fixed
 from sdpmetric.lego import loops
 from sdpmetric.lego.logdet import LogDetStream, LogDetUpdate, MetricStep, check_different
 from sdpmetric.lego.problem import LEGOProblem

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.engine.compiled import fixed
+from sdpmetric.engine.lazy import fixed
 from sdpmetric.linalg import pair_loops as pairs
 
 # Pairs whose differences are in memory at once.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
-from sdpmetric.engine.compiled import FAST, loop
+from sdpmetric.engine.lazy import FAST, loop
 from sdpmetric.engine.threads import Workload, in_parts, of_equal_items
 
 SQUARE_ERROR = 1e-15  # more than the relative rounding of squaring, and of adding 1

@@ -25,7 +25,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import TINY, above, below, product_above, sum_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images

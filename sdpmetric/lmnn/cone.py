@@ -31,7 +31,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.exact import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.linalg.rigorous.directed import above, gamma, product_above, squares_above

@@ -27,7 +27,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.named import SampleSize
 from sdpmetric.core.triplets import Candidates, Triplets
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, laplacian_form, weighted_differences

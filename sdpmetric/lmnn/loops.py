@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
-from sdpmetric.engine.compiled import FAST, loop
+from sdpmetric.engine.lazy import FAST, loop
 from sdpmetric.engine.threads import Workload, in_parts
 from sdpmetric.linalg.pair_loops import SQUARE_ERROR, Run, distance, length_bounds
 

@@ -13,7 +13,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.named import Ridge
 from sdpmetric.core.problem import NOT_STATED
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.costs import Push
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, Loss

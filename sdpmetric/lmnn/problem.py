@@ -31,7 +31,7 @@ from sdpmetric.core.named import Ridge, caution
 from sdpmetric.core.problem import NOT_STATED
 from sdpmetric.core.sample_weight import check_sample_weight, check_weights
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances

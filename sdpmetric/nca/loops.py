@@ -13,7 +13,7 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray, LongArray, allow_underflow
 from sdpmetric.engine import threads
-from sdpmetric.engine.compiled import FAST, fixed, loop
+from sdpmetric.engine.lazy import FAST, fixed, loop
 from sdpmetric.engine.threads import check_deadline
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.

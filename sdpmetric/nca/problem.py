@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.nca import loops
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 

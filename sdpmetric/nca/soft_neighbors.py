@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.read_only import read_only
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.nca import loops
 
 

@@ -5,8 +5,7 @@ same for a `Solution`, ``plot`` draws it again, ``ax_`` and ``figure_`` are matp
 """
 
 from sdpmetric.plotting.curves import ConvergenceDisplay
-from sdpmetric.plotting.distances import DistancesDisplay
-from sdpmetric.plotting.embedding import EmbeddingDisplay
+from sdpmetric.plotting.embedding import DistancesDisplay, EmbeddingDisplay
 from sdpmetric.plotting.style import COLORS, STYLE
 
 __all__ = [

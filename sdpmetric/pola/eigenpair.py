@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.engine.compiled import FAST, loop
+from sdpmetric.engine.lazy import FAST, loop
 
 # Share of the trace: an eigenvalue above minus this counts as 0.
 ZERO = 1e-13

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.lines import Lines, boxes, distance, number, points, times, total
 from sdpmetric.losses import ScalarLoss

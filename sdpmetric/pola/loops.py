@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.engine import threads
-from sdpmetric.engine.compiled import FAST, fixed, loop
+from sdpmetric.engine.lazy import FAST, fixed, loop
 from sdpmetric.pola.eigenpair import EXACT, add_outer, dot, negative_pair, shifted_pair, times
 
 # A stream: the metric A, numbers, counts, and the inverse B of ``A + s I``; the leading (d, d) parts are in use.

@@ -24,7 +24,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.files import Proof
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_pair_weights, check_products
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous.directed import (

@@ -22,8 +22,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.text import digits
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import Rigor
-from sdpmetric.programs.canonical import Solver
-from sdpmetric.programs.compilation import Canonical, with_values
+from sdpmetric.programs.canonical import Canonical, Solver, with_values
 from sdpmetric.programs.search import Interval, search
 
 # Differences up to this, relative to the numbers that are compared, are rounding.

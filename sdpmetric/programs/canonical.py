@@ -1,4 +1,4 @@
-"""Cone programs, in units near 1, and what Clarabel says about them.
+"""Cone programs that CVXPY compiles, in units near 1, and what Clarabel says about them.
 
 ``minimize c'x subject to b - Ax in K``, K a product of zero, nonnegative, second-order, semidefinite,
 exponential and power cones, in this order, as CVXPY compiles it for Clarabel. The rows of a semidefinite block are its
@@ -11,18 +11,26 @@ import math
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, LongArray
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.lazy import clarabel
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.linalg.rigorous.directed import sum_above, sum_below
+
+if TYPE_CHECKING:
+    from cvxpy.reductions.chain import Chain
+    from cvxpy.reductions.solution import Solution
 
 PASSES = 10  # Of equilibration
 LARGEST_POWER = 200  # Of 2, of a unit
@@ -242,3 +250,187 @@ def ask(
     if not all((np.abs(v) < 1e100).all() for v in (answer.x, answer.z)):
         return f"the solver ended with the status {answer.status}, without numbers"
     return answer
+
+
+# The classes of constraints that are compiled without approximations; of subclasses CVXPY may lose a part.
+KNOWN = ("Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D", "PowConeND")
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical:
+    """The cone program that CVXPY compiles from a problem.
+
+    Attributes
+    ----------
+    offset : float
+        The constant of the objective.
+    sign : int
+        -1 if the problem is a maximization; the program minimizes.
+    kept : integer array
+        The rows of CVXPY's program that the program has; it has none that no point violates, as ``x <= infinity``.
+    size : int
+        All rows of CVXPY's program.
+    """
+
+    program: ConeProgram
+    offset: float
+    sign: int
+    problem: cp.Problem
+    chain: Chain
+    inverse: list[object]
+    kept: LongArray
+    size: int
+
+    @classmethod
+    def of(cls, problem: cp.Problem) -> Canonical:
+        """Compile a problem; sentences for those that are no convex cone program."""
+        check(problem)
+        if not sum(v.size for v in problem.variables()):
+            extra = cp.Problem(problem.objective, [*problem.constraints, cp.Variable() == 0])
+            return replace(cls.of(extra), problem=problem)
+        variables = problem.variables()
+        with with_values(variables, [None] * len(variables)), warnings.catch_warnings():  # as before a solve
+            warnings.simplefilter("ignore")
+            try:
+                data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": False})
+            except cp.error.SolverError as error:
+                raise ValueError(f"CVXPY does not compile the program for Clarabel: {error}") from error
+        dims, n = data["dims"], len(data["c"])
+        powers = [(a, 1.0 - a) for a in dims.p3d] + [tuple(np.divide(a, np.sum(a)).tolist()) for a in dims.pnd]
+        cones = Cones(dims.zero, dims.nonneg, tuple(dims.soc), tuple(dims.psd), dims.exp, tuple(powers))
+        A, b = sp.csr_array(data["A"]), np.asarray(data["b"], dtype=np.float64)
+        A.eliminate_zeros()
+        if len(b) != cones.size:
+            raise ValueError(
+                f"CVXPY {cp.__version__} compiles the program to {len(b)} rows for cones of {cones.size}; state what "
+                "has three dimensions by matrices."
+            )
+        rows = np.arange(cones.size)
+        kept = np.flatnonzero((b != np.inf) | (rows < cones.zero) | (rows >= cones.linear))
+        cones = replace(cones, nonneg=cones.nonneg - cones.size + len(kept))
+        program = ConeProgram(data["c"], A[kept], b[kept], cones)
+        if not all(np.isfinite(v).all() for v in (program.A.data, program.b, program.c)):
+            raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
+        sign = -1 if isinstance(problem.objective, cp.Maximize) else 1
+        whole = cls(program, 0.0, sign, problem, chain, inverse, kept, len(rows))
+        constant = whole._inverted(np.zeros(n), np.zeros(len(program.b))).opt_val
+        return replace(whole, offset=sign * float(np.real(constant)))
+
+    def total(self, value: float, *, up: bool) -> float:
+        """Return an objective with its constant, rounded outward."""
+        if not value or not self.offset or not math.isfinite(value):
+            return value + self.offset
+        terms = np.array([value, self.offset])
+        return sum_above(terms) if up else sum_below(terms)
+
+    def values(self, x: FloatArray) -> dict[int, FloatArray]:
+        """Return the problem's variables by id at a point of the program."""
+        primal = self._inverted(x, np.zeros(len(self.kept))).primal_vars
+        return {v.id: np.asarray(primal[v.id]) for v in self.problem.variables()}
+
+    def multipliers(self, z: FloatArray) -> dict[cp.Constraint, FloatArray | list[FloatArray]]:
+        """Return multipliers of the program as CVXPY's dual values of the problem's constraints, which keep theirs."""
+        dual = self._inverted(np.zeros(len(self.program.c)), z).dual_vars
+        multipliers: dict[cp.Constraint, FloatArray | list[FloatArray]] = {}
+        for constraint in self.problem.constraints:
+            if dual.get(constraint.id) is not None:
+                with with_values(constraint.dual_variables):
+                    constraint.save_dual_value(dual[constraint.id])
+                    multipliers[constraint] = constraint.dual_value
+        return multipliers
+
+    def _inverted(self, x: FloatArray, z: FloatArray) -> Solution:
+        """What CVXPY makes of a solution by Clarabel."""
+        rows = np.zeros(self.size)
+        rows[self.kept] = z
+        answer = {"x": x, "z": rows, "s": rows, "status": "Solved", "obj_val": 0.0, "solve_time": 0.0, "iterations": 0}
+        return self.chain.invert(SimpleNamespace(**answer), self.inverse)
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def constraint_name(self, k: int) -> str:
+        """Return the label of a constraint of the problem, or its place in ``problem.constraints``."""
+        label = self.problem.constraints[k].label
+        return f"problem.constraints[{k}]" if label is None else f"the constraint {label!r}"
+
+    def row_name(self, row: int) -> str:
+        """Return what a row is compiled from: a constraint, the objective, or attributes of a variable.
+
+        Rows that CVXPY introduces belong to what they are connected with by columns that it introduces.
+        """
+        (m, n), block, owners = self.program.A.shape, self.program.cones.block, np.full(len(self.kept), -1)
+        for k, constraint in enumerate(self.problem.constraints):
+            numbered = self._numbered.dual_vars.get(constraint.id, np.zeros(0))
+            owners[np.isin(block, block[_numbers(numbered) - 1])] = k
+            entries = [] if isinstance(numbered, list) else np.argwhere(np.abs(numbered) == row + 1).tolist()
+            if entries and row < self.program.cones.linear and constraint.size > 1:
+                return f"entry {entries[0]} of {self.constraint_name(k)}"
+        introduced = np.setdiff1d(np.arange(n), np.concatenate([*self._columns.values(), [-1]]))
+        blocks = sp.csr_array((np.ones(m), (np.arange(m), block)), (m, m))
+        links = sp.hstack([blocks, abs(self.program.A[:, introduced])])
+        graph = sp.block_array([[None, links], [links.T, None]])
+        parts = sp.csgraph.connected_components(graph, directed=False)[1]
+        connected = owners[(parts[:m] == parts[row]) & (owners >= 0)]
+        if len(connected):
+            return self.constraint_name(int(connected[0]))
+        if (parts[2 * m :] == parts[row]).any():
+            return "the objective"
+        return f"an attribute of {self.column_name(int(self.program.A[[row]].indices[0]))}"
+
+    def column_name(self, column: int) -> str:
+        """Return the variable of a column, or what CVXPY introduces it for."""
+        for v in self.problem.variables():
+            if column in self._columns[v.id]:
+                return f"the variable {v.name()}"
+        rows = self.program.transposed[[column]].indices
+        return f"a variable that CVXPY introduces for {self.row_name(int(rows[0])) if len(rows) else 'the objective'}"
+
+    @cached
+    def _numbered(self) -> Solution:
+        """The variables and dual values of a solution whose entries are numbered from 1."""
+        return self._inverted(np.arange(1.0, len(self.program.c) + 1), np.arange(1.0, len(self.kept) + 1))
+
+    @cached
+    def _columns(self) -> dict[int, LongArray]:
+        """The columns of each variable of the problem."""
+        return {v.id: _numbers(self._numbered.primal_vars[v.id]) - 1 for v in self.problem.variables()}
+
+
+def _numbers(values: FloatArray | list[FloatArray]) -> LongArray:
+    """Return the entries, real or imaginary parts, that are whole numbers from 1."""
+    parts = values if isinstance(values, list) else [values]
+    numbers = np.abs(np.concatenate([np.ravel(of) for part in parts for of in (np.real(part), np.imag(part))]))
+    return np.asarray(numbers[(numbers >= 1.0) & (numbers == np.rint(numbers))], dtype=np.int64)
+
+
+def check(problem: cp.Problem) -> None:
+    """Raise an error, a sentence, for programs that are not bounded."""
+    if not isinstance(problem, cp.Problem):
+        raise TypeError(f"bound takes a cvxpy.Problem, got {type(problem).__name__}; `solve` takes a metric's problem.")
+    if lacking := [p.name() for p in problem.parameters() if p.value is None]:
+        raise ValueError(f"parameters {', '.join(lacking)} of the program have no value; set them first.")
+    integers = [v.name() for v in problem.variables() if v.attributes["boolean"] or v.attributes["integer"]]
+    if integers or problem.is_mixed_integer():
+        raise ValueError(
+            f"the program has integer or boolean variables ({', '.join(integers)}); relax them, and the bound holds "
+            "for the program with integers as well."
+        )
+    kinds = {type(c) for c in problem.constraints}
+    if unknown := [k.__name__ for k in kinds if k.__name__ not in KNOWN or not k.__module__.startswith("cvxpy.")]:
+        raise ValueError(f"constraints of the class {unknown[0]} are not bounded; state them by {', '.join(KNOWN)}.")
+    if not problem.is_dcp():
+        how = "in logarithms of its variables" if problem.is_dgp() else "as a disciplined convex program"
+        raise ValueError(f"the program is not convex by CVXPY's rules (problem.is_dcp() is False); state it {how}.")
+
+
+@contextmanager
+def with_values(variables: Sequence[cp.Variable], values: Sequence[FloatArray | None] = ()) -> Iterator[None]:
+    """Give variables values for a while; CVXPY 1.9.3 reads those of a solve in some atoms, and fails."""
+    before = [v.value for v in variables]
+    try:
+        for v, value in zip(variables, values, strict=False):
+            v.save_value(value)
+        yield
+    finally:
+        for v, value in zip(variables, before, strict=True):
+            v.save_value(value)

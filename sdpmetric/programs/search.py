@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import BoolArray, FloatArray
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, DualEnclosure, PrimalEnclosure
 

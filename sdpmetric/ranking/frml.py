@@ -15,7 +15,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCertificate, StationarityCertificate
 from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.problem import Problem
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import above, below
 from sdpmetric.lmnn.problem import LMNNProblem

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.engine.compiled import fixed
+from sdpmetric.engine.lazy import fixed
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.ranking import loops as loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings

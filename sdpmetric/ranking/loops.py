@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
-from sdpmetric.engine.compiled import FAST, loop
+from sdpmetric.engine.lazy import FAST, loop
 
 # Of m queries: scores of their relevant and of their irrelevant items, increasing, (m, n) each, and how many there are.
 Sorted = tuple[FloatArray, FloatArray, LongArray, LongArray]
@@ -97,7 +97,7 @@ def expected_losses(distances: Sorted, weights: FloatArray, regularization: floa
 
 @loop()
 def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
-    """How many entries are below a value, or not above it; see `sdpmetric.engine.compiled` on np.searchsorted."""
+    """How many entries are below a value, or not above it; see `sdpmetric.engine.lazy` on np.searchsorted."""
     low, high = 0, len(ascending)
     while low < high:
         position = (low + high) // 2

@@ -14,7 +14,7 @@ from sdpmetric.arrays import BoolArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.problem import digest
 from sdpmetric.core.read_only import read_only
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 
 Unanswerable = Literal["error", "exclude"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_products
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.distances import adjoint, distances, times

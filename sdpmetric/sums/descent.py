@@ -31,7 +31,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent, deadline
 from sdpmetric.linalg.distances import times
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms

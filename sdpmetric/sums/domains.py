@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE

@@ -29,7 +29,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms

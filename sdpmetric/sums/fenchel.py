@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import ByLoss, Slack
 from sdpmetric.sums.segment import MAX_TRIES, ConeMinimum, Segment, WeightMinimum, best_multiple

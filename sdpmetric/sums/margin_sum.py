@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.terms.margins import MarginLoss
 

@@ -21,7 +21,7 @@ from sdpmetric.core.files import Proof
 from sdpmetric.core.problem import LOG_SCALES, NOT_STATED
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint, mean_squared_distance
 from sdpmetric.lines import Lines

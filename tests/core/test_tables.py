@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sdpmetric.cli.tables import Dialect, read_table
+from sdpmetric.cli.inputs import Dialect, read_table
 
 ROWS = [("1.25", "-3.5", "oak"), ("1e-3", "1034.5", "fir"), ("0.1", "7", "oak"), ("12", "0.30000000000000004", "fir")]
 X = np.array([[float(a), float(b)] for a, b, _ in ROWS])

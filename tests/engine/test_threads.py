@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 import sdpmetric as sm
 from sdpmetric.classification import energies
 from sdpmetric.engine import threads
-from sdpmetric.engine.compiled import Loop
+from sdpmetric.engine.lazy import Loop
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

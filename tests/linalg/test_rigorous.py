@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from instances import assert_close
 
 import sdpmetric as sm
-import sdpmetric.engine.compiled
+import sdpmetric.engine.lazy
 from sdpmetric.engine import threads
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import directed as rigorous

@@ -13,8 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdpmetric as sm
-from sdpmetric.programs.canonical import ConeProgram, Cones, Solver, ask
-from sdpmetric.programs.compilation import Canonical
+from sdpmetric.programs.canonical import Canonical, ConeProgram, Cones, Solver, ask
 from sdpmetric.programs.enclosure import DualEnclosure, Obstacle, PrimalEnclosure, lacks
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import (
     above,

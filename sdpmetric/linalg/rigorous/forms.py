@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import pair_loops as pairs
 from sdpmetric.linalg import psd

@@ -14,7 +14,7 @@ import numpy as np
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.lmnn.costs import concatenated
 from sdpmetric.lmnn.problem import LargeMarginProblem

@@ -28,7 +28,7 @@ from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.lmnn.solvers.refinement import refined_dual
 from sdpmetric.lmnn.written import metric_names
 from sdpmetric.programs.bound import bound
-from sdpmetric.programs.compilation import check
+from sdpmetric.programs.canonical import check
 from sdpmetric.programs.exact_program import Backend, BackendOptions, named
 
 

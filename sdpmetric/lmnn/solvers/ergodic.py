@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core.certificate import Dual
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.costs import Push

@@ -17,7 +17,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.lmnn.costs import Push, list_triplets
 from sdpmetric.lmnn.problem import LargeMarginProblem

@@ -30,7 +30,7 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
 from sdpmetric.engine.cluster import mapped
-from sdpmetric.engine.compiled import fixed
+from sdpmetric.engine.lazy import fixed
 from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, Tiling, scan_tiles
 
 SearchMethod = Literal["auto", "brute", "ball_tree"]

@@ -21,7 +21,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.triplets import Candidates, Triplets
-from sdpmetric.engine.compiled import fixed
+from sdpmetric.engine.lazy import fixed
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, gamma, square, sum_above
 from sdpmetric.linalg.rigorous.forms import Images

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.core.validation import check_rows
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, gamma, norms_above

@@ -14,7 +14,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import pairs, validation
 from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.sums.terms.base import errors_of
 from sdpmetric.sums.terms.margins import MarginLoss, Rows, check_term_pairs

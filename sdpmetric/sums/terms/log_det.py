@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.files import ProofTerm
-from sdpmetric.engine.cached import cached, published
+from sdpmetric.engine.lazy import cached, published
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import (
     U,

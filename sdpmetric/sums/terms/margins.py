@@ -19,7 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_products, check_weights
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.lines import boxes, distance, number, times, total
 from sdpmetric.losses import Expression, ScalarLoss, Weighted

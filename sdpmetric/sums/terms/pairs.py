@@ -16,7 +16,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.pairs import check_similar
-from sdpmetric.engine.cached import cached
+from sdpmetric.engine.lazy import cached
 from sdpmetric.lines import distance, divided
 from sdpmetric.losses import (
     LOSSES,

@@ -1,4 +1,8 @@
-"""Every compiled loop of the package, one module for each kind of work; what all of them share is here.
+"""Attributes and compiled loops: each is computed or compiled when it is first used.
+
+``functools.cached_property`` of Python 3.11 has one lock for each property of a class: a solve waits while another
+thread prepares another problem, and a child that is forked meanwhile waits for ever. Here threads that read the same
+attribute of one object at once each compute it, to the same bits, and all keep what the first one stored.
 
 A loop that is worth several threads works on a run of its items and releases the GIL; `in_parts` of
 `sdpmetric.engine.threads` does all runs. No loop is compiled with numba's own parallel regions: they take several
@@ -16,7 +20,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from importlib import import_module
 from threading import RLock
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +29,42 @@ ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
+
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached
+    from functools import cached_property as published
+else:
+
+    class cached:
+        """A decorator of methods without arguments, as ``functools.cached_property`` of Python 3.12 is."""
+
+        def __init__(self, compute: Callable[[object], object]) -> None:
+            self.compute, self.__doc__ = compute, compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            if instance is None:
+                return self
+            values = vars(instance)
+            if getattr(type(instance), self.name) is not self:
+                return self.compute(instance)  # read by super(): the name belongs to the attribute of the subclass
+            return values[self.name] if self.name in values else values.setdefault(self.name, self.compute(instance))
+
+    class published(cached):
+        """The same for arrays that users can reach: they cannot be written to, as later answers depend on them."""
+
+        def __init__(self, compute: Callable[[object], object]) -> None:
+            super().__init__(lambda instance: _read_only(compute(instance)))
+            self.__doc__ = compute.__doc__
+
+    def _read_only(value: object) -> object:
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, np.ndarray):
+                item.flags.writeable = False
+        return value
 
 
 class Loop:
@@ -72,3 +112,6 @@ def fixed(array: ArrayT) -> ArrayT:
 def loop(**options: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator of loops, with options of numba's ``njit``."""
     return lambda function: Loop(function, options)
+
+
+__all__ = ["FAST", "Loop", "cached", "fixed", "loop", "published"]
