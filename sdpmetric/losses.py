@@ -389,15 +389,9 @@ class NegativeRoot(ScalarLoss):
 
 @dataclass(frozen=True, eq=False)
 class HalfSquare(ScalarLoss):
-    """``u^2 / 2``, on one side or both; conjugate ``s^2 / 2`` for slopes of the signs allowed.
+    """``u^2 / 2``, on one side or both; conjugate ``s^2 / 2`` for slopes of the signs allowed."""
 
-    Attributes
-    ----------
-    sides : (m,) array
-        1: only ``u > 0`` costs; -1: only ``u < 0``; 0: both.
-    """
-
-    sides: FloatArray
+    sides: FloatArray  # (m,): 1: only ``u > 0`` costs; -1: only ``u < 0``; 0: both
 
     name = "half square"
     curvature = 1.0
@@ -432,17 +426,11 @@ class LogRatio(ScalarLoss):
     """``r - log r - 1`` of ``r = 1 + s [u]_+ / b``, the divergence of a slack from its bound in ITML [DKJSD2007].
 
     Its conjugate is ``-s a b - log(1 - s a b)`` for ``a >= 0``, and below ``1 / b`` where s is 1.
-
-    Attributes
-    ----------
-    sides : (m,) array
-        s: 1 where u is the excess over an upper bound, -1 where it is the shortfall below a lower one.
-    bounds : (m,) array
-        b, positive.
     """
 
+    # (m,): s: 1 where u is the excess over an upper bound, -1 where it is the shortfall below a lower one
     sides: FloatArray
-    bounds: FloatArray
+    bounds: FloatArray  # (m,): b, positive
 
     name = "log ratio"
     in_proof_files = True
@@ -542,18 +530,10 @@ def _divergence_above(x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """``c_t l(u_t)`` of each of some constraints; an infinite weight of a hinge makes a hard constraint.
+    """``c_t l(u_t)`` of each of some constraints; an infinite weight of a hinge makes a hard constraint."""
 
-    Attributes
-    ----------
-    scalar : ScalarLoss
-        At least 0, and 0 for ``u <= 0``.
-    weights : (p,) array
-        c.
-    """
-
-    scalar: ScalarLoss
-    weights: FloatArray
+    scalar: ScalarLoss  # at least 0, and 0 for ``u <= 0``
+    weights: FloatArray  # (p,): c
 
     @property
     def ceilings(self) -> FloatArray:

@@ -246,31 +246,15 @@ OPTIONS = UpkeepOptions()
 
 @dataclass
 class Counters:
-    """Counts of an index's work.
+    """Counts of an index's work."""
 
-    Attributes
-    ----------
-    queries, updates : int
-        Calls of `HashIndex.query`, steps given to `HashIndex.update`.
-    examples_searched : int
-        Candidates ranked, over all queries.
-    bits_flipped : int
-        Bits changed, by the search for flipped bits and by re-hashing.
-    searches : int
-        Searches for flipped bits.
-    bits_checked : int
-        Entries near their hyperplane that these searches checked, by one inner product each.
-    full_rehashes : int
-        How often all keys were recomputed.
-    """
-
-    queries: int = 0
+    queries: int = 0  # calls of `HashIndex.query`, steps given to `HashIndex.update`
     updates: int = 0
-    examples_searched: int = 0
-    bits_flipped: int = 0
-    searches: int = 0
-    bits_checked: int = 0
-    full_rehashes: int = 0
+    examples_searched: int = 0  # candidates ranked, over all queries
+    bits_flipped: int = 0  # bits changed, by the search for flipped bits and by re-hashing
+    searches: int = 0  # searches for flipped bits
+    bits_checked: int = 0  # entries near their hyperplane that these searches checked, by one inner product each
+    full_rehashes: int = 0  # how often all keys were recomputed
 
 
 class Table:

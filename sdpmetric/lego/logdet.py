@@ -50,20 +50,12 @@ class MetricStep:
 
 @dataclass(frozen=True, eq=False)
 class LogDetUpdate:
-    """The result of one item of a stream.
+    """The result of one item of a stream."""
 
-    Attributes
-    ----------
-    prediction : float
-        Before the step: the pair's squared distance; for a comparison the near pair's minus the far pair's.
-    loss : float
-        Before the step, half the square of the violation of the target or margin.
-    steps : tuple of MetricStep
-        Steps of the factor in order: none where the target was satisfied, one for a pair, two for a comparison.
-    """
-
+    # before the step: the pair's squared distance; for a comparison the near pair's minus the far pair's
     prediction: float
-    loss: float
+    loss: float  # before the step, half the square of the violation of the target or margin
+    # steps of the factor in order: none where the target was satisfied, one for a pair, two for a comparison
     steps: tuple[MetricStep, ...]
 
     @property

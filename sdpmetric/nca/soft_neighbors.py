@@ -22,27 +22,14 @@ from sdpmetric.nca import loops
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """The value of an example: its number in the loops, and what certificates say of sums of it.
+    """The value of an example: its number in the loops, and what certificates say of sums of it."""
 
-    Attributes
-    ----------
-    loss : int
-        As `sdpmetric.nca.loops` names it.
-    targets : (n,) array
-        Numbers that it depends on, in the order of `SoftNeighborProblem.rows`; empty where classes decide.
-    lower_bound : float
-        What no objective is below.
-    scale : float
-        What the gradient of `SoftNeighborProblem.stationarity` is divided by.
-    program : str
-        What certificates are of.
-    """
-
-    loss: int
+    loss: int  # as `sdpmetric.nca.loops` names it
+    # (n,): numbers that it depends on, in the order of `SoftNeighborProblem.rows`; empty where classes decide
     targets: FloatArray
-    lower_bound: float
-    scale: float
-    program: str
+    lower_bound: float  # what no objective is below
+    scale: float  # what the gradient of `SoftNeighborProblem.stationarity` is divided by
+    program: str  # what certificates are of
 
 
 class SoftNeighborProblem(Problem):

@@ -28,17 +28,11 @@ Solve = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Definite:
-    """``W'W``, proven to be positive definite in units of its own, ``2^powers``.
-
-    Attributes
-    ----------
-    bottom : float
-        A float not above the least eigenvalue in these units.
-    """
+    """``W'W``, proven to be positive definite in units of its own, ``2^powers``."""
 
     powers: LongArray
     factor: Solve
-    bottom: float
+    bottom: float  # a float not above the least eigenvalue in these units
 
     @classmethod
     def of(cls, W: sp.csr_array) -> Definite | None:

@@ -258,28 +258,17 @@ KNOWN = ("Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD", "Ex
 
 @dataclass(frozen=True, eq=False)
 class Canonical:
-    """The cone program that CVXPY compiles from a problem.
-
-    Attributes
-    ----------
-    offset : float
-        The constant of the objective.
-    sign : int
-        -1 if the problem is a maximization; the program minimizes.
-    kept : integer array
-        The rows of CVXPY's program that the program has; it has none that no point violates, as ``x <= infinity``.
-    size : int
-        All rows of CVXPY's program.
-    """
+    """The cone program that CVXPY compiles from a problem."""
 
     program: ConeProgram
-    offset: float
-    sign: int
+    offset: float  # the constant of the objective
+    sign: int  # -1 if the problem is a maximization; the program minimizes
     problem: cp.Problem
     chain: Chain
     inverse: list[object]
+    # the rows of CVXPY's program that the program has; it has none that no point violates, as ``x <= infinity``
     kept: LongArray
-    size: int
+    size: int  # all rows of CVXPY's program
 
     @classmethod
     def of(cls, problem: cp.Problem) -> Canonical:

@@ -159,40 +159,22 @@ class Obstacle(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A proven number; infinite if nothing is proven, and then why.
-
-    Attributes
-    ----------
-    place : int
-        The row or the column of the program that the obstacle is about.
-    missing : (m,) array or float
-        By how much each row is outside of its cone.
-    solution : array or None
-        The point, or the multipliers, near those that are proven to be feasible.
-    """
+    """A proven number; infinite if nothing is proven, and then why."""
 
     value: float
     obstacle: Obstacle | None = None
-    place: int = 0
-    missing: FloatArray | float = 0.0
-    solution: FloatArray | None = None
+    place: int = 0  # the row or the column of the program that the obstacle is about
+    missing: FloatArray | float = 0.0  # (m,): by how much each row is outside of its cone
+    solution: FloatArray | None = None  # the point, or the multipliers, near those that are proven to be feasible
 
 
 @dataclass(frozen=True, eq=False)
 class DualEnclosure:
-    """Multipliers ``z + D A w`` that make the residual 0, with w on some columns.
-
-    Attributes
-    ----------
-    roots : (m,) array
-        ``D^(1/2)``; 0 for multipliers that stay 0.
-    columns : integer array
-        All columns that are not 0, or some such that the others are proven to be combinations of them.
-    """
+    """Multipliers ``z + D A w`` that make the residual 0, with w on some columns."""
 
     program: ConeProgram
-    roots: FloatArray
-    columns: LongArray
+    roots: FloatArray  # (m,): ``D^(1/2)``; 0 for multipliers that stay 0
+    columns: LongArray  # all columns that are not 0, or some such that the others are proven to be combinations of them
     definite: Definite
     failure: Bound | None
 
@@ -242,23 +224,13 @@ class DualEnclosure:
 
 @dataclass(frozen=True, eq=False)
 class PrimalEnclosure:
-    """Points that satisfy equations exactly, near given ones.
-
-    Attributes
-    ----------
-    equations, rows : integer arrays
-        Rows that hold as equations, and those from which all others follow.
-    values : (n,) array
-        Of variables that the equations determine exactly, NaN of the others.
-    matrix : sparse array
-        The coefficients of the other variables in `rows`, with whose products `definite` is made.
-    """
+    """Points that satisfy equations exactly, near given ones."""
 
     program: ConeProgram
-    equations: LongArray
+    equations: LongArray  # rows that hold as equations, and those from which all others follow
     rows: LongArray
-    values: FloatArray
-    matrix: sp.csr_array
+    values: FloatArray  # (n,): of variables that the equations determine exactly, NaN of the others
+    matrix: sp.csr_array  # the coefficients of the other variables in `rows`, with whose products `definite` is made
     definite: Definite
     failure: Bound | None
 

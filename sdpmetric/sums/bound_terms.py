@@ -35,21 +35,11 @@ MAX_EXACT_PRODUCTS = 10**6
 
 @dataclass(frozen=True, eq=False)
 class BoundTerms:
-    """A sum of terms over given data.
+    """A sum of terms over given data."""
 
-    Attributes
-    ----------
-    centered : (n, d) array
-        The data minus their mean.
-    terms : tuple of Term
-        Bound to the data.
-    room : float, default 0
-        For solvers: hard constraints are to hold with so much room, in their units.
-    """
-
-    centered: FloatArray
-    terms: tuple[Term, ...]
-    room: float = 0.0
+    centered: FloatArray  # (n, d): the data minus their mean
+    terms: tuple[Term, ...]  # bound to the data
+    room: float = 0.0  # for solvers: hard constraints are to hold with so much room, in their units
 
     def images(
         self,

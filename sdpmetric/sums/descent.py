@@ -253,23 +253,12 @@ def steps(
 
 @dataclass
 class Penalty:
-    """The penalties that stand for hard constraints: how steep they are, and the room that they leave.
-
-    Attributes
-    ----------
-    problem : MetricProblem
-    room : float
-        In units of the constraints.
-    stiffness : float
-        Relative to the size of the objective.
-    violation : float
-        The largest one that the last level left; see `_violation`.
-    """
+    """The penalties that stand for hard constraints: how steep they are, and the room that they leave."""
 
     problem: MetricProblem
-    room: float
-    stiffness: float = 1.0
-    violation: float = math.inf
+    room: float  # in units of the constraints
+    stiffness: float = 1.0  # relative to the size of the objective
+    violation: float = math.inf  # the largest one that the last level left; see `_violation`
     changes_left: int = OPTIONS.penalty_changes
     total: BoundTerms = field(init=False)
 

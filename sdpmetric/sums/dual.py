@@ -121,17 +121,7 @@ class DualPoint:
 
 
 class SumDual(MarginSum):
-    """The dual of a sum.
-
-    Attributes
-    ----------
-    n_negative : int
-        How many eigenvalues the last Q had that were not positive.
-    rho : float
-        The weight of the proximal term, which goes on falling in later rounds.
-    best : DualPoint or None
-        The best one that was evaluated.
-    """
+    """The dual of a sum; `n_negative` counts the eigenvalues of the last Q that were not positive."""
 
     best: DualPoint | None
 

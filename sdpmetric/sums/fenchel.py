@@ -54,32 +54,15 @@ OPTIONS = BoundOptions()
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """A proven lower bound and the multipliers that prove it.
-
-    Attributes
-    ----------
-    value : float
-    multipliers : list of (m,) array
-        One array for each loss.
-    residual : float
-        How far these are from the given ones, relatively.
-    null_dimension : int
-        Of the directions of no cost.
-    weakness : str or None
-        Why the bound is weaker than it might be.
-    slopes : list of (d, d) array
-        Of the regularizers that are bounded by one.
-    coordinates : (k, p) array or None
-        Of the domain, in which the slack matrix is proven to be PSD.
-    """
+    """A proven lower bound and the multipliers that prove it."""
 
     value: float
-    multipliers: ByLoss
-    residual: float = 0.0
-    null_dimension: int = 0
-    weakness: str | None = None
-    slopes: ByLoss = field(default_factory=list)
-    coordinates: FloatArray | None = None
+    multipliers: ByLoss  # (m,) for each loss
+    residual: float = 0.0  # how far these are from the given ones, relatively
+    null_dimension: int = 0  # of the directions of no cost
+    weakness: str | None = None  # why the bound is weaker than it might be
+    slopes: ByLoss = field(default_factory=list)  # (d, d): of the regularizers that are bounded by one
+    coordinates: FloatArray | None = None  # (k, p): of the domain, in which the slack matrix is proven to be PSD
 
 
 @dataclass(frozen=True, eq=False)

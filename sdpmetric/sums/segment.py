@@ -41,27 +41,14 @@ SEARCH = SearchOptions()
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Multipliers and slopes along a segment.
+    """Multipliers and slopes along a segment."""
 
-    Attributes
-    ----------
-    slack : Slack
-        Of the sum.
-    start, direction : list of (m,) array
-        One array for each loss.
-    regularizers : sequence of Regularizer
-        Those that are bounded by a slope.
-    matrices : list of (d, d) array
-        Their slopes at ``t = 1``.
-    has_fixed_slopes : bool
-        Whether these are their slopes at all t; else the slopes are ``t`` times the matrices.
-    """
-
-    slack: Slack
-    start: ByLoss
+    slack: Slack  # of the sum
+    start: ByLoss  # (m,): one array for each loss
     direction: ByLoss
-    regularizers: Sequence[Regularizer] = ()
-    matrices: ByLoss = field(default_factory=list)
+    regularizers: Sequence[Regularizer] = ()  # those that are bounded by a slope
+    matrices: ByLoss = field(default_factory=list)  # (d, d): their slopes at ``t = 1``
+    # whether these are their slopes at all t; else the slopes are ``t`` times the matrices
     has_fixed_slopes: bool = False
 
     def slopes(self, t: float) -> ByLoss:

@@ -54,21 +54,13 @@ OPTIONS = WeightsOptions()
 
 
 class WeightedSum(MarginSum):
-    """A sum in all its weights and multipliers: ``h`` and ``g`` of its regularizers, ``c`` its linear cost.
-
-    Attributes
-    ----------
-    is_lazy, is_hard : (m,) bool arrays
-        Losses that cost nothing where their excess is not positive, so they may be left out there; hard constraints.
-    fixed : (m,) array
-        Multipliers of linear losses, 0 for others.
-    cost, linear_cost : (k,) arrays
-        What weights cost beside the other losses, and beside all losses.
-    """
+    """A sum in all its weights and multipliers: ``h`` and ``g`` of its regularizers, ``c`` its linear cost."""
 
     def __init__(self, problem: MetricProblem, total: BoundTerms) -> None:
         super().__init__(total)
         self.basis, k, self.slacks = problem.domain.basis, len(problem.domain.basis), problem.dual.slack
+        # (m,): losses that cost nothing where their excess is not positive, so they may be left out there; hard
+        # constraints
         self.is_lazy = concatenated(_is_lazy(loss) for loss in self.losses) > 0.0
         self.is_hard = concatenated(np.full(loss.size, float(loss.hard)) for loss in self.losses) > 0.0
         coefficients = [numbers for term in total.regularizers if (numbers := term.over_weights) is not None]
@@ -76,8 +68,8 @@ class WeightedSum(MarginSum):
         self.c = sum((numbers[1] for numbers in coefficients), np.zeros(k))
         self.unit = float(np.abs(self.offset).mean()) if self.offset.any() else 1.0
         self.squared_lengths = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), 1e-300)
-        self.fixed = np.where(self.low == self.high, self.low, 0.0)
-        self.cost = self.slack(self.fixed)
+        self.fixed = np.where(self.low == self.high, self.low, 0.0)  # (m,): multipliers of linear losses, 0 for others
+        self.cost = self.slack(self.fixed)  # (k,): what weights cost beside the other losses, and beside all losses
         self.linear_cost = self.slack(np.zeros_like(self.fixed))
 
     def slack(self, a: FloatArray) -> FloatArray:

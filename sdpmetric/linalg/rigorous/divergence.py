@@ -35,20 +35,11 @@ class LogDetPrior:
 
     With K about ``T^-T`` and ``K^T A_0 K = I + Y``, ``||Y|| <= r``, the inverse of A_0 lies between ``K K^T / (1 + r)``
     and ``K K^T / (1 - r)``.
-
-    Attributes
-    ----------
-    matrix : (d, d) array
-        ``A_0 / 4^power``, symmetric, taken as exact, with entries of moderate size.
-    root : (d, d) array
-        T with ``T T^T`` about it.
-    power : int
-        Factors are divided by ``2^power``, so squares of their entries do not overflow.
     """
 
-    matrix: FloatArray
-    root: FloatArray
-    power: int
+    matrix: FloatArray  # (d, d): ``A_0 / 4^power``, symmetric, taken as exact, with entries of moderate size
+    root: FloatArray  # (d, d): T with ``T T^T`` about it
+    power: int  # factors are divided by ``2^power``, so squares of their entries do not overflow
 
     @classmethod
     def of(cls, matrix: FloatArray, root: FloatArray) -> LogDetPrior:

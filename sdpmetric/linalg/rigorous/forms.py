@@ -49,20 +49,11 @@ SAMPLED_PAIRS = 256
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A symmetric matrix ``sum_q w_q v_q v_q^T`` in floating point, and how far it may be from the exact one.
+    """A symmetric matrix ``sum_q w_q v_q v_q^T`` in floating point, and how far it may be from the exact one."""
 
-    Attributes
-    ----------
-    matrix : (r, r) array
-    error : float
-        At least the spectral norm of the difference to the exact matrix.
-    size : float
-        At least ``sum_q |w_q| |v_q|^2``, which no entry of the exact matrix exceeds.
-    """
-
-    matrix: FloatArray
-    error: float
-    size: float
+    matrix: FloatArray  # (r, r)
+    error: float  # at least the spectral norm of the difference to the exact matrix
+    size: float  # at least ``sum_q |w_q| |v_q|^2``, which no entry of the exact matrix exceeds
 
     @classmethod
     def zero(cls, r: int) -> Form:
@@ -129,26 +120,16 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images ``T^T (x_i - m)`` of exact points in floating point, and how far each may be from the exact one.
+    """Images ``T^T (x_i - m)`` of exact points in floating point, and how far each may be from the exact one."""
 
-    Attributes
-    ----------
-    X : (n, d) array
-        The exact points.
-    centered : (n, d) array
-        ``x_i - m`` with a shift m that is the same for all points, in float64: each entry rounded once.
-    map : (d, r) array
-        T, whatever made it: it is taken as exact, but for `map_errors`.
-    map_errors : (d, r) array or None
-        How far each entry of the exact T may be from that of `map`; None: it is exact.
-    metric : (d, d) array or None
-        A metric near ``T T^T`` whose distances are meant in place of those of the images; `points` remain those of T.
-    """
-
-    X: NDArray[np.floating]
+    X: NDArray[np.floating]  # (n, d): the exact points
+    # (n, d): ``x_i - m`` with a shift m that is the same for all points, in float64: each entry rounded once
     centered: FloatArray
-    map: FloatArray
+    map: FloatArray  # (d, r): T, whatever made it: it is taken as exact, but for `map_errors`
+    # (d, r): how far each entry of the exact T may be from that of `map`; None: it is exact
     map_errors: FloatArray | None = None
+    # (d, d): A metric near ``T T^T`` whose distances are meant in place of those of the images; `points` remain those
+    # of T
     metric: FloatArray | None = None
 
     def __post_init__(self) -> None:

@@ -51,15 +51,9 @@ class SlackSegment(Protocol):
 
 
 class InnerMinimum(ABC):
-    """``m(t)`` of one segment: in floats where the best t is sought, with all roundings where something is claimed.
+    """``m(t)`` of one segment: in floats where the best t is sought, with all roundings where something is claimed."""
 
-    Attributes
-    ----------
-    nearest, furthest : float
-        Between these m is finite, as floats see it.
-    """
-
-    nearest: float = 0.0
+    nearest: float = 0.0  # between these m is finite, as floats see it
     furthest: float = math.inf
 
     @abstractmethod
