@@ -1,28 +1,66 @@
-"""The public names, by the pages of the reference, for the site and for the tests."""
+"""The public names by task, for the site and for the tests."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable
 from types import ModuleType
 
-# A heading, and how the modules whose public names belong under it begin or end; the first that fits has the name.
-HEADINGS = {
-    "Functions": ("verbs", "explanation", "comparator", "comparison"),
-    "Streams": ("stream", "logdet"),
-    "Programs in CVXPY": ("sdpmetric.programs",),
-    "Search and rankings": ("hash_index", "relevance", "scores"),
-    "Classification": ("sdpmetric.classification",),
-    "Solutions and certificates": ("sdpmetric.core",),
-    "Problem classes": ("sdpmetric.",),
+FUNCTIONS = [
+    "solve",
+    "certify",
+    "verify",
+    "compare",
+    "explain",
+    "path",
+    "regret",
+    "solvers_of",
+    "to_cvxpy",
+    "bound",
+]
+PROGRAMS = [
+    "metric_variable",
+    "squared_distances",
+    "triplet_margins",
+    "LiftedDistances",
+    "ProgramBound",
+]
+EXTENSIONS = ["Problem", "solver", "formulation"]
+SEARCH = ["HashIndex", "MetricStep", "Relevance", "RankingScores"]
+# Tasks, and which names of the package serve each; the first that fits has the name.
+TASKS: dict[str, Callable[[str], bool]] = {
+    "Functions": FUNCTIONS.__contains__,
+    "Programs in CVXPY": PROGRAMS.__contains__,
+    "Classes and solvers of your own": EXTENSIONS.__contains__,
+    "Search and rankings": SEARCH.__contains__,
+    "Problem classes": lambda name: name.endswith(("Problem", "Space")),
+    "Streams": lambda name: name.endswith("Stream"),
+    "Solutions and certificates": lambda name: True,
 }
-MODULES = (
-    "estimators",
-    "constraints",
-    "sums.terms",
-    "classification",
-    "datasets",
-    "plotting",
+# Tasks that a module of its own serves.
+MODULES = {
+    "Estimators": "sdpmetric.estimators",
+    "Terms of sums": "sdpmetric.sums.terms",
+    "Pairs, triplets and quadruplets": "sdpmetric.constraints",
+    "Classification": "sdpmetric.classification",
+    "Data sets": "sdpmetric.datasets",
+    "Plots": "sdpmetric.plotting",
+}
+ORDER = (
+    "Estimators",
+    "Functions",
+    "Problem classes",
+    "Solutions and certificates",
+    "Terms of sums",
+    "Streams",
+    "Programs in CVXPY",
+    "Pairs, triplets and quadruplets",
+    "Classification",
+    "Search and rankings",
+    "Data sets",
+    "Plots",
+    "Classes and solvers of your own",
 )
 
 
@@ -33,30 +71,26 @@ def public(module: ModuleType) -> list[str]:
         for name, what in vars(module).items()
         if getattr(what, "__module__", None) == module.__name__
     ]
-    found = [(name, getattr(module, name)) for name in own if not name.startswith("_")]
-    names = [name for name, what in found if inspect.isclass(what) or inspect.isfunction(what)]
+    named = [(name, getattr(module, name)) for name in own if not name.startswith("_")]
+    names = [name for name, what in named if inspect.isclass(what) or inspect.isfunction(what)]
     return sorted(names, key=lambda name: (not name.startswith("LMNN"), name))
 
 
 def sections() -> list[tuple[str, str, list[str]]]:
-    """Heading, module and names of each part of the reference."""
+    """Task, module and names of each part of the reference."""
     package = importlib.import_module("sdpmetric")
-    left = {name: getattr(package, name).__module__ for name in public(package)}
-    found = []
-    for title, homes in HEADINGS.items():
-        names = [
-            name
-            for name, home in left.items()
-            if home.startswith(homes) or home.endswith(homes)
-        ]
-        left = {name: home for name, home in left.items() if name not in names}
-        found.append((title, "sdpmetric", names))
-    for name in MODULES:
-        module = importlib.import_module(f"sdpmetric.{name}")
-        names = [
-            name
-            for name in public(module)
-            if getattr(package, name, None) is not getattr(module, name)
-        ]
-        found.append((module.__name__, module.__name__, names))
-    return [part for part in found if part[2]]
+    parts: dict[str, tuple[str, list[str]]] = {task: ("sdpmetric", []) for task in TASKS}
+    for name in public(package):
+        parts[next(task for task, serves in TASKS.items() if serves(name))][1].append(name)
+    parts["Functions"][1].sort(key=FUNCTIONS.index)
+    for task, home in MODULES.items():
+        module = importlib.import_module(home)
+        parts[task] = (
+            home,
+            [
+                name
+                for name in public(module)
+                if getattr(package, name, None) is not getattr(module, name)
+            ],
+        )
+    return [(task, *parts[task]) for task in ORDER if parts[task][1]]

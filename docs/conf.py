@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
-from sphinx.domains.std import StandardDomain
 from sphinx.ext import autosummary
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_gallery.sorting import FileNameSortKey
@@ -35,7 +34,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["course"]
+exclude_patterns = ["course", "measured"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 nitpicky = False
@@ -67,6 +66,9 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "navbar_align": "left",
+    "logo": {"text": f"sdpmetric {release}"},
+    "navbar_persistent": ["search-button"],
+    "header_links_before_dropdown": 6,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
@@ -94,25 +96,25 @@ sphinx_gallery_conf = {
 
 
 def write_api(app: Sphinx, config: object) -> None:
-    """List every public name for autosummary to make a page of each."""
-    lines = ["API", "===", "", "Everything public. ``import sdpmetric as sm``.", ""]
+    """List every public name by task, on one page and on a page of each task, which heads its names in the sidebar."""
+    folder = HERE / "generated"
+    folder.mkdir(exist_ok=True)
+    pages = {"api": "API\n===\n\nEvery public name, by task. ``import sdpmetric as sm``.\n\n"}
     for title, module, names in api.sections():
-        lines.extend([title, "-" * len(title), "", f".. currentmodule:: {module}", ""])
-        lines.extend(
-            [
-                ".. autosummary::",
-                "   :toctree: api",
-                "   :nosignatures:",
-                "",
-                *(f"   {name}" for name in names),
-                "",
-            ]
+        stem = "api_" + re.sub(r"\W+", "_", title.lower())
+        listed = "\n".join(f"   {name}" for name in names)
+        table = f".. currentmodule:: {module}\n\n.. autosummary::\n   :nosignatures:\n{{}}\n{listed}\n\n"
+        pages["api"] += (
+            f":doc:`{title} <{stem}>`\n{'-' * (len(title) + len(stem) + 11)}\n\n"
+            + table.format("")
         )
-    target = HERE / "generated" / "api.rst"
-    target.parent.mkdir(exist_ok=True)
-    text = "\n".join(lines)
-    if not target.exists() or target.read_text(encoding="utf-8") != text:
-        target.write_text(text, encoding="utf-8")
+        pages[stem] = f"{title}\n{'=' * len(title)}\n\n" + table.format("   :toctree: api\n")
+    stems = "\n".join(f"   {stem}" for stem in pages if stem != "api")
+    pages["api"] += f".. toctree::\n   :hidden:\n\n{stems}\n"
+    for stem, text in pages.items():
+        target = folder / f"{stem}.rst"
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.write_text(text, encoding="utf-8")
 
 
 def write_about(app: Sphinx, config: object) -> None:
@@ -135,11 +137,13 @@ def write_about(app: Sphinx, config: object) -> None:
 BULLET = re.compile(
     r"^- (?:\[[^\]]*\]\((?!https?:|\.\./)[^)#\s]+\.(?:md|rst)\)(?:, )?)+", re.MULTILINE
 )
-PAGE = re.compile(r"\]\(([^)#\s]+)\.(?:md|rst)\)")
+PAGE = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)\.(?:md|rst)\)")
 KEY = re.compile(r"\*\*\[(\w+\d{4})\]\*\*")
 PICTURE = re.compile(r"!(\[[^\]]*\])\((pictures/\w+)\.svg\)")
 # Pages whose lists of links are the site's navigation.
-TRACKS = ("index", "start", "theory", "reference", "benchmarks")
+TRACKS = ("index", "start", "benchmarks")
+# Measured tables are files of the repository, which the site offers for download.
+MEASURED = re.compile(r"\]\((measured/\w+\.md)(?:#[\w-]+)?\)")
 # What pages link to on GitHub, and what Sphinx makes of it.
 FOLDERS = {
     "../examples": "generated/gallery/index.rst",
@@ -166,29 +170,18 @@ def navigation(docname: str, text: str) -> str:
         return ""
     trees = []
     for section in re.split(r"^## ", text, flags=re.MULTILINE):
-        pages = [
-            page
+        links = [
+            link
             for bullet in BULLET.finditer(section)
-            for page in PAGE.findall(bullet.group())
+            for link in PAGE.findall(bullet.group())
         ]
+        pages = [f"{title} <{page}>" if docname == "index" else page for title, page in links]
         if pages:
             caption = "" if docname == "index" else f":caption: {section.splitlines()[0]}\n"
             trees.append(
                 f"\n```{{toctree}}\n:hidden:\n{caption}\n{chr(10).join(dict.fromkeys(pages))}\n```\n"
             )
     return "".join(trees)
-
-
-def as_glossary(text: str) -> str:
-    """The glossary's list as terms, which the search finds first."""
-    terms = re.findall(
-        r"^- \[([^\]]+)\]\(([^)]+)\): (.+(?:\n  .+)*)$", text, flags=re.MULTILINE
-    )
-    entries = "\n".join(
-        f"{term}\n  {' '.join(meaning.split())} ([more]({link}))\n"
-        for term, link, meaning in terms
-    )
-    return f"# Glossary\n\n````{{glossary}}\n{entries}````\n"
 
 
 def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -199,8 +192,6 @@ def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
     for folder, made in FOLDERS.items():
         text = text.replace(f"]({folder})", f"]({made})")
     up = "../" * docname.count("/")
-    if docname == "glossary":
-        text = as_glossary(text)
     if docname == "bibliography":
         text = KEY.sub(lambda key: f"[**{key[1]}**]{{#{key[1].lower()}}}", text)
     else:
@@ -213,6 +204,7 @@ def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
     text = re.sub(
         r"\]\((?:\.\./)+examples/(\d\d_\w+)\.py\)", rf"]({up}generated/gallery/\1.rst)", text
     )
+    text = MEASURED.sub(r"](path:\1)", text)
     text = PICTURE.sub(both_modes, text)
     text = re.sub(r"\]\((?:\.\./)+README\.md(#[\w-]+)?\)", rf"]({up}index.md)", text)
     source[0] = text + navigation(docname, text)
@@ -283,6 +275,20 @@ def link_citations(
                 lambda key: f":ref:`[{key[1]}] <{key[1].lower()}>`",
                 line,
             )
+            lines[number] = MENTIONED.sub(page_of, lines[number])
+
+
+MENTIONED = re.compile(r"`{0,2}docs/((?:measured/)?\w+)\.md`{0,2}")
+
+
+def page_of(mention: re.Match[str]) -> str:
+    """``docs/methods.md`` in a docstring leads to the page, and that of a measured table to the page that offers it."""
+    page = "benchmarks" if mention[1].startswith("measured") else mention[1]
+    title = re.search(
+        r"^# (.*)$", (HERE / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert title is not None
+    return f":doc:`{title[1]} </{page}>`"
 
 
 def without_constructor(
@@ -342,9 +348,6 @@ def skip_foreign(
 
 def setup(app: Sphinx) -> None:
     """Connect the hooks above."""
-    StandardDomain.object_types["term"].attrs["searchprio"] = (
-        0  # Sphinx leaves the glossary out of the search
-    )
     app.add_html_math_renderer(
         "mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None)
     )

@@ -13,7 +13,7 @@ from sdpmetric.api import HOME_OF, MODULES, __all__
 if TYPE_CHECKING:
     from sdpmetric.api import *
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
 """What every problem class promises, as checks that raise AssertionError; copy this file to check one of your own.
 
-`check_statement` runs all of them; see ``docs/your_own_program.md``.
+`check_statement` runs all of them; see ``docs/terms.md``.
 """
 
 from __future__ import annotations

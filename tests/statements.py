@@ -67,7 +67,7 @@ FACTORIES = {
         X, terms.TripletHinge(labels=y, n_neighbors=2, loss="smooth_hinge") + terms.Frobenius(), diagonal=True
     ),
 }
-# The verbs of the table in docs/statements.md: what does not work is refused by a sentence.
+# The verbs of the table in docs/methods.md: what does not work is refused by a sentence.
 WORKS = {
     "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
     "path": {*FACTORIES} - {"mmc", "lego", "nca", "mlkr"},

@@ -1,7 +1,7 @@
 """The base of every statement: immutable data, a description, an objective, and a certificate for any point.
 
 A statement may also have *capabilities*: optional methods that functions look up by name. See
-``docs/your_own_program.md``.
+``docs/terms.md``.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def check_problem(verb: str, problem: object) -> None:
 
 
 def unsupported(verb: str, problem: object, reason: str) -> TypeError:
-    return TypeError(f"{verb} does not take {type(problem).__name__}: {reason} (docs/statements.md has what others do)")
+    return TypeError(f"{verb} does not take {type(problem).__name__}: {reason} (docs/methods.md has what others do)")
 
 
 def digest(*values: object) -> str:

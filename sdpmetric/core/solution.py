@@ -244,7 +244,7 @@ class Solution:
         """Write what is proven as a file that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
 
         The file holds the hash of the data, the program term by term, components, multipliers, and the claims; of
-        constraints that contradict each other, the multipliers that prove it. See ``docs/proof_files.md``.
+        constraints that contradict each other, the multipliers that prove it. See ``docs/certificates.md``.
 
         Parameters
         ----------

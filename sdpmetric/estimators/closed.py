@@ -252,7 +252,7 @@ class RCA(ClosedForm):
 class LFDA(ClosedForm):
     """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
 
-    The eigenproblem, and what it maximizes: docs/lfda.md.
+    The eigenproblem, and what it maximizes: docs/methods.md.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     """Predict the label that adds least to the objective of LMNN (Weinberger and Saul 2009, Eq. 15) [WS2009].
 
     Learns a metric, or one for each class, and stores the training examples with their target neighbors. Validation
-    examples of early stopping are left out. Program and certificate: docs/decisions.md.
+    examples of early stopping are left out. Program and certificate: docs/methods.md.
 
     Parameters
     ----------

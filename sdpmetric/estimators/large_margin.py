@@ -139,7 +139,7 @@ def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
 class LMNN(LargeMarginEstimator):
     """Large margin nearest neighbor classification (Weinberger and Saul 2009, Eq. 14) [WS2009], solved to a proof.
 
-    The program and its certificate: docs/statements.md.
+    The program and its certificate: docs/methods.md.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class KernelLMNN(LargeMarginEstimator):
 
     Time is cubic and memory quadratic in the number of training examples. Target neighbors are nearest in the feature
     space. With a precomputed kernel `fit` cannot stop early, and `fit_triplets` also expects the kernel matrix. Program
-    and certificate: docs/variants.md.
+    and certificate: docs/methods.md.
 
     Parameters
     ----------
@@ -375,7 +375,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     The distance to a training example is measured by the metric of the training example's region. No embedding has
     these distances, so this estimator has its own `kneighbors` and `predict`; `transform` gives the coordinates under
-    each metric side by side. Program and certificate: docs/variants.md.
+    each metric side by side. Program and certificate: docs/methods.md.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class FRML(LimitedEstimator):
 
     Items of a query's own class are relevant to it; `fit_relevance` accepts other relations. Stochastic steps on
     matrices of fixed rank end when the mean average precision of validation queries stops rising. Optimality is not
-    proven: the certificate is of kind "stationarity". Program and certificate: docs/rankings.md.
+    proven: the certificate is of kind "stationarity". Program and certificate: docs/methods.md.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     enough; from the same start it takes the same path, faster, and in memory that is linear in n. Two things differ:
     float32 data give float32 components, and a fit that did not converge always warns. Parameters from ``objective`` on
     are new. NCA is not convex, and optimality is not proven: the certificate is of kind "stationarity". Program and
-    certificate: docs/nca.md.
+    certificate: docs/methods.md.
 
     Parameters
     ----------
@@ -213,9 +213,8 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
     For continuous targets y. It is a transformer for use before a regressor that depends on distances, such as
-    ``KNeighborsRegressor``, which with weights ``exp(-d^2)`` is the paper's kernel regression (``docs/lfda.md``). MLKR
-    is not convex, and optimality is not proven: the certificate is of kind "stationarity". Program and certificate:
-    docs/lfda.md.
+    ``KNeighborsRegressor``, which with weights ``exp(-d^2)`` is the paper's kernel regression. MLKR is not convex, and
+    optimality is not proven: the certificate is of kind "stationarity". Program and certificate: docs/methods.md.
 
     Parameters
     ----------

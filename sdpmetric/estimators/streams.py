@@ -85,7 +85,8 @@ class POLA(StreamingEstimator):
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
     online algorithm: they process pairs one after another, continue where the last call ended, and start again after a
-    `fit`. Nothing is proven about their metric, and there is no ``solution_``. Program and certificate: docs/pola.md.
+    `fit`. Nothing is proven about their metric, and there is no ``solution_``. Program and certificate:
+    docs/methods.md.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ class LEGO(StreamingEstimator):
     `fit_pairs` process every pair once; `fit_targets` accepts any targets. `partial_fit`, `partial_fit_pairs` and
     `partial_fit_targets` continue where the last call ended, and start again after a fit; their first batch determines
     defaults. Nothing is proven about the last metric: the certificate is of kind "regret". Program and certificate:
-    docs/lego.md.
+    docs/methods.md.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class LSML(SolvedEstimator):
 
     Learns from quadruplets, each of which states that one pair is nearer than another; from triplets, quadruplets whose
     pairs share an example; or from labels, from which quadruplets are drawn. Program and certificate:
-    docs/relatives.md.
+    docs/methods.md.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class LSML(SolvedEstimator):
 class SDML(SolvedEstimator):
     """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009], solved to a proof.
 
-    The program and its certificate: docs/relatives.md.
+    The program and its certificate: docs/methods.md.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class SCML(SolvedEstimator):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
     The metric is a nonnegative combination of given directions, most of them with weight 0. Program and certificate:
-    docs/relatives.md.
+    docs/methods.md.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class SCML(SolvedEstimator):
 class MMC(SolvedEstimator):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
-    The program and its certificate: docs/relatives.md. Features that are combinations of others up to rounding count as
+    The program and its certificate: docs/methods.md. Features that are combinations of others up to rounding count as
     0, unless `diagonal`, and the certificate is about the data without them (docs/useless_optima.md).
 
     Parameters
@@ -229,7 +229,7 @@ class MMC(SolvedEstimator):
 class ITML(SolvedEstimator):
     """Information-theoretic metric learning (Davis et al. 2007) [DKJSD2007], solved to a proof.
 
-    The program and its certificate: docs/relatives.md.
+    The program and its certificate: docs/methods.md.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ class LEGOProblem(Problem):
         """What the corrected Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
 
         ``(1 / eta + reach) (D_ld(A, A_0) + eta sum_t loss_t(A))``, valid for every metric A; the solution of
-        `LEGOBatchProblem` has the smallest. See docs/lego.md for the proof.
+        `LEGOBatchProblem` has the smallest. See docs/methods.md for the proof.
 
         Parameters
         ----------

@@ -143,7 +143,7 @@ class LEGOStream(LogDetStream):
 
     @property
     def reach(self) -> float:
-        """Largest ``prediction * max(prediction, target)`` of pairs that violated their target; see docs/lego.md."""
+        """Largest ``prediction * max(prediction, target)`` of pairs that violated their target; see docs/methods.md."""
         return float(self._totals[loops.REACH])
 
     def drift(self) -> float:
@@ -192,7 +192,7 @@ class LEGOStream(LogDetStream):
     ) -> LogDetUpdate:
         """Take one comparison of distances, ``d(u, v) + margin <= d(w, x)``.
 
-        The loss is half the square of the violation. The step is the exact minimum, of rank two; see docs/lego.md.
+        The loss is half the square of the violation. The step is the exact minimum, of rank two; see docs/methods.md.
 
         Parameters
         ----------

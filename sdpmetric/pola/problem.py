@@ -314,7 +314,7 @@ class POLAProblem(PrintedProblem):
         return {"threshold": self.best_threshold(self.distances(components))}
 
     def _best_multiple(self, components: FloatArray, q: FloatArray) -> float:
-        """The multiple of a metric within the hard margins with the smallest objective; see docs/pola.md."""
+        """The multiple of a metric within the hard margins with the smallest objective; see docs/methods.md."""
         similar_max, dissimilar_min = self._extremes(q)
         if dissimilar_min <= similar_max or dissimilar_min == math.inf:
             return 1.0 if dissimilar_min <= similar_max else 0.0
@@ -330,7 +330,7 @@ class POLAProblem(PrintedProblem):
 
         For the soft margin only ``b >= 1`` is restored. For the hard margin ``(c A, b)`` is feasible for some b exactly
         if ``c (far - near) >= 2`` and so on, with ``far`` the smallest distance of a dissimilar pair and ``near`` the
-        largest one of a similar pair; see ``docs/pola.md``. A metric that does not separate the pairs is returned
+        largest one of a similar pair; see ``docs/methods.md``. A metric that does not separate the pairs is returned
         with its best threshold, as it is.
 
         Parameters

@@ -1,4 +1,4 @@
-"""POLA's solvers: batch on its dual as a sum, by the paper's batch conversion, and online; see docs/pola.md."""
+"""POLA's solvers: batch on its dual as a sum, by the paper's batch conversion, and online; see docs/methods.md."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class POLAStream(PairStream):
 
     For each pair with difference v and sign y, the metric A and the threshold b are projected onto ``y (b - v^T A v) >=
     1`` and then onto PSD metrics and thresholds of at least 1. If some metric and threshold have no loss on the stream,
-    the iterates stay bounded (Lemma 3; docs/pola.md has the form that holds). The units of the features matter:
+    the iterates stay bounded (Lemma 3; docs/methods.md has the form that holds). The units of the features matter:
     scale them so that squared distances are around 1.
 
     Parameters

@@ -270,7 +270,7 @@ def retract(
 
         K + H^T ( (I - T / 2) C V + (3 T / 8 - I / 2) C H K )
 
-    which is Algorithm 1 of Lim and Lanckriet (2014), its S being ``T^T``; see docs/rankings.md. Steps
+    which is Algorithm 1 of Lim and Lanckriet (2014), its S being ``T^T``; see docs/methods.md. Steps
     with ``sum_k |c_k| ||h_k||^2`` above `reach` are shortened to it: there the expansion of the retraction, and with it
     the promise that W moves along the gradient, ends.
     """

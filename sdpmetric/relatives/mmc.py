@@ -217,7 +217,7 @@ class MMCProblem(MetricProblem):
         A metric that violates the constraint is divided by its left side first. The lower bound comes from multipliers
         a > 0 of the dissimilar pairs: minus ``sqrt(lambda_max(B(a)) * sum w_p^2 / a_p)``, ``B(a) = sum a_p v_p v_p^T``
         whitened by the similar pairs' cost, is below every objective. Multipliers are in the order of the dissimilar
-        pairs, and only their proportions matter. See ``docs/relatives.md``.
+        pairs, and only their proportions matter. See ``docs/methods.md``.
         """
         L, residual = self.check_point(components, metric)
         images = self.total.images(self.X, L.T, None, validation.given_metric(metric, residual))
