@@ -49,6 +49,11 @@ def nearest_neighbors(
     distances, neighbors : (m, n_neighbors) arrays
         Squared distances and row numbers of `X_train`, nearest first.
 
+    Raises
+    ------
+    ValueError
+        If squared distances under the metric overflow.
+
     Examples
     --------
     >>> from sdpmetric import classification

@@ -270,6 +270,11 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     -------
     Explanation
 
+    Raises
+    ------
+    TypeError
+        If the problem has no constraints on examples, or the solution is that of a stream.
+
     See Also
     --------
     Explanation, solve

@@ -367,6 +367,13 @@ def solve(
         less and the gap to be at most the certificate's `resolution`; ``stalled`` if no solver could do more and the
         gap is above ten times `tol`.
 
+    Raises
+    ------
+    TypeError
+        If the solver does not take an option, or a cluster is passed to one that runs on threads only.
+    ValueError
+        If the solver is unknown, or an option is out of range.
+
     See Also
     --------
     certify, compare, path, solvers_of, verify

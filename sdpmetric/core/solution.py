@@ -253,6 +253,13 @@ class Solution:
         data : str or Path, optional
             Another one to write, with the data that the proof is about: X, and what the statement needs of y, pairs,
             similar, triplets and quadruplets. Default: you have such a file.
+
+        Raises
+        ------
+        TypeError
+            If proof files do not support the problem.
+        ValueError
+            If the certificate is no proof in floating point.
         """
         problem: object = problem_of("save_proof", self)
         if not isinstance(problem, Provable):
@@ -282,6 +289,11 @@ class Solution:
             The problem that was solved; it is checked to be the same one.
         tol : float, optional
             Relative gap up to which a point is optimal, default that of the solver, or 1e-3.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, of another format, or of another problem.
         """
         description = (path, "a saved solution", "Solution.save")
         if tol is not None:

@@ -67,6 +67,13 @@ def path(
     list of Solution
         One for each value, up to an interruption; `Solution.problem` is the problem that it solves.
 
+    Raises
+    ------
+    TypeError
+        If the problem is a stream or has no weights.
+    ValueError
+        If not exactly one weight is passed, or its values are no list of numbers.
+
     See Also
     --------
     Problem.with_weights, explain, solve
@@ -184,6 +191,13 @@ def verify(
     -------
     Certificate
         Certificate of the given metric: its objective, the proven lower bound, and the gap between them.
+
+    Raises
+    ------
+    TypeError
+        If nothing proves a lower bound for the problem.
+    ValueError
+        If not exactly one point is passed.
 
     See Also
     --------
@@ -381,6 +395,11 @@ def compare(*solutions: Solution) -> Comparison:
     -------
     comparison : Comparison
         Prints as a table; `verdict` is the sentence below it.
+
+    Raises
+    ------
+    ValueError
+        If there are no solutions, or they are of different problems or carry different kinds of certificates.
 
     See Also
     --------

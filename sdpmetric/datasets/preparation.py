@@ -123,6 +123,11 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
         Of the same shape; float32 if `images` is, else float64. An image without extent along its columns is not
         sheared, one without mass not moved.
 
+    Raises
+    ------
+    ValueError
+        If images are not square, or a pixel is negative.
+
     Examples
     --------
     >>> from sdpmetric import datasets

@@ -230,6 +230,11 @@ class RCA(ClosedForm):
             Number of each example's chunklet; -1 for none.
         sample_weight : (n,) array, optional
             Nonnegative: how often each example counts.
+
+        Raises
+        ------
+        ValueError
+            If `chunks` are no integers of at least -1, one for each example.
         """
         data = self._checked(X)
         try:

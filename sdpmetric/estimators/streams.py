@@ -41,6 +41,11 @@ class StreamingEstimator(LimitedEstimator):
         X : (n, d) array
         y : (n,) array
             Class labels of any kind; one class is enough.
+
+        Raises
+        ------
+        ValueError
+            If the first batch has no pairs of different examples.
         """
         data, labels = self._checked_labels(X, y, reset=not self._streaming(), n_min=1)
         pairs, similar = self._drawn(data, validation.check_labels(labels, len(data), n_classes=1)[1])

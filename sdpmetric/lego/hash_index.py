@@ -132,6 +132,11 @@ class HashIndex:
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            If an id is in the index already, or ids do not fit into 64-bit integers.
         """
         data = validation.check_data(X)
         validation.check_width("X", data, self.n_features, "this index")

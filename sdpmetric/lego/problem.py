@@ -63,7 +63,7 @@ class LEGOProblem(Problem):
     Raises
     ------
     ValueError
-        If there are no pairs; the data are not finite; a pair is out of range, of a row with itself, or of two equal
+        If there are no pairs; a pair is out of range, of a row with itself, or of two equal
         examples that should be parted; a target is negative; or a number is out of range.
 
     See Also

@@ -103,6 +103,11 @@ class LEGOStream(LogDetStream):
             Rates to try; default: 1e-4 to 1e2, two for each power of ten, divided by the mean of squared targets and
             squared distances under the initial metric.
         prior : (d, d) array, optional
+
+        Raises
+        ------
+        ValueError
+            If there are no pairs or no rates, or fourth powers of distances underflow.
         """
         data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
         checked = check_targets(data, pairs, targets, sides)
@@ -207,6 +212,11 @@ class LEGOStream(LogDetStream):
         -------
         LogDetUpdate
             With two steps where the margin was violated.
+
+        Raises
+        ------
+        ValueError
+            If the distances or the margin are too large.
         """
         z = np.stack([self._difference(u, v), self._difference(w, x)])
         gap = validation.check_number("margin", margin, 0.0)
@@ -231,6 +241,11 @@ class LEGOStream(LogDetStream):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            If the distances or the margin of a comparison are too large.
         """
         data = self._check_data(X)
         rows = validation.check_rows("comparisons", comparisons, len(data), ("q", 4))

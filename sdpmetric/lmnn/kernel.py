@@ -69,6 +69,11 @@ class FeatureSpace:
         kernel : str
         options : mapping
             ``gamma``, ``degree`` and ``coef0``; those that are None are left out.
+
+        Raises
+        ------
+        ValueError
+            If a precomputed kernel is not square, or all examples coincide in the feature space.
         """
         parameters = {name: validation.check_number(name, x, -np.inf) for name, x in options.items() if x is not None}
         validation.check_choice("kernel", kernel, (*NAMES, "precomputed"))
@@ -102,6 +107,11 @@ class FeatureSpace:
         ----------
         X : (m, d) array, optional
             For "precomputed" these values themselves; default: the training examples.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than in training.
         """
         n, d = self.data.shape
         data = self.data if X is None else validation.check_data(X)

@@ -468,7 +468,7 @@ class LMNNProblem(LargeMarginProblem):
         Raises
         ------
         ValueError
-            If the data are not finite, there is only one class, a class is too small, target neighbors are out of range
+            If there is only one class, a class is too small, target neighbors are out of range
             or of another class, or a weight is out of range.
         """
         data = validation.check_examples(X)

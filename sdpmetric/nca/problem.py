@@ -69,7 +69,7 @@ class NCAProblem(SoftNeighborProblem):
     Raises
     ------
     ValueError
-        If data or labels are not finite, or an option is unknown or out of range.
+        If an option is unknown or out of range.
 
     See Also
     --------
@@ -220,7 +220,7 @@ class MLKRProblem(SoftNeighborProblem):
     Raises
     ------
     ValueError
-        If data or targets are not finite, the targets are all equal, or an option is out of range.
+        If the targets are all equal, or an option is out of range.
 
     Examples
     --------

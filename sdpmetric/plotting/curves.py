@@ -114,6 +114,11 @@ class ConvergenceDisplay(Display):
             Kind of certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
         against, ax, name, color
             As in `from_estimator`.
+
+        Raises
+        ------
+        ValueError
+            If the trace is empty.
         """
         validation.check_choice("against", against, get_args(Against))
         if not len(trace):

@@ -144,6 +144,11 @@ class EmbeddingDisplay(Display):
             For before and after; default: new ones side by side.
         example : int, optional
             Join this example to its target neighbors by solid lines and to its impostors by broken ones.
+
+        Raises
+        ------
+        ValueError
+            If `example` is no row.
         """
         is_row = validation.is_integer(example)
         if example is not None and not (is_row and 0 <= example < len(self.y)):

@@ -93,7 +93,7 @@ class POLAProblem(PrintedProblem):
     Raises
     ------
     ValueError
-        If data are not finite, a pair is out of range or of a row with itself, or `similar` or a number does not fit.
+        If a pair is out of range or of a row with itself, or `similar` or a number does not fit.
 
     See Also
     --------

@@ -131,7 +131,7 @@ class PairStream:
         Raises
         ------
         ValueError
-            If the examples are not finite, not of length d, or too far apart, or `similar` has another value.
+            If the examples are not of length d, or too far apart, or `similar` has another value.
         """
         X = np.stack([validation.check_vector(name, x, self.n_features) for name, x in (("u", u), ("v", v))])
         pairs = np.array([[0, 1]], dtype=np.int32)
@@ -155,7 +155,7 @@ class PairStream:
         Raises
         ------
         ValueError
-            If the data are not finite or have another dimension, a pair is out of range or of a row with itself, or
+            If the data have another dimension, a pair is out of range or of a row with itself, or
             `similar` has other values or another length; nothing was taken then. Also if a pair shows that a kernel is
             not PSD; the pairs before it were taken.
         """

@@ -74,7 +74,7 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
     Raises
     ------
     ValueError
-        If the data are not finite, M has another shape than (d, d), or a pair is out of range.
+        If M has another shape than (d, d), or a pair is out of range.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     Raises
     ------
     ValueError
-        If the data are not finite, M is not (d, d), or a triplet is out of range or names an example twice.
+        If M is not (d, d), or a triplet is out of range or names an example twice.
 
     Examples
     --------

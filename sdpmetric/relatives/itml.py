@@ -64,6 +64,11 @@ class ITMLProblem(MetricProblem):
     pair_weights : (p,) array, optional
         Positive weights of the divergences of the pairs' slacks; default 1.
 
+    Raises
+    ------
+    ValueError
+        If there are no pairs, a dissimilar pair has two equal examples, or `upper` is not below `lower`.
+
     Examples
     --------
     >>> import sdpmetric as sm

@@ -66,6 +66,11 @@ class MMCProblem(MetricProblem):
     diagonal : bool, default False
         Only diagonal metrics, weights of features (section 2.1 of [XNJR2002]).
 
+    Raises
+    ------
+    ValueError
+        If pairs of a kind are missing, all dissimilar pairs coincide, or the maximum is infinite.
+
     Examples
     --------
     >>> import sdpmetric as sm

@@ -47,6 +47,11 @@ class SCMLProblem(MetricProblem):
     weights : (t,) array, optional
         Nonnegative weights of the mean over triplets; default 1.
 
+    Raises
+    ------
+    ValueError
+        If a row of `bases` is 0.
+
     Examples
     --------
     >>> import numpy as np

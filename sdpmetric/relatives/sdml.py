@@ -65,6 +65,11 @@ class SDMLProblem(MetricProblem):
     pair_weights : (p,) array, optional
         Positive weights of the mean; default 1.
 
+    Raises
+    ------
+    ValueError
+        If `distance_weight` is so large that there may be no minimum.
+
     Examples
     --------
     >>> import sdpmetric as sm

@@ -85,7 +85,7 @@ class MetricProblem(PrintedProblem):
     TypeError
         If `terms` is no sum of terms.
     ValueError
-        If the data are not finite, a term does not fit them, or no term costs anything.
+        If a term does not fit them, or no term costs anything.
 
     See Also
     --------

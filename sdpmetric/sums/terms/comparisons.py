@@ -103,6 +103,11 @@ class TripletHinge(_Comparison):
     targets : (n, k) int32 array or None
         Its target neighbors.
 
+    Raises
+    ------
+    ValueError
+        If not exactly one of `triplets` and `labels` is passed, or there are no triplets.
+
     Examples
     --------
     >>> import sdpmetric as sm

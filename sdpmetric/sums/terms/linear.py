@@ -75,6 +75,11 @@ class Pull(Term):
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
 
+    Raises
+    ------
+    ValueError
+        If not exactly one of `pairs` and `labels` is passed.
+
     Examples
     --------
     >>> import sdpmetric as sm

@@ -64,6 +64,11 @@ class LogDet(Regularizer):
         Positive definite ``M0``; default: the identity.
     weight : float, default 1
 
+    Raises
+    ------
+    ValueError
+        If the weight is 0.
+
     Examples
     --------
     >>> import sdpmetric as sm

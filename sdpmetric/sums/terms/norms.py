@@ -46,6 +46,11 @@ class Frobenius(Regularizer):
         Symmetric ``M0``; default 0.
     weight : float, default 1
 
+    Raises
+    ------
+    ValueError
+        If `to` is not symmetric.
+
     Examples
     --------
     >>> import sdpmetric as sm

@@ -58,6 +58,11 @@ class PairHinge(MarginLoss):
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
 
+    Raises
+    ------
+    ValueError
+        If `similar` is missing.
+
     Examples
     --------
     >>> import sdpmetric as sm
@@ -132,6 +137,11 @@ class DistanceBounds(MarginLoss):
     sides : (m,) array
         For a bound term, 1 for upper and -1 for lower bounds; upper ones come first.
     bounds : (m,) array
+
+    Raises
+    ------
+    ValueError
+        If no bound binds, bounds are out of order, or one binds from below on two equal examples.
 
     Examples
     --------
@@ -418,6 +428,11 @@ class Spread(MarginLoss):
         ``w_p >= 0``; default 1.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
+
+    Raises
+    ------
+    ValueError
+        If all pairs coincide or have weight 0.
 
     Examples
     --------
