@@ -13,11 +13,8 @@ temperature of a grid, chosen by the recall of the test questions, which no user
 from __future__ import annotations
 
 import argparse
-import datetime
 import itertools
 import os
-import platform
-import subprocess
 import time
 import warnings
 from collections.abc import Callable
@@ -179,11 +176,6 @@ def main(argv: list[str] | None = None) -> None:
             said = (kinds[t[:, 0]] == kinds[t[:, 1]]) & (kinds[t[:, 0]] != kinds[t[:, 2]]) & (t[:, 0] != t[:, 1])
             draws.append(t[said][:m])
         row(f"{m:,} comparisons", draws, False)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
-    )
-    today, cores = datetime.datetime.now(tz=datetime.UTC).date(), os.cpu_count()
-    print(f"\n{today}, commit {commit.stdout.strip() or 'unknown'}, {platform.machine()} with {cores} cores.")
 
 
 if __name__ == "__main__":

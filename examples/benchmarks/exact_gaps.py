@@ -4,7 +4,7 @@
     python examples/benchmarks/exact_gaps.py --data digits61 --backends SCS
 
 Each problem is solved once without polishing, so that no optimization code of the fast solvers has a part in the bound.
-Its multipliers are polished afterwards. Data are prepared as for `main_job.py`.
+Its multipliers are polished afterwards. Data are prepared as for `run.py`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,12 @@ solving it; a peer's are those of its fit alone, which does the same. All data h
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
+import platform
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,12 +28,12 @@ from pathlib import Path
 
 import numpy as np
 from peer import PEERS
-from report import write_report
 from sets import load
 
 import sdpmetric as sm
 
 HERE = Path(__file__).parent
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "cvxpy", "clarabel")
 # The bound that a peer is measured against, where no solver of ours that was asked for gives a better one.
 BOUND_TOLERANCE = 1e-3
 # Below this gap a run of ours that chases a peer's objective gives up.
@@ -47,6 +51,7 @@ class Run:
     objective: float
     lower_bound: float = float("nan")
     tol: float | None = None
+    iterations: int | None = None
     seconds: float = float("nan")
     stating: float = float("nan")
     one_pass: float = float("nan")
@@ -153,6 +158,7 @@ def measure(args: argparse.Namespace, data: str, versions: set[str]) -> list[Run
         for solver, tol in own or [("factored", BOUND_TOLERANCE)]:
             solution, seconds, stating, trace = ours(args, solver, X, y, tol)
             run = Run(data, X.shape, solver, str(solution.status), solution.objective, solution.lower_bound, tol)
+            run.iterations = solution.n_iter
             run.seconds, run.stating, run.one_pass, run.trace = seconds, stating, unit, trace
             runs.setdefault((solver, tol), []).append(run)
             progress(run)
@@ -203,6 +209,67 @@ def warm(args: argparse.Namespace) -> None:
         ours(args, solver, X[some], y[some], 1e-2)
 
 
+def machine(peers: set[str]) -> list[str]:
+    """Machine, versions and peak memory."""
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*: (.*)", info.read_text() if info.is_file() else "")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES]
+    commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    peak = ""
+    if sys.platform == "linux":
+        import resource
+
+        peak = f"; peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"
+    return [
+        f"{named[1] if named else platform.machine()}, {os.cpu_count()} cores{peak}",
+        f"Python {platform.python_version()}, {', '.join(versions)}, commit {commit.stdout.strip() or 'unknown'}",
+        *([f"Peers: {', '.join(sorted(peers))}"] if peers else []),
+    ]
+
+
+def number(value: float, style: str) -> str:
+    """A number, or nothing where there is none."""
+    if np.isposinf(value):
+        return "never"
+    return format(value, style) if np.isfinite(value) else ""
+
+
+def table(runs: list[Run]) -> list[str]:
+    """The Markdown table."""
+    lines = [
+        "| data | n x d | solver | asked | status | objective | above the bound | proven gap | iterations | seconds "
+        "| passes: stating + solving | ours to its objective, s | its seconds / ours |",
+        "|" + " --- |" * 13,
+    ]
+    for run in runs:
+        own = run.tol is not None
+        passes = ""
+        if own and run.one_pass > 1e-3:  # of small data it measures the interpreter
+            passes = f"{run.stating / run.one_pass:.1f} + {(run.seconds - run.stating) / run.one_pass:.1f}"
+        cells = [
+            run.data,
+            f"{run.shape[0]} x {run.shape[1]}",
+            run.solver,
+            f"{run.tol:.0e}" if own else "",
+            run.status.replace("|", "/"),
+            number(run.objective, ".6g"),
+            number(run.above, ".1e"),
+            number((run.objective - run.lower_bound) / run.objective, ".1e"),
+            "" if run.iterations is None else f"{run.iterations:,}",
+            number(run.seconds, ".2f"),
+            passes,
+            number(run.chase, ".2f"),
+            number(run.seconds / run.chase, ".1f") if np.isfinite(run.chase) else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines.append("")
+    for data in dict.fromkeys(run.data for run in runs):
+        some = [run for run in runs if run.data == data]
+        bound = max((run.lower_bound for run in some if np.isfinite(run.lower_bound)), default=np.nan)
+        lines.append(f"- {data}: proven lower bound {bound:.7g}; one pass takes {some[0].one_pass:.3g} s")
+    return lines
+
+
 def main(argv: list[str] | None = None) -> None:
     """Measure, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -227,8 +294,11 @@ def main(argv: list[str] | None = None) -> None:
     for data in args.data:
         runs += measure(args, data, versions)
         # After each data set, so that an interrupted night leaves what it measured.
-        write_report(args.output, runs, sys.argv[1:] if argv is None else argv, sorted(versions))
-    print((args.output / "benchmarks.md").read_text(encoding="utf-8"))
+        command = shlex.join(["python", "examples/benchmarks/run.py", *(sys.argv[1:] if argv is None else argv)])
+        text = [f"Made by `{command}`.", "", *(f"- {line}" for line in machine(versions)), "", *table(runs), ""]
+        args.output.mkdir(parents=True, exist_ok=True)
+        (args.output / "benchmarks.md").write_text("\n".join(text), encoding="utf-8")
+    print("\n".join(text))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,13 @@
-"""Files under attack: writers killed at random moments or without space on the disk, readers given damaged files.
+"""Files under attack: writers killed at random moments, readers given damaged files.
 
     python examples/benchmarks/sabotage.py kill --count 100 --seed 0
-    python examples/benchmarks/sabotage.py full
     python examples/benchmarks/sabotage.py mutate --count 10000 --seed 0 [--kind solution]
 
 "kill" lets each writer write two contents in turn over one file and kills it (SIGKILL) at a random moment; then the
-file must be one of the two, whole. "full" has each writer write to /dev/full and, where a tmpfs can be mounted, to a
-disk that is too small; the answer must be one sentence, and the old file must be whole. "mutate" damages files of each
-kind: bytes flipped, cut out, doubled; and, inside a valid archive with valid check sums, arrays and JSON replaced. A
-reader must refuse the file in a sentence, or what it read must work; what is certified must be true. Each part of the
-work is done in a process of its own with 8 GiB of memory, so that a crash is counted and not suffered.
+file must be one of the two, whole. "mutate" damages files of each kind: bytes flipped, cut out, doubled; and, inside a
+valid archive with valid check sums, arrays and JSON replaced. A reader must refuse the file in a sentence, or what it
+read must work; what is certified must be true. Each part of the work is done in a process of its own with 8 GiB of
+memory, so that a crash is counted and not suffered.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -70,7 +67,7 @@ WRITERS = {
 }
 
 
-# -- kills and full disks ----------------------------------------------------------------------------------------------
+# -- kills -------------------------------------------------------------------------------------------------------------
 
 
 def kill(name, count, seed):
@@ -106,41 +103,6 @@ def kill(name, count, seed):
                 found["in a write"] += 1
                 left.unlink()
     return found
-
-
-def full(name):
-    """What a writer says where there is no space; the old file must be whole."""
-    suffix, write = WRITERS[name]
-    said = []
-    said.append(refused(lambda: write("/dev/full", 0)))
-    with tempfile.TemporaryDirectory() as folder:
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True).returncode:
-            return [*said, "no tmpfs can be mounted here"]
-        try:
-            path = Path(folder) / f"file{suffix}"
-            write(path, 0)
-            old = path.read_bytes()
-            stuffing = Path(folder) / "stuffing"
-            with stuffing.open("wb", buffering=0) as file:
-                try:
-                    while file.write(bytes(4096)):
-                        pass
-                except OSError:
-                    pass
-            said.append(refused(lambda: write(path, 1)))
-            assert path.read_bytes() == old, f"{name}: the old file is gone"
-            assert len(list(Path(folder).iterdir())) == 2, f"{name}: a temporary file was left"
-        finally:
-            subprocess.run(["umount", folder], check=True)
-    return said
-
-
-def refused(call):
-    try:
-        call()
-    except OSError as error:
-        return str(error)
-    return "NOT REFUSED"
 
 
 # -- damaged files -----------------------------------------------------------------------------------------------------
@@ -253,7 +215,7 @@ def apart(kind, count, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("attack", choices=["kill", "full", "mutate"])
+    parser.add_argument("attack", choices=["kill", "mutate"])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", help="One writer or kind of file; default: all.")
@@ -268,10 +230,6 @@ def main():
             print(
                 f"{name}: {given.count} kills, {found['in a write']} of them in a write; {found['whole']} files whole"
             )
-        elif given.attack == "full":
-            said = full(name)
-            violated |= "NOT REFUSED" in said
-            print(f"{name}: {said}")
         else:
             found, bad = Counter(), []
             for seed in range(given.seed, given.seed + given.count, PART):

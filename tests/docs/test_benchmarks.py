@@ -1,6 +1,5 @@
 """The scripts of the benchmarks read, check and measure."""
 
-import json
 import runpy
 import sys
 from pathlib import Path
@@ -57,7 +56,7 @@ def run():
         import run
 
         yield run
-    for name in ("run", "report", "sets", "peer"):
+    for name in ("run", "sets", "peer"):
         sys.modules.pop(name, None)
 
 
@@ -67,18 +66,10 @@ def test_command_writes_table_and_record(run, tmp_path, capsys):
     table = (tmp_path / "benchmarks.md").read_text()
     assert table in capsys.readouterr().out
     rows = [line for line in table.splitlines() if line.startswith(("| iris", "| wine"))]
+    assert {row.split(" | ")[4] for row in rows} == {"optimal"}
+    assert all(0 <= float(row.split(" | ")[6]) <= 1.1e-2 for row in rows)
     assert [row.split(" | ")[2] for row in rows] == ["factored", "subgradient"] * 2
     assert "150 x 4" in rows[0]
     assert "178 x 5" in rows[2]
     assert "numpy" in table
     assert "cores" in table
-    runs = json.loads((tmp_path / "benchmarks.json").read_text())["runs"]
-    for run_of in runs:
-        assert run_of["status"] == "optimal"
-        assert 0 <= run_of["above"] <= 1.1e-2
-        seconds, objectives = np.array(run_of["trace"]).T
-        assert (np.diff(seconds) >= 0).all()
-        assert (np.diff(objectives) < 0).all()
-        # The objectives of rounds are estimates of the solver; that of the answer is certified.
-        assert objectives[-1] == pytest.approx(run_of["objective"], rel=1e-3)
-        assert 0 < run_of["stating"] < run_of["seconds"]
