@@ -189,6 +189,8 @@ def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state
 
 # Target neighbors whose squared distances agree to this relative precision count as tied.
 TIE_TOLERANCE = 1e-9
+# Up to so many rows of a class all distances take less time than a search structure.
+DENSE_ROWS = 200
 
 
 def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) -> IndexArray:
@@ -214,30 +216,36 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
 def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
     """The k nearest other rows of each row of P under the tie rule."""
     n = len(P)
+    if n <= DENSE_ROWS:
+        return _nearest_of_all(P, np.arange(n), k)
     n_candidates = min(n, k + 5)
     candidates = np.sort(NearestNeighbors(n_neighbors=n_candidates).fit(P).kneighbors(P, return_distance=False), axis=1)
     distance = distances(P, np.repeat(np.arange(n), n_candidates), candidates.ravel()).reshape(candidates.shape)
     distance[candidates == np.arange(n)[:, None]] = np.inf
-    unsettled = np.zeros(0, dtype=np.int64)
-    if n_candidates < n:
-        # A row is settled if everything that was not listed is strictly farther than the ties of its k-th neighbor.
-        kth = np.sort(distance, axis=1)[:, k - 1]
-        finite = np.where(np.isfinite(distance), distance, -np.inf)
-        noise = 1e-12 * np.einsum("ij,ij->i", P, P).max()
-        unsettled = np.flatnonzero(finite.max(axis=1) <= kth * (1 + 2 * TIE_TOLERANCE) + noise)
     result = _pick(candidates, distance, k)
-    for start in range(0, len(unsettled), 256):
-        rows = unsettled[start : start + 256]
-        full = cdist(P[rows], P, "sqeuclidean")
-        full[np.arange(len(rows)), rows] = np.inf
-        result[rows] = _pick(np.broadcast_to(np.arange(n), full.shape), full, k)
+    # A row is settled if everything that was not listed is strictly farther than the ties of its k-th neighbor.
+    kth = np.sort(distance, axis=1)[:, k - 1]
+    finite = np.where(np.isfinite(distance), distance, -np.inf)
+    noise = 1e-12 * np.einsum("ij,ij->i", P, P).max()
+    unsettled = np.flatnonzero(finite.max(axis=1) <= kth * (1 + 2 * TIE_TOLERANCE) + noise)
+    for start in range(0, len(unsettled), DENSE_ROWS):
+        rows = unsettled[start : start + DENSE_ROWS]
+        result[rows] = _nearest_of_all(P, rows, k)
     return result
+
+
+def _nearest_of_all(P: FloatArray, rows: NDArray[np.integer], k: int) -> NDArray[np.int64]:
+    """The k nearest other rows of some rows of P, from their distances to all."""
+    D = cdist(P[rows], P, "sqeuclidean")
+    D[np.arange(len(rows)), rows] = np.inf
+    return _pick(np.broadcast_to(np.arange(len(P)), D.shape), D, k)
 
 
 def _pick(index: NDArray[np.integer], distance: FloatArray, k: int) -> NDArray[np.int64]:
     """From rows of candidates sorted by index: those clearly nearer than the k-th, then its ties by lowest index."""
     kth = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
-    rank = np.where(distance < kth * (1 - TIE_TOLERANCE), 0, np.where(distance <= kth * (1 + TIE_TOLERANCE), 1, 2))
-    chosen = np.argsort(rank, axis=1, kind="stable")[:, :k]
+    is_nearer, is_near = distance < kth * (1 - TIE_TOLERANCE), distance <= kth * (1 + TIE_TOLERANCE)
+    # Bytes are sorted by counting them.
+    chosen = np.argsort(np.int8(2) - is_nearer - is_near, axis=1, kind="stable")[:, :k]
     order = np.argsort(np.take_along_axis(distance, chosen, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(index.astype(np.int64), np.take_along_axis(chosen, order, axis=1), axis=1)
+    return np.take_along_axis(index, np.take_along_axis(chosen, order, axis=1), axis=1).astype(np.int64)

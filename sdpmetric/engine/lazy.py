@@ -92,7 +92,7 @@ class Loop:
             return self.ready
 
     def __call__(self, *arguments: object) -> object:
-        return self.compiled()(*arguments)
+        return (self.ready or self.compiled())(*arguments)
 
     def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
         return _named, (self.function.__module__, self.function.__qualname__)
@@ -104,6 +104,8 @@ def _named(module: str, name: str) -> object:
 
 def fixed(array: ArrayT) -> ArrayT:
     """A contiguous view that cannot be written to, or a copy: a loop is compiled once for what callers own and lend."""
+    if array.flags.c_contiguous and not array.flags.writeable:
+        return array
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return cast("ArrayT", view)

@@ -88,8 +88,8 @@ def in_parts(
     """A decorator of loops over a run of items, whose first argument is where the run begins and ends.
 
     The decorated function takes the other arguments and goes over all items, by parts on the threads. It returns the
-    numbers that the loop returns, added up in the order of the parts. A loop that `accumulates` adds up in an array
-    besides, its last argument, of the shape of its second: the arrays of all parts are returned beside the sums.
+    numbers that the loop returns, a tuple, added up in the order of the parts. A loop that `accumulates` adds up in an
+    array besides, its last argument, of the shape of its second: the arrays of all parts are returned with the sums.
     """
 
     def decorate(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,15 +98,14 @@ def in_parts(
             differences, n, cut = work(*arguments)
             n_parts = part_count(differences, max_parts=ACCUMULATORS if accumulates else MOST_PARTS)
             runs = [(0, n)] if n_parts == 1 else list(pairwise(cut(n_parts).tolist()))
-            like, arrays, sums = cast("NDArray[np.floating]", arguments[0]), None, [None] * n_parts
-            if accumulates:
-                arrays = np.empty((n_parts, *like.shape), like.dtype)
+            like, sums = cast("NDArray[np.floating]", arguments[0]), [None] * n_parts
+            arrays = np.empty((n_parts, *like.shape), like.dtype) if accumulates else None
 
             def do(t: int) -> None:
                 sums[t] = loop(runs[t], *arguments) if arrays is None else loop(runs[t], *arguments, arrays[t])
 
             run(do, n_parts)
-            total = None if sums[0] is None else np.array(sums).sum(axis=0)
+            total = sums[0] if n_parts == 1 or sums[0] is None else tuple(map(sum, zip(*sums, strict=True)))
             return total if arrays is None else (total, arrays)
 
         return over_all
@@ -119,7 +118,8 @@ def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None)
 
     `n_parts`, by default as many, is what the work is worth, see `part_count`: no more threads than this are used.
     """
-    n_threads = min(count(), n_tasks if n_parts is None else n_parts)
+    n_parts = n_tasks if n_parts is None else min(n_parts, n_tasks)
+    n_threads = 1 if n_parts <= 1 else min(count(), n_parts)
     if n_threads <= 1:
         for task_number in range(n_tasks):
             task(task_number)

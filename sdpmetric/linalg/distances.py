@@ -42,8 +42,12 @@ class Blocks:
 
     def times(self, X: NDArray[np.floating], W: NDArray[np.floating]) -> NDArray[np.floating]:
         """``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
-        n_parts = threads.part_count(X.size * W.shape[2], threads.PRODUCT_WORK)
-        tasks, W, out = self.tasks(n_parts), W.astype(X.dtype, copy=False), np.empty((len(X), W.shape[2]), X.dtype)
+        n_parts, W = threads.part_count(X.size * W.shape[2], threads.PRODUCT_WORK), W.astype(X.dtype, copy=False)
+        if n_parts == len(self) == 1:
+            with threads.one_pool():
+                whole: NDArray[np.floating] = X @ W[0]
+            return whole
+        tasks, out = self.tasks(n_parts), np.empty((len(X), W.shape[2]), X.dtype)
 
         def product(t: int) -> None:
             first, last, block = tasks[t]
@@ -59,6 +63,10 @@ class Blocks:
         n_parts = threads.part_count(
             X.size * Y.shape[2], threads.PRODUCT_WORK, max_parts=min(threads.MOST_PARTS, max_parts)
         )
+        if n_parts == len(self) == len(Y) == 1:
+            with threads.one_pool():
+                whole: NDArray[np.floating] = (Y[0].T @ X)[None]
+            return whole
         tasks = self.tasks(n_parts)
         products = np.empty((len(tasks), Y.shape[2], X.shape[1]), X.dtype)
 

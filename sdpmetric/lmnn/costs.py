@@ -12,9 +12,11 @@ name examples.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
@@ -220,10 +222,13 @@ class Push:
             losses = np.maximum(0.0, 1.0 - s * margins)
             return s * cost + weight * float(np.sum(losses**2 if self.squared else losses))
 
-        multiples = MULTIPLES / cost
-        values = [value(s) for s in multiples]
-        best = int(np.argmin(values))
-        return float(multiples[best]), values[best]
+        def slope(s: float) -> float:
+            u = 1.0 - s * margins
+            return cost - weight * float(margins @ (2.0 * np.maximum(0.0, u) if self.squared else u > 0.0))
+
+        multiples = (MULTIPLES / cost).tolist()
+        rising = bisect_left(multiples, 0.0, key=slope)  # the sum is convex
+        return min(((s, value(s)) for s in multiples[max(rising - 1, 0) : rising + 1]), key=itemgetter(1))
 
     def adjoint(self, points: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
         """``sum_t a_t B_t`` for each metric, (c, p, p), at points (c n, p)."""

@@ -126,10 +126,10 @@ def test_a_solve_goes_on_after_a_worker_was_killed(client):
 
     def watch(row):
         rows_seen.append(row.iteration)
-        if len(rows_seen) == 3:
+        if len(rows_seen) == 1:
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
     solution = sm.solve(problem, tol=1e-3, engine=client, callback=watch)
-    assert len(rows_seen) > 3
+    assert len(rows_seen) > 1
     assert solution.status is sm.Status.OPTIMAL
     assert_sandwich(solution, sm.solve(problem, tol=1e-3))

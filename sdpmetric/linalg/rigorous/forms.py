@@ -299,7 +299,7 @@ class Images:
     ) -> tuple[float, float]:
         """See `form_error`, for relative errors of rows of a product with the Laplacian; upper bounds of both."""
         P, lengths = self.points, relative * norms_above(self.points)
-        error, size = pairs.form_error(P, first, second, weights, lengths, self.errors).tolist()
+        error, size = pairs.form_error(P, first, second, weights, lengths, self.errors)
         return error, above(size, len(first) + P.shape[1] + 16) + UNDERFLOW
 
     def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:

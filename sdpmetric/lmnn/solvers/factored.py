@@ -189,8 +189,10 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
     order = rng.permutation(n).astype(np.int32)
     n_entries = state.L.shape[0] * state.L.shape[2] ** 2
     fewest = max(OPTIONS.fewest_anchors, math.ceil(OPTIONS.anchors_per_entry * n_entries))
-    first_width, accepted = OPTIONS.early_levels[0][1], None
-    for share, gamma in OPTIONS.early_levels:
+    # Where early levels look at all anchors, only the last one pays.
+    levels, accepted = OPTIONS.early_levels if fewest < n else OPTIONS.early_levels[-1:], None
+    first_width = OPTIONS.early_levels[0][1]
+    for share, gamma in levels:
         m = min(max(math.ceil(share * n), fewest), n)
         working = WorkingSet(state.problem, np.sort(order[:m]), np.float32, accepted)
         is_first = gamma == first_width

@@ -168,8 +168,8 @@ class WorkingSet:
         """The objective with hinges that are smoothed over a width gamma, at a factor, (c, r, rank)."""
         C, target_pairs = self.candidates, (self.anchors_by_target, self.candidates.targets)
         sums, Y = loops.smoothed_push(self.embed(L), compressed(C), target_pairs, gamma, self.problem.push.squared)
-        smoothed, loss, n_active = sums.tolist()
-        trace, gradient = float(np.sum(L**2)), 2.0 * (L + self.weight * self.blocks.gram(Y, self.X))
+        smoothed, loss, n_active = sums
+        trace, gradient = float(np.vdot(L, L)), 2.0 * (L + self.weight * self.blocks.gram(Y, self.X))
         return Value(trace + self.weight * smoothed, gradient, trace + self.weight * loss, round(n_active))
 
     def slopes(self, L: FloatArray, gamma: float) -> Slopes:

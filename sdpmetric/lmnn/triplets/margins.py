@@ -65,7 +65,7 @@ def hinge_slopes(
     C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
     target_D = target_distances(Z, C.anchors, C.targets) if target_D is None else target_D
     slopes = np.empty((len(C.impostors), C.targets.shape[1]))
-    loss, slope, square, active = loops.hinge_slopes(Z, compressed(C), target_D, gamma, squared, slopes).tolist()
+    loss, slope, square, active = loops.hinge_slopes(Z, compressed(C), target_D, gamma, squared, slopes)
     return HingeSums(loss, slope, square, round(active)), slopes
 
 
