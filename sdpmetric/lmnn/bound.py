@@ -125,6 +125,15 @@ class DualCandidate:
         conjugates = product_above(t, t, squares, 0.25, above(1.0 / push.weight))
         return max(0.0, math.nextafter(below(t * sums.total, 2) - conjugates, -math.inf)), t
 
+    @property
+    def value(self) -> float:
+        return self.bound[0]
+
+    @property
+    def residual(self) -> float:
+        """How far the multipliers miss their box or the cone, relatively."""
+        return max(0.0, self.ratio - 1.0, self.multipliers.violation if self.multipliers else 0.0)
+
     def feasible(self) -> Dual:
         assert self.multipliers is not None
         multiple, a, T = self.bound[1], self.multipliers.values, self.multipliers.triplets
@@ -217,9 +226,8 @@ class PushSums:
             )
             self.slopes = {0.0: sums}
 
-    def best(self, push: Push, cones: Sequence[DualCone]) -> DualCandidate:
-        candidates = [DualCandidate(push, cones, sums) for sums in self.slopes.values()]
-        return max(candidates, key=lambda candidate: candidate.bound[0])
+    def candidates(self, push: Push, cones: Sequence[DualCone]) -> list[DualCandidate]:
+        return [DualCandidate(push, cones, sums) for sums in self.slopes.values()]
 
 
 def _target_bounds(push: Push, images: Sequence[Images], block: Candidates) -> tuple[FloatArray, FloatArray]:

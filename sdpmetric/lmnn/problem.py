@@ -47,15 +47,12 @@ from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_error
 from sdpmetric.lmnn.triplets.sources import LabeledTriplets, ListedTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import PrintedProblem
+from sdpmetric.sums.feasibility import RESOLUTION
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.comparisons import TripletHinge, labeled_triplets
 from sdpmetric.sums.terms.linear import Pull, Trace
 
 Loss = Literal["hinge", "squared_hinge"]
-
-# Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
-# leaves such objectives of null directions.
-RESOLUTION = 1e-9
 
 
 class LargeMarginProblem(PrintedProblem):
@@ -257,35 +254,44 @@ class LargeMarginProblem(PrintedProblem):
         slopes at the point, the best of several widths. See ``docs/certificates.md``.
         """
         L, residual = self.check_point(components, metric)
-        factors, metric, costs = self.stack(L), validation.given_metric(metric, residual), self.pull_costs
-        metrics = [None] * len(factors) if metric is None else self.stack(metric)
-        images = [Images(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
+        images = self._images(L, validation.given_metric(metric, residual))
         push, cones = self.push, self.cones
-        sums = self._push_sums(images, slopes=dual is None)
-        if dual is None:
-            best = sums.best(push, cones)
-        else:
-            best = DualCandidate.of(push, check_triplet_multipliers(dual), cones)
-        cost = above(sum(c.bound(F, image) for c, F, image in zip(costs, factors, images, strict=True)), len(costs))
-        objective = above(cost + product_above(push.weight, sum_above(np.array(sums.losses))), 3)
-        lower_bound = best.bound[0]
-        separated = [cone.separated_groups for cone in cones]
-        has_no_push = lower_bound == 0.0 and push.source.weight_and_count(separated, push.regions)[1] == 0
-        violation = best.multipliers.violation if best.multipliers else 0.0
+        at_point = self._push_sums(images, slopes=dual is None)
+        given = [] if dual is None else [DualCandidate.of(push, check_triplet_multipliers(dual), cones)]
+        proof = max(given or at_point.candidates(push, cones), key=lambda candidate: candidate.value)
         return DualityCertificate(
-            objective=objective,
-            lower_bound=lower_bound,
+            objective=self._objective_above(L, images, at_point),
+            lower_bound=proof.value,
             primal_residual=residual,
-            n_active=sums.n_active,
+            n_active=at_point.n_active,
             program=self.title,
             rigor="float",
-            resolution=RESOLUTION * push.weight * push.source.smallest_weight if has_no_push else 0.0,
+            resolution=self._resolution if proof.value == 0.0 else 0.0,
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
-            info={
-                "dual_residual": max(0.0, best.ratio - 1.0, violation),
-                "null_dimension": self.null_dimension,
-            },
+            info={"dual_residual": proof.residual, "null_dimension": self.null_dimension},
         )
+
+    def _images(self, components: FloatArray, metric: FloatArray | None) -> list[Images]:
+        """The exact data under each metric; a given metric is meant in place of its factor."""
+        factors = self.stack(components)
+        metrics = [None] * len(factors) if metric is None else self.stack(metric)
+        return [Images(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
+
+    def _objective_above(self, components: FloatArray, images: Sequence[Images], at_point: PushSums) -> float:
+        """A float not below the objective."""
+        pulls = zip(self.pull_costs, self.stack(components), images, strict=True)
+        cost = above(sum(pull.bound(F, image) for pull, F, image in pulls), self.n_regions)
+        return above(cost + product_above(self.push.weight, sum_above(np.array(at_point.losses))), 3)
+
+    @property
+    def _resolution(self) -> float:
+        """See `DualityCertificate`; 0 unless all triplets are pushed apart along directions that cost nothing.
+
+        The infimum is 0 then, and rounding leaves a little of the objective of these directions.
+        """
+        source, separated = self.push.source, [cone.separated_groups for cone in self.cones]
+        has_no_push = source.weight_and_count(separated, self.push.regions)[1] == 0
+        return RESOLUTION * self.push.weight * source.smallest_weight if has_no_push else 0.0
 
     def _push_sums(self, images: Sequence[Images], *, slopes: bool) -> PushSums:
         """Sums over all triplets: in closed form where every hinge is 1 or 0, else by a search."""
