@@ -1,11 +1,16 @@
-"""Words and figures of pages, checked by ``pytest .ci/pages.py``: nothing here runs the package.
+"""Words, figures and structure of pages and docstrings, checked by ``pytest .ci/pages.py``: nothing here is solved.
 
 Figures of the README and of the pages are those of the stored tables in docs/measured: a sentence is given with a
 placeholder for each figure, and each figure as a cell of a stored table, rounded as printed.
 """
 
+import importlib
+import inspect
 import math
+import os
 import re
+import runpy
+import sys
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -13,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import sdpmetric as sm
+from sdpmetric import estimators
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs" / "measured"
@@ -334,3 +340,218 @@ def test_pages_for_users_are_short():
     assert {page: n for page, n in lengths.items() if n > 1500 and page not in theory} == {}
     assert sum(len(text_of(page).split()) for page in docs.glob("*.md")) <= 22_000
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 600
+
+
+# -- structure of pages, docstrings and examples ----------------------------------------------------------------------
+
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+COURSE = sorted((ROOT / "docs" / "course").glob("[0-9]*.py"))
+API = runpy.run_path(str(ROOT / "docs" / "api.py"))
+PUBLIC = sorted({f"{module}.{name}" for _, module, names in API["sections"]() for name in names})
+CLASSIFIERS = ("EnergyClassifier", "PairClassifier", "TripletClassifier", "QuadrupletClassifier")
+LEARNERS = {name: getattr(estimators, name) for name in estimators.__all__ if name not in CLASSIFIERS}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_has_a_title_for_the_gallery(example):
+    title, line = example.read_text(encoding="utf-8").splitlines()[:2]
+    assert title.startswith('"""')
+    assert line == "=" * len(title.removeprefix('"""'))
+
+
+@pytest.mark.parametrize("page", [*EVERY_PAGE, *COURSE, *EXAMPLES], ids=lambda path: path.stem)
+def test_code_is_as_wide_as_a_column(page):
+    """The site shows 95 characters at 1,280 pixels."""
+    text = page.read_text(encoding="utf-8")
+    blocks = (
+        re.findall(r"^```(?:python|py|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if page.suffix == ".md"
+        else [text]
+    )
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 95] == []
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    slugs = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in slugs}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*EVERY_PAGE, *(ROOT / "docs" / "measured").glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"],
+    ids=lambda path: path.stem,
+)
+def test_links_lead_somewhere(page):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://")):
+            destination = page.parent / target if target else page
+            assert os.path.exists(destination), f"{page.name} links to {target}, which does not exist"
+            assert not anchor or anchor in anchors(destination), f"{page.name}: {target} has no heading #{anchor}"
+
+
+def test_pages_that_docstrings_and_messages_name_exist():
+    scripts = [*ROOT.glob("sdpmetric/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("examples/**/*.py")]
+    named = {page for path in scripts for page in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
+    assert "docs/methods.md" in named
+    assert [page for page in named if not (ROOT / page).is_file()] == []
+
+
+def test_every_page_is_in_one_track():
+    """The site's navigation is made of these lists; a page that is in none of them would not be found."""
+    docs = ROOT / "docs"
+    tracks = ["start", "benchmarks"]
+    listed_pages = [
+        page
+        for track in tracks
+        for line in (docs / f"{track}.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("- [")
+        for page in re.findall(r"\]\((\w+)\.md\)", line.split(": ")[0])
+    ]
+    assert sorted(listed_pages) == sorted(set(listed_pages))
+    pages = {path.stem for path in docs.glob("*.md")}
+    assert pages == {"index", *tracks, *listed_pages}
+    assert len(pages) <= 25
+
+
+def test_the_readme_has_two_set_up_commands():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    commands = [line for line in lines if "pip install" in line]
+    assert commands == ["pip install . && sdpmetric demo", 'pip install ".[test]" && pytest']
+
+
+def test_every_key_that_is_cited_is_in_the_bibliography():
+    keys = set(re.findall(r"\*\*\[(\w+\d{4})\]\*\*", (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")))
+    assert "WS2009" in keys
+    for path in [*ROOT.glob("sdpmetric/**/*.py"), *ROOT.glob("examples/*.py"), *EVERY_PAGE]:
+        cited = set(re.findall(r"\[([A-Z]\w*(?:19|20)\d{2})\b", path.read_text(encoding="utf-8")))
+        assert cited <= keys, f"{path.name} cites {sorted(cited - keys)}"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [*EXAMPLES, *sorted((ROOT / "examples" / "reproductions").glob("[flnp]*_*.py"))],
+    ids=lambda path: path.stem,
+)
+def test_every_page_of_the_gallery_has_a_picture(script):
+    """Drawn when the site is built, or stored."""
+    text = script.read_text(encoding="utf-8")
+    stored = re.findall(r"image:: /(\S+)$|thumbnail_path = '(\S+)'$", text, re.MULTILINE)
+    assert all((ROOT / "docs" / (image or thumbnail)).is_file() for image, thumbnail in stored)
+    assert any(image for image, _ in stored) or (script in EXAMPLES and "plt.show()" in text)
+
+
+def test_pictures_can_be_drawn_from_the_printed_tables(tmp_path, monkeypatch, capsys):
+    """The tables have all columns that the pictures need; nothing is rendered."""
+    drawn = []
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda figure, path, **options: drawn.append(Path(path).name)
+    )
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
+    pictures = runpy.run_path(str(ROOT / "docs" / "table_pictures.py"))
+    pictures["from_printed"](tmp_path)
+    pictures["nca_fig1"](tmp_path / "nca_fig1.png")
+    pictures["lmnn_table1"](tmp_path / "lmnn_table1.png")
+    pictures["lmnn_figures"](tmp_path)
+    assert len(drawn) == 11
+    assert len(COURSE) == 14  # thirteen lessons and the capstone
+    assert all((ROOT / "docs" / "pictures" / name).is_file() for name in drawn)
+
+
+def public(name):
+    module, _, what = name.rpartition(".")
+    return getattr(importlib.import_module(module), what)
+
+
+def section(name, title):
+    """The lines of a section of a docstring, or none."""
+    lines = inspect.cleandoc(public(name).__doc__ or "").splitlines()
+    starts = [k for k, line in enumerate(lines) if k + 1 < len(lines) and re.fullmatch("-{3,}", lines[k + 1])]
+    for k, start in enumerate(starts):
+        if lines[start] == title:
+            return lines[start + 2 : starts[k + 1] if k + 1 < len(starts) else None]
+    return []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_docstring_suffices_alone(name):
+    """As numpydoc's own validation has it, RT01 and PR03; statements and verbs have an example that runs."""
+    verb = name.count(".") == 1 and (inspect.isfunction(public(name)) or name.endswith("Problem"))
+    assert not verb or any(line.startswith(">>>") for line in section(name, "Examples"))
+    related = [one.strip(" `,") for line in section(name, "See Also") for one in line.split(" : ")[0].split(", ")]
+    home = name.rpartition(".")[0]
+    for other in filter(None, related):
+        if not other.startswith("sklearn."):
+            assert exists(other, home), f"{name}: see also {other}?"
+    what = public(name)
+    if inspect.isfunction(what) and inspect.signature(what).return_annotation not in (None, "None"):
+        assert section(name, "Returns")
+    documented = [
+        one.strip(" *")
+        for line in section(name, "Parameters")
+        if line and not line.startswith(" ")
+        for one in line.split(" : ")[0].split(", ")
+    ]
+    if not inspect.isclass(what) or not issubclass(what, Warning):
+        positional = [p.name for p in inspect.signature(what).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        parameters = [name for name in positional if name in documented]
+        assert parameters == [name for name in documented if name in positional]
+
+
+def exists(other, home):
+    """Whether a name of a see-also leads somewhere: in the same module, in the package, or by its full name."""
+    for start in (f"{home}.{other}", f"sdpmetric.{other}", other):
+        found = start.split(".")
+        for k in range(len(found), 0, -1):
+            try:
+                here = importlib.import_module(".".join(found[:k]))
+            except ImportError:
+                continue
+            for attribute in found[k:]:
+                here = getattr(here, attribute, None)
+            if here is not None:
+                return True
+            break
+    return False
+
+
+def test_the_table_of_options_is_that_of_the_signatures():
+    page = (ROOT / "docs" / "estimators.md").read_text().split("## Options")[1].split("\n\n- ")[0]
+    table = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    every = set(LEARNERS)
+    assert list(table) == ["n_components", "prior", "init", "warm_start", "max_time", "early_stopping"]
+    for option, cell in table.items():
+        named = set(re.findall(r"`(\w+)`", cell))
+        assert named <= every
+        having = {name for name, kind in LEARNERS.items() if option in inspect.signature(kind).parameters}
+        assert having == (every - named if cell.startswith("all but") else named), option
+
+
+def test_the_table_of_what_is_learned_from_is_that_of_the_methods():
+    page = (ROOT / "docs" / "pairs.md").read_text()
+    rows = dict(re.findall(r"^\| `(fit_\w+)\(.*\| .* \| (.*) \|$", page, re.MULTILINE))
+    methods = {name for kind in LEARNERS.values() for name in dir(kind) if name.startswith("fit_")} - {"fit_transform"}
+    assert set(rows) == methods
+    for method, names in rows.items():
+        assert re.findall(r"\w+", names) == sorted(name for name, kind in LEARNERS.items() if hasattr(kind, method))
+
+
+def entries(kind: type, title: str) -> list[str]:
+    """The names that a section of a docstring describes."""
+    section = re.search(rf"^{title}\n-+\n(.*?)(?=\n\n\w|\Z)", inspect.getdoc(kind) or "", re.MULTILINE | re.DOTALL)
+    named = re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", section[1] if section else "", re.MULTILINE)
+    return [name for names in named for name in names.split(", ")]
+
+
+@pytest.mark.parametrize(
+    "kind", [getattr(estimators, name) for name in estimators.__all__], ids=lambda kind: kind.__name__
+)
+def test_every_option_is_documented_once(kind):
+    assert sorted(entries(kind, "Parameters")) == sorted(inspect.signature(kind).parameters)
+    attributes = entries(kind, "Attributes")
+    assert len(attributes) == len(set(attributes))
+    assert "n_features_in_" in attributes
+    assert {"components_", "metric_"} <= set(attributes) or kind.__name__ in CLASSIFIERS
+    assert ("solution_" in attributes) != (kind.__name__ in (*CLASSIFIERS, "Covariance", "LFDA", "RCA"))
+    assert ("validation_score_" in attributes) == ("early_stopping" in inspect.signature(kind).parameters)

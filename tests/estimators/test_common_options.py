@@ -1,9 +1,6 @@
 """The options that estimators share, tested over all of them: components, starts, limits, weights, refusals."""
 
-import inspect
-import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,47 +36,6 @@ def quiet(estimator, *arguments, **keywords):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", sm.UselessOptimumWarning)
         return estimator.fit(*arguments, **keywords)
-
-
-def test_the_table_of_options_is_that_of_the_signatures():
-    page = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text().split("## Options")[1].split("\n\n- ")[0]
-    table = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
-    every = {name_of(e) for e in ALL}
-    assert list(table) == ["n_components", "prior", "init", "warm_start", "max_time", "early_stopping"]
-    for option, cell in table.items():
-        named = set(re.findall(r"`(\w+)`", cell))
-        assert named <= every
-        having = {name_of(e) for e in ALL if option in e.get_params()}
-        assert having == (every - named if cell.startswith("all but") else named), option
-
-
-def test_the_table_of_what_is_learned_from_is_that_of_the_methods():
-    page = (Path(__file__).parents[2] / "docs" / "pairs.md").read_text()
-    rows = dict(re.findall(r"^\| `(fit_\w+)\(.*\| .* \| (.*) \|$", page, re.MULTILINE))
-    methods = {name for e in ALL for name in dir(e) if name.startswith("fit_")} - {"fit_transform"}
-    assert set(rows) == methods
-    for method, names in rows.items():
-        assert re.findall(r"\w+", names) == sorted(name_of(e) for e in ALL if hasattr(e, method))
-
-
-def entries(kind: type, title: str) -> list[str]:
-    """The names that a section of a docstring describes."""
-    section = re.search(rf"^{title}\n-+\n(.*?)(?=\n\n\w|\Z)", inspect.getdoc(kind) or "", re.MULTILINE | re.DOTALL)
-    named = re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", section[1] if section else "", re.MULTILINE)
-    return [name for names in named for name in names.split(", ")]
-
-
-@pytest.mark.parametrize(
-    "kind", [getattr(estimators, name) for name in estimators.__all__], ids=lambda kind: kind.__name__
-)
-def test_every_option_is_documented_once(kind):
-    assert sorted(entries(kind, "Parameters")) == sorted(inspect.signature(kind).parameters)
-    attributes = entries(kind, "Attributes")
-    assert len(attributes) == len(set(attributes))
-    assert "n_features_in_" in attributes
-    assert {"components_", "metric_"} <= set(attributes) or kind.__name__ in CLASSIFIERS
-    assert ("solution_" in attributes) != (kind.__name__ in (*CLASSIFIERS, "Covariance", "LFDA", "RCA"))
-    assert ("validation_score_" in attributes) == ("early_stopping" in inspect.signature(kind).parameters)
 
 
 @pytest.mark.parametrize("estimator", having("n_components"), ids=name_of)

@@ -14,8 +14,13 @@ from scipy.optimize import minimize_scalar
 import sdpmetric as sm
 from sdpmetric.ranking.scores import expected_weights, rank_weights
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20090)
 
 
 @pytest.fixture
