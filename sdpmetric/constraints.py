@@ -76,10 +76,10 @@ def triplets(
     """
     data = np.asarray(validation.check_examples(X), dtype=np.float64)
     n_others = n_impostors if near is None else validation.check_integer("near", near)
-    listed = nearest_triplets(data, validation.check_labels(y, len(data))[1], n_neighbors, n_others)
+    neighbors = nearest_triplets(data, validation.check_labels(y, len(data))[1], n_neighbors, n_others)
     if near is None:
-        return listed
-    shuffled = np.random.default_rng(random_state).permutation(listed)
+        return neighbors
+    shuffled = np.random.default_rng(random_state).permutation(neighbors)
     return np.asarray(shuffled[np.unique(shuffled[:, :2], axis=0, return_index=True)[1]])
 
 

@@ -34,7 +34,7 @@ class Lines:
 
     objective: str
     constraints: Sequence[tuple[str, Sequence[str]]]
-    where: Sequence[str]
+    definitions: Sequence[str]
     goal: str = "minimize"
 
     def __str__(self) -> str:
@@ -43,16 +43,18 @@ class Lines:
             for t, line in enumerate(shortened(lines)):
                 index = f"[{t}]" if len(lines) > 1 and not line.startswith("...") else ""
                 rows.append(f"{label}{index}: {line}" if label else line)
-        parts = {self.goal: [self.objective], "subject to": rows, "where": self.where}
-        heads = ((name if not k else "", line) for name, lines in parts.items() for k, line in enumerate(lines))
+        sections = {self.goal: [self.objective], "subject to": rows, "where": self.definitions}
+        heads = ((name if not k else "", line) for name, lines in sections.items() for k, line in enumerate(lines))
         return "\n".join(f"{head:11} {line}" for head, line in heads)
 
     def to_latex(self) -> str:
         """Return the same lines in LaTeX, an ``aligned`` environment."""
         rows = [line for _, lines in self.constraints for line in shortened(lines)]
-        parts = {self.goal: [self.objective], "subject to": rows, "where": self.where}
-        heads = {name: rf"\text{{{name}}} \quad " for name in parts}
-        lines = (f"{'' if k else heads[name]}& {latex(line)}" for name in parts for k, line in enumerate(parts[name]))
+        sections = {self.goal: [self.objective], "subject to": rows, "where": self.definitions}
+        heads = {name: rf"\text{{{name}}} \quad " for name in sections}
+        lines = (
+            f"{'' if k else heads[name]}& {latex(line)}" for name in sections for k, line in enumerate(sections[name])
+        )
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
@@ -64,14 +66,14 @@ def latex(line: str) -> str:
     return re.sub(r"(?<!\\)\b" + WORD.pattern, _word, line).replace("@", r"\sqrt{").replace("#", "}")
 
 
-def _word(found: re.Match[str]) -> str:
-    name, digits, subscript, index = found.groups()
-    parts = [digits, subscript[1:] if name in WORDS or len(name) == 1 or name == "sum" else "", (index or "")[1:-1]]
-    if not parts[1] and subscript:
+def _word(symbol: re.Match[str]) -> str:
+    name, digits, subscript, index = symbol.groups()
+    indices = [digits, subscript[1:] if name in WORDS or len(name) == 1 or name == "sum" else "", (index or "")[1:-1]]
+    if not indices[1] and subscript:
         name += subscript.replace("_", r"\_")
-    symbol = WORDS.get(name) or (r"\sum" if name == "sum" else name if len(name) == 1 else rf"\mathrm{{{name}}}")
-    below = ", ".join(part.replace(",", ", ") for part in parts if part)
-    return f"{symbol}_{{{below}}}" if below else symbol
+    letter = WORDS.get(name) or (r"\sum" if name == "sum" else name if len(name) == 1 else rf"\mathrm{{{name}}}")
+    below = ", ".join(index.replace(",", ", ") for index in indices if index)
+    return f"{letter}_{{{below}}}" if below else letter
 
 
 def number(value: float) -> str:
@@ -102,18 +104,18 @@ def total(terms: Iterable[tuple[float, str]], count: int | None = None) -> str:
     for weight, term in islice(terms, FIRST_SHOWN if n_more else None):
         if term.startswith("-") and not is_sum(term[1:]):
             weight, term = -weight, term[1:]
-        part = times(abs(weight), term)
-        part = f"({part})" if weight < 0.0 and is_sum(part) else part
-        sign = "-" if weight < 0.0 or part.startswith("-") else "+"
-        part = part.removeprefix("-")
-        text += f" {sign} {part}" if text else part if sign == "+" else f"-{part}"
+        summand = times(abs(weight), term)
+        summand = f"({summand})" if weight < 0.0 and is_sum(summand) else summand
+        sign = "-" if weight < 0.0 or summand.startswith("-") else "+"
+        summand = summand.removeprefix("-")
+        text += f" {sign} {summand}" if text else summand if sign == "+" else f"-{summand}"
     return f"{text} + ... ({n_more:,} more)" if n_more else text
 
 
 def shortened(lines: Sequence[str]) -> list[str]:
     """All lines, or the first ones and how many follow."""
-    more = f"... ({len(lines) - FIRST_SHOWN:,} more)"
-    return list(lines) if len(lines) <= MAX_SHOWN else [*lines[:FIRST_SHOWN], more]
+    omission = f"... ({len(lines) - FIRST_SHOWN:,} more)"
+    return list(lines) if len(lines) <= MAX_SHOWN else [*lines[:FIRST_SHOWN], omission]
 
 
 def boxes(name: str, sign: str, limits: Sequence[float], unit: str = "1") -> list[str]:

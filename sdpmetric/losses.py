@@ -159,8 +159,8 @@ class ScalarLoss(ABC):
 
     def dual_text(self, a: str, weight: float, offset: float) -> str:
         """``a c - w l*(a / w)`` in a printed program."""
-        parts = [(offset, a), (-0.5 * self.curvature / weight, f"{a}^2")]
-        return total(part for part in parts if part[0])
+        summands = [(offset, a), (-0.5 * self.curvature / weight, f"{a}^2")]
+        return total(summand for summand in summands if summand[0])
 
 
 class Hinge(ScalarLoss):

@@ -153,8 +153,8 @@ def _labeled(frame: pd.DataFrame, names: Sequence[str], label: int, path: Path, 
     remarks = []
     features = [names.index(name) for name in dialect.columns]
     if not features:
-        kept = [k for k, name in enumerate(names) if k != label and name not in dialect.drop]
-        features = [k for k in kept if names[k] or not frame[k].isna().all()]
+        columns = [k for k, name in enumerate(names) if k != label and name not in dialect.drop]
+        features = [k for k in columns if names[k] or not frame[k].isna().all()]
     for k in [k for k in features if not names[k]]:
         if not _counts_rows(frame[k]):
             raise ValueError(f"column {k + 1} of {path} has no name; give it one.")
@@ -277,10 +277,10 @@ def check_outputs(source: Path, outputs: Mapping[str, Path]) -> None:
     named = {"the input": source, **outputs}
     for k, (option, path) in enumerate(outputs.items(), 1):
         files.check_target(path)
-        for other, taken in list(named.items())[:k]:
-            is_same = path.exists() and taken.exists() and path.samefile(taken)  # also by a hard link
-            if is_same or path.resolve() == taken.resolve():
-                raise ValueError(f"{option} {path} would overwrite {other}, {taken}; name another file.")
+        for earlier, earlier_value in list(named.items())[:k]:
+            is_same = path.exists() and earlier_value.exists() and path.samefile(earlier_value)  # also by a hard link
+            if is_same or path.resolve() == earlier_value.resolve():
+                raise ValueError(f"{option} {path} would overwrite {earlier}, {earlier_value}; name another file.")
 
 
 def load(data: str, options: ProblemOptions) -> Table:
@@ -320,7 +320,7 @@ class Stated:
 
     problem: Problem
     labels: Array
-    others: FloatArray
+    held_out_X: FloatArray
     other_labels: Array
 
 

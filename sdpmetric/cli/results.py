@@ -127,8 +127,8 @@ def progress(title: str, tol: float) -> Iterator[Callback]:
             nonlocal best, bound
             best, bound = min(best, row.objective), max(bound, row.lower_bound)
             gap = relative_gap(best, bound)
-            known = f", gap {text.scientific(gap, 2)} of {tol:.0e}" if math.isfinite(gap) else ""
-            status.update(escape(f"{title}: {row.seconds:.0f} s{known}"))
+            gap_sentence = f", gap {text.scientific(gap, 2)} of {tol:.0e}" if math.isfinite(gap) else ""
+            status.update(escape(f"{title}: {row.seconds:.0f} s{gap_sentence}"))
 
         yield show
 
@@ -165,19 +165,19 @@ class Scores:
     before: int
     after: int
     gained: int  # right with the metric only
-    lost: int  # right without the metric only
+    broken: int  # right without the metric only
 
     @property
     def p(self) -> float:
         """The p value of the exact sign test of the examples that differ."""
-        differ = self.gained + self.lost
+        differ = self.gained + self.broken
         return float(binomtest(self.gained, differ).pvalue) if differ else 1.0
 
     @property
     def answer(self) -> str:
         """Yes, no, or that the examples do not tell."""
         if self.p < CHANCE:
-            return "Yes, it helps" if self.gained > self.lost else "No, it hurts"
+            return "Yes, it helps" if self.gained > self.broken else "No, it hurts"
         return "No difference" if self.before == self.after else "Unclear"
 
     @property
@@ -190,12 +190,12 @@ class Scores:
         )
         if self.p < CHANCE:
             return text
-        n_wrong, done = self.n - self.before, f"it fixed {self.gained:,} and broke {self.lost:,}."
-        fixes = range(self.lost + 1, n_wrong + 1)
-        enough = next((k for k in fixes if binomtest(k, k + self.lost).pvalue < CHANCE), None)
-        if enough is None:
+        n_wrong, done = self.n - self.before, f"it fixed {self.gained:,} and broke {self.broken:,}."
+        fixes = range(self.broken + 1, n_wrong + 1)
+        significant = next((k for k in fixes if binomtest(k, k + self.broken).pvalue < CHANCE), None)
+        if significant is None:
             return f"{text} Without it {n_wrong:,} of {self.n:,} are wrong, too few for a significant gain; {done}"
-        return f"{text} To be significant, the metric would have had to fix {enough:,} examples; {done}"
+        return f"{text} To be significant, the metric would have had to fix {significant:,} examples; {done}"
 
     def to_dict(self) -> dict[str, object]:
         counts = {"held_out": self.n, "correct_before": self.before, "correct_after": self.after}
@@ -204,13 +204,13 @@ class Scores:
 
 def held_out_scores(stated: Stated, limits: SolverOptions) -> Scores:
     """Learn from the examples that are not held out, and classify those that are by their nearest neighbors."""
-    if stated.problem.zero.shape[1:] != stated.others.shape[1:]:
+    if stated.problem.zero.shape[1:] != stated.held_out_X.shape[1:]:
         raise ValueError("the metric is no single one of the features; cross-validate its estimator in Python.")
     solution = run_through(stated.problem, "held-out accuracy", limits)
     X, truth = np.asarray(stated.problem.X, dtype=np.float64), stated.other_labels
     was_right, is_right = (
-        knn_predict(L, X, stated.labels, stated.others, NEIGHBORS) == truth
+        knn_predict(L, X, stated.labels, stated.held_out_X, NEIGHBORS) == truth
         for L in (np.eye(X.shape[1]), np.asarray(solution.components, dtype=np.float64))
     )
-    gained, lost = int((is_right & ~was_right).sum()), int((was_right & ~is_right).sum())
-    return Scores(len(truth), int(was_right.sum()), int(is_right.sum()), gained, lost)
+    gained, broken = int((is_right & ~was_right).sum()), int((was_right & ~is_right).sum())
+    return Scores(len(truth), int(was_right.sum()), int(is_right.sum()), gained, broken)

@@ -210,9 +210,9 @@ def _arrays(name: str | Path) -> dict[str, Array]:
     if folder and not path.is_file():
         path = Path(folder, f"{path.stem}.npz")
     if not path.is_file():
-        known = [*NAMED, *sorted(file.stem for file in Path(folder).glob("*.npz"))] if folder else [*NAMED]
+        names = [*NAMED, *sorted(file.stem for file in Path(folder).glob("*.npz"))] if folder else [*NAMED]
         raise ValueError(
-            f"there is no data set {str(name)!r}{validation.like(str(name), known)}; choose from {', '.join(known)}, "
+            f"there is no data set {str(name)!r}{validation.like(str(name), names)}; choose from {', '.join(names)}, "
             "or pass the path of an .npz file."
         )
     arrays = read_npz(path)

@@ -308,12 +308,12 @@ def comparisons(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
             n_mates = int(counts[y[i]]) - 1
             n_near = max(min(n_mates, max(1, int(OPTIONS.same_class_share * m))), m - (n - 1 - n_mates))
             same = y == y[i]
-            others, same[i] = ~same, False
-            near, far = (
+            is_other, same[i] = ~same, False
+            same_class, far = (
                 np.sort(group[np.argpartition(away[group], k - 1)[:k]] if 0 < k < len(group) else group[:k])
-                for group, k in ((np.flatnonzero(same), n_near), (np.flatnonzero(others), m - n_near))
+                for group, k in ((np.flatnonzero(same), n_near), (np.flatnonzero(is_other), m - n_near))
             )
-            if len(near):
-                turns = near[(i + np.arange(len(far))) % len(near)]
+            if len(same_class):
+                turns = same_class[(i + np.arange(len(far))) % len(same_class)]
                 triplets.append(np.stack([np.full(len(far), i), turns, far], axis=1).astype(np.int32))
     return np.concatenate(triplets)

@@ -161,9 +161,9 @@ def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
             for value in range(n_values):
                 sums[n_values + value] = sums[value] + weights[j]
             n_values *= 2
-        own = np.int64((key[t >> 3] >> np.uint64(8 * (t & 7))) & np.uint64(255))
+        key_byte = np.int64((key[t >> 3] >> np.uint64(8 * (t & 7))) & np.uint64(255))
         for value in range(256):
-            differs = value ^ own
+            differs = value ^ key_byte
             table[256 * t + value] = sums[differs] if differs < n_values else 0
     return table
 

@@ -90,5 +90,5 @@ def described(X: NDArray[np.floating]) -> str:
         f"feature {j} of {', '.join(map(str, sources[:6]))}{', ..' * (len(sources) > 6)}"
         for j, sources in relations[: OPTIONS.shown]
     ]
-    rest = f" and {len(relations) - len(shown)} more" if len(relations) > len(shown) else ""
-    return f"Some features are combinations of others up to rounding: {'; '.join(shown)}{rest}."
+    remainder = f" and {len(relations) - len(shown)} more" if len(relations) > len(shown) else ""
+    return f"Some features are combinations of others up to rounding: {'; '.join(shown)}{remainder}."

@@ -45,8 +45,7 @@ class Blocks:
         n_parts, W = threads.part_count(X.size * W.shape[2], threads.PRODUCT_WORK), W.astype(X.dtype, copy=False)
         if n_parts == len(self) == 1:
             with threads.one_pool():
-                whole: NDArray[np.floating] = X @ W[0]
-            return whole
+                return np.asarray(X @ W[0])
         tasks, out = self.tasks(n_parts), np.empty((len(X), W.shape[2]), X.dtype)
 
         def product(t: int) -> None:
@@ -65,8 +64,7 @@ class Blocks:
         )
         if n_parts == len(self) == len(Y) == 1:
             with threads.one_pool():
-                whole: NDArray[np.floating] = (Y[0].T @ X)[None]
-            return whole
+                return np.asarray(Y[0].T @ X)[None]
         tasks = self.tasks(n_parts)
         products = np.empty((len(tasks), Y.shape[2], X.shape[1]), X.dtype)
 

@@ -88,12 +88,12 @@ def whole(A: NDArray[np.floating]) -> tuple[IntegerArray, int]:
     """Return whole numbers Z, Python integers, and a power e with ``A = 2^e Z``."""
     mantissas, exponents = np.frexp(A.astype(np.float64))
     powers = exponents.astype(np.int64) - 53
-    least = int(powers[mantissas != 0.0].min(initial=0))
-    shifts = np.where(mantissas != 0.0, powers - least, 0)
+    smallest_power = int(powers[mantissas != 0.0].min(initial=0))
+    shifts = np.where(mantissas != 0.0, powers - smallest_power, 0)
     values = [int(m) << int(s) for m, s in zip((mantissas * 2.0**53).ravel(), shifts.ravel(), strict=True)]
     Z = np.empty(A.size, dtype=object)
     Z[:] = values
-    return Z.reshape(A.shape), least
+    return Z.reshape(A.shape), smallest_power
 
 
 def integers(X: NDArray[np.floating]) -> IntegerArray:

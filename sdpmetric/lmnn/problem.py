@@ -257,8 +257,8 @@ class LargeMarginProblem(PrintedProblem):
         images = self._images(L, validation.given_metric(metric, residual))
         push, cones = self.push, self.cones
         at_point = self._push_sums(images, slopes=dual is None)
-        given = [] if dual is None else [DualCandidate.of(push, check_triplet_multipliers(dual), cones)]
-        proof = max(given or at_point.candidates(push, cones), key=lambda candidate: candidate.value)
+        candidates = [] if dual is None else [DualCandidate.of(push, check_triplet_multipliers(dual), cones)]
+        proof = max(candidates or at_point.candidates(push, cones), key=lambda candidate: candidate.value)
         return DualityCertificate(
             objective=self._objective_above(L, images, at_point),
             lower_bound=proof.value,

@@ -55,22 +55,26 @@ def lines(push: Push, ridge: float, triplets: Triplets | None = None) -> Lines:
     slack = "xi[{}]^2".format if push.squared else "xi[{}]".format
     size = push.source.size if triplets is None else len(triplets)
     if size > MAX_SHOWN:
-        near, far = _distance(push, "i", "j"), _distance(push, "i", "l")
-        pull, loss, margins = f"sum_ij {near}", f"sum_ijl {slack('i,j,l')}", [f"{far} - {near} >= 1 - xi[i,j,l]"]
+        D_ij, D_il = _distance(push, "i", "j"), _distance(push, "i", "l")
+        pull, loss, margins = (
+            f"sum_ij {D_ij}",
+            f"sum_ijl {slack('i,j,l')}",
+            [f"{D_il} - {D_ij} >= 1 - xi[i,j,l]"],
+        )
     else:
         chosen = push.all_triplets() if triplets is None else triplets
-        listed, weights = chosen.to_array().tolist(), push.source.weights_of(chosen).tolist()
+        ijl, weights = chosen.to_array().tolist(), push.source.weights_of(chosen).tolist()
         pull = total((w, _distance(push, i, j)) for i, j, w in _pulls(push))
-        loss = total(zip(weights, (slack(f"{i},{j},{l}") for i, j, l in listed), strict=True))
-        margins = [f"{_distance(push, i, l)} - {_distance(push, i, j)} >= 1 - xi[{i},{j},{l}]" for i, j, l in listed]
+        loss = total(zip(weights, (slack(f"{i},{j},{l}") for i, j, l in ijl), strict=True))
+        margins = [f"{_distance(push, i, l)} - {_distance(push, i, j)} >= 1 - xi[{i},{j},{l}]" for i, j, l in ijl]
     names = metric_names(push)
     objective = f"{times('(1 - mu)', pull)} + {times('mu', loss)}"
     if ridge:
         objective += f" + {times('rho', total((1.0, f'tr({name})') for name in names))}"
     cones = [(CONE if name == "M" else f"{CONE}_{name}", [f"{name} >> 0"]) for name in names]
     hinges = [(MARGINS, margins), (SLACKS, ["xi >= 0"])]
-    where = [*_weights(push, ridge), *_distances(push)]
-    return Lines(objective, [*hinges, *cones] if size else cones, [*where, *points(push.X)])
+    definitions = [*_weights(push, ridge), *_distances(push)]
+    return Lines(objective, [*hinges, *cones] if size else cones, [*definitions, *points(push.X)])
 
 
 def dual_program(
@@ -94,8 +98,8 @@ def dual_program(
 
 
 def _dual_lines(push: Push, ridge: float, triplets: Triplets) -> Lines:
-    listed, weights = triplets.to_array().tolist(), push.source.weights_of(triplets).tolist()
-    names = [f"{MARGINS}[{t}]" for t in range(len(listed))]
+    ijl, weights = triplets.to_array().tolist(), push.source.weights_of(triplets).tolist()
+    names = [f"{MARGINS}[{t}]" for t in range(len(ijl))]
     objective = total(((1.0, name) for name in names), len(names))
     if push.squared:
         squares = ((0.25 / w, f"{a}^2") for w, a in zip(weights, names, strict=True))
@@ -104,19 +108,19 @@ def _dual_lines(push: Push, ridge: float, triplets: Triplets) -> Lines:
     def slack_matrix(region: int) -> str:
         """S(a): the pulls, the ridge, and each triplet whose target or impostor is in the region."""
         pulls = total((w, distance(i, j, "V")) for i, j, w in _pulls(push) if push.regions[j] == region)
-        parts = [(1.0, times("(1 - mu)", pulls)), *([(1.0, "rho * I")] if ridge else [])]
-        for name, (i, j, l) in zip(names, listed, strict=True):
+        terms = [(1.0, times("(1 - mu)", pulls)), *([(1.0, "rho * I")] if ridge else [])]
+        for name, (i, j, l) in zip(names, ijl, strict=True):
             signs = [(sign, distance(i, k, "V")) for sign, k in ((1.0, l), (-1.0, j)) if push.regions[k] == region]
             if signs:
-                parts.append((-signs[0][0], times(name, total((sign * signs[0][0], V) for sign, V in signs))))
-        return total(parts, len(parts))
+                terms.append((-signs[0][0], times(name, total((sign * signs[0][0], V) for sign, V in signs))))
+        return total(terms, len(terms))
 
     rows = [(name, [f"{slack_matrix(region)} >> 0"]) for region, name in enumerate(metric_names(push))]
     if not push.squared:
         rows.append(("xi", boxes(MARGINS, "<=", weights, "mu")))
     rows.append(("", [f"{MARGINS} >= 0"]))
-    where = [*_weights(push, ridge), "V(i,j) = (x_i - x_j)(x_i - x_j)'", *points(push.X)]
-    return Lines(objective, rows, where, "maximize")
+    definitions = [*_weights(push, ridge), "V(i,j) = (x_i - x_j)(x_i - x_j)'", *points(push.X)]
+    return Lines(objective, rows, definitions, "maximize")
 
 
 def _weights(push: Push, ridge: float) -> list[str]:

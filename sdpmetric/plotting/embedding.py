@@ -201,8 +201,8 @@ class EmbeddingDisplay(Display):
 
 def _join(axes: Axes, view: View, example: int) -> None:
     impostors = np.flatnonzero(view.impostors(np.array([example]))[0])
-    ends = (view.targets[example], "-", "to target neighbors"), (impostors, ":", "to its impostors")
-    for rows, style, name in ends:
+    lines = (view.targets[example], "-", "to target neighbors"), (impostors, ":", "to its impostors")
+    for rows, style, name in lines:
         for number, row in enumerate(rows):
             label = name if number == 0 else None
             axes.plot(*view.points[[example, row]].T, style, color=ink(), linewidth=1.3, zorder=4, label=label)

@@ -43,16 +43,17 @@ MARGINS, SLACKS, FLOOR = "margins", "slacks", "floor"
 def lines(problem: POLAProblem) -> Lines:
     """The program; of hard margins without slacks."""
     soft, n = problem.slack_weight is not None, len(problem.pairs)
-    D, near = [distance(i, j) for i, j in problem.pairs.tolist()], problem.similar.tolist()
-    sides = (f"b - {D[t]}" if near[t] else f"{D[t]} - b" for t in range(n))
+    D, similar = [distance(i, j) for i, j in problem.pairs.tolist()], problem.similar.tolist()
+    sides = (f"b - {D[t]}" if similar[t] else f"{D[t]} - b" for t in range(n))
     margins = [f"{side} >= 1{f' - xi[{t}]' if soft else ''}" for t, side in enumerate(sides)]
-    objective, where = f"1/2 * ||A||^2 + 1/2 * (b - {number(problem.initial_threshold)})^2", list[str]()
+    objective, definitions = f"1/2 * ||A||^2 + 1/2 * (b - {number(problem.initial_threshold)})^2", list[str]()
     constraints = [(MARGINS, margins), (CONE, ["A >> 0"]), (FLOOR, ["b >= 1"])]
     if problem.slack_weight is not None:
         slacks = ((w, f"xi[{t}]") for t, w in enumerate(problem.slack_shares.tolist()))
-        objective, where = f"{objective} + {times('c', total(slacks, n))}", [f"c = {number(problem.slack_weight)}"]
+        objective += f" + {times('c', total(slacks, n))}"
+        definitions.append(f"c = {number(problem.slack_weight)}")
         constraints.insert(1, (SLACKS, ["xi >= 0"]))
-    return Lines(objective, constraints, [*where, "D(i,j) = (x_i - x_j)' A (x_i - x_j)", *points(problem.X)])
+    return Lines(objective, constraints, [*definitions, "D(i,j) = (x_i - x_j)' A (x_i - x_j)", *points(problem.X)])
 
 
 def dual_program(problem: POLAProblem) -> cp.Problem:
@@ -73,11 +74,11 @@ def _dual_lines(problem: POLAProblem) -> Lines:
     products = [times(name, distance(i, j, "V")) for name, (i, j) in zip(a, problem.pairs.tolist(), strict=True)]
     A = total([(1.0, CONE), *((-y_t, product) for y_t, product in zip(y, products, strict=True))], n + 1)
     p = total([*zip(y, a, strict=True), (1.0, FLOOR)], n + 1)
-    where = [f"A = {A}", f"p = {p}", "V(i,j) = (x_i - x_j)(x_i - x_j)'", *points(problem.X)]
+    definitions = [f"A = {A}", f"p = {p}", "V(i,j) = (x_i - x_j)(x_i - x_j)'", *points(problem.X)]
     limits = [] if problem.slack_weight is None else [("xi", boxes(MARGINS, "<=", problem.ceilings.tolist()))]
     constraints = [*limits, *(("", [sign]) for sign in (f"{MARGINS} >= 0", f"{CONE} >> 0", f"{FLOOR} >= 0"))]
     objective = f"{gain} - 1/2 * ||A||^2 - 1/2 * p^2 - {times(problem.initial_threshold, 'p')}"
-    return Lines(objective, constraints, where, "maximize")
+    return Lines(objective, constraints, definitions, "maximize")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -62,9 +62,9 @@ class Definite:
         definite, columns = cls.of(sp.csr_array(W)), np.arange(W.shape[1])
         if definite is not None:
             return columns, definite, 0
-        known = np.isfinite(extra)
-        basis, dependent = independent(sp.csc_array(sp.vstack([W, np.where(known, extra, 0.0)[None, :]])))
-        if basis is not None and len(basis) < len(columns) and known.all():
+        finite = np.isfinite(extra)
+        basis, dependent = independent(sp.csc_array(sp.vstack([W, np.where(finite, extra, 0.0)[None, :]])))
+        if basis is not None and len(basis) < len(columns) and finite.all():
             columns, definite = basis, cls.of(sp.csr_array(W[:, basis]))
         empty = np.flatnonzero(np.diff(W.indptr) == 0)
         return columns, definite, int(empty[0]) if len(empty) else dependent

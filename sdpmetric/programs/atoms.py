@@ -116,8 +116,8 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     """
     data = _data_for(M, X)
     checked = validation.check_triplets(triplets, len(data))
-    far, near = data[checked.anchors] - data[checked.impostors], data[checked.anchors] - data[checked.targets]
-    return _rows(M, [far, near]) @ cp.vec(M, order="C")
+    differences = [data[checked.anchors] - data[rows] for rows in (checked.impostors, checked.targets)]
+    return _rows(M, differences) @ cp.vec(M, order="C")
 
 
 def sum_of_squares(V: FloatArray, weights: cp.Expression) -> cp.Expression:

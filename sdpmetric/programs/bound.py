@@ -79,11 +79,11 @@ def compare(canonical: Canonical, interval: Interval) -> None:
         return
     terms = np.append(program.c * x, canonical.offset)
     compiled, room = float(terms.sum()), ROUNDING * max(1.0, float(np.abs(terms).sum()))
-    least = canonical.total(interval.lower, up=False)
-    if written > compiled + room or written < least - room:
+    lower = canonical.total(interval.lower, up=False)
+    if written > compiled + room or written < lower - room:
         numbers = f"{canonical.sign * written:.8g}, and {canonical.sign * compiled:.8g} in the compiled program"
         raise _fault("the objective", problem.objective, numbers)
-    if written + lagrangian < least - room - ROUNDING * size:
+    if written + lagrangian < lower - room - ROUNDING * size:
         raise fault(loosest, "not tight, and tight in the compiled program")
 
 
@@ -241,19 +241,19 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
 
 def _stated(canonical: Canonical, interval: Interval) -> ProgramBound:
     """Return what a search found, in the user's terms."""
-    maximization, ends = canonical.sign < 0, [interval.lower, interval.upper]
+    maximization, bounds = canonical.sign < 0, [interval.lower, interval.upper]
     contradiction, direction, z, reasons = interval.contradiction, interval.direction, interval.multipliers, list[str]()
     if contradiction is not None:
-        ends, z = [math.inf, math.inf], contradiction.weights
+        bounds, z = [math.inf, math.inf], contradiction.weights
     elif direction is not None:
-        ends = [-math.inf, -math.inf]
+        bounds = [-math.inf, -math.inf]
     else:
         reasons = [interval.remark] if interval.remark else []
-        for value, missed in zip(ends, (interval.missed_lower, interval.missed_upper), strict=True):
+        for value, missed in zip(bounds, (interval.missed_lower, interval.missed_upper), strict=True):
             if math.isinf(value) and missed is not None and missed.obstacle is not None:
                 name = canonical.column_name if missed.obstacle.is_about_columns else canonical.row_name
                 reasons.append(missed.obstacle.value.format(place=name(missed.place)))
-    lower, upper = (canonical.total(value, up=k == 1) for k, value in enumerate(ends))
+    lower, upper = (canonical.total(value, up=k == 1) for k, value in enumerate(bounds))
     return ProgramBound(
         *((0.0 - upper, 0.0 - lower) if maximization else (lower, upper)),
         _by_name(canonical, interval.point if direction is None and contradiction is None else None),

@@ -121,9 +121,9 @@ class ConeProgram:
         Clarabel solves semidefinite programs better in their own units: 15 of 22 of SDPLIB were proven, 9 in others.
         """
         (m, n), block, A = self.A.shape, self.cones.block, abs(self.A).tocoo()
-        own = self, Units(np.ones(m), np.ones(n))
+        unscaled = self, Units(np.ones(m), np.ones(n))
         if self.cones.psd:
-            return own
+            return unscaled
         row, column, logs = block[A.row], A.col, np.log2(A.data)
         row_counts, column_counts = (np.maximum(np.bincount(*of), 1) for of in ((row, None, m), (column, None, n)))
         rows, columns = np.zeros(m), np.zeros(n)
@@ -137,7 +137,7 @@ class ConeProgram:
         scaled = ConeProgram(c / size_c, M, b / size_b, self.cones)
         sizes = np.abs(np.concatenate([M.data, b, c, scaled.b, scaled.c]))
         is_exact = ((sizes == 0.0) | ((sizes > SMALLEST) & (sizes < 1.0 / SMALLEST))).all()
-        return (scaled, Units(rows, columns, size_b, size_c)) if is_exact else own
+        return (scaled, Units(rows, columns, size_b, size_c)) if is_exact else unscaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,18 @@ def ask(
 
 
 # The classes of constraints that are compiled without approximations; of subclasses CVXPY may lose a part.
-KNOWN = ("Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD", "ExpCone", "PowCone3D", "PowConeND")
+EXACT_CONES = (
+    "Equality",
+    "Zero",
+    "Inequality",
+    "NonPos",
+    "NonNeg",
+    "SOC",
+    "PSD",
+    "ExpCone",
+    "PowCone3D",
+    "PowConeND",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +278,7 @@ class Canonical:
     chain: Chain
     inverse: list[object]
     # the rows of CVXPY's program that the program has; it has none that no point violates, as ``x <= infinity``
-    kept: LongArray
+    used_rows: LongArray
     size: int  # all rows of CVXPY's program
 
     @classmethod
@@ -295,15 +306,15 @@ class Canonical:
                 "has three dimensions by matrices."
             )
         rows = np.arange(cones.size)
-        kept = np.flatnonzero((b != np.inf) | (rows < cones.zero) | (rows >= cones.linear))
-        cones = replace(cones, nonneg=cones.nonneg - cones.size + len(kept))
-        program = ConeProgram(data["c"], A[kept], b[kept], cones)
+        used_rows = np.flatnonzero((b != np.inf) | (rows < cones.zero) | (rows >= cones.linear))
+        cones = replace(cones, nonneg=cones.nonneg - cones.size + len(used_rows))
+        program = ConeProgram(data["c"], A[used_rows], b[used_rows], cones)
         if not all(np.isfinite(v).all() for v in (program.A.data, program.b, program.c)):
             raise ValueError("the program has NaN or infinity in its data; give finite numbers to its constants.")
         sign = -1 if isinstance(problem.objective, cp.Maximize) else 1
-        whole = cls(program, 0.0, sign, problem, chain, inverse, kept, len(rows))
-        constant = whole._inverted(np.zeros(n), np.zeros(len(program.b))).opt_val
-        return replace(whole, offset=sign * float(np.real(constant)))
+        compiled = cls(program, 0.0, sign, problem, chain, inverse, used_rows, len(rows))
+        constant = compiled._inverted(np.zeros(n), np.zeros(len(program.b))).opt_val
+        return replace(compiled, offset=sign * float(np.real(constant)))
 
     def total(self, value: float, *, up: bool) -> float:
         """Return an objective with its constant, rounded outward."""
@@ -314,7 +325,7 @@ class Canonical:
 
     def values(self, x: FloatArray) -> dict[int, FloatArray]:
         """Return the problem's variables by id at a point of the program."""
-        primal = self._inverted(x, np.zeros(len(self.kept))).primal_vars
+        primal = self._inverted(x, np.zeros(len(self.used_rows))).primal_vars
         return {v.id: np.asarray(primal[v.id]) for v in self.problem.variables()}
 
     def multipliers(self, z: FloatArray) -> dict[cp.Constraint, FloatArray | list[FloatArray]]:
@@ -331,7 +342,7 @@ class Canonical:
     def _inverted(self, x: FloatArray, z: FloatArray) -> Solution:
         """What CVXPY makes of a solution by Clarabel."""
         rows = np.zeros(self.size)
-        rows[self.kept] = z
+        rows[self.used_rows] = z
         answer = {"x": x, "z": rows, "s": rows, "status": "Solved", "obj_val": 0.0, "solve_time": 0.0, "iterations": 0}
         return self.chain.invert(SimpleNamespace(**answer), self.inverse)
 
@@ -347,7 +358,7 @@ class Canonical:
 
         Rows that CVXPY introduces belong to what they are connected with by columns that it introduces.
         """
-        (m, n), block, owners = self.program.A.shape, self.program.cones.block, np.full(len(self.kept), -1)
+        (m, n), block, owners = self.program.A.shape, self.program.cones.block, np.full(len(self.used_rows), -1)
         for k, constraint in enumerate(self.problem.constraints):
             numbered = self._numbered.dual_vars.get(constraint.id, np.zeros(0))
             owners[np.isin(block, block[_numbers(numbered) - 1])] = k
@@ -358,11 +369,11 @@ class Canonical:
         blocks = sp.csr_array((np.ones(m), (np.arange(m), block)), (m, m))
         links = sp.hstack([blocks, abs(self.program.A[:, introduced])])
         graph = sp.block_array([[None, links], [links.T, None]])
-        parts = sp.csgraph.connected_components(graph, directed=False)[1]
-        connected = owners[(parts[:m] == parts[row]) & (owners >= 0)]
+        components = sp.csgraph.connected_components(graph, directed=False)[1]
+        connected = owners[(components[:m] == components[row]) & (owners >= 0)]
         if len(connected):
             return self.constraint_name(int(connected[0]))
-        if (parts[2 * m :] == parts[row]).any():
+        if (components[2 * m :] == components[row]).any():
             return "the objective"
         return f"an attribute of {self.column_name(int(self.program.A[[row]].indices[0]))}"
 
@@ -377,7 +388,7 @@ class Canonical:
     @cached
     def _numbered(self) -> Solution:
         """The variables and dual values of a solution whose entries are numbered from 1."""
-        return self._inverted(np.arange(1.0, len(self.program.c) + 1), np.arange(1.0, len(self.kept) + 1))
+        return self._inverted(np.arange(1.0, len(self.program.c) + 1), np.arange(1.0, len(self.used_rows) + 1))
 
     @cached
     def _columns(self) -> dict[int, LongArray]:
@@ -387,8 +398,8 @@ class Canonical:
 
 def _numbers(values: FloatArray | list[FloatArray]) -> LongArray:
     """Return the entries, real or imaginary parts, that are whole numbers from 1."""
-    parts = values if isinstance(values, list) else [values]
-    numbers = np.abs(np.concatenate([np.ravel(of) for part in parts for of in (np.real(part), np.imag(part))]))
+    items = values if isinstance(values, list) else [values]
+    numbers = np.abs(np.concatenate([np.ravel(of) for value in items for of in (np.real(value), np.imag(value))]))
     return np.asarray(numbers[(numbers >= 1.0) & (numbers == np.rint(numbers))], dtype=np.int64)
 
 
@@ -405,8 +416,10 @@ def check(problem: cp.Problem) -> None:
             "for the program with integers as well."
         )
     kinds = {type(c) for c in problem.constraints}
-    if unknown := [k.__name__ for k in kinds if k.__name__ not in KNOWN or not k.__module__.startswith("cvxpy.")]:
-        raise ValueError(f"constraints of the class {unknown[0]} are not bounded; state them by {', '.join(KNOWN)}.")
+    if unknown := [k.__name__ for k in kinds if k.__name__ not in EXACT_CONES or not k.__module__.startswith("cvxpy.")]:
+        raise ValueError(
+            f"constraints of the class {unknown[0]} are not bounded; state them by {', '.join(EXACT_CONES)}."
+        )
     if not problem.is_dcp():
         how = "in logarithms of its variables" if problem.is_dgp() else "as a disciplined convex program"
         raise ValueError(f"the program is not convex by CVXPY's rules (problem.is_dcp() is False); state it {how}.")

@@ -174,8 +174,8 @@ def _from_faces(interval: Interval, answer: Answer) -> None:
         face = PrimalEnclosure.of(program, ~inside[1])
         interval.mix(lambda between: interval.above(between, face), answer, Answer(inside[0], answer.z, ""))
     if interval.is_open("lower") and (inner := _inner_multipliers(program, solver)) is not None:
-        part = DualEnclosure.of(program, inner[1])
-        interval.mix(lambda between: interval.below(between, part), answer, Answer(answer.x, inner[0], ""))
+        enclosure = DualEnclosure.of(program, inner[1])
+        interval.mix(lambda between: interval.below(between, enclosure), answer, Answer(answer.x, inner[0], ""))
 
 
 def _from_moved_cones(interval: Interval, answer: Answer) -> None:

@@ -187,8 +187,8 @@ def discriminants(classes: Sequence[FloatArray]) -> FloatArray:
     check so few rows.
     """
     rows = np.concatenate(classes)
-    within = sum((len(members) / len(rows)) * _shrunk_covariance(members) for members in classes)
-    _, vectors = scipy.linalg.eigh(_shrunk_covariance(rows) - within, within)
+    covariance = sum((len(members) / len(rows)) * _shrunk_covariance(members) for members in classes)
+    _, vectors = scipy.linalg.eigh(_shrunk_covariance(rows) - covariance, covariance)
     return np.asarray(vectors.T[::-1])
 
 

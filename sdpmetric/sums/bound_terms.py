@@ -249,8 +249,8 @@ class BoundTerms:
             rounding = gamma(count + 8) * size + np.abs(loss.entries(error))
             excess_low, excess_high = excess_low - rounding, excess_high + rounding
             if loss.hard and is_exact and not loss.depends_on_entries:
-                near = np.flatnonzero((excess_low <= 0.0) & (excess_high > 0.0))
-                excess_high[near] = self._exact_signs(loss, near, images, components)
+                undecided = np.flatnonzero((excess_low <= 0.0) & (excess_high > 0.0))
+                excess_high[undecided] = self._exact_signs(loss, undecided, images, components)
             values.append(loss.upper_bound(excess_low, excess_high))
         return values
 

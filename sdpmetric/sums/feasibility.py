@@ -189,8 +189,8 @@ def used(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
     total = dual.total
     V = dual.slack.points @ dual.slack.basis[0]
     squares = np.sum((V[total.pairs[:, 0]] - V[total.pairs[:, 1]]) ** 2, axis=1)
-    parts = zip(total.losses, total.pair_slices, proven.multipliers, strict=True)
-    shares = np.concatenate([a * (abs(loss.combination) @ squares[pairs]) for loss, pairs, a in parts])
+    by_loss = zip(total.losses, total.pair_slices, proven.multipliers, strict=True)
+    shares = np.concatenate([a * (abs(loss.combination) @ squares[pairs]) for loss, pairs, a in by_loss])
     a = np.concatenate(proven.multipliers)
     for negligible in OPTIONS.negligible_shares:
         is_kept = shares > negligible * shares.max()

@@ -42,9 +42,9 @@ def lines(problem: MetricProblem) -> Lines:
     named = zip(problem.names, problem.terms, strict=True)
     rows = [(name, rows) for name, term in named if (rows := term.constraint_text())]
     cone = ["w >= 0" if problem.domain.diagonal else "M >> 0"]
-    where = ["D(i,j) = (x_i - x_j)' M (x_i - x_j)", *_where(problem, "D")]
+    definitions = ["D(i,j) = (x_i - x_j)' M (x_i - x_j)", *_definitions(problem, "D")]
     is_implied = problem.total.barrier and not problem.domain.diagonal  # by log det
-    return Lines(objective, [*rows, ("" if is_implied else CONE, cone)], where)
+    return Lines(objective, [*rows, ("" if is_implied else CONE, cone)], definitions)
 
 
 def dual_program(problem: MetricProblem) -> cp.Problem:
@@ -57,8 +57,8 @@ def dual_program(problem: MetricProblem) -> cp.Problem:
     for name, term in zip(problem.names, problem.terms, strict=True):
         for loss in term.losses:
             a, rows = cp.Variable(loss.size, name=name), next(slices)
-            part, own_constraints = loss.dual_expression(a, cp)
-            value, constraints = value + part, [*constraints, *own_constraints]
+            value_of_loss, own_constraints = loss.dual_expression(a, cp)
+            value, constraints = value + value_of_loss, [*constraints, *own_constraints]
             if rows.stop > rows.start:
                 S = S + sum_of_squares(V[rows], loss.combination.T @ a)
             if loss.depends_on_entries:
@@ -83,17 +83,19 @@ def _dual_lines(problem: MetricProblem) -> Lines:
     else:
         cone = ("M", [f"{S} >> 0"])
     objective = total((1.0, text.value) for text in texts if text.value)
-    where = ["V(i,j) = (x_i - x_j)(x_i - x_j)'", *_where(problem, "V")]
-    return Lines(objective, [cone, *(("", [line]) for text in texts for line in text.constraints)], where, "maximize")
+    definitions = ["V(i,j) = (x_i - x_j)(x_i - x_j)'", *_definitions(problem, "V")]
+    return Lines(
+        objective, [cone, *(("", [line]) for text in texts for line in text.constraints)], definitions, "maximize"
+    )
 
 
-def _where(problem: MetricProblem, symbol: str) -> list[str]:
+def _definitions(problem: MetricProblem, symbol: str) -> list[str]:
     """The domain, the matrices of the terms, and the points."""
     domain, basis = [], problem.domain.basis
     if problem.domain.diagonal:
         domain = ["M = sum_k w_k b_k b_k'"]
         domain += [f"B = {matrix(basis)}"] if max(basis.shape) <= MAX_FEATURES else []
-    return [*domain, *(line for term in problem.terms for line in term.where(symbol)), *points(problem.X)]
+    return [*domain, *(line for term in problem.terms for line in term.definitions(symbol)), *points(problem.X)]
 
 
 # Relative slack that is left to constraints, which then hold exactly in spite of rounding.
@@ -118,9 +120,9 @@ def of_sum(
         term.proof_term(slopes[term] if term in slopes else next(multipliers) if term.losses else np.zeros(0))
         for term in dual.total.terms
     ]
-    parts = [loss.dual_value(a) for loss, a in zip(dual.total.losses, proven.multipliers, strict=True)]
-    parts += [-regularizer.conjugate(U) for regularizer, U in slopes.items()]
-    bound = sum_below(np.array(parts)) - CLAIM_SLACK * math.fsum(map(abs, parts))
+    summands = [loss.dual_value(a) for loss, a in zip(dual.total.losses, proven.multipliers, strict=True)]
+    summands += [-regularizer.conjugate(U) for regularizer, U in slopes.items()]
+    bound = sum_below(np.array(summands)) - CLAIM_SLACK * math.fsum(map(abs, summands))
     return _proof(dual, (objective, bound), terms, components, data)
 
 
@@ -164,16 +166,16 @@ def check_finite(*claims: float | None) -> None:
 
 def _slopes(dual: FenchelDual, proven: Proven) -> dict[Regularizer, FloatArray]:
     """Return a slope of each regularizer; with all of them the slack matrix is proven to be positive definite."""
-    given = {term: psd.symmetrize(U) for term, U in zip(dual.bounded_by_slopes, proven.slopes, strict=True)}
-    slack, regularizer, matrices = dual.slack, dual.minimized, list(given.values())
+    slope_of = {term: psd.symmetrize(U) for term, U in zip(dual.bounded_by_slopes, proven.slopes, strict=True)}
+    slack, regularizer, matrices = dual.slack, dual.minimized, list(slope_of.values())
     if regularizer is None:
-        return given
+        return slope_of
     S = slack.form(slack.images(np.eye(slack.d)), proven.multipliers, matrices).matrix
     for margin in MARGINS:
         U = regularizer.proof_slope(S, slack.domain.restricted, margin)
         is_slope = np.isfinite(U).all() and math.isfinite(regularizer.conjugate(U))
         if is_slope and slack.is_definite(S + U, proven.multipliers, [*matrices, U]):
-            return given | {regularizer: U}
+            return slope_of | {regularizer: U}
     raise ValueError(
         f"the lower bound of this solution takes more digits than a proof file has for the slope of "
         f"{regularizer.name}: scale the features, or give the term a larger weight."

@@ -151,7 +151,7 @@ def test_a_printed_dual_program_has_the_numbers_of_the_program(name):
     values |= {"mu": getattr(tied, "push_weight", None), "rho": getattr(tied, "ridge", None)}
     targets = [term.target for term in getattr(problem, "terms", ()) if term.name in ("frobenius", "log_det")]
     values |= {"M0": targets[0] if targets else None}
-    for line in printed.where:
+    for line in printed.definitions:
         if found := re.match(r"([Ap]) = (.*)", line):
             values[found[1]] = dual_evaluated(found[2], problem.X, values)
     value = dual_evaluated(printed.objective, problem.X, values)

@@ -71,12 +71,12 @@ class Form:
         error = above(gamma(2 * len(V) + 10) * size, 2)
         return cls(0.5 * (product + product.T), error + UNDERFLOW, size + UNDERFLOW)
 
-    def __add__(self, other: Form) -> Form:
-        size = above(self.size + other.size)
-        return Form(self.matrix + other.matrix, above(self.error + other.error + 2.0 * U * size, 4), size)
+    def __add__(self, form: Form) -> Form:
+        size = above(self.size + form.size)
+        return Form(self.matrix + form.matrix, above(self.error + form.error + 2.0 * U * size, 4), size)
 
-    def __sub__(self, other: Form) -> Form:
-        return self + Form(-other.matrix, other.error, other.size)
+    def __sub__(self, form: Form) -> Form:
+        return self + Form(-form.matrix, form.error, form.size)
 
     def _shifted(self, power: int) -> Form:
         error = scaled_above(self.error, power) + len(self.matrix) * TINY

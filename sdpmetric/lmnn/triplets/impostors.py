@@ -84,7 +84,7 @@ def collect(blocks: Iterable[Candidates], max_pairs: float = math.inf) -> list[C
 class AnchorBlock:
     """A block of anchors whose tiles are to be scanned."""
 
-    parts: Sequence[LongArray]  # the first rows of tiles, in parts of about equal work
+    tops: Sequence[LongArray]  # the first rows of tiles, in parts of about equal work
     n_scanned: LongArray  # tiles of each part that have been scanned
     max_pairs: int  # pairs that a part may collect at once
 
@@ -94,10 +94,10 @@ def scan(tiling: Tiling, block: AnchorBlock) -> tuple[IndexArray, AnchorBlock | 
     states = np.stack([block.n_scanned, np.zeros_like(block.n_scanned)], axis=1)
     pairs = np.empty((len(states), block.max_pairs, 2), dtype=np.int32)
     with threads.one_pool():
-        threads.run(lambda t: scan_tiles(tiling, block.parts[t], states[t], pairs[t]), len(states))
-    n_tiles, found = len(tiling[1]), np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
-    is_done = all(n == len(tops) * n_tiles for n, tops in zip(states[:, 0], block.parts, strict=True))
-    return found, None if is_done else replace(block, n_scanned=states[:, 0])
+        threads.run(lambda t: scan_tiles(tiling, block.tops[t], states[t], pairs[t]), len(states))
+    n_tiles, rows = len(tiling[1]), np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
+    is_done = all(n == len(tops) * n_tiles for n, tops in zip(states[:, 0], block.tops, strict=True))
+    return rows, None if is_done else replace(block, n_scanned=states[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,13 +126,13 @@ class Search:
     def by_tiles(self) -> Iterator[SearchRows]:
         """Search by blocks of anchors, each by tiles of the distance matrix."""
         tiling, anchor_order, columns = self._tiling()
-        for found, rest in mapped(scan, tiling, list(self._blocks(tiling))):
+        for rows, unscanned in mapped(scan, tiling, list(self._blocks(tiling))):
             while True:
-                row, column = found.T
+                row, column = rows.T
                 yield self._in_rows(self.anchors, anchor_order[row], columns[column])
-                if rest is None:
+                if unscanned is None:
                     break
-                found, rest = scan(tiling, rest)
+                rows, unscanned = scan(tiling, unscanned)
 
     def _blocks(self, tiling: Tiling) -> Iterator[AnchorBlock]:
         """Blocks of anchors of about equal work, in parts for threads."""
@@ -147,9 +147,9 @@ class Search:
         pairs_of_a_tile = 2 * TILE_ROWS * tiles.shape[2]
         all_pairs = pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles)
         max_pairs = min(all_pairs, pairs_of_a_tile + OPTIONS.pairs_at_once // n_parts)
-        parts = [tops[first:last] for first, last in pairwise(cuts)]
-        for first in range(0, len(parts), n_parts):
-            yield AnchorBlock(parts[first : first + n_parts], np.zeros(n_parts, dtype=np.int64), max_pairs)
+        runs = [tops[first:last] for first, last in pairwise(cuts)]
+        for first in range(0, len(runs), n_parts):
+            yield AnchorBlock(runs[first : first + n_parts], np.zeros(n_parts, dtype=np.int64), max_pairs)
 
     def _tiling(self) -> tuple[Tiling, IndexArray, IndexArray]:
         """Lower bounds of squared distances, and the positions of anchors and the points in the order of the tiles.

@@ -180,7 +180,7 @@ class Term(ABC):
         """The lines of its constraints."""
         return []
 
-    def where(self, symbol: str) -> list[str]:
+    def definitions(self, symbol: str) -> list[str]:
         """Definitions of the symbols of the program, if `symbol` is "D", or of the dual program, if "V"."""
         return []
 

@@ -252,7 +252,7 @@ class LogDet(Regularizer):
         product = "M" if self._is_identity else "M M0^-1"
         return self.weight, f"tr({product}) - log det({product}) - {len(self.target)}"
 
-    def where(self, symbol: str) -> list[str]:
+    def definitions(self, symbol: str) -> list[str]:
         return [] if self._is_identity else [f"M0 = {matrix(self.target)}"]
 
     def dual_text(self, name: str) -> DualText:

@@ -335,7 +335,7 @@ class MarginLoss(Loss):
         entries = slice(K.indptr[t], K.indptr[t + 1])
         pairs = self.distance_pairs()[K.indices[entries]].tolist()
         row = [(sign * k, distance(i, j, symbol)) for k, (i, j) in zip(K.data[entries].tolist(), pairs, strict=True)]
-        return sorted(row, key=lambda part: part[0] < 0.0)
+        return sorted(row, key=lambda summand: summand[0] < 0.0)
 
     def constraint_text(self) -> list[str]:
         """See `Term.constraint_text`: those of hard constraints, with the bound on the right."""

@@ -195,7 +195,7 @@ class Frobenius(Regularizer):
     def text(self) -> tuple[float, str]:
         return self.weight, f"1/2 * ||{'M - M0' if self.target.any() else 'M'}||^2"
 
-    def where(self, symbol: str) -> list[str]:
+    def definitions(self, symbol: str) -> list[str]:
         return [f"M0 = {matrix(self.target)}"] if self.target.any() else []
 
     def dual_text(self, name: str) -> DualText:
@@ -297,7 +297,7 @@ class OffDiagonal(MarginLoss):
     def text(self) -> tuple[float, str]:
         return self.weight, "sum_jk |M_jk|"
 
-    def where(self, symbol: str) -> list[str]:
+    def definitions(self, symbol: str) -> list[str]:
         return ["sum_jk over j != k"] if symbol == "D" else ["tr(E(a) M) = sum_t a_t M_jk over j < k"]
 
     def dual_text(self, name: str) -> DualText:
