@@ -1,5 +1,5 @@
-"""Reading a certificate
-=====================
+"""Why Algorithm 1 stalls: read a certificate
+==========================================
 
 Why Algorithm 1's step rule stalls, and how a certificate reveals it.
 
@@ -31,50 +31,6 @@ RULES = {
     "paper": (plotting.COLORS[1], "Algorithm 1 (times 1.01, times 0.5)"),
     "polyak": (plotting.COLORS[0], "Polyak"),
 }
-
-
-def main() -> None:
-    X, y = load_wine(return_X_y=True)
-    problem = sm.LMNNProblem.from_labels(
-        StandardScaler().fit_transform(X), y, n_neighbors=3, push_weight=0.5
-    )
-    solutions = {
-        rule: sm.solve(
-            problem,
-            solver="subgradient",
-            step=rule,
-            check_every=5,
-            tol=TOLERANCE,
-            max_iter=3000,
-        )
-        for rule in RULES
-    }
-    for rule, solution in solutions.items():
-        print(f"{rule:>6}: {solution}")
-    paper, polyak = solutions["paper"], solutions["polyak"]
-
-    # Algorithm 1 has stopped moving: its step is down by twelve orders of magnitude, and more
-    # iterations will not help.
-    steps = paper.trace["step_size"][1:]
-    assert steps[-1] < 1e-12 * steps[0]
-    # It has not reached the optimum: the other metric is better, which needs no theory to
-    # check.
-    print(
-        f"Algorithm 1 rests {paper.objective - polyak.objective:.3f} "
-        "above a metric that exists."
-    )
-    assert paper.objective > polyak.objective
-    # Its objective alone does not tell: it has hardly changed in the last half of the run.
-    half = paper.trace["objective"][len(paper.trace) // 2]
-    assert half - paper.objective < 1e-3 * paper.objective
-    # Its certificate does.
-    assert not paper.status.ok
-    assert paper.relative_gap > 10 * TOLERANCE
-    # Polyak's step proves the gap.
-    assert polyak.status.ok
-    assert polyak.relative_gap <= TOLERANCE
-
-    draw(solutions)
 
 
 def draw(solutions: dict[str, sm.Solution]) -> None:
@@ -142,5 +98,53 @@ def draw(solutions: dict[str, sm.Solution]) -> None:
     plt.show()
 
 
-if __name__ == "__main__":
-    main()
+# %%
+X, y = load_wine(return_X_y=True)
+problem = sm.LMNNProblem.from_labels(
+    StandardScaler().fit_transform(X), y, n_neighbors=3, push_weight=0.5
+)
+solutions = {
+    rule: sm.solve(
+        problem,
+        solver="subgradient",
+        step=rule,
+        check_every=5,
+        tol=TOLERANCE,
+        max_iter=3000,
+    )
+    for rule in RULES
+}
+for rule, solution in solutions.items():
+    print(f"{rule:>6}: {solution}")
+paper, polyak = solutions["paper"], solutions["polyak"]
+
+# %%
+# Algorithm 1 has stopped moving: its step is down by twelve orders of magnitude, and more
+# iterations will not help.
+steps = paper.trace["step_size"][1:]
+assert steps[-1] < 1e-12 * steps[0]
+
+# %%
+# It has not reached the optimum: the other metric is better, which needs no theory to
+# check.
+print(
+    f"Algorithm 1 rests {paper.objective - polyak.objective:.3f} above a metric that exists."
+)
+assert paper.objective > polyak.objective
+
+# %%
+# Its objective alone does not tell: it has hardly changed in the last half of the run.
+half = paper.trace["objective"][len(paper.trace) // 2]
+assert half - paper.objective < 1e-3 * paper.objective
+
+# %%
+# Its certificate does.
+assert not paper.status.ok
+assert paper.relative_gap > 10 * TOLERANCE
+
+# %%
+# Polyak's step proves the gap.
+assert polyak.status.ok
+assert polyak.relative_gap <= TOLERANCE
+
+draw(solutions)

@@ -156,7 +156,7 @@ def nearest_strangers(X, similar, dissimilar):
 
 
 def as_sums(X, triplets):
-    """The first two are sums of terms: no bound by hand; the fast solver proves the value."""
+    """State the first two programs as sums of terms; the fast solver proves their values."""
     push, eye = terms.TripletHinge(triplets), np.eye(X.shape[1])
     k, l = np.triu_indices(len(eye), 1)
     rays = np.concatenate(
@@ -169,52 +169,56 @@ def as_sums(X, triplets):
     ]
 
 
-def main() -> None:
-    X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)[:, :6] / 2
-    rng = np.random.default_rng(0)
-    triplets = np.array(
-        [
-            (
-                i,
-                rng.choice(np.flatnonzero((y == y[i]) & (np.arange(len(y)) != i))),
-                rng.choice(np.flatnonzero(y != y[i])),
-            )
-            for i in rng.integers(0, len(y), 300)
-        ]
+# %%
+# Six features of wine, and 300 triplets.
+X, y = load_wine(return_X_y=True)
+X = StandardScaler().fit_transform(X)[:, :6] / 2
+rng = np.random.default_rng(0)
+triplets = np.array(
+    [
+        (
+            i,
+            rng.choice(np.flatnonzero((y == y[i]) & (np.arange(len(y)) != i))),
+            rng.choice(np.flatnonzero(y != y[i])),
+        )
+        for i in rng.integers(0, len(y), 300)
+    ]
+)
+similar, dissimilar = triplets[:, [0, 1]], triplets[:, [0, 2]]
+
+# %%
+# Each program with the bound that its multipliers prove.
+results = {
+    "relative comparisons, Schultz and Joachims 2003": relative_comparisons(X, triplets),
+    "sparse metric, Rosales and Fung 2006": sparse_metric(X, triplets),
+    "largest margin, Shen, Welsh and Wang 2008": largest_margin(X, triplets),
+    "exponential loss, Shen et al. 2009": exponential_loss(X, triplets),
+    "nearest strangers, Ying and Li 2012": nearest_strangers(X, similar, dissimilar),
+}
+for name, (value, bound, remark, _) in results.items():
+    print(f"{name}: value {value:.6f}, bound by hand {bound:.6f}; {remark}")
+    assert -1e-6 * max(1, abs(value)) <= value - bound <= 1e-4 * max(1, abs(value)), name
+
+# %%
+# The first two are sums of terms: the fast solver proves the same values.
+for solution, value in zip(
+    as_sums(X, triplets), [value for value, *_ in results.values()], strict=False
+):
+    print(
+        f"as a sum of terms: between {solution.lower_bound:.6f} and {solution.objective:.6f}"
     )
-    similar, dissimilar = triplets[:, [0, 1]], triplets[:, [0, 2]]
-    results = {
-        "relative comparisons, Schultz and Joachims 2003": relative_comparisons(X, triplets),
-        "sparse metric, Rosales and Fung 2006": sparse_metric(X, triplets),
-        "largest margin, Shen, Welsh and Wang 2008": largest_margin(X, triplets),
-        "exponential loss, Shen et al. 2009": exponential_loss(X, triplets),
-        "nearest strangers, Ying and Li 2012": nearest_strangers(X, similar, dissimilar),
-    }
-    for name, (value, bound, remark, _) in results.items():
-        print(f"{name}: value {value:.6f}, bound by hand {bound:.6f}; {remark}")
-        assert -1e-6 * max(1, abs(value)) <= value - bound <= 1e-4 * max(1, abs(value)), name
-    for solution, value in zip(
-        as_sums(X, triplets), [value for value, *_ in results.values()], strict=False
-    ):
-        print(
-            "as a sum of terms: "
-            f"between {solution.lower_bound:.6f} and {solution.objective:.6f}"
-        )
-        assert (
-            solution.lower_bound - 1e-5 * abs(value)
-            <= value
-            <= solution.objective + 1e-5 * abs(value)
-        )
+    assert (
+        solution.lower_bound - 1e-5 * abs(value)
+        <= value
+        <= solution.objective + 1e-5 * abs(value)
+    )
 
-    _, axes = plt.subplots(1, len(results), figsize=(13, 3.1), layout="constrained")
-    for axis, (name, (*_, M)) in zip(axes, results.items(), strict=True):
-        largest = np.abs(M).max()
-        axis.imshow(M, cmap="RdBu", vmin=-largest, vmax=largest)
-        axis.set(title=name.replace(", ", ",\n", 1), xticks=[], yticks=[])
-        axis.title.set_fontsize("small")
-    plt.show()
-
-
-if __name__ == "__main__":
-    main()
+# %%
+# The five metrics, red negative and blue positive.
+_, axes = plt.subplots(1, len(results), figsize=(13, 3.1), layout="constrained")
+for axis, (name, (*_, M)) in zip(axes, results.items(), strict=True):
+    largest = np.abs(M).max()
+    axis.imshow(M, cmap="RdBu", vmin=-largest, vmax=largest)
+    axis.set(title=name.replace(", ", ",\n", 1), xticks=[], yticks=[])
+    axis.title.set_fontsize("small")
+plt.show()

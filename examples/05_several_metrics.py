@@ -1,5 +1,5 @@
-"""Several metrics
-===============
+"""Concentric circles need several metrics
+=======================================
 
 Several metrics where one cannot do it: the concentric circles of Weinberger and Saul (2009),
 Fig. 7.
@@ -32,41 +32,35 @@ def unit_ball(M: np.ndarray, center: np.ndarray) -> Ellipse:
     return Ellipse(center, width, height, angle=angle, fill=False, color="0.3", linewidth=1.2)
 
 
-def main() -> None:
-    X, y, _ = datasets.concentric_circles()
-    direction = np.arctan2(X[:, 1], X[:, 0]) % np.pi / np.pi
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
-    for count, axis in zip((1, 2, 3), axes, strict=True):
-        regions = (direction * count).astype(int)
-        problem = sm.MultiMetricLMNNProblem.from_labels(
-            X, y, 1, push_weight=0.9, regions=regions
-        )
-        solution = sm.solve(problem, tol=1e-4)
-        predicted = classification.knn_predict(
-            solution.components, X, y, n_neighbors=1, regions=regions
-        )
-        error = np.mean(predicted != y)
-        print(f"{count} metrics: leave-one-out error {error:.1%}; {solution}")
-        wrong = predicted != y
-        axis.scatter(*X[~wrong].T, s=9, color=COLORS[y[~wrong]])
-        axis.scatter(*X[wrong].T, s=14, color=COLORS[y[wrong]], marker="x", linewidth=0.9)
-        for region, M in enumerate(solution.metrics):
-            angle = np.pi * (region + 0.5) / count
-            axis.add_patch(
-                unit_ball(0.05 * M, 8 * np.array([np.cos(angle), np.sin(angle)]) * (count > 1))
-            )
-        axis.set(
-            title=f"{count} metric{'s' * (count > 1)}: error {error:.0%}",
-            aspect="equal",
-            xticks=[],
-            yticks=[],
-        )
-    figure.supxlabel(
-        "crosses: nearest neighbor of the other class; "
-        "ellipses: the metrics' unit balls, enlarged"
+# %%
+# One, two and three metrics, each for a sector of the directions.
+X, y, _ = datasets.concentric_circles()
+direction = np.arctan2(X[:, 1], X[:, 0]) % np.pi / np.pi
+figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
+for count, axis in zip((1, 2, 3), axes, strict=True):
+    regions = (direction * count).astype(int)
+    problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight=0.9, regions=regions)
+    solution = sm.solve(problem, tol=1e-4)
+    predicted = classification.knn_predict(
+        solution.components, X, y, n_neighbors=1, regions=regions
     )
-    plt.show()
-
-
-if __name__ == "__main__":
-    main()
+    error = np.mean(predicted != y)
+    print(f"{count} metrics: leave-one-out error {error:.1%}; {solution}")
+    wrong = predicted != y
+    axis.scatter(*X[~wrong].T, s=9, color=COLORS[y[~wrong]])
+    axis.scatter(*X[wrong].T, s=14, color=COLORS[y[wrong]], marker="x", linewidth=0.9)
+    for region, M in enumerate(solution.metrics):
+        angle = np.pi * (region + 0.5) / count
+        axis.add_patch(
+            unit_ball(0.05 * M, 8 * np.array([np.cos(angle), np.sin(angle)]) * (count > 1))
+        )
+    axis.set(
+        title=f"{count} metric{'s' * (count > 1)}: error {error:.0%}",
+        aspect="equal",
+        xticks=[],
+        yticks=[],
+    )
+figure.supxlabel(
+    "crosses: nearest neighbor of the other class; ellipses: the metrics' unit balls, enlarged"
+)
+plt.show()

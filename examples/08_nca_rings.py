@@ -29,8 +29,8 @@ HUES = np.array(COLORS)
 def planes(
     X: np.ndarray, y: np.ndarray, starts: int = 1, **options: float
 ) -> dict[str, np.ndarray]:
-    """The two dimensions that each method keeps; NCA from its default start and, beside it,
-    the best of several.
+    """The two dimensions that each method keeps; NCA from its default start, and the best of
+    several starts.
     """
     problem, rng = sm.NCAProblem(X, y, n_components=2), np.random.default_rng(0)
     found = [sm.solve(problem, **options)]
@@ -47,23 +47,20 @@ def planes(
     } | ({f"NCA, best of {starts}": best.components} if starts > 1 else {})
 
 
-def main() -> None:
-    X, y = concentric_rings(random_state=1)
-    components = planes(X, y)
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
-    for axis, (name, L) in zip(axes, components.items(), strict=True):
-        error = np.mean(classification.knn_predict(L, X, y, n_neighbors=1) != y)
-        print(f"{name}: leave-one-out error of the nearest neighbor {error:.1%}")
-        Z = X @ L.T
-        axis.scatter(*Z.T, s=9, color=HUES[y])
-        axis.set(title=f"{name}: error {error:.0%}", xticks=[], yticks=[])
-        axis.set_aspect("equal" if name == "NCA" else "auto", adjustable="datalim")
-    figure.supxlabel(
-        "two dimensions of three; a color for each ring; "
-        "error of the nearest neighbor, leaving one out"
-    )
-    plt.show()
-
-
-if __name__ == "__main__":
-    main()
+# %%
+# Draw what each method keeps, with the error of the nearest neighbor.
+X, y = concentric_rings(random_state=1)
+components = planes(X, y)
+figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
+for axis, (name, L) in zip(axes, components.items(), strict=True):
+    error = np.mean(classification.knn_predict(L, X, y, n_neighbors=1) != y)
+    print(f"{name}: leave-one-out error of the nearest neighbor {error:.1%}")
+    Z = X @ L.T
+    axis.scatter(*Z.T, s=9, color=HUES[y])
+    axis.set(title=f"{name}: error {error:.0%}", xticks=[], yticks=[])
+    axis.set_aspect("equal" if name == "NCA" else "auto", adjustable="datalim")
+figure.supxlabel(
+    "two dimensions of three; a color for each ring; "
+    "error of the nearest neighbor, leaving one out"
+)
+plt.show()

@@ -33,36 +33,33 @@ def program(epsilon: float) -> cp.Problem:
     )
 
 
-def main() -> None:
-    """Bound the program nearer and nearer to where it is ill-posed, and draw how far the
-    bounds are off.
-    """
-    powers = np.arange(0, 15, 2)
-    printed, proven = [], []
-    for power in powers:
-        epsilon = 2.0**-power
-        optimum = -1.0 + DELTA / epsilon
-        problem = program(epsilon)
-        value = problem.solve(solver="SCS")
-        found = sm.bound(problem)
-        printed.append(value - optimum)
-        proven.append((found.lower_bound - optimum, found.upper_bound - optimum))
-        print(
-            f"epsilon 2^-{power:<2}  optimum {optimum:.6f} "
-            f" SCS prints {value:.6f}  proven: {found}"
-        )
-    lower, upper = np.array(proven).T
-    _, axes = plt.subplots(figsize=(7, 4))
-    axes.axhline(0.0, color="black", linewidth=1)
-    axes.plot(powers, printed, "o", color=plotting.COLORS[1], label="printed by SCS")
-    axes.vlines(
-        powers, lower, upper, color=plotting.COLORS[0], linewidth=4, label="proven interval"
+# %%
+# Bound programs that are nearer and nearer to an ill-posed one.
+powers = np.arange(0, 15, 2)
+printed, proven = [], []
+for power in powers:
+    epsilon = 2.0**-power
+    optimum = -1.0 + DELTA / epsilon
+    problem = program(epsilon)
+    value = problem.solve(solver="SCS")
+    found = sm.bound(problem)
+    printed.append(value - optimum)
+    proven.append((found.lower_bound - optimum, found.upper_bound - optimum))
+    print(
+        f"epsilon 2^-{power:<2}  optimum {optimum:.6f} "
+        f" SCS prints {value:.6f}  proven: {found}"
     )
-    axes.set_yscale("symlog", linthresh=1e-9)
-    axes.set(xlabel="-log2 of epsilon", ylabel="minus the exact optimum")
-    axes.legend()
-    plt.show()
 
-
-if __name__ == "__main__":
-    main()
+# %%
+# Draw how far the bounds are off.
+lower, upper = np.array(proven).T
+_, axes = plt.subplots(figsize=(7, 4))
+axes.axhline(0.0, color="black", linewidth=1)
+axes.plot(powers, printed, "o", color=plotting.COLORS[1], label="printed by SCS")
+axes.vlines(
+    powers, lower, upper, color=plotting.COLORS[0], linewidth=4, label="proven interval"
+)
+axes.set_yscale("symlog", linthresh=1e-9)
+axes.set(xlabel="-log2 of epsilon", ylabel="minus the exact optimum")
+axes.legend()
+plt.show()

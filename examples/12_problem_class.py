@@ -139,28 +139,25 @@ def program(problem, *, scaled=False):
     return ExactProgram(stated, lambda: Point(M.value, np.ravel(margins.dual_value)))
 
 
-def main():
-    rng = np.random.default_rng(0)
-    problem = ApartProblem(
-        rng.normal(size=(40, 3)), rng.integers(0, 40, size=(30, 2)), weight=0.1
-    )
-    fast = sm.solve(problem, tol=1e-3)
-    exact = sm.solve(problem, solver="conic")
-    print(sm.compare(fast, exact).verdict)
-    print(sm.verify(problem, metric=np.eye(3), rescale=True))
-    print(sm.explain(exact))
+# %%
+# Solve it by both solvers, verify another metric, and explain the answer.
+rng = np.random.default_rng(0)
+problem = ApartProblem(rng.normal(size=(40, 3)), rng.integers(0, 40, size=(30, 2)), weight=0.1)
+fast = sm.solve(problem, tol=1e-3)
+exact = sm.solve(problem, solver="conic")
+print(sm.compare(fast, exact).verdict)
+print(sm.verify(problem, metric=np.eye(3), rescale=True))
+print(sm.explain(exact))
 
-    weights = [0.02, 0.05, 0.1, 0.2, 0.4]
-    solutions = sm.path(problem, weight=weights, tol=1e-3)
-    _, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
-    axis.plot(weights, [solution.objective for solution in solutions], "o-", label="objective")
-    axis.plot(
-        weights, [solution.lower_bound for solution in solutions], "--", label="proven bound"
-    )
-    axis.set(xlabel="weight of the hinges", ylabel="optimum")
-    axis.legend()
-    plt.show()
-
-
-if __name__ == "__main__":
-    main()
+# %%
+# The optimum against the weight.
+weights = [0.02, 0.05, 0.1, 0.2, 0.4]
+solutions = sm.path(problem, weight=weights, tol=1e-3)
+_, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
+axis.plot(weights, [solution.objective for solution in solutions], "o-", label="objective")
+axis.plot(
+    weights, [solution.lower_bound for solution in solutions], "--", label="proven bound"
+)
+axis.set(xlabel="weight of the hinges", ylabel="optimum")
+axis.legend()
+plt.show()
