@@ -27,13 +27,22 @@ from sdpmetric.sums.margin_sum import GAP_SHARE
 
 @dataclass(frozen=True)
 class POLAOptions:
-    first_evaluations: int = 150  # of L-BFGS-B, before Newton's method
+    probe: int = 25  # evaluations of L-BFGS-B, at least, that tell whether the exact program is faster
+    max_probe: int = 50  # the same, at most
+    first_evaluations: int = 150  # of L-BFGS-B before Newton's method, with hard margins
     growth: int = 3  # of the evaluations from round to round
     max_evaluations: int = 1350  # of a round
     rounds: int = 60  # after which the solver stops, if the gap is not proven
+    rounds_before_conic: int = 3  # after which the exact program follows, if it is tried
     infeasible_steps: int = 2  # of Newton's method without a point that keeps the hard margins, before one is sought
     whitened_steps: int = 40  # of Newton's method, in which a feasible point is sought
-    max_entries: int = 3 * 10**5  # of the metric times pairs, up to which the exact program follows the first round
+    max_entries: int = 3 * 10**5  # of the metric times pairs, up to which the exact program is tried
+    few_entries: int = 10**4  # the same, up to which Clarabel needs less time than CVXPY
+    few_hard_entries: int = 60  # of the metric, up to which the exact program of hard margins is first
+    small_gap: float = 0.3  # up to which Newton's method ends soon from multipliers at their bounds
+    far_gap: float = 0.5  # of a probe, from which on the exact program of a small metric may be first
+    entries_per_gap: float = 25.0  # entries of larger metrics, whose gap is to be above 1 minus this over them
+    free_share: float = 0.6  # of the multipliers, those between their bounds after the probe of a slow problem
     chunk: int = 5000  # updates, or pairs of a stream, between two looks at the clock
     trace_rows: int = 20  # of a short stream
 
@@ -52,12 +61,21 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     yield step
     if _is_infeasible(step):
         return
-    d, n_pairs = problem.X.shape[1], len(problem.pairs)
-    is_small = n_pairs * d * (d + 1) <= 2 * OPTIONS.max_entries
-    is_feasible = math.isfinite(step.objective)
-    a, evaluations, n_infeasible = np.zeros(n_pairs), OPTIONS.first_evaluations, 0
-    # A round of active-set steps solves most problems; for contradicting pairs active sets change for very long.
-    for _ in range(1 if is_small else OPTIONS.rounds):
+    n_pairs, n_entries = len(problem.pairs), math.comb(problem.X.shape[1] + 1, 2)
+    is_small = n_pairs * n_entries <= OPTIONS.max_entries
+    a, evaluations = np.zeros(n_pairs), OPTIONS.first_evaluations
+    is_conic_first = is_small and n_entries <= OPTIONS.few_hard_entries
+    if problem.slack_weight is not None:
+        (a, is_slow), evaluations = _probe(problem, budget), 0
+        is_conic_first = is_small and is_slow
+    if is_conic_first:
+        for step in conic.steps(problem, budget, tol):
+            yield step
+            if _is_infeasible(step):
+                return
+    is_feasible, n_infeasible = math.isfinite(step.objective), 0
+    # A round of active-set steps solves most problems.
+    for _ in range(OPTIONS.rounds_before_conic if is_small and not is_conic_first else OPTIONS.rounds):
         before = a
         for step, multipliers in _round(problem, budget, tol, before, evaluations):
             yield step
@@ -67,11 +85,29 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             n_infeasible += not is_feasible
             if not is_feasible and n_infeasible == OPTIONS.infeasible_steps:
                 yield from _feasible_steps(problem, budget, tol)
-        evaluations = min(OPTIONS.growth * evaluations, OPTIONS.max_evaluations)
+        evaluations = min(max(OPTIONS.first_evaluations, OPTIONS.growth * evaluations), OPTIONS.max_evaluations)
         if np.array_equal(a, before):
             break
-    if is_small:
+    if is_small and not is_conic_first:
         yield from conic.steps(problem, budget, tol)
+
+
+def _probe(problem: POLAProblem, budget: Budget) -> tuple[FloatArray, bool]:
+    """Multipliers to start from, and whether active sets seem to change for longer than the exact program takes.
+
+    They do if pairs contradict each other, of which a gap that stays large and multipliers between their bounds are
+    signs. The more entries the metric has, the longer the exact program takes.
+    """
+    dual, n_pairs = SumDual(problem.as_sum().total), len(problem.pairs)
+    n_entries = math.comb(problem.X.shape[1] + 1, 2)
+    if n_entries * n_pairs <= OPTIONS.few_entries:
+        point = dual.evaluate(problem.ceilings)
+        return point.multipliers, point.gap > OPTIONS.small_gap
+    evaluations = min(max(OPTIONS.probe, n_entries // 2), OPTIONS.max_probe)
+    point = dual.ascend(np.zeros(n_pairs), budget, evaluations)
+    is_far = point.gap > max(OPTIONS.far_gap, 1.0 - OPTIONS.entries_per_gap / n_entries)
+    is_free = (point.multipliers > 0.0) & (point.multipliers < problem.ceilings)
+    return point.multipliers, is_far and float(np.mean(is_free)) > OPTIONS.free_share
 
 
 def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:

@@ -199,8 +199,8 @@ class Backend:
         """Check that a backend can be used with some options, on a program of one variable."""
         if options is not None and not isinstance(options, Mapping):
             raise TypeError(f"backend_options must be a mapping from names to values, got {options!r}.")
-        able = [name for name in cp.installed_solvers() if _takes_cones(name)]
-        if not isinstance(backend, str) or backend.upper() not in able:
+        if not isinstance(backend, str) or not _takes_cones(backend.upper()):
+            able = [name for name in cp.installed_solvers() if _takes_cones(name)]
             raise ValueError(
                 f"backend {backend!r} is not an installed solver for semidefinite programs; "
                 f"choose one of {', '.join(able)}."
@@ -246,7 +246,10 @@ def _smallest() -> cp.Problem:
     return cp.Problem(cp.Minimize(cp.trace(X)), [X >> 0])
 
 
+@cache
 def _takes_cones(name: str) -> bool:
+    if name not in cp.installed_solvers():
+        return False
     try:
         _smallest().get_problem_data(name)
     except cp.error.SolverError:
