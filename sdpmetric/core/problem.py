@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import text, validation
@@ -25,6 +24,7 @@ from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.linalg.dependence import described
+from sdpmetric.linalg.search import best_log_scale
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
@@ -222,18 +222,12 @@ class Problem(ABC):
     def best_scale(self, components: FloatArray) -> float:
         """The number s > 0 that about minimizes the objective of ``s * components``, not above that of s = 1.
 
-        The objective is convex along ``s ** 2``, so a bounded line search on its logarithm finds the minimum.
-
         Parameters
         ----------
         components : (r, d) array
         """
         objective = self._along(components)
-        options = {"xatol": 1e-6}
-        minimum = minimize_scalar(
-            lambda log: min(objective(np.exp(log)), 1e300), bounds=LOG_SCALES, method="bounded", options=options
-        )
-        scale = float(np.exp(minimum.x))
+        scale = float(np.exp(best_log_scale(lambda log: objective(np.exp(log)), LOG_SCALES, 1e-6)[0]))
         return scale if self.objective(scale * components) < self.objective(components) else 1.0
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -16,6 +15,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent
+from sdpmetric.linalg.search import lbfgs
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 
 # Mean squared norms of the embedding among which a start is scaled.
@@ -73,7 +73,6 @@ class LBFGSOptions:
 
     first_iterations: int = 50  # of the first round
     growth: int = 2  # of the iterations from round to round
-    memory: int = 20  # pairs of steps and gradients that are remembered
     evaluations: int = 20  # for each iteration, at most
     patience: int = 2  # rounds without progress after which the solver stops
 
@@ -89,7 +88,7 @@ def steps(
     *,
     init: FloatArray | None = None,
     iterations: int | None = None,
-    accuracy: float | None = None,
+    accuracy: float = 1e-9,
     on_iteration: Callable[[FloatArray, float], None] | None = None,
 ) -> Iterator[Step]:
     L = start_of(problem) if init is None else init
@@ -108,21 +107,19 @@ def steps(
             best, reached, stationarity = value, factor, problem.stationarity(factor, gradient)
         return value, packed.flat(gradient)
 
-    def after(flat: FloatArray) -> None:
+    def is_stationary(flat: FloatArray, value: float) -> bool:
         if on_iteration is not None:
             on_iteration(packed.factor(flat).ravel(), best)
-        if iterations is None and stationarity <= tol:
-            raise StopIteration
+        return iterations is None and stationarity <= tol
 
     idle, limit = 0, OPTIONS.first_iterations
     while idle < OPTIONS.patience:
         before = best
-        options: dict[str, float] = {"maxiter": limit, "maxfun": OPTIONS.evaluations * limit, "maxcor": OPTIONS.memory}
-        options |= {"ftol": 0.0, "gtol": 0.0}
+        options: dict[str, float] = {"maxiter": limit, "maxfun": OPTIONS.evaluations * limit}
         if iterations is not None:
-            options = {"maxiter": iterations} | ({} if accuracy is None else {"ftol": accuracy, "gtol": accuracy})
+            options = {"maxiter": iterations, "maxcor": 10, "ftol": accuracy, "gtol": accuracy}
         try:
-            minimum = minimize(evaluate, packed.flat(L), jac=True, method="L-BFGS-B", options=options, callback=after)
+            minimum = lbfgs(evaluate, packed.flat(L), stop=is_stationary, **options)
         except (BudgetSpent, KeyboardInterrupt):
             yield Step(reached, objective=best)
             raise

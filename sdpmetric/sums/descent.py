@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize, minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
@@ -34,6 +33,7 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent, deadline
 from sdpmetric.linalg.distances import times
+from sdpmetric.linalg.search import LARGEST, best_log_scale, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.domains import ByLoss
 from sdpmetric.sums.margin_sum import Progress
@@ -334,18 +334,18 @@ def _descend(
             lowest, point.F, a, S = value, F.copy(), slopes, slack
         return unit * value, unit * point.gradient(L, slack).ravel()
 
-    def stop(intermediate_result: OptimizeResult) -> None:
+    def is_close(flat: FloatArray, value: float) -> bool:
         nonlocal n_iterations, next_check
         n_iterations += 1
-        if regularizer is not None and n_iterations >= next_check:
-            next_check, tolerance = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
-            gradient = point.problem.domain.restricted(S)
-            if regularizer.inner_gap(point.components(point.F), gradient, tolerance) <= tolerance:
-                raise StopIteration
+        if regularizer is None or n_iterations < next_check:
+            return False
+        next_check, tolerance = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
+        gradient = point.problem.domain.restricted(S)
+        return regularizer.inner_gap(point.components(point.F), gradient, tolerance) <= tolerance
 
-    options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": OPTIONS.memory, "ftol": 1e-16, "gtol": 0.0}
+    limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": OPTIONS.memory, "ftol": 1e-16}
     if point.F.size:
-        minimize(evaluate, point.F.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options)
+        lbfgs(evaluate, point.F.ravel(), stop=is_close, **limits)
     if math.isinf(lowest):
         _, a, S = point.smoothed(point.F, width, center)
     return a, S, budget.spent - before
@@ -368,12 +368,9 @@ def _certified(point: Point, a: ByLoss, width: float) -> Step:
     if minimizer is not None and total.value(minimizer)[0] < value:
         L, value = minimizer, total.value(minimizer)[0]
     D = total.distances(L)
-    best = minimize_scalar(
-        lambda log_scale: min(total.value(math.exp(log_scale) * L, math.exp(2.0 * log_scale) * D)[0], 1e300),
-        bounds=OPTIONS.multiples,
-        method="bounded",
-        options={"xatol": 1e-10},
+    log_scale, best = best_log_scale(
+        lambda log: total.value(math.exp(log) * L, math.exp(2.0 * log) * D)[0], OPTIONS.multiples, 1e-10
     )
-    if best.fun < min(value, 1e300):
-        L = math.exp(float(best.x)) * L
+    if best < min(value, LARGEST):
+        L = math.exp(log_scale) * L
     return Step.certified(problem, L, dual, step_size=width)

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import Bounds
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers, relative_gap
@@ -33,6 +33,7 @@ from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
+from sdpmetric.linalg.search import lbfgs
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
 from sdpmetric.sums.margin_sum import GAP_SHARE, MarginSum, Progress, concatenated
 from sdpmetric.sums.problem import MetricProblem
@@ -46,7 +47,6 @@ class DualOptions:
 
     first_evaluations: int = 25  # of the first round of L-BFGS-B; each round has twice as many as the one before
     max_evaluations: int = 800  # of a round
-    memory: int = 20  # pairs of steps and gradients that L-BFGS-B keeps
     max_rounds: int = 100
     patience: int = 3  # rounds without a smaller gap before it stops
     newton_from: int = 100  # evaluations of a round from which it is known which multipliers matter
@@ -192,16 +192,12 @@ class SumDual(MarginSum):
                 best = point
             return -point.value, -units * point.gradient
 
-        def stop(intermediate_result: OptimizeResult) -> None:
-            if gap_tol and best.gap <= gap_tol:
-                raise StopIteration
-
         if not len(a) or (gap_tol and best.gap <= gap_tol):
             return best
-        bounds = np.stack([np.minimum(lowest / units, largest), np.maximum(highest / units, -largest)], axis=1)
-        options = {"maxfun": evaluations, "maxiter": evaluations, "maxcor": OPTIONS.memory, "ftol": 1e-16, "gtol": 0.0}
-        start = best.multipliers / units
-        minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options)
+        box = Bounds(np.minimum(lowest / units, largest), np.maximum(highest / units, -largest))
+        limits = {"maxfun": evaluations, "maxiter": evaluations, "ftol": 1e-16}
+        closed = (lambda a, value: best.gap <= gap_tol) if gap_tol else None
+        lbfgs(negative, best.multipliers / units, stop=closed, bounds=box, **limits)
         return best
 
     def newton(self, a: FloatArray, budget: Budget) -> Iterator[DualPoint]:

@@ -13,11 +13,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, linprog, minimize
+from scipy.optimize import Bounds, linprog
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate
@@ -26,6 +27,7 @@ from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.exact import separated
 from sdpmetric.linalg.rigorous.directed import U, above, norm_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
+from sdpmetric.linalg.search import lbfgs
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import ByLoss, Domain
 from sdpmetric.sums.fenchel import NULL_TOLERANCE, FenchelDual, Proven
@@ -340,10 +342,11 @@ def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp
         slope = transform @ S @ transform.T - gain * np.eye(len(transform))
         return 0.5 * value - gain * float(np.sum(F * F)), (2.0 * F @ slope).ravel()
 
-    options, F = {"maxiter": OPTIONS.descent_steps, "ftol": 1e-16, "gtol": 0.0}, np.eye(len(transform))
+    F = np.eye(len(transform))
     for gain in OPTIONS.trace_gains:
         bounds = Bounds(-OPTIONS.largest_entry, OPTIONS.largest_entry) if gain else None
-        minimum = minimize(evaluate, F.ravel(), (gain,), method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+        n_steps = OPTIONS.descent_steps
+        minimum = lbfgs(partial(evaluate, gain=gain), F.ravel(), bounds=bounds, maxiter=n_steps, maxcor=10, ftol=1e-16)
         F = minimum.x.reshape(F.shape)
         a = violations(F)
         if (proven := contradiction(dual, a)) is not None:

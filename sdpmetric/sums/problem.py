@@ -11,7 +11,6 @@ from typing import ClassVar, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
@@ -24,6 +23,7 @@ from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint, mean_squared_distance
+from sdpmetric.linalg.search import LARGEST, best_log_scale
 from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility, written
@@ -311,8 +311,8 @@ class MetricProblem(PrintedProblem):
         """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
         objective, unit = self._objective_by_log_scale(T), -0.5 * math.log(min(self._mean_distance(T), 1e300) or 1.0)
         bounds = min(LOG_SCALES[0], unit), LOG_SCALES[1]  # distances of 1 are in reach, however little a metric costs
-        minimum = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-2})
-        return math.exp(float(minimum.x)), abs(float(minimum.fun))
+        log_scale, value = best_log_scale(objective, bounds, 1e-2)
+        return math.exp(log_scale), abs(value)
 
     def _objective_by_log_scale(self, T: FloatArray) -> Callable[[float], float]:
         """The sum, with losses smoothed at width 1, at multiples of coordinates T, of which it takes the logarithm."""
@@ -322,7 +322,7 @@ class MetricProblem(PrintedProblem):
         def objective(log_scale: float) -> float:
             scale = math.exp(log_scale)
             losses = self.total.smoothed_losses(scale * L, scale * scale * D, 1.0)[0]
-            return min(losses + sum(value(scale) for value in regularizers), 1e300)
+            return min(losses + sum(value(scale) for value in regularizers), LARGEST)
 
         return objective
 

@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, linprog, minimize
+from scipy.optimize import Bounds, OptimizeResult, linprog
 
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
@@ -26,6 +26,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent, check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
+from sdpmetric.linalg.search import lbfgs
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.margin_sum import GAP_SHARE, MarginSum, Progress, concatenated
 from sdpmetric.sums.problem import MetricProblem
@@ -46,7 +47,6 @@ class WeightsOptions:
     first_iterations: int = 20  # of L-BFGS-B; each call has twice as many as the one before
     max_iterations: int = 3200  # of a call
     patience: int = 3  # calls without a smaller gap before the solver stops
-    memory: int = 20  # pairs of steps and gradients that are kept
     min_share: float = 1e-10  # of its unit that a weight keeps where LogDet is part of the sum
 
 
@@ -179,12 +179,11 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
             raise OverflowError("weights or slopes are too large for floats")
         return value, units * gradient
 
-    bounds = np.stack([lowest, np.full(k, np.inf)], axis=1)
+    bounds = Bounds(lowest, np.full(k, np.inf))
     progress, iterations = Progress(), options.first_iterations
     while progress.idle_rounds < options.patience:
-        limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": options.memory, "ftol": 0.0, "gtol": 0.0}
         try:
-            x = minimize(evaluate, x, jac=True, method="L-BFGS-B", bounds=bounds, options=limits).x
+            x = lbfgs(evaluate, x, bounds=bounds, maxiter=iterations, maxfun=2 * iterations).x
         except (BudgetSpent, KeyboardInterrupt):
             yield Step(total.factor(reached), objective=lowest_value)
             raise
