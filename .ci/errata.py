@@ -106,6 +106,38 @@ def test_lmnn_best_result_on_20news(paper):
     assert ours["several"] < ours["lmnn"] == 14.98
 
 
+def test_lmnn_names_of_methods():
+    """What the paper calls MCC and MLCC is in the bibliography under the names that its authors gave."""
+    bibliography = (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")
+    assert "MMC" in bibliography
+    assert not re.search(r"\bMCC\b|\bMLCC\b", bibliography)
+
+
+def test_lmnn_rates_of_mcc(paper):
+    both = [errors for errors in paper.ERRORS.values() if "mmc" in errors and "nca" in errors]
+    assert len(both) == 4
+    assert sum(errors["mmc"] > errors["nca"] for errors in both) == 3
+
+
+def test_lmnn_eigenvectors_of_a_map(rng):
+    """Of whitened inputs ``x -> L x`` has the covariance ``L L^T``, with the left singular vectors of L."""
+    L, Q = rng.normal(size=(5, 5)), np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    singular = np.linalg.svd(L)[0][:, 0]
+    assert abs(singular @ np.linalg.eigh(L @ L.T)[1][:, -1]) == pytest.approx(1.0)
+    np.testing.assert_allclose((Q @ L).T @ (Q @ L), L.T @ L, atol=1e-12)  # the same metric
+    assert abs(np.abs(np.linalg.eigvals(Q @ L)).max() - np.abs(np.linalg.eigvals(L)).max()) > 1e-2
+    values, vectors = np.linalg.eig(L)
+    assert abs(vectors[:, np.argmax(np.abs(values))] @ singular) < 1.0 - 1e-2
+    assert np.iscomplex(np.linalg.eigvals([[0.0, -1.0], [1.0, 0.0]])).all()
+
+
+def test_lmnn_pruning_of_impostors(rng):
+    bound, side = rng.uniform(0, 20, 1000), 1 + rng.uniform(0, 10, 1000) ** 2
+    printed, meant = bound > side, bound**2 > side
+    assert not np.any(printed & ~meant)
+    assert np.mean(meant & ~printed) > 0.1
+
+
 def test_lmnn_stripes_are_vertical():
     rng = np.random.default_rng(0)
     n = 600
@@ -224,6 +256,18 @@ def test_lego_query_of_the_second_hash(rng):
     shifted = r @ (stream.components - first)
     np.testing.assert_allclose(shifted, meant, atol=1e-10)
     assert np.abs(shifted - printed).max() > 1e-2 * np.abs(shifted).max()
+
+
+def test_lego_eq_3_2(rng):
+    """Both sides are of the same point: with two points they differ."""
+    (x, u, z, r), B = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+    stream = sm.LEGOStream(4, 0.1, B @ B.T + np.eye(4))
+    G, A = stream.components, stream.metric
+    stream.update(z, np.zeros(4), 1.0)
+    step = stream.components - G
+    alpha = np.trace(step @ np.outer(A @ z, G @ z)) / ((z @ A @ A @ z) * (z @ A @ z))
+    np.testing.assert_allclose(r @ stream.components @ u, r @ G @ u + alpha * (r @ G @ z) * (z @ A @ u), atol=1e-9)
+    assert abs(r @ stream.components @ x - r @ G @ u - alpha * (r @ G @ z) * (z @ A @ u)) > 1e-3
 
 
 def test_lego_hash_bits(rng):
@@ -370,6 +414,19 @@ def test_frml_retraction_of_nothing(rng):
     for Z, expected in ((0 * W, W), (W, (11 / 8) ** 2 * W)):  # a gradient of 0, as meant and as printed
         V, inverse, _ = lemma_3_2(L, Z)
         np.testing.assert_allclose(V @ inverse @ V.T, expected, atol=1e-10)
+
+
+def test_frml_factor(rng):
+    L = rng.normal(size=(5, 2))  # d x m, as Algorithm 1 has it
+    assert (L @ L.T).shape == (5, 5)
+    assert (L.T @ L).shape == (2, 2)
+
+
+def test_frml_loss_of_a_rank():
+    alpha = 1 / np.arange(1, 51)
+    printed, meant = np.full(50, alpha.sum()), np.cumsum(alpha)
+    assert np.ptp(printed) == 0.0
+    np.testing.assert_allclose(rank_weights("warp", 50)[1:], meant)
 
 
 def test_frml_eq_4():
