@@ -249,12 +249,36 @@ REASONS = {
         lambda: sm.Relevance.from_lists([[0]], 3, leave_one_out=True),
         lambda: sm.Relevance.from_labels([0, 1], [0], unanswerable="drop"),
     ],
+    "scale them": [
+        lambda: ranking.evaluate(1e80 * np.eye(4), [0, 0, 1, 1]),
+        lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], components=1e80 * np.eye(4)),
+        lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], components=1e-80 * np.eye(4)),
+        lambda: sm.POLAStream(3).partial_fit(1e40 * X, [[0, 1]], [-1]),
+        *(partial(estimators.POLA().fit, size * X, Y) for size in (1e80, 1e200)),
+        *(partial(estimators.LEGO().fit, size * X, Y) for size in (1e-80, 1e-160, 1e100, 1e160)),
+        *(partial(estimators.LEGO().partial_fit, size * X, Y) for size in (1e100, 1e160)),
+        *(partial(estimators.Adapter().fit, size * X, Y) for size in (1e-170, 1e-100, 1e100)),
+        *(partial(estimators.Adapter().fit, size * np.eye(9, 20), Y) for size in (1e-170, 1e-100, 1e100)),
+        lambda: estimators.KernelLMNN(kernel="poly").fit(1e120 * X, Y),
+        *(partial(kind(init=1e308 * EYE).fit, X, Y) for kind in (estimators.SDML, estimators.NCA, estimators.LMNN)),
+        *(partial(kind(init=1e-80 * EYE).fit, X, Y) for kind in (estimators.SDML, estimators.NCA, estimators.LMNN)),
+        *(partial(sm.LMNNProblem.from_labels, X, Y, 1, sample_weight=w * np.ones(N)) for w in (1e40, 1e-40)),
+    ],
+    "scale the features": [
+        *(
+            partial(kind(prior=size * EYE).fit, X, Y)
+            for kind in (estimators.ITML, estimators.LEGO)
+            for size in (1e130, 1e-130)
+        ),
+        *(partial(sm.LMNNProblem.from_labels, X, Y, 1, ridge=ridge) for ridge in (1e130, 1e-130)),
+        lambda: 1e-130 * terms.Trace(),
+        lambda: sm.POLAProblem(X, PAIRS, SIMILAR, 1e130),
+    ],
+    "between 1e-60 and 1": [partial(sm.LMNNProblem.from_labels, X, Y, 1, 1e-70)],
     "overflow|too large": [
-        lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], components=1e200 * np.eye(4)),
-        lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], similarity=np.eye(4)),
+        lambda: ranking.evaluate(1e50 * np.eye(4), [0, 0, 1, 1], similarity=1e290 * np.eye(4)),
         lambda: classification.knn_predict(1e200 * ROWS, 1e200 * X, Y, X),
         lambda: classification.energies(1e160 * EYE, **ENERGIES),
-        lambda: sm.POLAStream(3).partial_fit(1e40 * X, [[0, 1]], [-1]),
         lambda: index().update(sm.MetricStep(np.array([1e200, 0]), np.ones(2))),
     ],
     r"\bshare\b": [lambda: index(q=[0.0, 1.0], k=1, share="abc", n_candidates=2)],
@@ -295,8 +319,8 @@ REASONS = {
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
     "takes a problem": [partial(verb, EYE) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],
     "takes a solution": [partial(verb, what) for verb in (sm.compare, sm.explain) for what in (None, 3, "solution", X)],
-    r"learning_rate=1e\+200": [
-        lambda: sm.LEGOStream(3, 1e200).partial_fit_comparisons(
+    r"learning_rate=1e\+120": [
+        lambda: sm.LEGOStream(3, 1e120).partial_fit_comparisons(
             X, np.random.default_rng(0).permuted(np.tile(np.arange(N), (200, 1)), axis=1)[:, :4]
         )
     ],
@@ -406,14 +430,6 @@ REASONS = {
         lambda: pairs(pairs=PAIRS + 0.5),
         lambda: pairs(examples=None),
         lambda: pairs(None, np.zeros((2, 3, 4)), [1, -1], examples=None),
-    ],
-    "scale the features": [
-        *(partial(estimators.POLA().fit, size * X, Y) for size in (1e80, 1e200)),
-        *(partial(estimators.LEGO().fit, size * X, Y) for size in (1e-80, 1e-160, 1e100, 1e160)),
-        *(partial(estimators.LEGO().partial_fit, size * X, Y) for size in (1e100, 1e160)),
-        *(partial(estimators.Adapter().fit, size * X, Y) for size in (1e-170, 1e-100, 1e100)),  # a prior without square
-        *(partial(estimators.Adapter().fit, size * np.eye(9, 20), Y) for size in (1e-170, 1e-100, 1e100)),
-        lambda: estimators.KernelLMNN(kernel="poly").fit(1e120 * X, Y),
     ],
     "too large for float32 .* pass float64": [
         partial(kind().fit, (1e-43 * X).astype(np.float32), Y) for kind in (estimators.LMNN, estimators.RCA)

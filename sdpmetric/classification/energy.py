@@ -142,7 +142,7 @@ class _Energies:
         train, queries = validation.check_data(X_train), validation.check_data(X)
         self.classes, label = validation.check_labels(np.asarray(y_train), len(train))
         targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
-        self.push_weight = validation.check_number("push_weight", push_weight, 0.0, 1.0)
+        self.push_weight = validation.check_share("push_weight", push_weight)
         self.n_neighbors = targets.shape[1]
         if not self.n_neighbors:
             raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")

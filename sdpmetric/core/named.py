@@ -135,7 +135,7 @@ class SampleSize:
             if ridge != "auto":
                 raise ValueError(f"ridge must be a number of at least 0 or 'auto', got {ridge!r}.")
             return self.crowding**2 * self.cost() / max(self.directions, 1)
-        return validation.check_number("ridge", ridge, 0.0)
+        return validation.check_weight("ridge", ridge)
 
 
 def caution(

@@ -171,8 +171,26 @@ class Problem(ABC):
         """
         return validation.check_point(components, metric, self.X.shape[1])
 
+    def check_start(self, components: ArrayLike) -> FloatArray:
+        """Components that a solver is to start from, (r, d) or (c, r, d), float64; refused where they are out of range.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        L, _ = self.check_point(np.asarray(components), None)
+        with np.errstate(over="ignore"):
+            length = float((np.abs(L) @ self._ranges).max(initial=0.0))
+        low, high = validation.RANGES.smallest, validation.RANGES.largest
+        if length and not low <= length <= high:
+            raise ValueError(
+                f"components put examples up to {length:.3g} apart; it must be 0 or between {low:g} and {high:g}, so "
+                "that fourth powers of distances are floats: scale them."
+            )
+        return L
+
     def check_size(self, components: ArrayLike | None, metric: ArrayLike | None) -> None:
-        """Refuse a point that a user gives where squared distances or the trace may overflow.
+        """Refuse a point that a user gives where squared distances or the trace are too large.
 
         Parameters
         ----------
@@ -186,8 +204,11 @@ class Problem(ABC):
             with np.errstate(over="ignore", invalid="ignore"):
                 far = np.abs(array) @ self._ranges
                 sizes = [np.sum(far**2), np.sum(array**2)] if metric is None else [np.sum(far @ self._ranges)]
-            if not max(sizes) <= 1e300:  # sums of squared distances may be larger
-                raise ValueError(f"{name} is too large: squared distances or the trace overflow; scale it down.")
+            if not max(sizes) <= validation.RANGES.largest_square:
+                raise ValueError(
+                    f"{name} is too large: squared distances or the trace exceed {validation.RANGES.largest_square:g}; "
+                    "scale it down."
+                )
 
     @cached
     def _ranges(self) -> FloatArray:

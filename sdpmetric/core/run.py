@@ -427,7 +427,7 @@ def _check_options(
         checked["random_state"] = validation.check_integer("random_state", random_state, 0)
     if "init" in checked:
         try:
-            checked["init"] = problem.check_point(np.asarray(checked["init"]), None)[0]
+            checked["init"] = problem.check_start(np.asarray(checked["init"]))
         except ValueError as error:
             raise ValueError(str(error).replace("components", "init")) from error
     return checked

@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 
-# Positive weights of examples and their inverses are at most this, so products of two and their sums are floats.
-LARGEST_EXAMPLE_WEIGHT = 1e100
-# The same of pairs, triplets and quadruplets, whose weights may be products of two.
-LARGEST_WEIGHT = 1e200
-# Floats below it have fewer digits.
-SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+# Positive weights of pairs, triplets and quadruplets, and their inverses, are at most this.
+LARGEST_WEIGHT = validation.RANGES.largest
+# The same of examples, as pairs and triplets have the products of two.
+LARGEST_EXAMPLE_WEIGHT = math.sqrt(LARGEST_WEIGHT)
 
 
 def check_weights(
@@ -39,7 +37,8 @@ def check_weights(
         if high / largest <= low * largest:
             remedy = f"multiply all by 2.0**{exponent}, which is exact"
         raise ValueError(
-            f"{name} must be 0 or between {1.0 / largest:g} and {largest:g}, got {low:.3g} to {high:.3g}; {remedy}."
+            f"{name} must be 0 or between {1.0 / largest:g} and {largest:g}, got {low:.3g} to {high:.3g}; scale them: "
+            f"{remedy}."
         )
     return array
 
@@ -70,31 +69,13 @@ def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
     return None if (array == 1.0).all() else array
 
 
-def check_products(name: str, products: FloatArray, weights: ArrayLike | None) -> None:
-    """Refuse products of the weight `name` and of `weights` that underflow, or whose sum overflows."""
-    vanishes = weights is not None and np.count_nonzero(products) < np.count_nonzero(np.asarray(weights))
-    underflows = vanishes or bool((np.abs(products[products != 0.0]) < SMALLEST_NORMAL).any())
-    with np.errstate(over="ignore"):
-        overflows = not np.isfinite(np.sum(np.abs(products)))
-    if underflows or overflows:
-        raise ValueError(
-            f"the weight {name} times the weights of its constraints {'overflows' if overflows else 'underflows'}; "
-            "multiply one of them by a power of 2, or leave out constraints of next to no weight."
-        )
-
-
 def check_term_weight(name: str, weight: float, present: float = 1.0) -> float:
     """The product of a weight and the present one of a term: finite, at least 0, and 0 only if one of them is."""
     try:
-        product = validation.check_number("weight", weight, 0.0) * validation.check_number("weight", present, 0.0)
+        factors = validation.check_number("weight", weight, 0.0), validation.check_number("weight", present, 0.0)
     except ValueError as error:
         raise ValueError(
             f"the weight of {name} must be a finite number of at least 0, got {weight!r}: a negative multiple of a "
             "convex term is not convex. Use the opposite term, for example at_least= in place of at_most=."
         ) from error
-    if not math.isfinite(product) or (product < SMALLEST_NORMAL and weight > 0.0 and present > 0.0):
-        raise ValueError(
-            f"the weight of {name} is {product:g}, and must be 0 or between {SMALLEST_NORMAL:.2g} and 1e308; multiply "
-            "the weights of all terms by a power of 2."
-        )
-    return product
+    return validation.check_weight(f"the weight of {name}", math.prod(factors))

@@ -44,9 +44,14 @@ class Ranges:
 
     negative_share: float = 1e-6  # of the largest eigenvalue: more below 0 than this is no metric; so is asymmetry
     rounded_share: float = 1e-12  # of the largest eigenvalue: up to this a negative one may be 0, rounded
-    largest_entry: float = 1e70  # of rows whose distances are raised to the fourth power and added up
-    largest_squared: float = 5e150  # of rows of which squared distances are taken: above it they overflow
-    smallest_squared: float = 1e-150  # difference of rows: below it squared distances underflow
+    # Differences of data, weights of examples and distances under a start are 0 or between these, so that their fourth
+    # powers are floats.
+    smallest: float = 1e-60
+    largest: float = 1e60
+    # Weights of terms, which have units of the data: products with two weights of constraints and examples are floats.
+    smallest_weight: float = 1e-120
+    largest_weight: float = 1e120
+    largest_square: float = 1e130  # distance of two examples under a point that a user gives, and its trace
     largest_of_metric: float = 1e306  # of which sums are taken, too
     largest_count: int = 2**63 - 1  # counts fit into integers of 64 bits
     largest_exact: int = 2**53  # integers up to this are floats
@@ -64,15 +69,84 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
     return array
 
 
-def check_examples(X: ArrayLike) -> NDArray[np.floating]:
-    """`check_data` for a statement about squared distances of X; refused where they overflow or underflow."""
+def check_examples(X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
+    """`check_data` for a statement about distances of examples, whose differences must be in range."""
     array = read_only(check_data(X))
-    low, high = array.min(axis=0).astype(np.float64), array.max(axis=0).astype(np.float64)
-    if max(float(high.max()), -float(low.min())) > RANGES.largest_squared:
-        raise _out_of_range("overflow")
-    if 0.0 < float((high - low).max()) < RANGES.smallest_squared:
-        raise _out_of_range("underflow")
+    check_differences(name, array)
     return array
+
+
+# Rows that are looked at together, in cache for a few hundred features.
+ROWS_AT_ONCE = 1 << 10
+
+
+def check_differences(name: str, rows: NDArray[np.floating]) -> None:
+    """Refuse rows with a feature of which some entries are out of range, or differ by what is out of range.
+
+    Two floats that differ do so by at least a share of ``2^-53`` of the smaller one, so only features with entries next
+    to 0 are sorted.
+    """
+    if rows.dtype.itemsize < 8:  # single precision is in range
+        return
+    low, high = np.full(rows.shape[1], np.inf), np.zeros(rows.shape[1])
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        sizes = np.abs(rows[first : first + ROWS_AT_ONCE])
+        np.maximum(high, sizes.max(axis=0), out=high)
+        np.minimum(low, np.where(sizes > 0.0, sizes, np.inf).min(axis=0), out=low)
+    for feature in np.flatnonzero(low < RANGES.smallest * 2.0**53):
+        low[feature] = np.diff(np.unique(rows[:, feature])).min(initial=np.inf)
+    for feature in np.flatnonzero((high > RANGES.largest) | (low < RANGES.smallest)):
+        least, most = min(low[feature], high[feature]), high[feature]
+        has = f"an entry of size {most:.3g}" if most > RANGES.largest else f"entries that differ by {least:.3g}"
+        remedy = "set the smallest ones to 0"
+        if least >= most * RANGES.smallest / RANGES.largest:
+            power = min(max(-(math.frexp(least)[1] + math.frexp(most)[1]) // 2, -1000), 1000)
+            remedy = f"scale them, for example multiply the feature by 2.0**{power}, which is exact"
+        raise ValueError(
+            f"feature {feature} of {name} has {has}; entries and their differences must be 0 or of a size between "
+            f"{RANGES.smallest:g} and {RANGES.largest:g}, so that fourth powers of distances are floats: {remedy}."
+        )
+
+
+def check_images(Z: NDArray[np.floating]) -> None:
+    """Refuse images of examples under a metric whose distances are out of range."""
+    size = float(np.abs(Z).max(initial=0.0))
+    if size and not RANGES.smallest <= size <= RANGES.largest:
+        raise ValueError(
+            f"under the metric, examples have coordinates up to {size:.3g}; these must be 0 or between "
+            f"{RANGES.smallest:g} and {RANGES.largest:g}, so that fourth powers of distances are floats: scale them."
+        )
+
+
+def check_weight(name: str, value: float) -> float:
+    """The weight of a term: 0 or in range, the same in float64."""
+    number = check_number(name, value, 0.0)
+    if number and not RANGES.smallest_weight <= number <= RANGES.largest_weight:
+        raise ValueError(
+            f"{name} is {number:.3g}, and must be 0 or between {RANGES.smallest_weight:g} and "
+            f"{RANGES.largest_weight:g}: scale the features and the weights."
+        )
+    return number
+
+
+def check_share(name: str, value: float) -> float:
+    """A weight between 0 and 1 that is 0 or in range."""
+    number = check_number(name, value, 0.0, 1.0)
+    if 0.0 < number < RANGES.smallest:
+        raise ValueError(f"{name} is {number:.3g}, and must be 0 or between {RANGES.smallest:g} and 1.")
+    return number
+
+
+def check_prior(name: str, matrix: FloatArray) -> FloatArray:
+    """Refuse a prior under which units of the features have a length out of range."""
+    size = float(np.abs(matrix).max(initial=0.0))
+    low, high = RANGES.smallest**2, RANGES.largest**2
+    if size and not low <= size <= high:
+        raise ValueError(
+            f"the largest entry of {name} is {size:.3g}, and must be 0 or between {low:g} and {high:g}, so that fourth "
+            "powers of distances are floats: scale the features and the prior."
+        )
+    return matrix
 
 
 def check_made(statement: str, name: str, value: object, method: str) -> None:
@@ -259,8 +333,8 @@ def check_choice(name: str, value: ChoiceT, choices: Collection[str]) -> ChoiceT
 
 
 def check_positive(name: str, value: float, remedy: str = "") -> float:
-    """A finite number above 0, the same in float64; `remedy` says what to pass in place of 0."""
-    number = check_number(name, value, 0.0)
+    """A weight above 0, see `check_weight`; `remedy` says what to pass in place of 0."""
+    number = check_weight(name, value)
     if number == 0.0:
         raise ValueError(f"{name} must be positive, got {value!r}{remedy and '; '}{remedy}.")
     return number
@@ -342,26 +416,21 @@ def check_limit(name: str, value: float, meaning: str = "number") -> float:
     return float(value)
 
 
-def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest_entry) -> None:
-    """Refuse finite rows with an entry above `largest` in size, as fourth powers of their distances would overflow."""
+def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest) -> None:
+    """Refuse finite rows with an entry above `largest` in size."""
     size = float(np.abs(rows).max(initial=0.0))
     if size > largest:
         raise ValueError(
-            f"{name} has an entry of {size:.3g}, and fourth powers of distances would overflow; "
-            "scale the features, for example to [0, 1]."
+            f"{name} has an entry of size {size:.3g}, and at most {largest:.3g} is allowed, so that fourth powers of "
+            "distances are floats: scale them, for example to [0, 1]."
         )
 
 
 def check_spread(X: NDArray[np.floating]) -> float:
-    """Mean squared distance of two rows of finite data; refused where it is zero, or too large or small a number."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = mean_squared_distance(X)
-    finite = bool(np.isfinite(spread))
-    if finite and (X[0] == X).all():
+    """Mean squared distance of two rows of examples; refused where it is zero."""
+    if (X[0] == X).all():
         raise ValueError(f"all {len(X)} examples are equal, so there is nothing to learn; check X.")
-    if not finite or spread < np.finfo(np.float64).tiny:
-        raise _out_of_range("underflow" if finite else "overflow")
-    return spread
+    return mean_squared_distance(X)
 
 
 def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) -> tuple[FloatArray, float]:
@@ -420,11 +489,7 @@ def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
             f"{name} must be positive definite; its eigenvalues range from {values[0]:.3g} to {values[-1]:.3g}. "
             "Add a multiple of the identity."
         )
-    return A
-
-
-def _out_of_range(direction: str) -> ValueError:
-    return ValueError(f"the squared distances of the examples {direction}; scale the features, for example to [0, 1].")
+    return check_prior(name, A)
 
 
 def _is_missing(label: object) -> bool:

@@ -168,12 +168,7 @@ class Adapter(SolvedEstimator):
         M0 = scale * np.eye(X.shape[1])
         if not isinstance(self.prior, str):
             M0, _ = validation.check_semidefinite("prior", self.prior, d, "pass a symmetric matrix or 'identity'")
-        with np.errstate(over="ignore", under="ignore"):
-            size = float(np.sum(M0 * M0)) / len(M0)
-        if not (size < np.inf and (size > 0.0 or not M0.any()) and (spread > 0.0 or not np.ptp(X, axis=0).any())):
-            raise ValueError(
-                "X is too small or too large: squares of the prior overflow or vanish; scale the features."
-            )
+        size = float(np.sum(M0 * M0)) / len(M0)
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> AdapterProblem:

@@ -284,14 +284,11 @@ class LEGO(StreamingEstimator):
 
     def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
         """Similar pairs at most `upper_` apart, dissimilar ones at least `lower_`."""
+        validation.check_differences("X", X)
         if not self._streaming():
             G = psd.factor(validation.check_positive_definite("prior", self._prior(X), X.shape[1]))
             Z = (X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]]) @ G.T
-            with np.errstate(over="ignore"):
-                distances = np.sum(Z**2, axis=1)
-            if not np.isfinite(distances).all():
-                raise ValueError("the squared distances of the pairs are too large for numbers; scale the features.")
-            low, high = np.percentile(distances, [5, 95]) if len(pairs) else (0.0, 0.0)
+            low, high = np.percentile(np.sum(Z**2, axis=1), [5, 95]) if len(pairs) else (0.0, 0.0)
             self.upper_ = float(low) if self.upper is None else validation.check_number("upper", self.upper, 0.0)
             self.lower_ = float(high) if self.lower is None else validation.check_number("lower", self.lower, 0.0)
         targets = np.where(similar, self.upper_, self.lower_)

@@ -18,7 +18,6 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.read_only import read_only
 from sdpmetric.core.registry import formulation
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.linalg.distances import adjoint, distances
@@ -102,7 +101,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         prior: ArrayLike | str = "identity",
     ) -> None:
-        data = read_only(validation.check_data(X))
+        data = validation.check_examples(X)
         rows, goals, marks = check_targets(data, pairs, targets, sides)
         if not len(rows):
             raise ValueError("there are no pairs; a stream needs at least one.")

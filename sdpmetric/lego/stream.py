@@ -109,7 +109,7 @@ class LEGOStream(LogDetStream):
         ValueError
             If there are no pairs or no rates, or fourth powers of distances underflow.
         """
-        data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        data = np.ascontiguousarray(validation.check_examples(X), dtype=np.float64)
         checked = check_targets(data, pairs, targets, sides)
         if not len(checked[0]):
             raise ValueError("there are no pairs to choose a learning rate by; pass some, or name a rate.")
@@ -118,9 +118,6 @@ class LEGOStream(LogDetStream):
             Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ initial._G.T
             with np.errstate(over="ignore"):
                 size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
-            # Mean squares below it have no reciprocal that a rate could be.
-            if size < 1e-290 and (Z.any() or checked[1].any()):
-                raise ValueError("fourth powers of distances underflow; scale the features, for example to [0, 1].")
             rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
         candidates = [cls(data.shape[1], float(rate), prior) for rate in np.ravel(rates)]
         if not candidates:
@@ -271,7 +268,7 @@ class LEGOStream(LogDetStream):
         )
 
     def _check_data(self, X: ArrayLike) -> FloatArray:
-        data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        data: FloatArray = np.ascontiguousarray(validation.check_examples(X), dtype=np.float64)
         validation.check_width("X", data, self.n_features, "this stream")
         return data
 

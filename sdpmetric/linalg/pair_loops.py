@@ -12,8 +12,6 @@ from sdpmetric.engine.lazy import FAST, loop
 from sdpmetric.engine.threads import Workload, in_parts, of_equal_items
 
 SQUARE_ERROR = 1e-15  # more than the relative rounding of squaring, and of adding 1
-SMALLEST_FLOAT = 5e-324
-UNDERFLOWING_SQUARE = 1e-260  # below it a squared distance may miss terms by underflow
 
 
 Run = tuple[int, int]  # of pairs: the first, and the first behind it
@@ -68,26 +66,12 @@ def laplacian_times(
 
 @loop(nogil=True, fastmath=FAST, inline="always")
 def length_bounds(length: float, g: float, error: float) -> tuple[float, float]:
-    """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
+    """Squares of the least and the largest length, for a computed length with a relative and an absolute error.
+
+    The error is 0, for images without any, or has room for underflow, of the length and of these squares.
+    """
     shortest, longest = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
-    square_below, square_above = shortest * shortest * (1.0 - SQUARE_ERROR), longest * longest * (1.0 + SQUARE_ERROR)
-    if square_above < UNDERFLOWING_SQUARE and longest > 0.0:  # sums with the smallest float take many times as long
-        return max(0.0, square_below - SMALLEST_FLOAT), square_above + SMALLEST_FLOAT
-    return square_below, square_above
-
-
-@loop(nogil=True)
-def small_length(P: FloatArray, i: int, j: int) -> float:
-    """The distance between two rows of P whose squares may underflow."""
-    top = 0.0
-    for q in range(P.shape[1]):
-        top = max(top, abs(P[i, q] - P[j, q]))
-    s = 0.0
-    if top > 0.0:
-        for q in range(P.shape[1]):
-            u = (P[i, q] - P[j, q]) / top
-            s += u * u
-    return top * math.sqrt(s)
+    return shortest * shortest * (1.0 - SQUARE_ERROR), longest * longest * (1.0 + SQUARE_ERROR)
 
 
 @in_parts(_of_pairs)
@@ -104,8 +88,7 @@ def distance_bounds(
 ) -> None:
     """Bounds of squared distances of exact points within `errors` of rows of P."""
     for p in range(run[0], run[1]):
-        d = distance(P, first[p], second[p])
-        length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, first[p], second[p])
+        length = math.sqrt(distance(P, first[p], second[p]))
         low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])
 
 
@@ -120,19 +103,18 @@ def form_error(
     lengths: FloatArray,
     errors: FloatArray,
 ) -> tuple[float, float]:
-    """The sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
+    """The sums over pairs of ``|w| (|p| + e) (l_a + l_b + 2 e)`` and ``|w| (|p| + e)^2``.
 
-    Here p is the difference of two rows of P, e the sum of their errors and l the entries of `lengths`. Rounded to
-    nearest.
+    Here p is the difference of two rows of P, e the sum of their errors, with room for underflow, and l the entries of
+    `lengths`. Rounded to nearest.
     """
     error = size = 0.0
     for p in range(run[0], run[1]):
         a, b, w = first[p], second[p], abs(weights[p])
-        d = distance(P, a, b)
-        length = math.sqrt(d) if d >= UNDERFLOWING_SQUARE else small_length(P, a, b)
         pair_error = errors[a] + errors[b]
-        error += w * length * (lengths[a] + lengths[b] + 2.0 * pair_error) + w * pair_error * pair_error
-        size += w * (length + pair_error) * (length + pair_error)
+        longest = math.sqrt(distance(P, a, b)) + pair_error
+        error += w * longest * (lengths[a] + lengths[b] + 2.0 * pair_error)
+        size += w * longest * longest
     return error, size
 
 

@@ -27,12 +27,14 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous.directed import TINY, above, below, product_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import above, below, product_above, sum_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.costs import ClippedMultipliers, Push, concatenated
 from sdpmetric.lmnn.triplets.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_error
 
+# More than underflow takes from a square over a weight of at least 1e-60: the smallest float over it is 5e-264.
+UNDERFLOW_OF_SQUARES = 1e-260
 # Smoothing widths, in margins, whose slopes are tried as multipliers where none are given.
 SMOOTHING_WIDTHS = (0.0, 0.003, 0.03, 0.3)
 
@@ -179,11 +181,9 @@ class PushSums:
             for pull, (width, mine) in zip(pulls, self.slopes.items(), strict=True):
                 total, slopes = hinge_slopes(images[region].points, block, width, push.squared, target_D)
                 roundings, squares, weights = slopes.size + 8, 0.0, slopes.sum(axis=1)
-                if push.squared:  # squares may underflow, by less than the smallest float over the smallest weight
-                    w = block.weights
-                    smallest = 1.0 if w is None else float(w.min(initial=1.0, where=w > 0.0))
-                    underflow = product_above(roundings, TINY, 2.0 / smallest)
-                    squares = product_above(push.weight, push.weight, above(total.squares, roundings) + underflow)
+                if push.squared:
+                    underflow = UNDERFLOW_OF_SQUARES * slopes.size
+                    squares = product_above(push.weight, push.weight, above(total.squares + underflow, roundings))
                 at_anchors = below(push.weight * sum_below(slopes[coincident].ravel()))
                 mine.add(below(push.weight * total.slopes, roundings), squares, at_anchors)
                 used = weights > 0.0

@@ -15,6 +15,7 @@ from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.named import Ridge
+from sdpmetric.core.read_only import read_only
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LMNNProblem, Loss
@@ -77,7 +78,7 @@ class FeatureSpace:
         """
         parameters = {name: validation.check_number(name, x, -np.inf) for name, x in options.items() if x is not None}
         validation.check_choice("kernel", kernel, (*NAMES, "precomputed"))
-        data = validation.check_examples(X)
+        data = read_only(validation.check_data(X)) if kernel == "precomputed" else validation.check_examples(X)
         kernel_values = data if kernel == "precomputed" else KernelFunction.of(kernel, parameters)(data, data)
         if kernel_values.shape[0] != kernel_values.shape[1]:
             raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {kernel_values.shape}.")

@@ -520,11 +520,11 @@ class LMNNProblem(LargeMarginProblem):
         return cls(data, source, push_weight, 0.0, loss)._checked(ridge)
 
     def _checked(self, ridge: Ridge | None = None) -> Self:
-        mu = validation.check_number("push_weight", self.push_weight, 0.0, 1.0)
+        mu = validation.check_share("push_weight", self.push_weight)
         ridge = self.ridge if ridge is None else ridge
         if isinstance(ridge, str):
             ridge = replace(self, push_weight=mu).pull_cost.sample_size.ridge(ridge)
-        ridge = validation.check_number("ridge", ridge, 0.0)
+        ridge = validation.check_weight("ridge", ridge)
         if mu == 1.0 and ridge == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimize but hinges; pass a positive ridge with it.")
         validation.check_choice("loss", self.loss, ("hinge", "squared_hinge"))

@@ -77,7 +77,7 @@ def _push_weight() -> type[cp.Parameter]:
         @value.setter
         def value(self, value: float | None) -> None:
             if value is not None:
-                validation.check_number(PUSH_WEIGHT, value, 0.0, 1.0)
+                validation.check_share(PUSH_WEIGHT, value)
             cp.Parameter.value.fset(self, value)
 
     return PushWeight

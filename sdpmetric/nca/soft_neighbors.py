@@ -15,7 +15,6 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.nca import loops
 
@@ -208,7 +207,7 @@ class SoftNeighborProblem(Problem):
 
 
 def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[NDArray[np.floating], int]:
-    data = read_only(validation.check_data(X))
+    data = validation.check_examples(X)
     n, d = data.shape
     if n < 2:
         raise ValueError("X has one row; an example needs another one that it can choose; pass at least two.")

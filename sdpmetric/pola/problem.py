@@ -22,8 +22,7 @@ from sdpmetric.core.certificate import (
 )
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.files import Proof
-from sdpmetric.core.read_only import read_only
-from sdpmetric.core.sample_weight import check_pair_weights, check_products
+from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import exact
@@ -130,8 +129,7 @@ class POLAProblem(PrintedProblem):
         initial_threshold: float = 1.0,
         pair_weights: ArrayLike | None = None,
     ) -> None:
-        data = read_only(validation.check_data(X))
-        validation.check_entries("X", data)
+        data = validation.check_examples(X)
         rows = pair_checks.check_pairs(pairs, len(data))
         flags = pair_checks.check_similar(similar, len(rows))
         weights = check_pair_weights(pair_weights, len(rows))
@@ -145,9 +143,6 @@ class POLAProblem(PrintedProblem):
         self.slack_weight, self.pair_weights = weight, weights
         # Up to 1e15 a threshold less 1 is exact.
         self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0, 1e15)
-        if weight is not None:
-            with np.errstate(over="ignore"):
-                check_products("slack_weight", self.ceilings, weights)
 
     @classmethod
     def from_labels(

@@ -106,7 +106,7 @@ class FRMLProblem(Problem):
         self.X, self.relevance, self.queries, self.loss = data, relevant_items, query_rows, loss
         self.n_components = validation.check_integer("n_components", n_components, high=d)
         self.gamma = validation.check_number("gamma", gamma, 1.0)
-        self.regularization = validation.check_number("regularization", regularization, 0.0)
+        self.regularization = validation.check_weight("regularization", regularization)
 
     @classmethod
     def from_labels(

@@ -107,7 +107,7 @@ class FRMLStream:
         validation.check_choice("loss", loss, ("warp", "auc"))
         self.loss: Literal["warp", "auc"] = loss
         self.gamma = validation.check_number("gamma", gamma, 1.0)
-        self.regularization = validation.check_number("regularization", regularization, 0.0)
+        self.regularization = validation.check_weight("regularization", regularization)
         self.decay = validation.check_number("decay", decay, 0.0)
         self.batch_size = validation.check_integer("batch_size", batch_size)
         self.scale = None if scale is None else validation.check_number("scale", scale, np.finfo(float).tiny)
@@ -163,7 +163,7 @@ class FRMLStream:
         Raises
         ------
         ValueError
-            If the dimension is another one than before, numbers are not finite or above 1e70, or there is no
+            If the dimension is another one than before, numbers are not finite or above 1e60, or there is no
             irrelevant item.
         """
         q, relevant_item = self._vector("query", query), self._vector("relevant", relevant)
@@ -217,7 +217,7 @@ class FRMLStream:
         Raises
         ------
         ValueError
-            If the dimension is another one than before, numbers are not finite or above 1e70, or a query has no
+            If the dimension is another one than before, numbers are not finite or above 1e60, or a query has no
             relevant or no irrelevant item (unless the relevance says to exclude such queries).
         """
         items, related, query_rows = check_rankings(X, relevance, queries)

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import BoolArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.problem import digest
-from sdpmetric.core.read_only import read_only
 from sdpmetric.engine.lazy import cached
 
 Unanswerable = Literal["error", "exclude"]
@@ -328,9 +327,9 @@ def _labels(values: ArrayLike) -> NDArray[np.generic]:
 def check_rankings(
     X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
 ) -> tuple[NDArray[np.floating], Relevance, NDArray[np.floating] | None]:
-    data = read_only(validation.check_data(X))
+    data = validation.check_examples(X)
     checked = Relevance.of(relevance, len(data))
-    query_rows = None if queries is None else read_only(validation.check_data(queries))
+    query_rows = None if queries is None else validation.check_examples(queries, "queries")
     n_queries = len(data) if query_rows is None else len(query_rows)
     if (query_rows is None) != checked.leave_one_out or n_queries != checked.n_queries:
         raise ValueError(

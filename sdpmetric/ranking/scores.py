@@ -18,8 +18,6 @@ from sdpmetric.ranking.relevance import Relevance
 
 # Scores in memory at once, 32 MiB: a block of queries times all items.
 SCORES_AT_ONCE = 1 << 22
-# Embedded data whose largest entry is within 2**-MODERATE and 2**MODERATE are ranked as they are.
-MODERATE = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,29 +173,15 @@ def _spaces(
         if not np.isfinite(products):
             raise ValueError("similarities of these queries and items overflow; scale the features or the similarity.")
         return images, X, True
-    if metric is not None:
-        validation.check_point(None, metric, d)
-        L = psd.factor(np.asarray(metric, dtype=np.float64))
-    elif components is not None:
-        L, _ = validation.check_point(components, None, d)
-    else:
-        return *_scaled(Q, X), False
-    with np.errstate(over="ignore", invalid="ignore"):
-        embedded = X @ L.T
-        embedded_queries = embedded if Q is X else Q @ L.T
-    return *_scaled(embedded_queries, embedded), False
-
-
-def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both times one power of two, so squared distances neither overflow nor all underflow; rankings stay."""
-    largest = max(float(np.abs(Q).max(initial=0.0)), float(np.abs(X).max(initial=0.0)))
-    if not np.isfinite(largest):
-        raise ValueError("the embedded queries or items overflow; scale the features or the metric.")
-    power = -int(np.frexp(largest)[1])
-    if abs(power) < MODERATE:
-        return Q, X
-    items = np.ldexp(X, power)
-    return items if Q is X else np.ldexp(Q, power), items
+    items, asked = X, Q
+    if metric is not None or components is not None:
+        L = validation.check_point(components, metric, d)[0]
+        L = L if metric is None else psd.factor(np.asarray(metric, dtype=np.float64))
+        items = X @ L.T
+        asked = items if Q is X else Q @ L.T
+    for images in (items, asked):
+        validation.check_images(images)
+    return asked, items, False
 
 
 RankLoss = Literal["warp", "auc"]

@@ -16,7 +16,7 @@ from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_labeled_pairs, weight_of_slacks, weighted_pairs_of_labels
 from sdpmetric.core.problem import NOT_STATED, Problem
 from sdpmetric.core.registry import solver
-from sdpmetric.core.sample_weight import check_pair_weights, check_products
+from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.sums import descent
@@ -134,9 +134,7 @@ class ITMLProblem(MetricProblem):
                 "pairs must be nearer than upper, dissimilar ones farther than lower. Bounds you omit default to "
                 "distance percentiles; pass both."
             )
-        with np.errstate(over="ignore"):
-            gammas = self.gamma * (np.ones(len(rows)) if self.pair_weights is None else self.pair_weights)
-            check_products("gamma", gammas, self.pair_weights)
+        gammas = self.gamma * (np.ones(len(rows)) if self.pair_weights is None else self.pair_weights)
         signs, bounds = np.where(flags, 1.0, -1.0), np.where(flags, self.upper, self.lower)
         slacks = DistanceBounds(rows, loss="log_ratio", sides=signs, bounds=bounds, weights=gammas)
         self._set(data, (LogDet(to=A0), slacks), Domain.of(data.shape[1]))

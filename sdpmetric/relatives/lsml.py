@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import validation
 from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import weighted_pairs_of_labels
-from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights
+from sdpmetric.core.sample_weight import check_mean_weights
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
 
@@ -64,8 +64,8 @@ class LSMLProblem(MetricProblem):
     ) -> None:
         rows = np.asarray(quadruplets)
         w = np.ones(len(rows)) if weights is None else check_mean_weights("weights", weights, len(rows), "quadruplet")
-        share = 1.0 / max(float(w.sum()), SMALLEST_NORMAL)
-        mean = validation.check_number("comparison_weight", comparison_weight, 0.0) * share
+        share = 1.0 / float(w.sum())
+        mean = validation.check_weight("comparison_weight", comparison_weight) * share
         push = terms.QuadrupletHinge(rows, margin=0.0, loss="squared_hinge", weights=w)
         data = validation.check_examples(X)
         super().__init__(data, mean * push + terms.LogDet(to=named_prior(prior, data, scaled=True)))

@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
-from sdpmetric.core.sample_weight import SMALLEST_NORMAL, check_mean_weights, check_sample_weight
+from sdpmetric.core.sample_weight import check_mean_weights, check_sample_weight
 from sdpmetric.engine import threads
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
@@ -77,10 +77,10 @@ class SCMLProblem(MetricProblem):
         lengths = np.linalg.norm(B, axis=-1, keepdims=True)
         if not (lengths > 0.0).all():
             raise ValueError("bases must be directions; some row of it is 0.")
-        trace = validation.check_number("sparsity", sparsity, np.finfo(np.float64).tiny) * terms.Trace()
+        trace = validation.check_positive("sparsity", sparsity) * terms.Trace()
         w = np.ones(len(rows)) if weights is None else check_mean_weights("weights", weights, len(rows), "triplet")
         hinge = terms.QuadrupletHinge if rows.shape[1:] == (4,) else terms.TripletHinge
-        mean = (1.0 / max(float(w.sum()), SMALLEST_NORMAL)) * hinge(rows, weights=weights)
+        mean = (1.0 / float(w.sum())) * hinge(rows, weights=weights)
         super().__init__(X, mean + trace, bases=B / lengths)
 
     @classmethod

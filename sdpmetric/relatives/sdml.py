@@ -97,9 +97,9 @@ class SDMLProblem(MetricProblem):
         rows, flags = check_labeled_pairs(pairs, similar, len(data))
         checked_weights = check_pair_weights(pair_weights, len(rows))
         w = np.ones(len(rows)) if checked_weights is None else checked_weights
-        share = validation.check_number("distance_weight", distance_weight, 0.0) / float(w.sum())
+        share = validation.check_weight("distance_weight", distance_weight) / float(w.sum())
         divergence = terms.LogDet(to=named_prior(prior, data, scaled=True)).bind(data)
-        total = divergence + validation.check_number("sparsity", sparsity, 0.0) * terms.OffDiagonal()
+        total = divergence + validation.check_weight("sparsity", sparsity) * terms.OffDiagonal()
         for kind, term in ((flags, terms.Pull), (~flags, terms.Repulsion)):
             if kind.any() and share:
                 total = total + share * term(rows[kind], weights=w[kind])

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
-from sdpmetric.core.sample_weight import check_products
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import exact
@@ -312,10 +311,7 @@ def check_bound_term(term: Term, n: int) -> Term:
     rows, costs = term.pair_costs()
     validation.check_rows(f"pair_costs() of {term.name}", rows, n, (len(rows), 2))
     validation.check_matrix(f"the costs of {term.name}", costs, (len(rows),))
-    if len(rows):
-        check_products(term.name, np.asarray(costs), getattr(term, "weights", None))
-    if not (math.isfinite(term.ridge) and term.ridge >= 0.0):
-        raise ValueError(f"ridge of {term.name} must be a finite number of at least 0, got {term.ridge!r}.")
+    validation.check_weight(f"ridge of {term.name}", term.ridge)
     for loss in term.losses:
         _check_loss(loss, n)
     return term

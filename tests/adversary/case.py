@@ -62,8 +62,8 @@ class Case:
     @property
     def units(self) -> np.ndarray:
         spread = np.ptp(self.X, axis=0)
-        size = np.maximum(np.abs(self.X).max(axis=0), 1e-150)
-        return np.where(spread > 0.0, np.clip(spread, 1e-150, 1e150), size)
+        size = np.maximum(np.abs(self.X).max(axis=0), 1e-60)
+        return np.where(spread > 0.0, np.clip(spread, 1e-60, 1e60), size)
 
     def factors(self, rng: np.random.Generator) -> list[np.ndarray]:
         """Points: of the data's size, diagonal, far along one feature, tiny, huge; the zero metric."""

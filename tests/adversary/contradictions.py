@@ -172,7 +172,7 @@ def bounds(X, y, rng):
     if not len(pairs):
         return None
     V, P = X[pairs[:, 0]] - X[pairs[:, 1]], rational(X)
-    spread = np.clip(np.ptp(X, axis=0), 1e-150, 1e150)
+    spread = np.clip(np.ptp(X, axis=0), 1e-60, 1e60)
     lengths = np.clip(np.sum((V / spread) ** 2, axis=1), 1e-100, 1e100) * 10.0 ** rng.uniform(-3, 3)
     sizes = lengths * 10.0 ** rng.uniform(-2, 2, len(pairs))
     is_upper = rng.random(len(pairs)) < 0.5

@@ -12,15 +12,15 @@ def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def weight(rng: np.random.Generator, low: float = -3, high: float = 2) -> float:
-    """A weight: mostly moderate, sometimes as small or as large as floats are."""
+    """A weight: mostly moderate, sometimes as small or as large as it may be."""
     kind = rng.random()
-    return log_uniform(rng, low, high) if kind < 0.6 else log_uniform(rng, -300, -3 if kind < 0.8 else 300)
+    return log_uniform(rng, low, high) if kind < 0.6 else log_uniform(rng, -120, -3 if kind < 0.8 else 120)
 
 
 def share(rng: np.random.Generator) -> float:
     """A push weight: between 0 and 1, sometimes next to either."""
     kind = rng.random()
-    small = log_uniform(rng, -300, -3)
+    small = log_uniform(rng, -60, -3)
     return float(rng.uniform(0.1, 0.9)) if kind < 0.6 else small if kind < 0.8 else 1.0 - 2.0 ** -rng.integers(2, 54)
 
 
@@ -29,12 +29,12 @@ def scaled(low: float, high: float):
 
 
 def apart(X, y, rng):
-    return X * 10.0 ** rng.uniform(-150, 150, X.shape[1]), y
+    return X * 10.0 ** rng.uniform(-57, 59, X.shape[1]), y
 
 
 def beside(X, y, rng):
     """A feature of ordinary size beside one that is next to nothing."""
-    return np.column_stack([X, log_uniform(rng, -323, -100) * rng.normal(size=len(X))]), y
+    return np.column_stack([X, log_uniform(rng, -57, -40) * rng.normal(size=len(X))]), y
 
 
 def far(X, y, rng):
@@ -106,14 +106,19 @@ def equal_classes(X, y, rng):
     return X, y
 
 
+def outside(X, y, rng):
+    """Data out of range: refused, or entries so small that they do not count."""
+    return X * log_uniform(rng, *((-300, -59) if rng.random() < 0.5 else (59, 300))), y
+
+
 HOSTILE = {
-    "tiny": scaled(-100, -10),
-    "vanishing": scaled(-151, -100),
-    "huge": scaled(10, 70),
-    "enormous": scaled(70, 151),
+    "tiny": scaled(-40, -10),
+    "vanishing": scaled(-57, -40),
+    "huge": scaled(10, 40),
+    "enormous": scaled(40, 59),
 }
 NAMED = (apart, beside, far, dependent, units, summed, null, last_digits, stamps, coincident)
-NAMED += (single_far, single_tiny, large_integers, few, equal_classes)
+NAMED += (outside, single_far, single_tiny, large_integers, few, equal_classes)
 HOSTILE |= {make.__name__.replace("_", " "): make for make in NAMED}
 FAMILIES = (*COMMON, *HOSTILE)
 

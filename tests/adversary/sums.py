@@ -228,7 +228,7 @@ def combined(B, diagonal):
 def sums(X, y, rng):
     """A sum over a domain."""
     d, kind = X.shape[1], str(rng.choice(DOMAINS))
-    clipped = np.clip(np.ptp(np.asarray(X, float), axis=0), 1e-150, 1e150)
+    clipped = np.clip(np.ptp(np.asarray(X, float), axis=0), 1e-60, 1e60)
     scale = 1.0 / np.where(clipped > 0, clipped, 1.0)
     maker = Maker(X, y, rng, scale=scale)
     made_terms = made(maker, rng)

@@ -1,6 +1,7 @@
 """Data of any scale and numbers at the ends of what floats hold, and backends that break: a status or a sentence."""
 
 import pickle
+import re
 
 import cvxpy as cp
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric import estimators, terms
+from sdpmetric.core import validation
 
 
 def labeled(seed=0, sizes=(15, 25), d=4):
@@ -16,7 +18,7 @@ def labeled(seed=0, sizes=(15, 25), d=4):
     return rng.normal(size=(len(y), d)) + 0.8 * y[:, None], y
 
 
-@pytest.mark.parametrize("exponent", [-498, -265, 265, 498])
+@pytest.mark.parametrize("exponent", [-180, -100, 100, 190])
 @pytest.mark.parametrize("with_queries", [False, True])
 def test_frml_takes_the_same_steps_in_any_unit(exponent, with_queries):
     X, y = labeled()
@@ -36,33 +38,57 @@ def test_frml_takes_the_same_steps_in_any_unit(exponent, with_queries):
         assert scaled.certificate.stationarity == pytest.approx(reference.certificate.stationarity, rel=1e-9)
 
 
-def unit(X):
-    return X / np.abs(X).max()
-
-
-# Methods of squared distances; those of one kind with the same checks.
-DISTANCES = ("LMNN", "MultiMetricLMNN", "MMC", "ITML", "RCA", "KernelLMNN")
-SQUARES = {
-    **{f"{name}'s estimator": lambda X, y, name=name: getattr(estimators, name)().fit(X, y) for name in DISTANCES},
-    "FRML's estimator": lambda X, y: estimators.FRML().fit(X, y),
-    "NCA's estimator": lambda X, y: estimators.NCA().fit(X, y),
-    "diagonal NCA": lambda X, y: sm.solve(sm.NCAProblem(X, y, diagonal=True)),
+STATED = {
+    "LMNN": lambda X, y: sm.LMNNProblem.from_labels(X, y),
+    "several": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y),
+    "kernel": lambda X, y: sm.KernelLMNNProblem.from_labels(X, y),
+    "POLA": lambda X, y: sm.POLAProblem.from_labels(X, y),
+    "NCA": lambda X, y: sm.NCAProblem.from_labels(X, y),
+    "MLKR": lambda X, y: sm.MLKRProblem(X, y),
+    "FRML": lambda X, y: sm.FRMLProblem(X, y, 2),
+    "LEGO": lambda X, y: sm.LEGOProblem.from_labels(X, y),
+    "MMC": lambda X, y: sm.MMCProblem.from_labels(X, y),
+    "ITML": lambda X, y: sm.ITMLProblem.from_labels(X, y),
+    "SDML": lambda X, y: sm.SDMLProblem.from_labels(X, y),
+    "LSML": lambda X, y: sm.LSMLProblem.from_labels(X, y),
+    "SCML": lambda X, y: sm.SCMLProblem.from_labels(X, y),
+    "a sum": lambda X, y: sm.MetricProblem(X, terms.Frobenius() + terms.TripletHinge(labels=y)),
+    "RCA": lambda X, y: estimators.RCA().fit(X, y),
+    "LFDA": lambda X, y: estimators.LFDA().fit(X, y),
+    "a stream": lambda X, y: sm.FRMLStream(4, 2).partial_fit(X, y),
 }
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", SQUARES)
-def test_squares_that_are_no_numbers_and_equal_examples_are_refused(name):
+@pytest.mark.parametrize("name", STATED)
+def test_differences_of_data_out_of_range_are_refused_with_a_scale(name):
     X, y = labeled()
-    for size, match in ((1e160, "overflow"), (1e305, "overflow"), (1e-160, "underflow"), (1e-320, "underflow")):
-        with pytest.raises(ValueError, match=f"squared distances of the examples {match}; scale the features"):
-            SQUARES[name](size * unit(X), y)
-    if name.removesuffix("'s estimator") not in DISTANCES:
-        with pytest.raises(ValueError, match="all 40 examples are equal"):
-            SQUARES[name](np.full_like(X, 0.1), y)
+    tiny = np.where(X > 2.0, 1e-70 * X, X)
+    for bad in (1e61 * X, 1e160 * X, 1e305 * X, 1e-62 * X, 1e-320 * X, tiny):
+        feature, power = None, None
+        with pytest.raises(ValueError, match="so that fourth powers of distances are floats: scale them") as error:
+            STATED[name](bad, y)
+        feature, power = re.search(r"feature (\d) of X .* by 2\.0\*\*(-?\d+)", str(error.value)).groups()
+        scaled = bad[:, [int(feature)]] * 2.0 ** int(power)
+        validation.check_differences("X", scaled)  # does what the sentence says it does
 
 
-def test_streams_of_triplets_refuse_what_overflows_and_stay_as_they_were():
+def test_differences_in_range_are_taken_whatever_the_type():
+    X, _ = labeled()
+    for rows in (1e-56 * X, 1e58 * X, (1e-38 * X).astype(np.float32), np.where(X > 0.0, 0.0, 1.0), 1e50 + 0.0 * X):
+        validation.check_differences("X", rows)
+    with pytest.raises(ValueError, match="set the smallest ones to 0"):
+        validation.check_differences("X", np.array([[1e-300], [0.0], [1e50]]))
+
+
+@pytest.mark.parametrize("name", ["FRML", "NCA"])
+def test_equal_examples_are_refused(name):
+    X, y = labeled()
+    with pytest.raises(ValueError, match="all 40 examples are equal"):
+        getattr(estimators, name)().fit(np.full_like(X, 0.1), y)
+
+
+def test_streams_of_triplets_refuse_large_numbers_and_stay_as_they_were():
     X, y = labeled()
     stream = sm.FRMLStream(4, 2).partial_fit(X, y)
     before, queries, relevant, far = pickle.dumps(stream), 1e160 * X[:3], X[:2], 1e160 * X[:2]
@@ -73,7 +99,7 @@ def test_streams_of_triplets_refuse_what_overflows_and_stay_as_they_were():
         lambda: stream.update(X[0], 1e160 * X[1], relevant),
         lambda: stream.update(X[0], X[1], far),
     ):
-        with pytest.raises(ValueError, match="fourth powers of distances would overflow; scale the features"):
+        with pytest.raises(ValueError, match="so that fourth powers of distances are floats: scale them"):
             call()
         assert pickle.dumps(stream) == before
 
@@ -130,6 +156,6 @@ def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement,
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_hinges_whose_distances_overflow_are_infinite_and_not_0(loss):
-    X = 1e80 * np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 2.0], [1.0, 3.5], [3.0, 1.0], [2.0, 2.0]])
-    problem = sm.LMNNProblem.from_labels(X, [0, 0, 1, 1, 0, 1], 1, push_weight=1.0, ridge=1e-200, loss=loss)
-    assert problem.certify(1e80 * np.eye(2)).objective == np.inf
+    X = 1e55 * np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 2.0], [1.0, 3.5], [3.0, 1.0], [2.0, 2.0]])
+    problem = sm.LMNNProblem.from_labels(X, [0, 0, 1, 1, 0, 1], 1, push_weight=1.0, ridge=1e-100, loss=loss)
+    assert problem.certify(1e105 * np.eye(2)).objective == np.inf

@@ -170,13 +170,13 @@ def test_a_graph_is_left_as_it_was():
 @pytest.mark.parametrize("name", FACTORIES)
 def test_huge_points_have_an_infinite_objective_or_are_refused(name):
     problem = make(name)
-    for size in (1e77, 1e145, 1e154, 1e300):
+    for size in (1e30, 1e60, 1e77, 1e154, 1e300):
         L = size * point(problem)
         with np.errstate(over="ignore"):
             M = np.swapaxes(L, -1, -2) @ L
         metric = np.isfinite(M).all()
         for point_argument in ({"components": L}, {"metric": M}) if metric else ({"components": L},):
-            if size > 1e150:
+            if size > 1e70:
                 with pytest.raises(ValueError, match="too large"):
                     sm.certify(problem, **point_argument)
                 continue

@@ -174,8 +174,9 @@ def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(x == -np.inf, 0.0, np.maximum(low, 0.0)), np.where(x == -np.inf, 0.0, high)
 
 
-# Sums of squares that may miss some by underflow.
-SMALL_SQUARE = 1e-260
+# More than underflow takes from the root of a sum of fewer than 2^30 squares, and from a product of two floats.
+ROOT = 2.0**-520
+PRODUCT = 1e-307
 
 
 def least_eigenvalue(A: FloatArray) -> float:
@@ -215,44 +216,25 @@ def largest_eigenvalue(A: FloatArray) -> float:
 
 def norms_above(A: FloatArray) -> FloatArray:
     """Floats not below the Euclidean norms of the rows of a matrix of floats, (n,)."""
-    squares = np.einsum("ij,ij->i", A, A)
-    norms: FloatArray = np.sqrt(squares) * (1.0 + gamma(A.shape[1] + 4))
-    if squares.min(initial=1.0) < SMALL_SQUARE:  # some may have underflowed
-        small = squares < SMALL_SQUARE
-        top = np.abs(A[small]).max(axis=1, initial=0.0)
-        rows = A[small] / np.where(top > 0.0, top, 1.0)[:, None]
-        norms[small] = all_above(top * np.sqrt(np.einsum("ij,ij->i", rows, rows)), A.shape[1] + 6)
-    return norms
+    norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", A, A)) * (1.0 + gamma(A.shape[1] + 4))
+    return norms + np.where(A.any(axis=1), ROOT, 0.0)
 
 
 def squares_above(A: FloatArray) -> float:
-    total, power = _squares(A)
-    return scaled_above(above(total, A.size + 1), 2 * power)
+    """A float not below the sum of the squares of floats."""
+    return above(float(np.sum(A * A)) + (PRODUCT if A.any() else 0.0), A.size + 2)
 
 
 def norm_above(A: FloatArray) -> float:
-    total, power = _squares(A)
-    return scaled_above(above(math.sqrt(total), A.size + 2), power)
-
-
-def _squares(A: FloatArray) -> tuple[float, int]:
-    """The sum of squares of floats divided by ``2^power``, and the power, 0 unless they over- or underflow."""
-    with np.errstate(over="ignore"):
-        total = float(np.sum(A * A))
-    if SMALL_SQUARE < total < 1.0 / SMALL_SQUARE:
-        return total, 0
-    top = float(np.abs(A).max(initial=0.0))
-    power = math.frexp(top)[1] if 0.0 < top < math.inf else 0
-    return float(np.sum(np.ldexp(A, -power) ** 2)), power
+    """A float not below the root of the sum of the squares of floats."""
+    return above(math.sqrt(float(np.sum(A * A))) + (ROOT if A.any() else 0.0), A.size + 3)
 
 
 def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:
     """A float not below ``||L^T L||_F`` for a factor of floats, (r, d), nor below the norm of a metric near it."""
     short = L if len(L) <= L.shape[1] else L.T
-    total, power = _squares(short)
-    short = np.ldexp(short, -power) if power else short
-    rounding = gamma(short.shape[1] + 2) * total
-    norm = scaled_above(above(norm_above(short @ short.T) + rounding, L.size + 4), 2 * power)
+    rounding = gamma(short.shape[1] + 2) * squares_above(short)
+    norm = above(norm_above(short @ short.T) + rounding, L.size + 4)
     return norm if metric is None else max(norm, norm_above(metric))
 
 
@@ -300,9 +282,9 @@ def log_det_gram(L: FloatArray) -> tuple[float, float]:
     W = np.triu(scipy.linalg.solve_triangular(R, np.eye(r)))
     if not np.isfinite(W).all():
         return -math.inf, math.inf
-    B, E = L @ W, gamma(r + 2) * (np.abs(L) @ np.abs(W)) + _underflow(r, L, W)
+    B, E = L @ W, gamma(r + 2) * (np.abs(L) @ np.abs(W)) + r * PRODUCT
     size = np.abs(B) + E
-    errors = (gamma(m + 4) * (size.T @ size) + 2.0 * (size.T @ E)) * (1.0 + gamma(m + 8)) + _underflow(m, B, B)
+    errors = (gamma(m + 4) * (size.T @ size) + 2.0 * (size.T @ E)) * (1.0 + gamma(m + 8)) + m * PRODUCT
     low, high = _log_det_near_identity(0.5 * (B.T @ B + (B.T @ B).T), np.maximum(errors, errors.T))
     logs = log_bounds(np.abs(np.diag(W)))
     return sum_below(np.append(-2.0 * logs[1], low)), sum_above(np.append(-2.0 * logs[0], high))
@@ -313,7 +295,7 @@ def congruence(A: FloatArray, W: FloatArray, error: float = 0.0) -> tuple[FloatA
     n, T, sizes = len(A), A @ W, np.abs(W)
     B = W.T @ T
     E = gamma(2 * n + 8) * (sizes.T @ (np.abs(A) @ sizes)) * (1.0 + gamma(2 * n + 8))
-    E += _underflow(n, A, W) * (1.0 + sizes.sum()) + _underflow(n, W, T)
+    E += n * PRODUCT * (2.0 + sizes.sum())
     if error:
         long = norms_above(W.T)
         E += np.outer(long, long) * above(error, 6)
@@ -356,9 +338,3 @@ def log_det_balanced(A: FloatArray) -> tuple[float, float]:
         sum_below(np.array([low, math.nextafter(shift[0], -math.inf)])) if math.isfinite(low) else low,
         sum_above(np.array([high, math.nextafter(shift[1], math.inf)])) if math.isfinite(high) else high,
     )
-
-
-def _underflow(n: int, A: FloatArray, B: FloatArray) -> float:
-    """More than underflow may take from an entry of a product with n summands, 0 where no product is that small."""
-    smallest = [float(np.abs(M[M != 0.0]).min(initial=math.inf)) for M in (A, B)]
-    return 0.0 if smallest[0] * smallest[1] >= 1e-290 else n * 1e-307

@@ -29,14 +29,13 @@ from sdpmetric.linalg.rigorous.directed import (
     scaled_above,
 )
 
-# Products of numbers can underflow if they may be smaller than this.
-SMALL_PRODUCT = 2.0**-294
 # By which errors of matrices grow, for underflow.
 UNDERFLOW = 2.0**-400
 # Smaller numbers are multiplied by a power of 2 first, which makes `UNDERFLOW` negligible.
 SMALL_NUMBERS = 2.0**-200
-# By which lengths of images grow where products underflow: they lose at most 2^-520, and its square is a normal number.
-UNDERFLOW_OF_IMAGES = 2.0**-509
+# By which lengths of images grow: underflow takes at most 2^-520 from an image and from the distance of two. The square
+# of the rest is a normal number, so it makes up for underflow of squares.
+UNDERFLOW_OF_IMAGES = 2.0**-480
 # Absolute error of a form up to which it is made from points.
 ACCURACY = 2e-10
 # Rows that are multiplied out at once: 64 kB for 4 features.
@@ -152,19 +151,13 @@ class Images:
             rows = np.abs(self.centered[first : first + ROWS_AT_ONCE])
             errors[first : first + ROWS_AT_ONCE] = norms_above(times(rows, T))
         errors *= 1.0 + gamma(d + 6)
-        return errors + self._underflow if self._underflow else errors
+        return errors + UNDERFLOW_OF_IMAGES if self.map.any() else errors
 
     @cached
     def _entry_errors(self) -> FloatArray:
         """What a unit in each coordinate may add to the error of each coordinate of an image, (d, r)."""
         rounding = gamma(len(self.map) + 3) * np.abs(self.map)
         return rounding if self.map_errors is None else rounding + self.map_errors
-
-    @cached
-    def _underflow(self) -> float:
-        """What underflow may add to errors: nothing where no product of two nonzero entries is small."""
-        smallest = [float(np.abs(A[A != 0.0]).min(initial=math.inf)) for A in (self.centered, self.map)]
-        return 0.0 if min(smallest) == math.inf or smallest[0] * smallest[1] >= SMALL_PRODUCT else UNDERFLOW_OF_IMAGES
 
     @cached
     def metric_errors(self) -> FloatArray:
@@ -223,7 +216,7 @@ class Images:
         if not (by_feature and self.map_errors is None):
             by_feature, P = False, self.points
             E = np.abs(self.centered) @ self._entry_errors
-            E = (E + self._underflow) * (1.0 + gamma(2 * d + 12))
+            E = (E + np.where(self.map.any(axis=0), UNDERFLOW_OF_IMAGES, 0.0)) * (1.0 + gamma(2 * d + 12))
         units, starts = np.diag(self.map) if by_feature else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
         value, size, shift_errors, differs = np.zeros(r), np.zeros(r), np.zeros(r), np.zeros(r, dtype=np.bool_)
         for start in starts:
@@ -318,7 +311,7 @@ class Images:
                 rows = slice(start, start + ROWS_AT_ONCE)
                 V = self.X[first[rows]].astype(np.float64) - self.X[second[rows]].astype(np.float64)
                 P, w = V @ self.map, np.abs(weights[rows])
-                errors, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
+                errors, long = norms_above(np.abs(V) @ T) + UNDERFLOW_OF_IMAGES, norms_above(P)
                 totals[number] += (P * weights[rows, None]).T @ P
                 sums[number] += (
                     w * (2.0 * long + errors) @ errors + relative_error * (w * long @ long),

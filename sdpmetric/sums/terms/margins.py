@@ -18,7 +18,7 @@ from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.files import ProofTerm
-from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_products, check_weights
+from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.lines import boxes, distance, number, times, total
@@ -160,7 +160,6 @@ class MarginLoss(Loss):
         weights = validation.check_matrix(f"weights of {self.name}", self.item_weights, ("m",))
         if (weights < 0.0).any():
             raise ValueError(f"weights of {self.name} must be at least 0.")
-        check_products(self.name, weights, self.weights)
 
     def smallest_cost(self, distance: float, trace: float) -> float:
         """A weight times the loss at its margin, at half of it where that is infinite."""

@@ -74,8 +74,7 @@ class Frobenius(Regularizer):
         M0 = validation.check_matrix(f"to= of {self.name}", self.to, (d, d))
         if np.abs(M0 - M0.T).max() > 1e-9 * np.abs(M0).max():
             raise ValueError(f"to= of {self.name} must be symmetric.")
-        validation.check_entries(f"to= of {self.name}", M0)
-        return replace(self, to=psd.symmetrize(M0))
+        return replace(self, to=psd.symmetrize(validation.check_prior(f"to= of {self.name}", M0)))
 
     def describe(self) -> str:
         return "half the squared Frobenius norm" + (" of the difference to a given matrix" if self.target.any() else "")
