@@ -7,7 +7,7 @@ came: from one look at the clock to the next. The certificate is made again for 
 yet. An estimator has a preparation besides, which its limit counts but does not end. Kernels have 2,000 examples.
 
 The clock is that of the processor, with one thread, so the load of the machine does not matter. Every solve runs in a
-process of its own, which may take 12 GiB and 400 s, after a small one that compiles.
+process of its own, which may take 8 GiB and 400 s, after a small one that compiles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from sdpmetric.core.run import Run  # noqa: E402
 from sdpmetric.core.solution import Solution  # noqa: E402
 
 ROWS, KERNEL_ROWS, FEATURES = 20_000, 2_000, 100
-BYTES, LONGEST = 12 << 30, 400
+BYTES, LONGEST = 8 << 30, 400
 Data = tuple[np.ndarray, np.ndarray]
 
 

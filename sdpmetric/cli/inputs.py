@@ -401,7 +401,9 @@ def check_proof(proof: Path, problem: Problem) -> None:
     """Refuse a proof that cannot be written or checked, or whose data would replace others, before the solve."""
     beside = data_beside(proof)
     if not isinstance(problem, Provable):
-        raise ValueError(f"--proof does not take {type(problem).__name__}; docs/certificates.md has what it takes.")
+        raise ValueError(
+            f"--proof does not take {type(problem).__name__}: proofs are of convex programs with multipliers."
+        )
     for size, limit in zip(problem.X.shape, ("rows of X", "features"), strict=True):
         if size > LIMITS[limit]:
             raise ValueError(f"--proof takes at most {LIMITS[limit]:,} {limit}, since the checker does; got {size:,}.")

@@ -147,7 +147,7 @@ def caution(
     remedy: str = "pass ridge='auto'",
 ) -> str | None:
     """Why the optimum is likely to be of no use for other data than the training data; None where nothing is seen."""
-    advice = f"reduce the dimension (PCA), or {remedy}; see docs/useless_optima.md."
+    advice = f"reduce the dimension (PCA), or {remedy}."
     if separated > 0.5:
         return f"directions of the data that cost no pull separate {separated:.0%} of the triplets: {advice}"
     if isinstance(certificate, DualityCertificate) and 0.0 <= certificate.objective <= certificate.resolution:

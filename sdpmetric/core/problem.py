@@ -269,7 +269,7 @@ class Problem(ABC):
             return None
         return (
             "the metric is 0, under which all examples are equal: give the constraints more weight than the other "
-            "terms, or lower the ridge; see docs/useless_optima.md."
+            "terms, or lower the ridge."
         )
 
     def easier(self) -> str:
@@ -283,7 +283,7 @@ class Problem(ABC):
         ridge = "pass ridge='auto', or " if hasattr(self, "ridge") else ""
         return (
             f"{relations} Almost nothing varies in such directions, so bounds are weak there: {ridge}leave those "
-            "features out, or learn in the directions that vary, for example by PCA; see docs/useless_optima.md."
+            "features out, or learn in the directions that vary, for example by PCA."
         )
 
     @published
@@ -350,7 +350,7 @@ def check_problem(verb: str, problem: object) -> None:
 
 
 def unsupported(verb: str, problem: object, reason: str) -> TypeError:
-    return TypeError(f"{verb} does not take {type(problem).__name__}: {reason} (docs/methods.md has what others do)")
+    return TypeError(f"{verb} does not take {type(problem).__name__}: {reason}.")
 
 
 def digest(*values: object) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Concatenate, ParamSpec, TypeVar
 
+from sdpmetric.arrays import allow_underflow
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.validation import like
@@ -116,6 +117,7 @@ def solver(
     return register
 
 
+@allow_underflow
 def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     """List the solvers of a problem or problem class: first those that "auto" tries, in that order.
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from enum import Enum
+
+# Packages between the line of a user and that of a warning: NumPy decorates functions.
+BETWEEN = ("sdpmetric", "sklearn", "joblib", "numpy")
 
 
 class Status(Enum):
@@ -71,6 +76,14 @@ class Status(Enum):
     def expected(self) -> bool:
         """Whether the solve ended as requested: with a closed gap, or in a way that has none."""
         return self in (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
+
+
+def warn(words: str, category: type[Warning]) -> None:
+    """Warn at the line of the user: the first outside of this package and of those that call it, or that it calls."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).split(".")[0] in BETWEEN:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(words, category, stacklevel=level)
 
 
 class UselessOptimumWarning(UserWarning):

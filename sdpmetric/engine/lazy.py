@@ -16,17 +16,21 @@ one process can be taken for another variant by the next, with silently wrong re
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from importlib import import_module
+from pickle import UnpicklingError
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
+# What pickle raises where a file is damaged.
+DAMAGED = (AttributeError, EOFError, ImportError, IndexError, KeyError, TypeError, UnpicklingError, ValueError)
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
 
@@ -87,6 +91,8 @@ class Loop:
                     self.ready = njit(self.function, cache=True, **self.options)
                 except RuntimeError:  # neither the package's folder nor the user's can be written to
                     self.ready = njit(self.function, **self.options)
+                else:
+                    _mend(cast(Any, self.ready)._cache)
                 names = self.function.__globals__
                 names.update({name: value.compiled() for name, value in names.items() if isinstance(value, Loop)})
             return self.ready
@@ -96,6 +102,35 @@ class Loop:
 
     def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
         return _named, (self.function.__module__, self.function.__qualname__)
+
+
+class Cache(Protocol):
+    """The part of numba's cache of a loop that is used here."""
+
+    cache_path: str
+    load_overload: Callable[[object, object], object]
+
+    def flush(self) -> None: ...
+
+
+def _mend(cache: Cache) -> None:
+    """Compile a loop again if its files in numba's cache are damaged, with a warning in place of an error of pickle."""
+    load = cache.load_overload
+
+    def load_or_compile(signature: object, context: object) -> object:
+        try:
+            return load(signature, context)
+        except DAMAGED as error:
+            cache.flush()
+            warnings.warn(
+                f"a compiled loop in {cache.cache_path} is damaged ({type(error).__name__}) and is compiled again; if "
+                "this comes back, delete that folder.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+
+    cache.load_overload = load_or_compile
 
 
 def _named(module: str, name: str) -> object:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -32,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import text, validation
 from sdpmetric.core.certificate import DualityCertificate
@@ -42,7 +41,7 @@ from sdpmetric.core.problem import Labeled, Problem
 from sdpmetric.core.registry import solvers_of, solvers_to_try
 from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
-from sdpmetric.core.status import UselessOptimumWarning
+from sdpmetric.core.status import Status, UselessOptimumWarning, warn
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators.data import (
     Count,
@@ -62,6 +61,7 @@ from sdpmetric.estimators.data import (
     rows_to_embed,
     seed_of,
     tuple_score,
+    warn_of_unlabeled,
     weighed,
 )
 from sdpmetric.linalg.distances import distances
@@ -72,6 +72,7 @@ Statement = Callable[[Data, ArrayLike, ArrayLike | None], Problem]  # of tuples 
 # Parameters that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
 CHECKED_EXAMPLES = 2_000  # of a fit, whose nearest neighbors are compared before and after
+TELLING_GAP = 0.5  # a wider relative gap of a non-convex problem: its objective is more than twice the bound
 # Attributes of some fits only.
 PASSING = ("solution_", "relative_gap_", "validation_score_", "stream_")
 
@@ -88,6 +89,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_iter_: int
     n_features_in_: int
     checks_neighbors: ClassVar[bool] = False  # whether a fit to labels warns where neighbors get worse
+    remedy: ClassVar[str] = "this method does not aim at nearest neighbors; LMNN and NCA do."
     # of estimators without these options:
     n_components: int | None = None
     n_neighbors: int = 3
@@ -109,7 +111,14 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _checked_labels(self, X: ArrayLike, y: ArrayLike, *, reset: bool = True, n_min: int = 2) -> tuple[Data, Labels]:
         self._validate_params()
         data, labels = checked_data_and_labels(self, X, y, reset=reset, n_min=n_min)
+        if not self._continuous:
+            warn_of_unlabeled(labels)
         return self._ranked(data), labels
+
+    @property
+    def _continuous(self) -> bool:
+        """Whether y are numbers and no classes."""
+        return False
 
     def _ranked(self, X: Data) -> Data:
         """Data with as many features as there are to be components."""
@@ -214,6 +223,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
         return None if self.max_time is None else 0.5 * self.max_time / n
 
+    @allow_underflow
     def _solve(
         self, problem: Problem, y: Labels | None, measure: Score | None, **options: object
     ) -> tuple[Solution, float | None]:
@@ -221,13 +231,14 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         stop_early = {} if measure is None else {"score": measure, "patience": self.n_iter_no_change}
         arguments = self._options(problem) | stop_early | {"random_state": self._seed()} | options
         solution = cast(Callable[..., Solution], solve)(problem, **arguments)
-        if not solution.status.expected:
+        stationary = solution.status is Status.STATIONARY and isinstance(solution.certificate, DualityCertificate)
+        if not solution.status.expected or (stationary and solution.relative_gap > TELLING_GAP):
             words = f"{type(self).__name__} ended with status {solution.status}"
             if isinstance(solution.certificate, DualityCertificate):
                 words += f" at a relative gap of {text.scientific(solution.relative_gap, 3)}"
-            warnings.warn(f"{words}. {self._advice(solution)}", ConvergenceWarning, stacklevel=5)
+            warn(f"{words}. {self._advice(solution)}", ConvergenceWarning)
         if caution := self._caution(problem, solution, y):
-            warnings.warn(f"{type(self).__name__}: {caution}", UselessOptimumWarning, stacklevel=5)
+            warn(f"{type(self).__name__}: {caution}", UselessOptimumWarning)
         return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
 
     def _caution(self, problem: Problem, solution: Solution, y: Labels | None) -> str | None:
@@ -235,7 +246,8 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if not solution.status.expected and not (solution.components.any() and solution.objective < math.inf):
             return None  # a limit left no other metric: the weights are not to blame
         caution = problem.caution(solution.components, solution.certificate)
-        if caution is not None or y is None or not self.checks_neighbors or len(problem.X) != len(y):
+        checks = self.checks_neighbors and self.n_components is None  # fewer columns may well know less
+        if caution is not None or y is None or not checks or len(problem.X) != len(y):
             return caution  # the lengths differ if examples were held out
         rows, X = np.random.default_rng(0).permutation(len(y))[:CHECKED_EXAMPLES], np.asarray(problem.X, np.float64)
         maps = np.eye(X.shape[1]), np.asarray(solution.components, dtype=np.float64)
@@ -244,8 +256,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             return None
         return (
             f"3 nearest neighbors classify {after:.1%} of the training examples correctly under the metric, and "
-            f"{before:.1%} without it: this method does not aim at neighbors; for these use LMNN or NCA, see "
-            "docs/which_estimator.md."
+            f"{before:.1%} without it: {self.remedy}"
         )
 
     def _options(self, problem: Problem) -> dict[str, object]:

@@ -6,7 +6,6 @@ spread has numbers like any other's, and the ranks below are decided without reg
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import field
 from typing import Literal, Self
 
@@ -24,7 +23,7 @@ from sdpmetric.core.named import SampleSize, caution
 from sdpmetric.core.pairs import check_labeled_pairs, drawn_chunks
 from sdpmetric.core.run import in_dtype
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.core.status import UselessOptimumWarning
+from sdpmetric.core.status import UselessOptimumWarning, warn
 from sdpmetric.estimators import base
 from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.data import Count, Data, Labels, Ridge, Seed, Weights, estimator, weighed
@@ -75,7 +74,7 @@ class ClosedForm(MetricEstimator):
         self.components_ = self._padded(in_dtype(L, X.dtype))
         self.ridge_ = ridge
         if words := caution(None, [sample_size], ridge):
-            warnings.warn(f"{type(self).__name__}: {words}", UselessOptimumWarning, stacklevel=5)
+            warn(f"{type(self).__name__}: {words}", UselessOptimumWarning)
         return self
 
     def _whiten(self, X: Data, chunks: NDArray[np.integer], ridge: Ridge, weights: Weights) -> int:
@@ -158,11 +157,10 @@ class Covariance(ClosedForm):
         chunks = np.zeros(len(data), dtype=np.int64)
         rank, d = self._whiten(data[rows], chunks[rows], self.ridge, weights), data.shape[1]
         if rank < d:
-            warnings.warn(
+            warn(
                 f"the examples vary in {rank} of {d} directions: the metric is a pseudo-inverse, and differences along "
                 "the others do not count. Reduce the dimension, for example by PCA, or pass more examples.",
                 UserWarning,
-                stacklevel=3,
             )
         return self
 

@@ -25,6 +25,7 @@ from sklearn.utils.validation import validate_data
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.core.status import warn
 from sdpmetric.core.validation import UNLABELED, columns_in_errors, numbers, unmasked
 from sdpmetric.linalg.distances import distances
 
@@ -135,6 +136,17 @@ def checked_data_and_labels(
             raise
         raise ValueError(f"Input y contains NaN; {UNLABELED}") from error
     return _dense(estimator, data), labels
+
+
+def warn_of_unlabeled(y: Labels) -> None:
+    """Warn of the class -1 beside at least two from 0 on: scikit-learn marks examples without a label by it."""
+    classes, counts = np.unique(y, return_counts=True) if y.dtype.kind in "if" else (np.zeros(0), np.zeros(0))
+    if len(classes) > 2 and classes[0] == -1:
+        warn(
+            f"the label -1 of {counts[0]} examples is a class like any other here, though scikit-learn marks examples "
+            "without a label by it. To leave these out, pass X[y != -1] and y[y != -1].",
+            UserWarning,
+        )
 
 
 def rows_to_embed(estimator: BaseEstimator, X: ArrayLike) -> Data | sp.csr_array:

@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core import validation
-from sdpmetric.core.named import CROWDED, Init
+from sdpmetric.core.named import Init
 from sdpmetric.core.pairs import target_neighbors
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status, warn
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators import base
 from sdpmetric.estimators.base import SolvedEstimator
@@ -44,6 +45,8 @@ class RidgeSearch:
 
 RIDGE_SEARCH = RidgeSearch()
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
+# What to do about a metric that fits its training data only.
+OVERFITTED = "Cross-validate, try Adapter, which stays near the given distances, or reduce the dimension (PCA)."
 
 
 @estimator
@@ -59,6 +62,8 @@ class LargeMarginEstimator(SolvedEstimator):
     push_weight: float = 0.5
     loss: Loss = "hinge"
     solutions_: list[Solution] = field(init=False)
+    checks_neighbors = True
+    remedy = f"learning hurt here. {OVERFITTED}"
 
     def _problem(
         self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
@@ -72,6 +77,14 @@ class LargeMarginEstimator(SolvedEstimator):
     def _coordinates(self, X: Data) -> FloatArray:
         """The coordinates in which target neighbors are nearest before the first pass."""
         return np.asarray(X, dtype=np.float64)
+
+    def _advice(self, solution: Solution) -> str:
+        words = super()._advice(solution)
+        if solution.status is not Status.STATIONARY:
+            return words
+        return (
+            f"{words} Without n_components the program is convex, and its optimum may be cut to solution_.leading(r)."
+        )
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
         super()._keep(problem, solution, score)
@@ -111,11 +124,10 @@ class LargeMarginEstimator(SolvedEstimator):
         if counts.max() == 1:
             raise ValueError("every class has one member only, so there are no target neighbors; merge classes.")
         some = ", ".join(f"{classes[c]!s} ({counts[c]})" for c in small[:10]) + (", .." if len(small) > 10 else "")
-        warnings.warn(
+        warn(
             f"these classes have n_neighbors={k} or fewer members: {some}; their members get as many target neighbors "
             "as the class has others. Lower n_neighbors, or merge or drop them, to treat all classes alike.",
             UserWarning,
-            stacklevel=5,
         )
         return _targets(self._coordinates(X), y, k)
 
@@ -230,20 +242,14 @@ class LMNN(LargeMarginEstimator):
         return super()._problem(X, y, weights, targets, **chosen, **arguments)
 
     def _caution(self, problem: Problem, solution: Solution, y: Labels | None) -> str | None:
+        if (caution := super()._caution(problem, solution, y)) is not None or y is not None:
+            return caution
         statement = cast(LMNNProblem, problem)
-        sample = statement.pull_costs[0].sample_size
-        n_parameters = sample.directions * (sample.directions + 1) // 2
-        too_few = statement.source.size < n_parameters if y is None else sample.crowding > CROWDED
-        if too_few:
-            evidence = f"{statement.source.size:,} triplets" if y is None else f"{sample.examples:,} examples"
-            warnings.warn(
-                f"LMNN: {evidence} determine a metric of {n_parameters:,} parameters, which may forget what they do "
-                "not tell apart, as classes that are not among them: use Adapter, which stays near the given "
-                "distances, or reduce the dimension (PCA); see docs/useless_optima.md.",
-                UserWarning,
-                stacklevel=6,
-            )
-        return super()._caution(problem, solution, y)
+        directions, n_triplets = statement.pull_costs[0].sample_size.directions, statement.source.size
+        n_parameters = directions * (directions + 1) // 2
+        if n_triplets >= n_parameters:
+            return None
+        return f"{n_triplets:,} triplets, and {n_parameters:,} parameters of the metric: it may overfit. {OVERFITTED}"
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
         self.ridges_, self.scores_ = np.zeros(0), np.zeros(0)
@@ -427,6 +433,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     n_regions: Count | None = None
     ridge: Ridge = "auto"
     statement = MultiMetricLMNNProblem
+    checks_neighbors = False  # no one embedding has these distances
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, regions: ArrayLike | None = None

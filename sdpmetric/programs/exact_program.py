@@ -16,6 +16,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.problem import Problem, check_problem, unsupported
 from sdpmetric.core.registry import formulation_of
+from sdpmetric.core.status import warn
 from sdpmetric.core.steps import Budget
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.validation import check_known
@@ -232,7 +233,7 @@ class Backend:
                     program.solve(solver=self.name, **self.timed(budget, options))
         except cp.error.SolverError as error:
             if error.__cause__ is not None:  # for example a missing license
-                warnings.warn(f"{self.name} failed: {error.__cause__}", RuntimeWarning, stacklevel=2)
+                warn(f"{self.name} failed: {error.__cause__}", RuntimeWarning)
             return "solver_error"
         except ValueError as error:
             if "Problem data contains" not in str(error):  # NaN or infinity, which no backend takes

@@ -17,7 +17,8 @@ from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.problem import Problem
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous.directed import above, below
+from sdpmetric.linalg.rigorous.directed import above, below, gamma, norms_above
+from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.triplets.sources import ListedTriplets
 from sdpmetric.ranking import loops
@@ -225,8 +226,10 @@ class FRMLProblem(Problem):
                 int(self.relevance.triplet_counts.sum()),
             )
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
+        # Each hinge is of two distances, each pull of one; if numbers of violators change, losses may change by more.
+        rounding = (2.0 * self._value_at_zero + len(self.relevance.queries) * self.lam) * self._distance_error(L)
         return StationarityCertificate(
-            objective=math.inf if math.isnan(value) else above(value, ROUNDINGS),
+            objective=math.inf if math.isnan(value) else above(value + rounding, ROUNDINGS),
             lower_bound=0.0,
             primal_residual=residual,
             n_active=active,
@@ -272,6 +275,15 @@ class FRMLProblem(Problem):
         sizes = np.unique(self.relevance.n_irrelevant[self.relevance.queries]).tolist()
         weights = {size: expected_weights(self.loss, size, self.gamma) for size in sizes}
         return {size: np.pad(w, (0, n - size), mode="edge") for size, w in weights.items()}
+
+    def _distance_error(self, L: FloatArray) -> float:
+        """Return how far squared distances of items from queries may be from exact ones, at a factor of floats."""
+        X = self.X if self.queries is None else np.concatenate([self.X, self.queries])
+        images = Images(X, X.astype(np.float64), L.T)
+        longest, error = (
+            2.0 * float(lengths.max(initial=0.0)) for lengths in (norms_above(images.points), images.errors)
+        )
+        return error * (2.0 * longest + error) + gamma(len(L) + 6) * longest * longest
 
     def _evaluate(self, L: FloatArray, *, with_gradient: bool) -> tuple[float, FloatArray, int]:
         """Objective, gradient in the metric (zero if it is not asked for), and the number of positive hinges."""

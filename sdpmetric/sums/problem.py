@@ -246,7 +246,7 @@ class MetricProblem(PrintedProblem):
             return ""
         return (
             "Losses without kinks and one Frobenius term, such as terms.TripletHinge(triplets, loss='logistic') + "
-            "0.01 * terms.Frobenius(to=M0), are solved faster: docs/which_estimator.md has times."
+            "0.01 * terms.Frobenius(to=M0), are solved faster."
         )
 
     def _labeled_advice(self) -> str:

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 import warnings
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ class Interrupt:
             if self.calls == self.at:
                 while frame.f_back is not None:
                     frame = frame.f_back
-                    self.inside = self.inside or frame.f_code is Run.over.__code__
+                    self.inside = self.inside or frame.f_code is unwrap(Run.over).__code__
                 raise KeyboardInterrupt
 
     def __enter__(self):

@@ -70,18 +70,19 @@ def test_too_few_examples_are_warned_of(wide):
         MultiMetricLMNN(ridge=0.0, tol=0.5).fit(X, y)
 
 
-def test_metrics_that_may_forget_are_warned_of(wide):
+def test_fewer_triplets_than_parameters_are_warned_of(wide):
     X, y, *_ = wide
-    with pytest.warns(UserWarning, match=r"120 examples determine a metric of 5,050 parameters.*Adapter"):
-        LMNN(**LOOSE).fit(X, y)
     triplets = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8]])
-    with pytest.warns(UserWarning, match=r"3 triplets determine a metric of 15 parameters"):
+    with pytest.warns(sm.UselessOptimumWarning, match=r"3 triplets, and 15 parameters of the metric.*Adapter"):
         LMNN(**LOOSE).fit_triplets(X, triplets)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LMNN(**LOOSE).fit(X, y)  # as many parameters beside few examples, but its neighbors are no worse
 
 
 def test_methods_that_do_not_aim_at_neighbors_warn_where_these_get_worse():
     X, y = load_digits(return_X_y=True)
-    with pytest.warns(sm.UselessOptimumWarning, match=r"3 nearest neighbors classify .* LMNN or NCA"):
+    with pytest.warns(sm.UselessOptimumWarning, match=r"3 nearest neighbors classify .* LMNN and NCA do"):
         MMC().fit(X[:300], y[:300])
 
 

@@ -222,12 +222,12 @@ def norms_above(A: FloatArray) -> FloatArray:
 
 def squares_above(A: FloatArray) -> float:
     """A float not below the sum of the squares of floats."""
-    return above(float(np.sum(A * A)) + (PRODUCT if A.any() else 0.0), A.size + 2)
+    return above(float(np.vdot(A, A)) + (PRODUCT if A.any() else 0.0), A.size + 2)
 
 
 def norm_above(A: FloatArray) -> float:
     """A float not below the root of the sum of the squares of floats."""
-    return above(math.sqrt(float(np.sum(A * A))) + (ROOT if A.any() else 0.0), A.size + 3)
+    return above(math.sqrt(float(np.vdot(A, A))) + (ROOT if A.any() else 0.0), A.size + 3)
 
 
 def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:

@@ -198,8 +198,12 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
         is_first = gamma == first_width
         for _ in range(2 if is_first else 1):  # the first steps are long: candidates are soon out of date
             state.L = working.search(state.L, 0.3 if is_first else 0.1)
-            accepted = working.accepted
-            descend(state, working, gamma, SlowDecrease(1e-3))
+            accepted, searched = working.accepted, state.L
+            try:
+                descend(state, working, gamma, SlowDecrease(1e-3))
+            except (BudgetSpent, KeyboardInterrupt):  # few anchors may have led it astray
+                state.L = searched
+                raise
             yield Step(state.components, step_size=gamma)
 
 
