@@ -98,7 +98,7 @@ def test_a_part_of_a_relation_is_renumbered():
         relation.subset(np.arange(3), items)
 
 
-@pytest.mark.parametrize("power", [-560, -1000, 530, 1000])
+@pytest.mark.parametrize("power", [-190, -100, 100, 190])
 def test_units_change_no_ranking(power):
     X, y = grid(3)
     Q, query_labels = grid(6, n=9)
