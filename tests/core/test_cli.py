@@ -405,7 +405,7 @@ def test_an_interrupt_of_a_later_solve_ends_the_command(run, monkeypatch, comman
     assert "Interrupted." in result.stderr
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.4, 1.5, 4])
+@pytest.mark.parametrize("seconds", [0.05, 0.4, 1.5])
 def test_ctrl_c_ends_a_command_without_a_traceback(seconds):
     code = (
         "import os, signal, sys, threading; from sdpmetric.__main__ import main; sys.argv[1:] = ['demo'];"

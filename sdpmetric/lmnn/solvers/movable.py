@@ -6,6 +6,7 @@ refinement solves ``A* D A y = E`` and takes ``D A y`` from the multipliers; see
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,11 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
+
+# Multiplications up to which the matrix of ``A* D A`` is made.
+DENSE_WORK = 10_000_000
+# What is added to its diagonal, as a share of its trace: a direction that hardly any multiplier changes stays.
+RIDGE = 1e-6
 
 
 @dataclass(eq=False)
@@ -68,6 +74,21 @@ class MovableTriplets:
         """``A* D A y``, (c, w, w)."""
         _, blocks, first, second = self._used
         return laplacian_form(self._points, first, second, self._pair_weights(self._change(y)), blocks)
+
+    def least_change(self, E: FloatArray) -> FloatArray | None:
+        """The y with ``A* D A y = E``, by the matrix of this map; None where products with it take less time."""
+        (_, _, of_impostors, of_targets), (_, _, first, second) = self._pairs, self._used
+        row, column = np.triu_indices(E.shape[1])
+        if len(E) > 1 or len(self.values) * len(row) ** 2 > DENSE_WORK:
+            return None
+        scale, differences = np.where(row == column, 1.0, math.sqrt(2.0)), self._points[first] - self._points[second]
+        forms = differences[:, row] * differences[:, column] * scale
+        A = forms[of_impostors] - forms[of_targets]
+        H = A.T @ (self._room[:, None] * A)
+        H[np.diag_indices_from(H)] += max(RIDGE * float(np.trace(H)), float(np.finfo(np.float64).tiny))
+        y = np.zeros_like(E)
+        y[0, row, column] = y[0, column, row] = np.linalg.solve(H, E[0, row, column] * scale) / scale
+        return y
 
     def move(self, y: FloatArray) -> FloatArray:
         """Take ``D A y`` from the multipliers as far as their box allows; the change of ``sum a_t B_t``."""
