@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -30,6 +29,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.search import lbfgs
 from sdpmetric.lmnn.costs import SAMPLE
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
 from sdpmetric.lmnn.solvers.refinement import Bound, prove
@@ -65,9 +65,8 @@ class FactoredOptions:
     # after it: along directions that a factor does not have its gradient is 0.
     leaving_width: float = 0.2
     tied_share: float = 0.1
-    # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
+    # L-BFGS: iterations between two looks at the progress, iterations of one round.
     look_every: int = 10
-    memory: int = 20
     iterations: int = 400
     collapsed: float = 1e-12  # a factor below this share of where it began has fallen to zero
 
@@ -335,17 +334,15 @@ def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[Flo
         objective = value.objective
         return value.smoothed, value.gradient.ravel()
 
-    def look(intermediate_result: OptimizeResult) -> None:
+    def look(x: FloatArray, value: float) -> bool:
         nonlocal iterations
         iterations += 1
-        state.L = intermediate_result.x.reshape(shape).copy()
+        state.L = x.reshape(shape).copy()
         state.objective = objective if working.has_all_anchors else math.inf
-        if iterations % OPTIONS.look_every == 0 and rule(state.L, float(intermediate_result.fun)):
-            raise StopIteration
+        return iterations % OPTIONS.look_every == 0 and rule(state.L, value)
 
-    counts = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxcor": OPTIONS.memory, "maxls": 60}
-    options = {**counts, "gtol": 0.0, "ftol": OPTIONS.rounding[working.dtype]}
-    minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
+    limits = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxls": 60}
+    lbfgs(evaluate, state.L.ravel(), stop=look, **limits, ftol=OPTIONS.rounding[working.dtype])
     L, lengths = orthogonal_rows(state.L)
     if lengths.max() > OPTIONS.collapsed * np.abs(start).max():
         state.L = _without_short_rows(L, lengths, working)
