@@ -13,7 +13,6 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import sdpmetric as sm
@@ -74,73 +73,28 @@ def assert_refused(result, sentence):
     assert isinstance(result.exception, SystemExit)
 
 
-# Everything that moves the cursor or colors text.
-CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+def test_the_demo_says_what_helped_in_plain_lines_of_80_columns(run):
+    result = run("demo", "--only", "rings", "--only", "iris")
+    assert result.exit_code == 0
+    assert not {"✓", "✗", "\x1b"} & set(result.stdout)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    printed = " ".join(result.stdout.split())
+    assert re.search("Proven on .*iris.* in ", printed)
+    assert re.search(r"iris \S+% before, \S+% after", printed)
+    assert "Does the metric help, by the exact sign test? Yes, it helps: rings." in printed
+    assert "sdpmetric solve mine.csv --label COLUMN --plot before_after.png" in printed
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def on_a_terminal(monkeypatch, *arguments):
-    """What a command writes to a terminal of 80 columns, and its exit code."""
-    monkeypatch.setenv("COLUMNS", "80")
+def test_a_terminal_shows_a_mark_beside_the_verdict(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    terminal = Terminal()
     with monkeypatch.context() as streams:
         streams.setattr(sys, "stdout", terminal)
         streams.setattr(sys, "stderr", terminal)
-        try:
-            code = app([str(a) for a in arguments], standalone_mode=False)
-        except typer.Exit as end:
-            code = end.exit_code
-    return code, terminal.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "proven"),
-    [
-        (("solve", "iris"), True),
-        (("solve", "iris", "--max-iter", 1, "--solver", "subgradient", "--no-score"), False),
-        (("verify", "iris", "point.npz"), False),
-        (("check", "data.npz", "proof.npz"), True),
-        (("demo", "--only", "rings", "--only", "iris"), True),
-    ],
-)
-def test_terminal_of_80_columns_breaks_lines_between_words_only(monkeypatch, run, tmp_path, arguments, proven):
-    X, y = datasets.load("iris")
-    X = datasets.standardize(X)
-    if arguments[0] == "check":
-        pytest.importorskip("flint")
-        sm.solve(sm.LMNNProblem.from_labels(X, y)).save_proof(tmp_path / "proof.npz")
-        np.savez(tmp_path / "data.npz", X=X, y=y)
-    np.savez(tmp_path / "point.npz", metric=0.7 * np.eye(4))
-    monkeypatch.chdir(tmp_path)
-    code, text = on_a_terminal(monkeypatch, *arguments)
-    assert code == (0 if proven else 1)
-    # A bar is drawn over itself: what stays of a line is what follows the last erasure.
-    lines = [CONTROLS.sub("", re.split(r"\x1b\[2K|\r", line)[-1]) for line in text.split("\n")]
-    assert max(map(len, lines)) <= 80
-    mark = "\x1b[1;32m✓" if proven else "\x1b[1;31m✗"
-    assert mark in text
-    piped = run(*arguments)
-    assert piped.exit_code == code
-    assert not {"✓", "✗", "\x1b"} & set(piped.stdout)
-    if arguments[0] == "demo":
-        printed = " ".join(piped.stdout.split())
-        assert re.search("Proven on .*iris.* in ", printed)
-        assert max(map(len, piped.stdout.splitlines())) <= 80
-        assert re.search(r"iris \S+% before, \S+% after", printed)
-        assert "Does the metric help, by the exact sign test? Yes, it helps: rings." in printed
-        assert "sdpmetric solve mine.csv --label COLUMN --plot before_after.png" in printed
-
-    def words(text):  # without times
-        return [word for word in text.split() if not re.fullmatch(r"\d+(\.\d\d)?|[─━╸]+", word)]
-
-    results = " ".join(line for line in lines if not re.match("[\u2800-\u28ff]|.*━", line))  # no bars
-    assert [word for word in words(results) if word not in ("✓", "✗")] == words(piped.stdout)
+        app(["solve", "iris", "--no-score"], standalone_mode=False)
+    assert "\x1b[1;32m✓" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("name", ["components", "metric"])

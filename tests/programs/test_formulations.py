@@ -96,18 +96,6 @@ def test_multipliers_of_the_squared_hinge_have_no_bound():
         reduced(problem, every[:5], every[5:])
 
 
-def test_every_variable_and_constraint_of_a_sum_has_a_name():
-    rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(12, 3)), np.repeat([0, 1], 6)
-    kinds = (sm.ITMLProblem, sm.MMCProblem, sm.POLAProblem, sm.LSMLProblem, sm.SDMLProblem, sm.SCMLProblem)
-    for problem in [*(kind.from_labels(X, y) for kind in kinds), sm.MMCProblem.from_labels(X, y, diagonal=True)]:
-        program = to_cvxpy(problem)
-        names = [variable.name() for variable in program.variables()]
-        assert all(constraint.label for constraint in program.constraints), problem.describe()
-        assert not [name for name in names if name.startswith("var")]
-        assert len(set(names)) == len(names)
-
-
 @pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])
 def test_the_parametric_program_is_the_plain_one_at_every_weight(loss, several):
     problem = make_instance("plain", 1, loss=loss).problem

@@ -104,6 +104,8 @@ def test_every_symbol_of_a_printed_program_is_known(name):
         defined = {re.match(r"\s*([A-Za-z]\w*)", line)[1].split("_")[0] for line in where.splitlines()}
         variables = {name.split("_excess")[0] for name in program.var_dict} | {"xi"}
         labels = {constraint.label for constraint in program.constraints}
+        assert all(labels) or program.lines().goal == "maximize"  # a dual program labels what is a primal variable
+        assert len(program.var_dict) == len(program.variables())
         words = set(re.findall(r"[A-Za-z]\w*", body)) - {"minimize", "maximize", "subject", "to"}
         known = {"tr", "log", "det", "exp", "sqrt", "I", "k", "jk", "b_k", "sum_jk", "M_jk", "E"}
         assert words <= known | defined | variables | labels | {f"D_{r}" for r in (1, 2)}, words

@@ -1,6 +1,6 @@
-"""What public names claim, how rigorously, and what tries to refute it: for test_claims.py and docs/measured/claims.md.
+"""What public names claim, how rigorously, and what tries to refute it: for claims.py and docs/measured/claims.md.
 
-`python tests/claims/table.py` writes the table into the page.
+`python .ci/claims_table.py` writes the table into the page.
 """
 
 from dataclasses import dataclass
@@ -173,8 +173,8 @@ ROWS = (
         families="scale dependence underflow",
     ),
 )
-PAGE = Path(__file__).parents[2] / "docs" / "measured" / "claims.md"
-FIRST, LAST = "<!-- claims: python tests/claims/table.py -->\n", "<!-- end of claims -->\n"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "claims.md"
+FIRST, LAST = "<!-- claims: python .ci/claims_table.py -->\n", "<!-- end of claims -->\n"
 
 
 def page(text: str) -> str:
