@@ -555,3 +555,14 @@ def test_every_option_is_documented_once(kind):
     assert {"components_", "metric_"} <= set(attributes) or kind.__name__ in CLASSIFIERS
     assert ("solution_" in attributes) != (kind.__name__ in (*CLASSIFIERS, "Covariance", "LFDA", "RCA"))
     assert ("validation_score_" in attributes) == ("early_stopping" in inspect.signature(kind).parameters)
+
+
+def test_stored_pictures_have_no_bars_on_logarithmic_axes():
+    drawn = {}
+    pictures = runpy.run_path(str(ROOT / "docs" / "pictures.py"))
+    pictures["bars"].__globals__["save"] = lambda figure, name: drawn.update({name: figure.axes[0]})
+    pictures["bars"](""), pictures["adapters"]("")
+    assert drawn.keys() == {"gaps", "peers", "adapters"}
+    for axes in drawn.values():
+        assert axes.collections
+        assert not axes.patches

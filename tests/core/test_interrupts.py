@@ -20,7 +20,6 @@ from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step, TraceRow
 from sdpmetric.engine import threads
-from sdpmetric.lmnn.costs import Push
 from sdpmetric.lmnn.triplets import impostors
 from sdpmetric.lmnn.triplets.impostors import SearchOptions
 from sdpmetric.programs import atoms
@@ -220,9 +219,8 @@ def test_lines_go_to_logging_where_it_is_configured_else_to_standard_error(caplo
     assert capsys.readouterr() == ("", "one line\n")
 
 
-def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNNProblem:
-    X, y = make_blobs(n, 20, centers=10, cluster_std=deviation, random_state=0)[:2]
-    return sm.LMNNProblem.from_labels(X, y, **options)
+def separated(n: int) -> sm.LMNNProblem:
+    return sm.LMNNProblem.from_labels(*make_blobs(n, 20, centers=10, random_state=0)[:2])
 
 
 def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,25 +237,6 @@ def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatc
     assert problem.certify(solution.components).objective == pytest.approx(solution.objective, rel=1e-9)
 
 
-class PassingClock:
-    """Time that passes only where a test says so."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.monkeypatch = 0.0, monkeypatch
-        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
-
-    def let_take(self, owner: type, name: str, seconds: float) -> None:
-        """Let a call take so long."""
-        method = getattr(owner, name)
-
-        def timed(*arguments: object, **options: object) -> object:
-            self.now += seconds
-            threads.check_deadline()
-            return method(*arguments, **options)
-
-        self.monkeypatch.setattr(owner, name, timed)
-
-
 def test_a_program_larger_than_the_memory_is_not_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atoms, "memory_size", lambda: 1e5)
     with pytest.raises(MemoryError, match="GiB, and there are"):
@@ -265,21 +244,6 @@ def test_a_program_larger_than_the_memory_is_not_stated(monkeypatch: pytest.Monk
     solution = sm.solve(separated(60), "conic")
     assert solution.status is Status.USER_LIMIT
     assert solution.components.any()
-
-
-@pytest.mark.parametrize("max_time", [64, 76, 92])
-def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the middle of a descent or of a search."""
-    problem, clock = separated(600, 5.0), PassingClock(monkeypatch)
-    clock.let_take(Push, "candidates", 10.0)
-    clock.let_take(Budget, "spend", 0.1)
-    solution = sm.solve(problem, solver="factored", tol=1e-6, max_time=max_time)
-    searched = solution.trace["objective"][:-1]
-    bound = searched[np.isfinite(searched)].min(initial=problem.push_weight * problem.source.size / 100)
-    assert solution.status is Status.USER_LIMIT
-    assert clock.now <= max_time + 10.0
-    assert solution.objective <= bound * (1 + 1e-9)
-    assert solution.relative_gap < 0.5
 
 
 def test_a_limit_that_leaves_the_start_does_not_blame_the_weights():

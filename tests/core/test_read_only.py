@@ -58,13 +58,11 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_copied():
     rng = np.random.default_rng(0)
     pairs = np.stack([np.arange(26), (np.arange(26) + 5) % 26], axis=1).astype(np.int32)
     similar, sides = y[pairs[:, 0]] == y[pairs[:, 1]], np.ones(26)
-    w, goals, t = rng.uniform(0.5, 2.0, 26), rng.uniform(1.0, 4.0, 26), y + X[:, 0]
+    w, goals = rng.uniform(0.5, 2.0, 26), rng.uniform(1.0, 4.0, 26)
     rows = np.array([[0, 1, 12], [1, 0, 13], [2, 3, 22], [12, 13, 0]], dtype=np.int32)
     unchanged(sm.LEGOProblem, X.copy(), pairs.copy(), goals.copy(), sides.copy())
     unchanged(lambda *a: sm.POLAProblem(*a[:3], 0.5, 1.0, a[3]), X.copy(), pairs.copy(), similar.copy(), w.copy())
-    unchanged(sm.MMCProblem, X.copy(), pairs.copy(), similar.copy(), w.copy())
     unchanged(lambda X, p, s, P: sm.ITMLProblem(X, p, s, prior=P), X.copy(), pairs.copy(), similar.copy(), np.eye(3))
-    unchanged(sm.MLKRProblem, X.copy(), t.copy())
     source = sm.LMNNProblem.from_labels(X, y, 2).source
     unchanged(lambda X: sm.LMNNProblem(X, source), X.copy())
     unchanged(sm.LMNNProblem.from_triplets, X.copy(), rows.copy(), np.arange(1.0, 5.0))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from instances import rounding
 from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
@@ -113,37 +112,3 @@ def test_the_validation_score_is_that_of_the_metric_that_was_kept():
     passes = [accuracy(solution.components) for solution in lmnn.solutions_]
     assert passes[-1] < max(passes)
     assert lmnn.validation_score_ == accuracy(lmnn.components_) == max(passes)
-
-
-@pytest.fixture(scope="module")
-def problem() -> sm.LMNNProblem:
-    rng = np.random.default_rng(5)
-    y = rng.choice(3, 70, p=[0.5, 0.3, 0.2])
-    return sm.LMNNProblem.from_labels(rng.normal(size=(70, 4)) + np.outer(y, [1, 0, 1, 0]), y, 2, 0.3)
-
-
-def peak_at(index: int):
-    """A score that is highest at one step, whatever the metric."""
-    points: list[np.ndarray] = []
-
-    def score(components: np.ndarray) -> float:
-        points.append(components)
-        return -abs(len(points) - 1 - index)
-
-    return score, points
-
-
-@pytest.mark.parametrize("solver", ["factored", "subgradient"])
-def test_the_metric_with_the_best_score_is_kept_with_its_own_certificate(problem, solver):
-    exact = sm.solve(problem, "conic")
-    score, points = peak_at(2)
-    early = sm.solve(problem, solver, score=score, patience=2, tol=1e-12)
-    np.testing.assert_array_equal(early.components, points[2])
-    assert early.status is sm.Status.STOPPED_EARLY
-    assert len(points) == 5  # the peak, and two steps that do not better it
-    np.testing.assert_array_equal(early.trace["score"], [-2, -1, 0, -1, -2])
-    objective = problem.objective(early.components)
-    assert early.objective == pytest.approx(objective, abs=rounding(objective))
-    assert objective > exact.objective + rounding(objective)  # not the optimum, and it says so
-    assert early.lower_bound <= exact.objective + rounding(objective)
-    assert early.relative_gap > 1e-12

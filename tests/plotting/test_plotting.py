@@ -1,8 +1,6 @@
 """Pictures show what they say: counts, places and limits of what is drawn, and sentences where nothing can be."""
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -206,14 +204,3 @@ def test_curves_say_where_there_is_no_bound_and_where_no_gap():
     assert texts(none.ax_[1].texts) == ["no lower bound"]
     ConvergenceDisplay.from_trace(trace((1.0, 4.0, 4.0)), ax=none.ax_)
     assert texts(none.ax_[1].texts) == ["the gap is 0"]
-
-
-def test_stored_pictures_have_no_bars_on_logarithmic_axes():
-    drawn = {}
-    pictures = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "pictures.py"))
-    pictures["bars"].__globals__["save"] = lambda figure, name: drawn.update({name: figure.axes[0]})
-    pictures["bars"](""), pictures["adapters"]("")
-    assert drawn.keys() == {"gaps", "peers", "adapters"}
-    for axes in drawn.values():
-        assert axes.collections
-        assert not axes.patches
