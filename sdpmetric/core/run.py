@@ -139,6 +139,7 @@ class Run:
             n_active=step.n_active,
             mistakes=int(step.extras.get("mistakes", 0)),
             score=step.score,
+            stop=step.stop,
         )
         self.trace.rows.append(row)
         for watch in self.watches:

@@ -41,6 +41,7 @@ from sdpmetric.core.steps import Trace, TraceRow
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.validation import check_integer, check_limit
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.search import Stop
 
 
 @dataclass(frozen=True)
@@ -343,7 +344,7 @@ class Solution:
             dual = np.asarray(arrays["dual_values"], dtype=np.float64)
         names = [f.name for f in fields(TraceRow)]
         columns = [arrays[f"trace_{name}"].astype(int if name in INTEGER_COLUMNS else float).tolist() for name in names]
-        rows = [TraceRow(*row) for row in zip(*columns, strict=True)]
+        rows = [replace(TraceRow(*row), stop=Stop(row[-1])) for row in zip(*columns, strict=True)]
         return cls(
             components=cast(NDArray[np.floating], arrays["components"]),
             certificate=Certificate.from_dict(cast(dict[str, object], _printable(values["certificate"]))),
@@ -373,7 +374,7 @@ def problem_of(verb: str, solution: object, problem: Problem | None = None) -> P
 
 
 # Of the files that `Solution.save` writes.
-FORMAT = 4
+FORMAT = 5
 # Why a solve ended, which no certificate says.
 ENDED = (
     Status.USER_LIMIT,
@@ -384,7 +385,7 @@ ENDED = (
     Status.SOLVER_ERROR,
 )
 # Columns of the trace that hold whole numbers.
-INTEGER_COLUMNS = frozenset(f.name for f in fields(TraceRow) if f.type == "int")
+INTEGER_COLUMNS = frozenset(f.name for f in fields(TraceRow) if f.type in ("int", "Stop"))
 ARRAYS = {
     "components": ArraySpec("f4 f8", ("r d", "c r d")),
     "dual_triplets": ArraySpec("i4", ("t 3",), optional=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Self, overload
 
@@ -16,6 +16,7 @@ from sdpmetric.core.certificate import Certificate, Dual, Multipliers, relative_
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.status import Status
 from sdpmetric.engine.threads import BudgetSpent, check_deadline, deadline
+from sdpmetric.linalg.search import Stop
 
 
 class Budget:
@@ -72,6 +73,8 @@ class TraceRow:
         For a stream, whose objective is its cumulative loss: items predicted wrongly so far.
     score : float
         Score on validation examples, larger is better.
+    stop : Stop
+        Why a round of the solver ended at this step: ``stalled``, for example.
 
     Examples
     --------
@@ -91,11 +94,18 @@ class TraceRow:
     n_active: int = 0
     mistakes: int = 0
     score: float = float("nan")
+    stop: Stop = Stop.NONE
+
+    def cells(self, names: Iterable[str]) -> list[object]:
+        """The values of some columns; a reason to stop in words."""
+        return [str(self.stop) if name == "stop" else getattr(self, name) for name in names]
 
 
 @dataclass
 class Trace:
     """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``.
+
+    It prints as a table of what the solver knew.
 
     Examples
     --------
@@ -114,12 +124,24 @@ class Trace:
     def __iter__(self) -> Iterator[TraceRow]:
         return iter(self.rows)
 
-    def _repr_html_(self) -> str:
+    def __str__(self) -> str:
+        columns = self._known_columns
+        rows = [[text.cell(value) for value in row.cells(columns)] for row in self]
+        table = [[name.replace("_", " ") for name in columns], *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ("  ".join(f"{value:>{width}}" for value, width in zip(row, widths, strict=True)) for row in table)
+        return "\n".join(line.rstrip() for line in lines)
+
+    @property
+    def _known_columns(self) -> list[str]:
         names = [f.name for f in fields(TraceRow)]
-        columns = [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
+        return [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
+
+    def _repr_html_(self) -> str:
+        columns = self._known_columns
         shown = self.rows if len(self) <= SHOWN else [*self.rows[: SHOWN // 2], *self.rows[-(SHOWN // 2) :]]
         omitted = f", {len(self) - len(shown):,} in the middle left out" if len(shown) < len(self) else ""
-        rows = [[getattr(row, name) for name in columns] for row in shown]
+        rows = [row.cells(columns) for row in shown]
         return text.columns(f"{len(self):,} steps{omitted}", [name.replace("_", " ") for name in columns], rows)
 
     @overload
@@ -159,6 +181,8 @@ class Step:
         For `Solution.extras`, where only this solver knows them.
     status : Status or None
         How the solve ended, if it ends by itself here and the certificate does not say it.
+    stop : Stop
+        Why a round of the solver ended here.
     """
 
     components: FloatArray = field(kw_only=False)
@@ -171,6 +195,7 @@ class Step:
     score: float = math.nan
     extras: dict[str, float] = field(default_factory=dict)
     status: Status | None = None
+    stop: Stop = Stop.NONE
 
     def settles(self, tol: float) -> bool:
         """Return whether there is a certificate that decides about the point."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 
 from scipy.optimize import Bounds, OptimizeResult, minimize, minimize_scalar
 
@@ -14,25 +15,45 @@ MEMORY = 20
 LARGEST = 1e300
 
 
+class Stop(IntEnum):
+    """Why a round of a solver ended; the trace of a solve keeps it."""
+
+    NONE = 0  # this is no end of a round
+    TOLERANCE = 1  # the gap is within the tolerance
+    SMOOTHING = 2  # the gap is mostly that of the smoothing, which a smaller width makes smaller
+    STALLED = 3  # the descent is slow beside what is left to gain
+    COLLAPSED = 4  # the factor has fallen to zero
+    LIMIT = 5  # the round has used all its iterations or evaluations
+    CONVERGED = 6  # no step lowers the value any more
+
+    def __str__(self) -> str:
+        return self.name.lower() if self else ""
+
+
 def lbfgs(
     evaluate: Callable[[FloatArray], tuple[float, FloatArray]],
     start: FloatArray,
     *,
-    stop: Callable[[FloatArray, float], bool] | None = None,
+    stop: Callable[[FloatArray, float], Stop] | None = None,
     bounds: Bounds | None = None,
     **options: float,
-) -> OptimizeResult:
-    """Minimize a function with its gradient until ``stop(x, value)`` after an iteration, or no further fall.
+) -> tuple[OptimizeResult, Stop]:
+    """Minimize a function with its gradient, and return why it ended.
 
-    Options are SciPy's. Changes of value and gradient end the search only where an option says so.
+    After each iteration ``stop(x, value)`` may give a reason to end. Options are SciPy's; small changes of value and
+    gradient are no reason unless an option says so.
     """
+    reason = Stop.NONE
 
     def look(intermediate_result: OptimizeResult) -> None:
-        if stop is not None and stop(intermediate_result.x, float(intermediate_result.fun)):
+        nonlocal reason
+        reason = Stop.NONE if stop is None else stop(intermediate_result.x, float(intermediate_result.fun))
+        if reason:
             raise StopIteration
 
     limits = {"maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0} | options
-    return minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=look, options=limits)
+    minimum = minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=look, options=limits)
+    return minimum, reason or (Stop.LIMIT if minimum.status == 1 else Stop.CONVERGED)
 
 
 def best_log_scale(

@@ -15,7 +15,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent
-from sdpmetric.linalg.search import lbfgs
+from sdpmetric.linalg.search import Stop, lbfgs
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 
 # Mean squared norms of the embedding among which a start is scaled.
@@ -107,10 +107,10 @@ def steps(
             best, reached, stationarity = value, factor, problem.stationarity(factor, gradient)
         return value, packed.flat(gradient)
 
-    def is_stationary(flat: FloatArray, value: float) -> bool:
+    def stop(flat: FloatArray, value: float) -> Stop:
         if on_iteration is not None:
             on_iteration(packed.factor(flat).ravel(), best)
-        return iterations is None and stationarity <= tol
+        return Stop.TOLERANCE if iterations is None and stationarity <= tol else Stop.NONE
 
     idle, limit = 0, OPTIONS.first_iterations
     while idle < OPTIONS.patience:
@@ -119,7 +119,7 @@ def steps(
         if iterations is not None:
             options = {"maxiter": iterations, "maxcor": 10, "ftol": accuracy, "gtol": accuracy}
         try:
-            minimum = lbfgs(evaluate, packed.flat(L), stop=is_stationary, **options)
+            minimum, reason = lbfgs(evaluate, packed.flat(L), stop=stop, **options)
         except (BudgetSpent, KeyboardInterrupt):
             yield Step(reached, objective=best)
             raise
@@ -129,7 +129,7 @@ def steps(
             yield Step(factor, objective=float(minimum.fun), status=ended)
             return
         L = reached  # a line search may end in a flat region although it has evaluated a better point
-        yield Step(L, objective=best)
+        yield Step(L, objective=best, stop=reason)
         if stationarity <= tol:
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent, deadline
 from sdpmetric.linalg.distances import times
-from sdpmetric.linalg.search import LARGEST, best_log_scale, lbfgs
+from sdpmetric.linalg.search import LARGEST, Stop, best_log_scale, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.domains import ByLoss
 from sdpmetric.sums.margin_sum import Progress
@@ -221,14 +221,14 @@ def steps(
         options.infeasible_patience if has_kinks and math.isinf(progress.smallest_gap) else options.patience
     ):
         try:
-            a, S, n_evaluations = _descend(point, width, center, budget, iterations, close)
+            a, S, n_evaluations, reason = _descend(point, width, center, budget, iterations, close)
         except (BudgetSpent, KeyboardInterrupt):
             with deadline(math.inf):
                 L = problem.normalized(point.components(point.F))
                 step = Step(L, objective=problem.objective(L), step_size=width)
             yield step
             raise
-        step = _certified(point, a, width)
+        step = replace(_certified(point, a, width), stop=reason)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return
@@ -309,8 +309,10 @@ def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float
 
 def _descend(
     point: Point, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float
-) -> tuple[ByLoss, FloatArray, int]:
-    """Minimize at one width, and leave the point at the best factor: its slopes, slack matrix, number of evaluations.
+) -> tuple[ByLoss, FloatArray, int, Stop]:
+    """Minimize at one width, and leave the point at the best factor.
+
+    Returns its slopes, slack matrix, the number of evaluations, and why the level ended.
 
     Without kinks the gap of a factor with its slopes a is ``<S(a), M> + r(M)`` at the factor minus its minimum. If a
     regularizer bounds that, descent ends where the gap is at most the share `close` of the value.
@@ -318,7 +320,7 @@ def _descend(
     shape, regularizer, before = point.F.shape, _sole_regularizer(point.problem), budget.spent
     # L-BFGS-B compares changes of the value with the larger of it and 1.
     unit = math.ldexp(1.0, -math.frexp(point.problem.descent_start[2])[1])
-    a, S = list[FloatArray](), point.F
+    a, S, reason = list[FloatArray](), point.F, Stop.NONE
     lowest, n_iterations, next_check = math.inf, 0, 3.0
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -334,21 +336,22 @@ def _descend(
             lowest, point.F, a, S = value, F.copy(), slopes, slack
         return unit * value, unit * point.gradient(L, slack).ravel()
 
-    def is_close(flat: FloatArray, value: float) -> bool:
+    def stop(flat: FloatArray, value: float) -> Stop:
         nonlocal n_iterations, next_check
         n_iterations += 1
         if regularizer is None or n_iterations < next_check:
-            return False
+            return Stop.NONE
         next_check, tolerance = OPTIONS.check_ratio * n_iterations, close * abs(lowest)
         gradient = point.problem.domain.restricted(S)
-        return regularizer.inner_gap(point.components(point.F), gradient, tolerance) <= tolerance
+        is_close = regularizer.inner_gap(point.components(point.F), gradient, tolerance) <= tolerance
+        return Stop.TOLERANCE if is_close else Stop.NONE
 
     limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": OPTIONS.memory, "ftol": 1e-16}
     if point.F.size:
-        lbfgs(evaluate, point.F.ravel(), stop=is_close, **limits)
+        reason = lbfgs(evaluate, point.F.ravel(), stop=stop, **limits)[1]
     if math.isinf(lowest):
         _, a, S = point.smoothed(point.F, width, center)
-    return a, S, budget.spent - before
+    return a, S, budget.spent - before, reason
 
 
 def _sole_regularizer(problem: MetricProblem) -> Regularizer | None:

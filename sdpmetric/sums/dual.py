@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -33,7 +33,7 @@ from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
-from sdpmetric.linalg.search import lbfgs
+from sdpmetric.linalg.search import Stop, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms
 from sdpmetric.sums.margin_sum import GAP_SHARE, MarginSum, Progress, concatenated
 from sdpmetric.sums.problem import MetricProblem
@@ -196,8 +196,11 @@ class SumDual(MarginSum):
             return best
         box = Bounds(np.minimum(lowest / units, largest), np.maximum(highest / units, -largest))
         limits = {"maxfun": evaluations, "maxiter": evaluations, "ftol": 1e-16}
-        closed = (lambda a, value: best.gap <= gap_tol) if gap_tol else None
-        lbfgs(negative, best.multipliers / units, stop=closed, bounds=box, **limits)
+
+        def stop(scaled: FloatArray, value: float) -> Stop:
+            return Stop.TOLERANCE if gap_tol and best.gap <= gap_tol else Stop.NONE
+
+        lbfgs(negative, best.multipliers / units, stop=stop, bounds=box, **limits)
         return best
 
     def newton(self, a: FloatArray, budget: Budget) -> Iterator[DualPoint]:
@@ -357,10 +360,10 @@ def _rounds(
                 point = ascended
         a, evaluations = point.multipliers, min(2 * evaluations, OPTIONS.max_evaluations)
         progress.record(point.objective - point.value if math.isfinite(point.objective) else math.inf)
-        step = _step(point)
+        step, is_closed = _step(point), point.gap <= GAP_SHARE * tol
         if progress.idle_rounds or point.gap <= tol or not math.isfinite(point.objective):
             step = Step.certified(problem, step.components, a)
-        yield step
+        yield replace(step, stop=Stop.TOLERANCE if is_closed else Stop.STALLED if progress.idle_rounds else Stop.LIMIT)
         if isinstance(step.certificate, InfeasibilityCertificate):
             return a, True
         if progress.idle_rounds >= OPTIONS.patience:

@@ -346,7 +346,9 @@ def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp
     for gain in OPTIONS.trace_gains:
         bounds = Bounds(-OPTIONS.largest_entry, OPTIONS.largest_entry) if gain else None
         n_steps = OPTIONS.descent_steps
-        minimum = lbfgs(partial(evaluate, gain=gain), F.ravel(), bounds=bounds, maxiter=n_steps, maxcor=10, ftol=1e-16)
+        minimum, _ = lbfgs(
+            partial(evaluate, gain=gain), F.ravel(), bounds=bounds, maxiter=n_steps, maxcor=10, ftol=1e-16
+        )
         F = minimum.x.reshape(F.shape)
         a = violations(F)
         if (proven := contradiction(dual, a)) is not None:

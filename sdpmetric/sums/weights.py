@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -183,14 +183,14 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     progress, iterations = Progress(), options.first_iterations
     while progress.idle_rounds < options.patience:
         try:
-            x = lbfgs(evaluate, x, bounds=bounds, maxiter=iterations, maxfun=2 * iterations).x
+            minimum, reason = lbfgs(evaluate, x, bounds=bounds, maxiter=iterations, maxfun=2 * iterations)
         except (BudgetSpent, KeyboardInterrupt):
             yield Step(total.factor(reached), objective=lowest_value)
             raise
-        iterations = min(2 * iterations, options.max_iterations)
+        x, iterations = minimum.x, min(2 * iterations, options.max_iterations)
         w, u = total.stretched(units * x, total.offset + T @ (units * x))
         step = Step.certified(problem, total.components(w, GAP_SHARE * tol), slopes(u))
-        yield step
+        yield replace(step, stop=reason)
         progress.record(relative_gap(step.objective, min(step.lower_bound, step.objective)))
 
 

@@ -194,3 +194,11 @@ def test_unknown_values_are_left_out_and_text_is_escaped():
     table = ElementTree.fromstring(text.facts("a < b & c", {"x": math.inf, "y": None, "z": "<script>"}))
     assert table.find("caption").text == "a < b & c"
     assert [[cell.text for cell in row] for row in table.iter("tr")] == [["z", "<script>"]]
+
+
+def test_a_printed_trace_says_why_rounds_ended():
+    solution = sm.solve(sm.NCAProblem(FLOWERS, KINDS))
+    head, *rows = str(solution.trace).splitlines()
+    assert head.split()[-1] == "stop"
+    assert rows[-1].split()[-1] == str(solution.trace[-1].stop) == "tolerance"
+    assert len(rows) == len(solution.trace)
