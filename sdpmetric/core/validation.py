@@ -26,12 +26,12 @@ from sdpmetric.linalg.distances import mean_squared_distance
 
 ChoiceT = TypeVar("ChoiceT")
 
-# What to do with examples without a label.
+# Advice for examples without a label.
 UNLABELED = (
     "drop those rows or give them a label. If few rows have labels, learn from pairs that are known to be similar or "
     "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
 )
-# What to do with a number that float64 would change.
+# Advice for a number that float64 would change.
 REMEDY = (
     "subtract an offset in its own type (the smallest value of each column), divide by a power of 2, or pass "
     ".astype(numpy.float64) if the rounded numbers are meant"

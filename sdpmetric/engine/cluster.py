@@ -27,7 +27,7 @@ _CLIENT: ContextVar[Client | None] = ContextVar("client", default=None)
 
 @contextmanager
 def using(client: Client | None) -> Iterator[None]:
-    """Let work by blocks that the calling thread begins run on a cluster; None: in this process."""
+    """Run work by blocks that the calling thread begins on a cluster, or in this process if it is None."""
     token = _CLIENT.set(client)
     try:
         yield

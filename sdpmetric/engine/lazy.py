@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
-# What pickle raises where a file is damaged.
+# Errors that pickle raises for damaged files.
 DAMAGED = (AttributeError, EOFError, ImportError, IndexError, KeyError, TypeError, UnpicklingError, ValueError)
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}

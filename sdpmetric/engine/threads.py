@@ -1,9 +1,9 @@
 """Compiled loops and matrix products on the threads of this process: one pool, and sums in a fixed order.
 
-Work is cut into parts whose number depends on the work alone. Threads take the next part when they are done with one,
-so a thread that waits for a busy core delays the others by one part at most. What the parts give is added
-up in their order: results are the same bits whatever the number of threads. Compiled loops release the GIL, as NumPy's
-products do. BLAS is held to one thread, since its own pool and this one would get into each other's way.
+The number of parts depends on the work alone. Threads take the next part when they are done with one, so a thread that
+waits for a busy core delays the rest by one part at most. The results of the parts are added up in their order: they
+are the same bits whatever the number of threads. Compiled loops release the GIL, as NumPy's products do. BLAS is
+held to one thread, since its own pool and this one would get into each other's way.
 
 The deadline of the calling thread and the memory of the process are limits of work, too.
 """
@@ -33,7 +33,7 @@ LOOP_WORK = 500_000
 PRODUCT_WORK = 10_000_000
 # Parts of one piece of work at most: more of them even out what the threads do, and cost calls.
 MOST_PARTS = 32
-# Parts at most, where each adds up in an array of its own, which takes memory and has to be added to the others.
+# Most parts with an array each: the arrays take memory and must be added up.
 ACCUMULATORS = 4
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
@@ -65,7 +65,7 @@ def limited(n_threads: int) -> Iterator[None]:
 
 
 def part_count(work: float, smallest_work: float | None = None, max_parts: int = MOST_PARTS) -> int:
-    """The number of parts for an amount of work, of which a part has at least `least`, by default `LOOP_WORK`."""
+    """Return the number of parts for an amount of work; a part has at least `smallest_work`, default `LOOP_WORK`."""
     return int(min(max(work // (LOOP_WORK if smallest_work is None else smallest_work), 1), max_parts))
 
 
@@ -74,7 +74,7 @@ def cuts(n: int, n_parts: int) -> NDArray[np.int64]:
     return np.arange(n_parts + 1, dtype=np.int64) * n // n_parts
 
 
-# Of a loop over items: its coordinate differences, the number of items, and where so many parts of them begin and end.
+# A loop over items: its coordinate differences, the number of items, and the bounds of a given number of parts.
 Workload = tuple[float, int, Callable[[int], NDArray[np.int64]]]
 
 
@@ -85,7 +85,7 @@ def of_equal_items(n: int, differences: int) -> Workload:
 def in_parts(
     work: Callable[..., Workload], *, accumulates: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator of loops over a run of items, whose first argument is where the run begins and ends.
+    """Decorate a loop over a run of items; its first argument is the begin and end of the run.
 
     The decorated function takes the other arguments and goes over all items, by parts on the threads. It returns the
     numbers that the loop returns, a tuple, added up in the order of the parts. A loop that `accumulates` adds up in an
@@ -114,9 +114,9 @@ def in_parts(
 
 
 def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None) -> None:
-    """Call a task with every number below `n_tasks`, each on one of the threads, of which the caller's is one.
+    """Call a task with every number below `n_tasks`, each on one of the threads, the caller's included.
 
-    `n_parts`, by default as many, is what the work is worth, see `part_count`: no more threads than this are used.
+    `n_parts`, by default `n_tasks`, is the size of the work, see `part_count`: no more threads than this are used.
     """
     n_parts = n_tasks if n_parts is None else min(n_parts, n_tasks)
     n_threads = 1 if n_parts <= 1 else min(count(), n_parts)
@@ -181,7 +181,7 @@ def _libraries() -> ThreadpoolController:
 
 
 def one_pool() -> AbstractContextManager[None]:
-    """Hold BLAS to one thread, so no other pool of threads works beside this one."""
+    """Hold BLAS to one thread, so no other pool of threads competes with this one."""
     return _blas
 
 
@@ -221,7 +221,7 @@ def remaining() -> float:
 
 
 def memory_size() -> float:
-    """Bytes that this process may have: those of the machine or fewer; infinity where the system does not say."""
+    """Bytes that this process may have: those of the machine or fewer, or infinity if the system does not say."""
     try:
         import resource
     except ImportError:  # not on Windows

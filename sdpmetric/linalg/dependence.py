@@ -16,13 +16,13 @@ from sdpmetric.linalg.rigorous.directed import U
 class DependenceOptions:
     """When a feature counts as a combination of others."""
 
-    roundings: float = 4.0  # half units in the last place by which numbers of a dependent feature may be off
+    roundings: float = 4.0  # half units in the last place: largest error of a dependent feature's numbers
     roundings_of_sums: float = 2.0  # more of them, for each root of the number of features that a sum runs over
-    scaling_error: float = 1e-13  # share of its size by which a feature may be off that was scaled after it was made
+    scaling_error: float = 1e-13  # relative error of a feature that was scaled after it was made
     smallest_share: float = 1e-6  # of the largest coefficient: features below it do not belong to a relation
-    pivot_share: float = 0.3  # of the largest coefficient: that of the feature that is expressed by the others
+    pivot_share: float = 0.3  # of the largest coefficient: smallest coefficient of the feature to be expressed
     max_features: int = 2000  # above it nothing is looked for: singular values of more take seconds
-    shown: int = 3  # relations that an advice names; it counts the others
+    shown: int = 3  # relations that an advice names; it counts the rest
 
 
 OPTIONS = DependenceOptions()
@@ -30,11 +30,11 @@ OPTIONS = DependenceOptions()
 
 @allow_underflow
 def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
-    """Features that others determine up to rounding, each with those others.
+    """Return the features that other features determine up to rounding, each with those features.
 
-    Nothing is said of data with no more rows than features, whose features depend on each other in the sample only.
-    Without dependent features, distances under a metric of the others are any that a metric of all has, up to rounding
-    of the data. Those that a feature depends on are not dependent themselves; constant ones depend on none.
+    Return nothing for data with no more rows than features: these depend on each other in the sample only. A metric
+    without the dependent features reaches all distances that a metric of all features has, up to rounding of the data.
+    No dependent feature determines another feature. A constant feature depends on none.
     """
     Z = np.asarray(X, dtype=np.float64)
     n, d = Z.shape
@@ -59,7 +59,7 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     lengths[: len(sigma)] = sigma / np.sqrt(n)
     null = Vt[lengths <= OPTIONS.scaling_error + roundings * np.linalg.norm(Vt * noise, axis=1)].T
     dependent = list[int]()
-    for k in range(null.shape[1]):  # the last feature with a sizable coefficient is expressed by the others
+    for k in range(null.shape[1]):  # express the last feature with a sizable coefficient
         coefficients = np.abs(null[:, k])
         j = int(np.flatnonzero(coefficients >= OPTIONS.pivot_share * coefficients.max())[-1])
         null[:, k] /= null[j, k]
@@ -82,7 +82,7 @@ def independent_features(X: NDArray[np.floating]) -> BoolArray:
 
 
 def described(X: NDArray[np.floating]) -> str:
-    """Which features depend on which; empty where none does."""
+    """Name the dependent features and those that determine them; empty if there are none."""
     relations = [(j, sources) for j, sources in dependent_features(X).items() if sources]
     if not relations:
         return ""

@@ -14,7 +14,7 @@ from sdpmetric.engine import threads
 from sdpmetric.engine.lazy import fixed
 from sdpmetric.linalg import pair_loops as pairs
 
-# Pairs whose differences are in memory at once.
+# Pairs with differences in memory at the same time.
 PAIRS_AT_ONCE = 1 << 14
 
 
@@ -32,7 +32,7 @@ class Blocks:
         return len(self.bounds) - 1
 
     def tasks(self, n_parts: int) -> list[tuple[int, int, int]]:
-        """Rows (first, last, block) in about `n_parts` parts of equal size, none of which is of two blocks."""
+        """Rows (first, last, block) in about `n_parts` parts of equal size; no part crosses blocks."""
         share = max(1, -(-int(self.bounds[-1]) // n_parts))
         rows: list[tuple[int, int, int]] = []
         for block, (first, last) in enumerate(pairwise(self.bounds.tolist())):
@@ -90,7 +90,7 @@ def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArr
 
 
 def times(X: FloatArray, T: FloatArray) -> FloatArray:
-    """``X T``; where T has at most one entry in each column, as maps of weights of features have, without a product."""
+    """Return ``X T``. If each column of T has at most one entry (weights of features), select and scale columns."""
     if len(T) and (np.count_nonzero(T, axis=0) <= 1).all():
         rows = np.argmax(T != 0.0, axis=0)
         return np.asarray(np.take(X, rows, axis=1) * T[rows, np.arange(T.shape[1])])

@@ -166,14 +166,14 @@ def _solve(rows: IntegerArray, pivot_rows: list[int], pivot_columns: list[int]) 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.integer]
 
-# Entries of a matrix for which elimination in whole numbers is tried, at most: about a second.
+# Most entries of a matrix for elimination in whole numbers: about a second.
 ENTRIES = 400_000
 # Its columns, at most: numbers grow with each.
 DIMENSIONS = 128
 
 
 def null_space(rows: IntegerArray) -> IntegerArray | None:
-    """A basis of the vectors orthogonal to all rows of whole numbers, (d, q); None where that is too much work."""
+    """Return a basis of the vectors orthogonal to all rows of whole numbers, (d, q), or None if it takes too long."""
     if rows.size > ENTRIES or rows.shape[1] > DIMENSIONS:
         return None
     try:
@@ -183,13 +183,13 @@ def null_space(rows: IntegerArray) -> IntegerArray | None:
 
 
 def exact_rank(rows: IntegerArray) -> int:
-    """The rank of a matrix of whole numbers; the smaller number of rows and columns where that is too much work."""
+    """Return the rank of an integer matrix, or min(rows, columns) if exact elimination would take too long."""
     null = null_space(rows)
     return min(rows.shape) if null is None else int(rows.shape[1] - null.shape[1])
 
 
 def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
-    """Pairs that connect what given ones connect, without a cycle: differences of the others are sums of theirs."""
+    """Return pairs that form a spanning forest of the given pairs: all differences are sums of theirs."""
     pairs = first.astype(np.int32), second.astype(np.int32)  # SciPy 1.13 takes no others
     graph = sp.csr_array((np.ones(len(first)), pairs), shape=(n, n))
     a, b = sp.csgraph.minimum_spanning_tree(graph).nonzero()
@@ -198,7 +198,7 @@ def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, I
 
 
 def differing(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> NDArray[np.bool_]:
-    """Features in which some pair differs, exactly, (d,)."""
+    """Return, exactly, which features differ within some pair, (d,)."""
     differ = np.zeros(X.shape[1], dtype=bool)
     for start in range(0, len(first), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
@@ -216,7 +216,7 @@ def refined(groups: NDArray[np.int32], keys: FloatArray | IntegerArray) -> NDArr
 
 
 def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> NDArray[np.int32]:
-    """Groups of examples, (n,), every two of which are proven to differ in directions in which no given pair does."""
+    """Return groups of examples, (n,): two groups provably differ in a direction that no given pair has."""
     points, place = np.unique(X.astype(np.float64) + 0.0, axis=0, return_inverse=True)
     place = place.ravel()
     if len(points) <= 1500 and independent(points):  # of points that no pairs connect, no difference is spanned
@@ -252,7 +252,7 @@ def independent(points: FloatArray) -> bool:
 
 
 def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, largest: int) -> int:
-    """A bound of the dimension that ``x_a - x_b`` span over pairs (a, b), as good as it has to be."""
+    """Return an upper bound of the dimension of the span of ``x_a - x_b`` over pairs (a, b), as good as needed."""
     differ = differing(X, first, second)
     if (k := int(differ.sum())) <= largest:
         return k

@@ -133,9 +133,9 @@ def nearest(
 ) -> tuple[FloatArray, LongArray, int]:
     """The k nearest rows of `train` for each query; a distance is given up once its partial sum exceeds the k-th best.
 
-    Partial sums are those of the turned points, the same ones along axes of which the leading ones have the largest
-    variance; squared distances there are off by `turning_error` at most. Distances that are not given up are computed
-    from the points themselves. Ties of these stay ties: of equal ones the first rows are nearest.
+    Partial sums are those of the turned points, with the axes sorted by variance, the largest first. Squared distances
+    there err by at most `turning_error`. All other distances are computed from the points themselves. Ties stay ties:
+    among equal distances the first rows are nearest.
     """
     m, (n, d) = len(queries), train.shape
     distances, rows = np.full((m, k), np.inf), np.zeros((m, k), dtype=np.int64)

@@ -1,6 +1,6 @@
 """Linear algebra of positive semidefinite (PSD) matrices: projection, factors, numerical rank, whitening.
 
-The one place where a numerical rank is decided is `RANK_TOLERANCE`, relative to the largest singular value of the data
+`RANK_TOLERANCE` alone decides a numerical rank, relative to the largest singular value of the data
 or of a root of the cost.
 """
 
@@ -44,9 +44,9 @@ def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
 
 
 def balanced_factor(A: FloatArray) -> FloatArray:
-    """`factor` in units, powers of 2, in which the diagonal is about 1, so small entries keep their digits.
+    """Return `factor` in units, powers of 2, that make the diagonal about 1, so small entries keep their digits.
 
-    Not so where A has clearly negative eigenvalues in these units, where dropping them would change large entries.
+    If A has clearly negative eigenvalues in these units, dropping them would change large entries, and the units stay.
     """
     scale = np.ldexp(1.0, np.frexp(np.sqrt(np.where(np.diag(A) > 0.0, np.diag(A), 1.0)))[1])
     balanced = symmetrize(A / scale / scale[:, None])
@@ -63,11 +63,11 @@ def largest_eigenvalue(A: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Whitening:
-    """Coordinates in which a PSD cost is the identity on its range."""
+    """Coordinates that turn a PSD cost into the identity on its range."""
 
     transform: FloatArray  # (d, p): new coordinates are ``X @ transform``
     inverse: FloatArray  # (p, d): the data are ``(X @ transform) @ inverse``
-    rank: int  # The cost is ``diag(1, .., 1, 0, .., 0)`` with `rank` ones in the new coordinates
+    rank: int  # The cost is ``diag(1, .., 1, 0, .., 0)`` in the new coordinates, with `rank` entries 1
 
     @property
     def range(self) -> FloatArray:
@@ -76,12 +76,12 @@ class Whitening:
 
     @property
     def null(self) -> FloatArray:
-        """The (d, p - rank) part of the transform in which data vary at no cost."""
+        """The (d, p - rank) part of the transform along which data vary at no cost."""
         return self.transform[:, self.rank :]
 
 
 def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coordinates in which centered data have unit covariance, directions without variation left out."""
+    """Return coordinates that give centered data unit covariance, without the directions that do not vary."""
     scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
     varying = int(np.count_nonzero(scale))
     scale[scale == 0] = 1.0
@@ -118,10 +118,10 @@ def whiten(basis: FloatArray, inverse: FloatArray, root: FloatArray) -> Whitenin
 
 
 def projection_slopes(values: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
-    """The derivative of the projection onto the cone, at a matrix with these eigenvalues.
+    """Return the derivative of the projection onto the cone, at a matrix with these eigenvalues.
 
-    It is ``H -> Q (Omega * (Q^T H Q)) Q^T`` with ``Omega`` 1 where both eigenvalues are positive, 0 where neither is,
-    and ``l_i / (l_i - l_j)`` between.
+    It is ``H -> Q (Omega * (Q^T H Q)) Q^T``. An entry of ``Omega`` is 1 if both eigenvalues are positive, 0 if neither
+    is, and ``l_i / (l_i - l_j)`` if one is.
     """
     positive = values > 0.0
     row, column = np.triu_indices(len(values))

@@ -1,4 +1,4 @@
-"""Searches in floats: a minimum by L-BFGS-B, and the scale at which a function is smallest; they prove nothing."""
+"""Searches in floats: a minimum by L-BFGS-B, and the best scale of a function; they prove nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lbfgs(
 def best_log_scale(
     objective: Callable[[float], float], logarithms: tuple[float, float], accuracy: float
 ) -> tuple[float, float]:
-    """Return the logarithm of the scale at which an objective is about smallest, and its value there.
+    """Return the logarithm of the scale that about minimizes an objective, and its value there.
 
     The objective takes the logarithm. It is convex along the square of a metric's scale, so a bounded search finds the
     minimum.

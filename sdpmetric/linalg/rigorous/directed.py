@@ -24,20 +24,20 @@ LOG2 = (0.6931471803691238, 1.9082149292705877e-10)
 
 
 def gamma(n: float) -> float:
-    """``n u / (1 - n u)``, rounded upward; infinity where it says nothing."""
+    """Return ``n u / (1 - n u)``, rounded upward, or infinity for ``n u >= 1``."""
     return n * U / (1.0 - n * U) * (1.0 + 8.0 * U) if n * U < 0.5 else math.inf
 
 
 def square(value: float) -> float:
-    """A square, infinity where it is too large for a float; ``**`` raises an error there."""
+    """Return a square, infinity if it overflows; ``**`` would raise an error."""
     return value * value
 
 
 def above(value: float, roundings: float = 1) -> float:
     """A float not below the exact value of a nonnegative expression, from its computed value.
 
-    Of underflow only that of the last operations is allowed for, and a value of 0 counts as exact: where squares of
-    small numbers meet large weights, take `product_above`, `products_above` and `squares_above`.
+    Only underflow of the last operations is allowed for, and a value of 0 counts as exact. For squares of small numbers
+    with large weights use `product_above`, `products_above` and `squares_above`.
     """
     if not value > 0.0:
         return value
@@ -95,9 +95,9 @@ def all_below(values: FloatArray, roundings: float = 1) -> FloatArray:
 
 
 def sum_above(values: FloatArray) -> float:
-    """A float not below the exact sum of floats of any signs; infinity where partial sums are too large for floats."""
+    """Return a float not below the exact sum of floats of any signs, or infinity if partial sums overflow."""
     try:
-        total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
+        total = math.fsum(values)  # the nearest float; 0 only if the exact sum is 0
     except (OverflowError, ValueError):
         return math.inf
     return math.nextafter(total, math.inf) if total else total
@@ -111,7 +111,7 @@ def sum_below(values: FloatArray) -> float:
 def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Floats below and above the natural logarithms of positive floats, of any shape.
 
-    With ``x = m 2^e``, m between 0.7 and 1.42, and ``s = (m - 1) / (m + 1)``, ``log m = 2 (s + s^3 / 3 + ...)``, whose
+    With ``x = m 2^e``, m between 0.7 and 1.42, and ``s = (m - 1) / (m + 1)``, ``log m = 2 (s + s^3 / 3 + ...)``. The
     terms have one sign; after 13 terms the rest is below ``2^-60`` of the first.
     """
     m, e = np.frexp(x)
@@ -156,7 +156,7 @@ def log1p_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Floats below and above the exponentials of floats, of any shape; minus infinity is allowed, its exponential is 0.
 
-    With ``x = k log 2 + r``, k whole and ``|r| <= 0.35``, the series of ``exp r`` is cut off after 13 powers, where the
+    With ``x = k log 2 + r``, k whole and ``|r| <= 0.35``, the series of ``exp r`` is cut off after 13 powers; the
     rest is below ``u / 10``. The subtraction of ``k log 2`` in two parts errs by less than u, the series by at most
     ``gamma_30 exp |r|``.
     """
@@ -254,9 +254,9 @@ def _log_det_near_identity(B: FloatArray, errors: FloatArray) -> tuple[float, fl
     """Floats below and above ``log det`` of every symmetric matrix within `errors` of B, entry by entry.
 
     With ``I + X`` the matrix and ``||X||_F <= r < 1``, ``trace(X) - ||X||_F^2 / (2 (1 - r)) <= log det <= trace(X)``.
-    Infinite where r is not below 1/2.
+    Return infinite bounds unless r is below 1/2.
     """
-    X = B - np.eye(len(B))  # exact where B is between 1/2 and 2
+    X = B - np.eye(len(B))  # exact for entries of B between 1/2 and 2
     radius = above(norm_above(X) + norm_above(errors), 2)
     if not radius < 0.5:
         return -math.inf, math.inf
@@ -269,7 +269,7 @@ def log_det_gram(L: FloatArray) -> tuple[float, float]:
     """Floats below and above ``log det(L^T L)`` for a matrix of floats, (m, r).
 
     With any upper triangular W it is ``log det(W^T L^T L W) - 2 sum log |w_kk|``; the inverse of a computed R of L
-    makes ``L W`` nearly orthonormal. Minus infinity and infinity where nothing is proven, as for singular matrices.
+    makes ``L W`` nearly orthonormal. Return minus infinity and infinity if nothing is proven, as for singular matrices.
     """
     m, r = L.shape
     if r == 0:
@@ -324,7 +324,7 @@ def log_det(A: FloatArray, error: float = 0.0) -> tuple[float, float]:
 
 
 def log_det_balanced(A: FloatArray) -> tuple[float, float]:
-    """`log_det` of a symmetric matrix of floats, in units, powers of 2, in which its diagonal is about 1."""
+    """`log_det` of a symmetric matrix of floats, in units, powers of 2, that make its diagonal about 1."""
     sizes = np.diag(A)
     if not (sizes > 0.0).all():
         return -math.inf, math.inf

@@ -31,7 +31,7 @@ MODERATE = 64
 
 @dataclass(frozen=True, eq=False)
 class LogDetPrior:
-    """A positive definite matrix of floats A_0 from which LogDet divergences are measured.
+    """A positive definite matrix of floats A_0, the prior of LogDet divergences.
 
     With K about ``T^-T`` and ``K^T A_0 K = I + Y``, ``||Y|| <= r``, the inverse of A_0 lies between ``K K^T / (1 + r)``
     and ``K K^T / (1 - r)``.
@@ -43,7 +43,7 @@ class LogDetPrior:
 
     @classmethod
     def of(cls, matrix: FloatArray, root: FloatArray) -> LogDetPrior:
-        """The prior A_0 with a root of it, in units in which the root's largest entry is about 1."""
+        """Return the prior A_0 with a root, in units that make the root's largest entry about 1."""
         power = int(np.frexp(np.abs(root).max(initial=0.0))[1])
         scaled = np.ldexp(matrix, -2 * power)
         if abs(power) < MODERATE or not np.array_equal(np.ldexp(scaled, 2 * power), matrix):
@@ -58,7 +58,7 @@ class LogDetPrior:
 
     @cached
     def _inverse(self) -> tuple[FloatArray, FloatArray, float, float]:
-        """K, ``K^T A_0 K`` as computed, a bound of its error in the Frobenius norm, and r; infinite where unknown."""
+        """K, ``K^T A_0 K`` as computed, a bound of its error in the Frobenius norm, and r; infinite if unknown."""
         eye = np.eye(len(self.matrix))
         if self._is_identity:
             return eye, eye, 0.0, 0.0
@@ -74,7 +74,7 @@ class LogDetPrior:
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray] | None:
         """Floats below and above the diagonal of the inverse of A_0.
 
-        None where A_0 is singular up to rounding, as then every divergence from it counts as infinite, and where the
+        Return None if A_0 is singular up to rounding, as every divergence from it then counts as infinite, or if the
         diagonal is below 1e-300.
         """
         K, _, _, r = self._inverse
@@ -102,8 +102,8 @@ class LogDetPrior:
     def divergence(self, components: FloatArray) -> float:
         """A float not below ``trace(A A_0^-1) - log det(A A_0^-1) - d`` for the exact metric with a factor of floats.
 
-        Near A_0 it is bounded by ``||X||_F^2 / (2 (1 - ||X||))``, where ``I + X`` is the metric in coordinates in
-        which A_0 is the identity.
+        Near A_0 it is bounded by ``||X||_F^2 / (2 (1 - ||X||))``, with ``I + X`` the metric in coordinates
+        that turn A_0 into the identity.
         """
         K, _, _, r = self._inverse
         scaled = np.ldexp(components, -self.power)
@@ -126,7 +126,7 @@ class LogDetPrior:
         return self._divergence(trace, log_det_balanced(psd.symmetrize(scaled))[0], B, norm_above(E))
 
     def _divergence(self, trace: float, volume: float, gram: FloatArray, radius: float) -> float:
-        """From bounds of trace and ``log det``, and the metric where A_0 is nearly the identity, off by so much."""
+        """Bound the divergence by trace and ``log det``, or near A_0 by the distance of the metric from it."""
         _, inner, error, r = self._inverse
         terms = [above(trace / (1.0 - r), 4), -volume, self._log_det[1], -len(inner)]
         by_terms = sum_above(np.array(terms)) if volume > -math.inf else math.inf
@@ -134,7 +134,7 @@ class LogDetPrior:
         return min(by_terms, above(radius * radius / (2.0 * (1.0 - radius)), 8)) if radius < 0.5 else by_terms
 
     def log_det(self, P: FloatArray, form: Form) -> float:
-        """A float not above ``log det(I + A_0 F)``, minus infinity where nothing is proven.
+        """A float not above ``log det(I + A_0 F)``, minus infinity if nothing is proven.
 
         As ``A_0^-1 >= K K^T / (1 + r)``, it is at least
         ``log det(P^T (K K^T / (1 + r) + F) P) - log det(P^T P) + log det A_0``.
@@ -153,7 +153,7 @@ class LogDetPrior:
         return sum_below(np.array([value, -scale, self._log_det[0]]))
 
     def _product(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """A product of which one factor is K, and how far its entries may be off."""
+        """Return a product with the factor K, and the largest errors of its entries."""
         product = A @ B
         if self._is_identity:
             return product, np.zeros_like(product)

@@ -36,7 +36,7 @@ SMALL_NUMBERS = 2.0**-200
 # By which lengths of images grow: underflow takes at most 2^-520 from an image and from the distance of two. The square
 # of the rest is a normal number, so it makes up for underflow of squares.
 UNDERFLOW_OF_IMAGES = 2.0**-480
-# Absolute error of a form up to which it is made from points.
+# Largest absolute error of a form that is made from points.
 ACCURACY = 2e-10
 # Rows that are multiplied out at once: 64 kB for 4 features.
 ROWS_AT_ONCE = 1 << 11
@@ -104,7 +104,7 @@ class Form:
     def positive_part(self) -> float:
         """A float not below the Frobenius norm of the positive part of the exact matrix.
 
-        It is the distance to the negative semidefinite matrices, of which minus the computed negative part is one.
+        It is the distance to the negative semidefinite matrices; minus the computed negative part is such a matrix.
         """
         if not np.isfinite(self.matrix).all():
             return math.inf
@@ -125,10 +125,10 @@ class Images:
     # (n, d): ``x_i - m`` with a shift m that is the same for all points, in float64: each entry rounded once
     centered: FloatArray
     map: FloatArray  # (d, r): T, whatever made it: it is taken as exact, but for `map_errors`
-    # (d, r): how far each entry of the exact T may be from that of `map`; None: it is exact
+    # (d, r): largest distance of each entry of the exact T from that of `map`; None if `map` is exact
     map_errors: FloatArray | None = None
-    # (d, d): A metric near ``T T^T`` whose distances are meant in place of those of the images; `points` remain those
-    # of T
+    # (d, d): A metric near ``T T^T`` to take distances from, in place of those of the images; `points` remain
+    # those of T
     metric: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -207,8 +207,8 @@ class Images:
     ) -> tuple[FloatArray, FloatArray]:
         """``sum_q w_q (p_a - p_b)_j^2`` for each coordinate j, (r,), and how far each may be from the exact one, (r,).
 
-        Where every image is a feature by itself, differences are those of the data, with one rounding each. A
-        coordinate in which no pair differs is 0 exactly.
+        If every image is a feature by itself, differences are those of the data, with one rounding each. A
+        coordinate without a differing pair is 0 exactly.
         """
         d, r = self.map.shape
         by_feature = d == r and not np.any(self.map[~np.eye(d, dtype=np.bool_)])
@@ -252,8 +252,8 @@ class Images:
     ) -> Form:
         """``sum_q w_q (p_a - p_b)(p_a - p_b)^T`` over pairs of exact images.
 
-        Made from the images by the graph Laplacian of the pairs; where its error exceeds `accuracy`, from differences
-        of the points themselves if these err much less, as they do where images are long beside them.
+        Computed from the images by the graph Laplacian of the pairs. If its error exceeds `accuracy`, it is computed
+        from differences of the points, if these err much less, as for images that are long compared with them.
         """
         first, second = np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32)
         weights = np.ascontiguousarray(weights, dtype=np.float64)
