@@ -1,8 +1,8 @@
 """Energy-based classification: the label of a new example that adds least to the objective.
 
 Impostors of all labels of a query are counted in one pass: with its distances sorted, ``sum_l [a - D_tl]_+`` is the
-number of those below a, times a, minus their sum. Impostors only add to what a label costs, so labels are tried in the
-order of their other costs where the least energy alone is wanted.
+number of those below a, times a, minus their sum. Impostors only add to the cost of a label. So if only the least
+energy is wanted, labels are tried in the order of their other costs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sdpmetric.classification.nearest import check_regions
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
 
-# Distances by which the target neighbors of a query are found.
+# Distances that determine the target neighbors of a query.
 QueryNeighbors = Literal["metric", "euclidean"]
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 # Of some queries energies without their own impostors, (m, c), distances to all examples, distances to their target
@@ -49,7 +49,7 @@ def energies(
 
     The energy of label y for a query t is the sum of ``(1 - mu) sum_j D(t, j)`` over its target neighbors j, the k
     nearest training examples of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` over its impostors l, and ``mu
-    sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` over the examples i to which it is an impostor itself.
+    sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` over the examples i that it is an impostor of.
 
     With several metrics, each belongs to a class, and the distance from an example to another one is that of the
     other's class, so ``D(i, t)`` depends on the label that is tried for t.
@@ -126,7 +126,7 @@ def energy_predict(
 
 
 class _Energies:
-    """Checked input, embedded beside norms; training examples are sorted by class."""
+    """Checked input, embedded, with its norms; training examples are sorted by class."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class _Energies:
         return np.asarray(cost + self.push_weight * np.maximum(push.sum(axis=2), 0.0))
 
     def cheapest_labels(self, block: Block) -> NDArray[np.int64]:
-        """The label of least energy, the first of equal ones, (m,)."""
+        """Return the label of least energy, the first among equals, (m,)."""
         cost, D, nearest, closest = block
         labels, lowest_energy = np.zeros(len(D), dtype=np.int64), np.full(len(D), np.inf)
         for tried in np.argsort(cost, axis=1).T:
@@ -261,7 +261,7 @@ def _nearest_of_classes(
 
 
 def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.floating]:
-    """Points times `scale`, with a column of their squared norms and one of ones."""
+    """Return points times `scale`, with a column of their squared norms and a column of 1."""
     norms = np.einsum("ij,ij->i", P, P)[:, None]
     return np.concatenate([P * P.dtype.type(scale), norms, np.ones_like(norms)], axis=1)
 

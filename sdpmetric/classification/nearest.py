@@ -97,7 +97,7 @@ def nearest_neighbors(
 
 
 def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[np.integer]:
-    """Which metric each of n examples has; None if there is one."""
+    """Return the metric's number for each of n examples, or None for a single metric."""
     if regions is None and n_metrics > 1:
         raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
     region_numbers = np.zeros(n, dtype=np.int64) if regions is None else regions

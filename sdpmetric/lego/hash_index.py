@@ -21,7 +21,7 @@ FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
 WEIGHT = 8192
 # Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.
 LARGEST = 1e60
-# Features whose largest entry is smaller lose digits when examples are stored, or their squares vanish.
+# Smallest largest entry of a feature: smaller features lose digits when stored, or their squares vanish.
 SMALLEST = {"float32": float(np.finfo(np.float32).tiny), "float64": 1.0 / LARGEST}
 
 
@@ -29,8 +29,8 @@ class HashIndex:
     """Approximate nearest neighbors under a metric that moves by rank-one steps [JKDG2008], section 3.
 
     The key of an example u has the bits ``sign(r_j^T G (u - center))``, Eq. 3.1 there, with Gaussian ``r_j`` and the
-    factor G of the metric. A query selects the examples whose keys disagree least with its own, each bit weighted by
-    the query's distance to its hyperplane, and ranks them by their exact distance under the current metric. As the
+    factor G of the metric. A query selects the examples with keys that disagree least with its own, each bit weighted
+    by the query's distance to its hyperplane, and ranks them by their exact distance under the current metric. As the
     metric moves, a second search among the entries nearest to their hyperplanes finds the bits that flip; once a given
     share of the examples has changed, all keys are recomputed. All of this happens at the next query.
 
@@ -44,17 +44,17 @@ class HashIndex:
         A point on all hyperplanes; default: the origin, as in the paper. Keys depend on it, distances do not: the mean
         of the data balances the bits.
     rehash_share : float, default 0.1
-        All keys are recomputed once this share of the examples has a changed bit. 0: recomputed from scratch before
+        All keys are recomputed once this share of the examples has a changed bit. With 0 they are recomputed before
         each query that follows an update.
     search_share : float, default 0.04
         Flipped bits are searched for once this share of the examples is seen to have changed since the last search; the
-        share is estimated on a sample. 0: before each query that follows an update.
+        share is estimated on a sample. With 0 they are searched for before each query that follows an update.
     max_pending : int, default 12
         All keys are also recomputed once this many steps are pending.
     random_state : int, default 0
         Seed of the Gaussian vectors.
     dtype : {"float32", "float64"}, default "float32"
-        The type in which examples are stored, minus the center, and in which their images under a metric rank the
+        The type of the stored examples, minus the center, and of their images under a metric, which rank the
         candidates of a query. Distances are those of the stored examples, from their differences to the query in
         float64.
 
@@ -112,7 +112,7 @@ class HashIndex:
         )
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._next_id, self.counters = 0, Counters()
-        # Keys do not depend on the length of the metric: planes are those of a factor whose largest entry is about 1.
+        # Keys do not depend on the length of the metric: planes are those of a factor with a largest entry of about 1.
         self._power = math.frexp(float(np.abs(G).max()))[1]
         self._planes = Planes(np.ldexp(G, -self._power), directions)
         self._table = Table(d, self.n_bits, len(G), stored)
@@ -168,7 +168,7 @@ class HashIndex:
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """The ids of the examples in the order in which they came, (n,)."""
+        """The ids of the examples in the order of their arrival, (n,)."""
         return self._table.ids.copy()
 
     @property
@@ -274,7 +274,7 @@ class HashIndex:
     def query(
         self, q: ArrayLike, k: int, *, share: float = 0.1, n_candidates: int | None = None
     ) -> tuple[NDArray[np.int64], FloatArray]:
-        """The k nearest of the examples whose keys are nearest to that of q.
+        """Return the k nearest among the examples with keys nearest to that of q.
 
         Parameters
         ----------

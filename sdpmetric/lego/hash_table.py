@@ -1,6 +1,6 @@
 """The parts of an index, examples, hyperplanes, the entries near them and ranks, and compiled loops over hash keys.
 
-A key is a row of 64-bit words; bit j of a key is bit ``j % 64`` of word ``j // 64``, set where the projection is
+A key is a row of 64-bit words; bit j of a key is bit ``j % 64`` of word ``j // 64``, set if the projection is
 positive. Machines store the lowest byte of a word first, so it is also bit ``j % 8`` of byte ``j // 8``.
 """
 
@@ -130,7 +130,7 @@ def list_near(P: Rows, cuts: Rows, first: int, entries: Entries, count: int) -> 
 
 @loop(fastmath=FAST)
 def flip_bits(X: Rows, entries: Entries, count: int, changes: Rows, reach: Rows, keys: Keys) -> tuple[int, int, int]:
-    """Set the listed bits to the sign of ``value + changes[bit] . row``, where a flip is within reach."""
+    """Set the listed bits to the sign of ``value + changes[bit] . row``, if a flip is within reach."""
     slots, bits, values = entries
     flips = changed = looked = 0
     last = -1
@@ -152,11 +152,11 @@ def flip_bits(X: Rows, entries: Entries, count: int, changes: Rows, reach: Rows,
 
 @loop()
 def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
-    """Total weight of the bits in which each value of each byte of a key differs from `key`, (256 * bytes,)."""
+    """Return the total weight of the bits that differ from `key`, for each value of each byte, (256 * bytes,)."""
     n_bytes = (len(weights) + 7) // 8
     sums, table = np.zeros(256, dtype=np.uint16), np.empty(256 * n_bytes, dtype=np.uint16)
     for t in range(n_bytes):
-        n_values = 1  # whose sums are known: those of the bits so far
+        n_values = 1  # sums are known of the bits so far
         for j in range(8 * t, min(8 * t + 8, len(weights))):
             for value in range(n_values):
                 sums[n_values + value] = sums[value] + weights[j]
@@ -170,14 +170,14 @@ def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
 
 @loop()
 def nearest_keys(keys: NDArray[np.uint8], table: NDArray[np.uint16], top: int, wanted: int) -> NDArray[np.int32]:
-    """The slots of the `wanted` keys that disagree least; of equal ones those that come first.
+    """Return the slots of the `wanted` keys that disagree least, the first among equals.
 
     `keys` are the bytes of the keys, `table` is that of `disagreements`, and `top` the sum of its weights.
     """
     n, n_bytes = len(keys), len(table) // 256
     disagreement = np.empty(n, dtype=np.uint16)
     i = 0
-    while i + 4 <= n:  # four at once, whose loads do not wait for each other
+    while i + 4 <= n:  # four at once: their loads do not wait for each other
         a = b = c = d = np.uint32(0)
         for t in range(n_bytes):
             a += table[256 * t + keys[i, t]]
@@ -235,7 +235,7 @@ class UpkeepOptions:
     """
 
     unlisted_share: float = 0.1  # of examples added after the list was made, all checked: from here on a new list
-    fresh_every: int = 1024  # rehashes, of which one computes all from scratch: rounding errors do not accumulate
+    fresh_every: int = 1024  # rehashes until all is computed from scratch, so rounding errors do not accumulate
     sample: int = 512  # examples that shares and quantiles are estimated on
     reach: float = 2.0  # root mean squares of an entry's movement, within which it is checked
     list_length: float = 16.0  # entries that are listed, in units of rehash_share / n_bits of all
@@ -372,7 +372,7 @@ class NearPlanes:
         self._count = self.rows = 0
 
     def take(self, P: Rows, first: int) -> None:
-        """List the near entries of a block of projections whose first slot is `first`; blocks come in order."""
+        """List the near entries of a block of projections that begins at slot `first`; blocks come in order."""
         if self.rows < first or not len(self._entries[0]):
             return  # the list is full
         self._count, done = list_near(P, self._cuts, first, self._entries, self._count)
@@ -390,7 +390,7 @@ class NearPlanes:
         return float(changed.mean()), float(unsearched.mean()), reach.astype(shift.dtype)
 
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
-        """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
+        """Flip the bits with a changed sign; return flips, changed examples, and entries checked."""
         dtype, self._searched = table.X.dtype, self._now
         entries, changes = (self._entries, self._count), planes.change.astype(dtype)
         flips, changed, looked = flip_bits(table.X, *entries, changes, reach, table.keys)
@@ -418,7 +418,7 @@ class Ranking:
     def __init__(self, components: FloatArray, table: Table) -> None:
         norm = norm_above(components)
         size = math.frexp(norm)[1] + math.frexp(table.reach)[1] if norm > 0.0 and table.reach > 0.0 else 0
-        self._power = -size  # of 2, by which the factor is multiplied: images of rows are about 1 or shorter then
+        self._power = -size  # of 2: the factor times this power gives images of rows that are about 1 or shorter
         self._factor, self._norm = np.ldexp(components, self._power), math.ldexp(norm, self._power)
         self._stored_factor: Rows = self._factor.T.astype(table.X.dtype)
         self._reach = table.reach
@@ -429,7 +429,7 @@ class Ranking:
         return table.reach <= 2.0 * self._reach
 
     def nearest(self, table: Table, slots: NDArray[np.int32], q: FloatArray, k: int) -> tuple[LongArray, FloatArray]:
-        """Ids of the k nearest of the candidates in some slots, of equal ones the smallest, and squared distances."""
+        """Return ids of the k nearest candidates in some slots, the smallest among equals, and squared distances."""
         if k < len(slots):
             squares = self._image_distances(table, slots, q)
             epsilon, d = float(np.finfo(squares.dtype).eps), len(q)

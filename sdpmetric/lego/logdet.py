@@ -55,19 +55,19 @@ class LogDetUpdate:
     # before the step: the pair's squared distance; for a comparison the near pair's minus the far pair's
     prediction: float
     loss: float  # before the step, half the square of the violation of the target or margin
-    # steps of the factor in order: none where the target was satisfied, one for a pair, two for a comparison
+    # steps of the factor in order: none if the target was satisfied, one for a pair, two for a comparison
     steps: tuple[MetricStep, ...]
 
     @property
     def step(self) -> MetricStep | None:
-        """The step of a pair; None where the metric did not move."""
+        """The step of a pair, or None if the metric did not move."""
         if len(self.steps) > 1:
             raise ValueError("a comparison moves the factor in two steps; take them in turn from steps.")
         return self.steps[0] if self.steps else None
 
 
 class LogDetStream:
-    """A metric that takes pairs with target distances; derived classes say in which form they store it."""
+    """A metric that takes pairs with target distances; derived classes determine its form in memory."""
 
     def __init__(self, learning_rate: float) -> None:
         remedy = "the larger it is, the further each step goes"

@@ -12,7 +12,7 @@ from sdpmetric.engine.lazy import FAST, loop
 # Pairs of rows, target distances, and which side of each holds.
 Goals = tuple[IndexArray, FloatArray, FloatArray]
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
-# target among them; and the logarithm of the metric's determinant, beside that of the first metric.
+# target among them; and the logarithm of the metric's determinant, and that of the first metric.
 LOSS, MOVES, REACH, VOLUME, N_TOTALS = range(5)
 # Bisections of a comparison's step between the logarithms of LEAST and MOST, more than the digits of a float.
 BISECTIONS = 80
@@ -80,8 +80,8 @@ def largest(v: FloatArray) -> float:
 def record(distance: float, target: float, rate: float, size: float, totals: FloatArray) -> tuple[float, float]:
     """`strength` of the step of a pair that violates its target, and its contributions to the totals.
 
-    The strength is infinite, and the totals stay, where they or a step with entries up to the strength times `size`
-    overflow; it is 0 where the metric cannot move.
+    The strength is infinite, and the totals stay, if they or a step with entries up to the strength times `size`
+    overflow. The strength is 0 if the metric cannot move.
     """
     excess = distance - target
     loss = totals[LOSS] + 0.5 * excess * excess
@@ -143,7 +143,7 @@ def comparison_strength(p: float, q: float, inner: float, margin: float, rate: f
 
     With s that number, p and q the distances, D their Gram determinant and ``N(s) = 1 + (p - q) s - D s^2``, the
     distances' difference after the step is ``N'(s) / N(s)``; s solves ``s = rate (N'(s) / N(s) + margin)``, N > 0.
-    Infinite where it is too large.
+    Return infinity if s is too large.
     """
     if max(p, q) == 0.0:
         return rate * margin
@@ -223,7 +223,7 @@ def take_comparisons(
 
 @loop()
 def take_kernel_pairs(S: FloatArray, K: FloatArray, goals: Goals, rate: float, totals: FloatArray) -> tuple[int, float]:
-    """Take pairs of examples whose inner products are K, the metric being ``scale I + sum_lm S_lm phi_l phi_m^T``.
+    """Take pairs of examples with the inner products K, the metric being ``scale I + sum_lm S_lm phi_l phi_m^T``.
 
     The scale is part of K and S: in its coordinates it is 1. Return how many pairs were taken, and the last distance.
     """

@@ -39,7 +39,7 @@ class LEGOProblem(Problem):
 
     With ``z_t`` the difference of pair t and ``y_t`` its target, a metric A loses on it::
 
-        loss_t(A) = 1/2 (z_t^T A z_t - y_t)^2,   0 where a target that is a bound holds
+        loss_t(A) = 1/2 (z_t^T A z_t - y_t)^2,   0 if a target that is a bound holds
 
     The online algorithm incurs each pair's loss before it learns from the pair. `objective` is the loss of one fixed
     metric on all pairs; the theorem compares the two.
@@ -129,7 +129,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         random_state: int | None = None,
     ) -> LEGOProblem:
-        """State a stream for labeled data: upper bounds for similar pairs, lower bounds for dissimilar ones.
+        """State a stream for labeled data: upper bounds for similar pairs, lower bounds for dissimilar pairs.
 
         The targets are the 5th and the 95th percentile of the pairs' squared distances.
 
@@ -139,7 +139,7 @@ class LEGOProblem(Problem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
-            The largest number of pairs of each kind, drawn at random; None: all pairs ``a < b``.
+            The largest number of pairs of each kind, drawn at random; all pairs ``a < b`` if None.
         learning_rate : float, default 1
         random_state : int, optional
             Seed of the draw and of the order; default 0.
@@ -165,7 +165,7 @@ class LEGOProblem(Problem):
 
     @property
     def start(self) -> FloatArray:
-        """See `Problem.start`: a root of ``A_0``, from which the stream starts."""
+        """See `Problem.start`: a root of ``A_0``, the start of the stream."""
         return self.root
 
     @published
@@ -210,8 +210,8 @@ class LEGOProblem(Problem):
 
         Multipliers a prove that every metric loses at least ``-sum a_t y_t - 1/2 sum a_t^2`` if ``sum a_t z_t z_t^T``
         is positive semidefinite, ``a_t >= 0`` for a target that is a largest distance and ``a_t <= 0`` for a
-        smallest one. Any multipliers are repaired to such ones, and multiplied by the best number. Default: by how
-        much the metric misses each target, which are those of the metric with the least loss.
+        smallest distance. Any multipliers are repaired to satisfy this, and multiplied by the best number. Default:
+        the metric's misses of its targets, which are right for the metric with the least loss.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         (misses,), clip = self.losses.total.slopes(L), self.losses.total.losses[0].clip

@@ -36,9 +36,9 @@ def regret(
     solution : Solution
         Of ``solve(problem, solver="online")`` for all pairs.
     tol : float, default 1e-6
-        Relative gap to which the comparator's convex program is solved.
+        Relative gap of the solution of the comparator's convex program.
     max_time : float, optional
-        Limit in seconds for the programs; default: no limit. What is proven by then is returned.
+        Limit in seconds for the programs; default: no limit. The bounds proven by then are returned.
     **options
         The options of that solve. For POLA: ``gamma=``.
 

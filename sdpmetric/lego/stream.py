@@ -34,7 +34,7 @@ class LEGOStream(LogDetStream):
     For a pair with the difference z and the target distance y the metric moves to::
 
         argmin over A of  D_ld(A, A_t) + learning_rate * loss(z^T A z, y),
-        loss(p, y) = 1/2 (p - y)^2,  or 0 where a target that is a bound holds
+        loss(p, y) = 1/2 (p - y)^2,  or 0 if a target that is a bound holds
 
     in closed form, Eq. 2.2 and 2.3 there. A pair with a side of 1 or -1 is the paper's quadruple (u, v, y, b). The
     metric stays positive definite for every learning rate. The factor G, ``G^T G = A``, moves by the rank-one step of
@@ -208,7 +208,7 @@ class LEGOStream(LogDetStream):
         Returns
         -------
         LogDetUpdate
-            With two steps where the margin was violated.
+            With two steps if the margin was violated.
 
         Raises
         ------

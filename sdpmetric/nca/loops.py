@@ -18,7 +18,7 @@ from sdpmetric.engine.threads import check_deadline
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
-# What the sums are of: minus a probability, minus its logarithm, or the squared error of a prediction.
+# The summands: minus a probability, minus its logarithm, or the squared error of a prediction.
 PROBABILITY, LOGARITHM, SQUARED_ERROR = range(3)
 # Of some examples the embedding and row numbers; all embeddings transposed, squared norms, and factors of products.
 Embedding = tuple[FloatArray, LongArray, FloatArray, FloatArray, FloatArray]
@@ -26,7 +26,7 @@ Embedding = tuple[FloatArray, LongArray, FloatArray, FloatArray, FloatArray]
 Matches = tuple[LongArray, LongArray, FloatArray, int, FloatArray]
 # What `weighted_rows` fills in: values, products, column sums, transposed products.
 Sums = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-# Entries of the buffer: what a core's second-level cache holds, beside what is multiplied with it.
+# Entries of the buffer: a core's second-level cache holds it and its other factor.
 BUFFER = 80_000
 # Pairs between two looks at the clock: 0.1 s.
 PAIRS_AT_ONCE = 1 << 23
@@ -35,13 +35,13 @@ FEWEST_ROWS = 16
 MOST_ROWS = 128
 # exp(-708) is the smallest normal number; below it the polynomial's exponent would wrap around.
 LOWEST = -708.0
-# Minima are taken of so many columns side by side; compilers vectorize that, and not one running minimum.
+# Minima are taken of this many columns side by side; compilers vectorize that, but no running minimum.
 LANES = 64
 
 
 @loop(fastmath=STRICT, inline="always")
 def _exp(x: float) -> float:
-    """The exponential of a number that is not positive, without a branch; 0 where it would not be a normal number."""
+    """The exponential of a number that is not positive, without a branch, or 0 if it would not be a normal number."""
     y = max(x, LOWEST)
     # Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
     shifted = y * 1.4426950408889634 + 6755399441055744.0
@@ -66,7 +66,7 @@ def _exp(x: float) -> float:
     return p * power if x > LOWEST else 0.0
 
 
-# The loops below run over whole rows, of which callers pass parts: a loop from a variable on is not vectorized, as an
+# The loops below run over whole rows; callers pass parts of rows: a loop from a variable on is not vectorized, as an
 # index might be negative, which means "from the end".
 
 
@@ -121,7 +121,7 @@ def _weigh(row: FloatArray, factor: float, columns: FloatArray) -> None:
 def _class_row(
     row: FloatArray, class_begin: int, class_end: int, logarithm: bool, weight: float, columns: FloatArray
 ) -> float:
-    """Value of one example, whose matches are the rows of its class; `row`, its distances, becomes the weights."""
+    """Return the value of one example, matched by the rows of its class; `row`, its distances, becomes the weights."""
     nearest_match = _smallest(row[class_begin:class_end])
     nearest = min(nearest_match, _smallest(row[:class_begin]), _smallest(row[class_end:]))
     if nearest == np.inf or (logarithm and nearest_match == np.inf):  # no other example, or no match: a constant
@@ -139,7 +139,7 @@ def _class_row(
     total = other_sum + share * matches
     p = share * matches / total
     if logarithm:
-        # q - p, where q is the softmax among the matches; 1 - p without cancellation.
+        # q - p, with q the softmax among the matches; 1 - p without cancellation.
         _weigh(row[:class_begin], -weight / total, columns[:class_begin])
         _weigh(row[class_end:], -weight / total, columns[class_end:])
         _weigh(row[class_begin:class_end], weight * other_sum / (matches * total), columns[class_begin:class_end])
@@ -214,7 +214,7 @@ def weighted_rows(embedding: Embedding, matches: Matches, height: int, sums: Sum
     """Values of some examples, and products of the weights ``w_ij = d value_i / d D_ij``.
 
     Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = anchor_rows[a]``; worker t adds ``sum_i w_ij`` to
-    ``column_sums[t, j]`` and, where `transposed_products` is not empty, ``sum_i w_ij anchors_i`` to
+    ``column_sums[t, j]`` and, if `transposed_products` is not empty, ``sum_i w_ij anchors_i`` to
     ``transposed_products[t, j]``.
     """
     anchors, anchor_rows, transposed, norms, factors = embedding

@@ -23,7 +23,7 @@ Targets = Literal["classes", "continuous"]
 class NCAProblem(SoftNeighborProblem):
     """NCA as its paper states it (Goldberger, Roweis, Hinton and Salakhutdinov 2005) [GRHS2005], as a minimization.
 
-    Example i chooses neighbor j with probability ``p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)``, where ``D_ij`` is the
+    Example i chooses neighbor j with probability ``p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)``, with ``D_ij`` the
     squared distance of ``L x_i`` and ``L x_j``. With ``p_i`` the probability that the neighbor matches, minimize over
     factors L of r rows::
 
@@ -192,7 +192,7 @@ class MLKRProblem(SoftNeighborProblem):
 
         sum_i (y_i - yhat_i)^2,   yhat_i = sum_{j != i} p_ij y_j,   p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)
 
-    where ``D_ij`` is the squared distance of ``L x_i`` and ``L x_j``: the leave-one-out error of kernel regression,
+    with ``D_ij`` the squared distance of ``L x_i`` and ``L x_j``: the leave-one-out error of kernel regression,
     with NCA's probabilities; the width of the kernel is part of L. It is not convex, and the certificate states only
     how nearly stationary a point is.
 

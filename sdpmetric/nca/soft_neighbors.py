@@ -24,7 +24,7 @@ class Value:
     """The value of an example: its number in the loops, and what certificates say of sums of it."""
 
     loss: int  # as `sdpmetric.nca.loops` names it
-    # (n,): numbers that it depends on, in the order of `SoftNeighborProblem.rows`; empty where classes decide
+    # (n,): numbers that it depends on, in the order of `SoftNeighborProblem.rows`; empty for classes
     targets: FloatArray
     lower_bound: float  # what no objective is below
     scale: float  # what the gradient of `SoftNeighborProblem.stationarity` is divided by
@@ -34,7 +34,7 @@ class Value:
 class SoftNeighborProblem(Problem):
     """A statement about the neighbor that each example draws, smooth in the factor, but not convex.
 
-    Example i chooses neighbor j with probability ``p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)``, where ``D_ij`` is the
+    Example i chooses neighbor j with probability ``p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)``, with ``D_ij`` the
     squared distance of ``L x_i`` and ``L x_j``. The certificate states only how nearly stationary a point is.
 
     Attributes
@@ -45,7 +45,7 @@ class SoftNeighborProblem(Problem):
     diagonal : bool
         Whether L is a diagonal (d, d) matrix.
     sample_weight : (n,) array or None
-        Weight of each example's value in the sum; None: 1. As neighbors all examples count alike.
+        Weight of each example's value in the sum, default 1. As neighbors all examples count alike.
     """
 
     solver_modules: ClassVar[tuple[str, ...]] = ("sdpmetric.nca.solver",)
@@ -66,7 +66,7 @@ class SoftNeighborProblem(Problem):
 
     @property
     def row_classes(self) -> NDArray[np.int32] | None:
-        """Class of each of the `rows`; None if there are none."""
+        """Class of each of the `rows`, or None without classes."""
         return None
 
     @published
@@ -96,7 +96,7 @@ class SoftNeighborProblem(Problem):
     def value_and_gradient(
         self, components: ArrayLike, anchors: NDArray[np.integer] | None = None
     ) -> tuple[float, FloatArray]:
-        """The objective, and its gradient in the factor, (r, d); zero off the diagonal where the factor is diagonal.
+        """The objective, and its gradient in the factor, (r, d); zero off the diagonal if the factor is diagonal.
 
         Time is O(n^2 r), memory O((b + r + d) n) for blocks of b rows.
 
@@ -105,7 +105,7 @@ class SoftNeighborProblem(Problem):
         components : (r, d) array
             Factor L.
         anchors : (m,) integer array, optional
-            Examples whose terms are summed, each in full: m / n of the work; default all.
+            Examples to sum the terms of, each in full: m / n of the work; default all.
         """
         L, _ = self.check_point(components, None)
         return self._evaluate(L, anchors, True)
@@ -127,7 +127,7 @@ class SoftNeighborProblem(Problem):
 
     @cached
     def _value_at_zero(self) -> float | None:
-        """The objective where all others are equally likely neighbors; None where matches are soft."""
+        """Return the objective if all other examples are equally likely neighbors, or None for soft matches."""
         t, w, loss, n_others = self.value.targets, self._row_weights, self.value.loss, max(1, len(self.X) - 1)
         if loss == loops.SQUARED_ERROR:
             return float(w @ ((t.sum() - t) / n_others - t) ** 2)
@@ -194,7 +194,7 @@ class SoftNeighborProblem(Problem):
         return float(np.linalg.norm(gradient) * np.linalg.norm(components)) / self.value.scale
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
-        """See `Problem.check_point`; where the factor is diagonal, the point must be so too."""
+        """See `Problem.check_point`; for a diagonal factor the point must be diagonal, too."""
         L, residual = super().check_point(components, metric)
         if not self.diagonal:
             return L, residual

@@ -1,4 +1,4 @@
-"""NCA and MLKR by L-BFGS-B, with all sums in full, and the scale at which it begins."""
+"""NCA and MLKR by L-BFGS-B, with all sums in full, and the scale of its start."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatAr
 
 
 def sample_of(problem: SoftNeighborProblem, random_state: int) -> NDArray[np.integer]:
-    """Return up to 500 examples that stand for all where a start is chosen."""
+    """Return up to 500 examples that represent all for the choice of a start."""
     return validation.generator(random_state).permutation(len(problem.X))[:500]
 
 
 def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state: int = 0) -> FloatArray:
-    """Components at a scale from which descent gets far.
+    """Return the components at a scale that lets descent get far.
 
-    Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
-    and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
+    If distances are small, all neighbors are equally likely; if they are large, only the nearest neighbor counts, and
+    descent stops at once. The smallest scale that yields most of the best scale's gain is chosen.
     """
     size = float(np.mean(np.sum((problem.rows @ components.T) ** 2, axis=1)))
     deciding = sample_of(problem, random_state)

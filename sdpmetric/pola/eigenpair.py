@@ -5,7 +5,7 @@ eigenvalue x solves ``1 / (e_1^T (T - x)^-1 e_1) = t ||v||^2``; the left side is
 decreasing for ``x < 0``, so Newton's method from the right never leaves the right side. A last coefficient changed
 after Gauss and Radau makes it a lower bound for all further steps, which proves that there is no negative eigenvalue.
 
-That needs many steps if the eigenvalue is small beside the largest one. With ``B = (A + s I)^-1`` at hand, s about
+That needs many steps if the eigenvalue is small compared with the largest. With ``B = (A + s I)^-1`` at hand, s about
 as large as the eigenvalue, the Krylov space of B and v holds the eigenvector after a few steps. B is kept up to date by
 rank-one changes; the pair that it leads to is checked against A, so nothing depends on the rounding in it.
 """
@@ -19,7 +19,7 @@ from sdpmetric.engine.lazy import FAST, loop
 
 # Share of the trace: an eigenvalue above minus this counts as 0.
 ZERO = 1e-13
-# Share of the trace: an eigenpair whose residual is below this counts as exact.
+# Share of the trace: an eigenpair with a residual below it counts as exact.
 EXACT = 1e-11
 # Steps of Lanczos' method from one look at the eigenvalue to the next, with A and with its shifted inverse.
 LOOK, LOOK_SHIFTED = 4, 2
@@ -81,7 +81,7 @@ def _combine(Q: FloatArray, s: FloatArray, m: int, size: float, d: int, u: Float
 
 @loop()
 def _fraction(alpha: FloatArray, beta: FloatArray, m: int, last: float, x: float, deltas: FloatArray) -> float:
-    """``1 / (e_1^T (T - x)^-1 e_1)`` for m coefficients, the last of which is `last`; fills in its parts."""
+    """``1 / (e_1^T (T - x)^-1 e_1)`` for m coefficients that end with `last`, and fill in its parts."""
     deltas[m - 1] = last - x
     for j in range(m - 2, -1, -1):
         deltas[j] = alpha[j] - x - beta[j] ** 2 / deltas[j + 1]
@@ -92,7 +92,7 @@ def _fraction(alpha: FloatArray, beta: FloatArray, m: int, last: float, x: float
 def _root(
     alpha: FloatArray, beta: FloatArray, m: int, level: float, x: float, zero: float, deltas: FloatArray
 ) -> float:
-    """The x at which the fraction is `level`, by Newton's method from an x right of it."""
+    """Return the x that gives the fraction the value `level`, by Newton's method from an x right of it."""
     for _ in range(60):
         value = _fraction(alpha, beta, m, alpha[m - 1], x, deltas) - level
         slope = -1.0

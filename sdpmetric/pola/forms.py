@@ -57,7 +57,7 @@ def lines(problem: POLAProblem) -> Lines:
 
 
 def dual_program(problem: POLAProblem) -> cp.Problem:
-    """The dual program, whose variables have the names of the constraints: ``margins``, ``cone`` and ``floor``."""
+    """The dual program; its variables have the names of the constraints: ``margins``, ``cone`` and ``floor``."""
     y, d = problem.signs, problem.X.shape[1]
     a, f = cp.Variable(len(y), nonneg=True, name=MARGINS), cp.Variable(nonneg=True, name=FLOOR)
     Z, p = cp.Variable((d, d), PSD=True, name=CONE), y @ a + f

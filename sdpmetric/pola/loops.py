@@ -33,14 +33,14 @@ THRESHOLD, LOSS, RADIUS, SHIFT, TYPICAL, N_NUMBERS = range(6)
 # Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition, and steps of
 # Lanczos' method with A since the last inversion.
 ITEMS, UPDATES, MISTAKES, DRIFT, STEPS, N_COUNTS = range(6)
-# What is due after an update, done by LAPACK between two runs of a loop: compiled calls of it take ten seconds to make.
+# Work of LAPACK after an update, done between two runs of a loop: compiling calls of it takes ten seconds.
 NOTHING, PROJECTION, INVERSION = range(3)
 # After this many updates for each dimension a full projection removes rounding errors, at a cost of about d^2 per
 # update.
 REFRESH = 64
 # From this dimension on the inverse is made, again after d steps with A, which take several times as long.
 SHIFTED_FROM = 24
-# Share of ``k(x, x) + k(x', x')``: a difference whose squared part outside the basis is up to it lies in it.
+# Share of ``k(x, x) + k(x', x')``: a difference lies in the basis if its squared part outside is at most this.
 DEPENDENT = 1e-10
 # The same share: a squared part below minus this shows that the kernel is not PSD.
 INDEFINITE = 1e-8

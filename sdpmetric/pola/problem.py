@@ -81,8 +81,8 @@ class POLAProblem(PrintedProblem):
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
     slack_weight : float or "auto", optional
-        Weight of the slacks, > 0; "auto": 0.01 while the pairs' weights add up to 200 at most, and 2 divided by
-        their sum if to more; similar pairs of equal examples do not count. None: hard margin.
+        Weight of the slacks, > 0; "auto": 0.01 if the pairs' weights add up to at most 200, else 2 divided by
+        their sum; similar pairs of equal examples do not count. For hard margins pass None.
     initial_threshold : float, default 1
         ``b_1``, between 1 and 1e15. Fig. 1 of the paper allows any real number; below 1 the threshold could stay below
         1 (docs/errata.md).
@@ -164,7 +164,7 @@ class POLAProblem(PrintedProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
-            The largest number of pairs of each kind, drawn at random; None: all pairs ``a < b``.
+            The largest number of pairs of each kind, drawn at random; all pairs ``a < b`` if None.
         slack_weight : float, "auto" or None, default 1
         initial_threshold : float, default 1
         sample_weight : (n,) array, optional
@@ -200,7 +200,7 @@ class POLAProblem(PrintedProblem):
 
     @published
     def signs(self) -> FloatArray:
-        """``y_t``: 1 for similar pairs and -1 for dissimilar ones, (p,)."""
+        """``y_t``: 1 for similar and -1 for dissimilar pairs, (p,)."""
         return np.where(self.similar, 1.0, -1.0)
 
     @published
@@ -262,7 +262,7 @@ class POLAProblem(PrintedProblem):
     def objective(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, threshold: float | None = None
     ) -> float:
-        """Evaluate the objective; infinity where a hard margin or ``b >= 1`` is missed by more than rounding.
+        """Evaluate the objective, infinity if a hard margin or ``b >= 1`` is missed by more than rounding.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class POLAProblem(PrintedProblem):
         return max(1.0, float(corners[place - 1]) if place else -math.inf, start - float(slopes[place]))
 
     def beside(self, components: FloatArray) -> dict[str, float]:
-        """The best threshold; see `Problem.beside`."""
+        """Return the best threshold; see `Problem.beside`."""
         return {"threshold": self.best_threshold(self.distances(components))}
 
     def _best_multiple(self, components: FloatArray, q: FloatArray) -> float:
@@ -365,9 +365,9 @@ class POLAProblem(PrintedProblem):
     ) -> Certificate:
         """Certify any point; see `Problem.certify`. Multipliers are those of `as_sum`, which proves the lower bound.
 
-        A point that nearly satisfies the hard margins gets the certificate of its `repair`; one that misses a margin by
-        more than 1e-3 of the threshold has an infinite objective. For a hard margin whose pairs contradict each other,
-        and multipliers that prove it, objective and lower bound are infinite and
+        A point that nearly satisfies the hard margins gets the certificate of its `repair`; a point that misses a
+        margin by more than 1e-3 of the threshold has an infinite objective. If the pairs of hard margins contradict
+        each other, and multipliers that prove it, objective and lower bound are infinite and
         `InfeasibilityCertificate.contradiction` lists the pairs.
 
         Parameters
@@ -408,7 +408,7 @@ class POLAProblem(PrintedProblem):
     def _contradiction(
         self, components: FloatArray, threshold: float, dual: Multipliers | None, objective: float
     ) -> Proven | None:
-        """Multipliers that prove that no point satisfies all hard margins: given ones, or what the point misses."""
+        """Return multipliers that may prove that no point satisfies all hard margins: given, or the point's misses."""
         if math.isfinite(objective):
             return None
         total = self.as_sum()
@@ -469,7 +469,7 @@ class POLAProblem(PrintedProblem):
 
     @published
     def repeated(self) -> FloatArray:
-        """Multipliers (p,) of the contradictions that need no search; zeros where there are none.
+        """Return multipliers (p,) of the contradictions that need no search, or zeros.
 
         Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs
         of equal points.

@@ -61,7 +61,7 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
     """The multipliers ``a`` on the simplex that come nearest to proving a contradiction.
 
     Minimize t subject to ``sum_t a_t y_t u_t u_t^T + t I`` PSD and ``sum_t a_t y_t <= t``, with ``u_t`` the differences
-    in coordinates in which they have a unit second moment. The pairs contradict each other exactly if the optimum is
+    in coordinates that give them a unit second moment. The pairs contradict each other exactly if the optimum is
     not positive.
     """
     V = problem.differences
@@ -112,12 +112,12 @@ def state(problem: POLAProblem, *, scaled: bool = False, parametric: bool = Fals
     return ExactProgram(program, read, ExactProgram(infeasibility, read_contradiction))
 
 
-# Values of gamma, relative to the radius R, whose comparators bound the smallest loss: its dual at gamma to 0.
+# Values of gamma, relative to the radius R: their comparators bound the smallest loss, its dual at gamma to 0.
 GAMMAS = (1e-2, 1e-4, 1e-6)
 
 
 def regret_bound(problem: POLAProblem, gamma: float | None, budget: Budget, tol: float) -> float | None:
-    """What online POLA may lose on these pairs; None where no metric is found that satisfies all margins."""
+    """Return the loss that Theorem 1 allows online POLA, or None if no metric is found that satisfies all margins."""
     if gamma is not None:
         solution = comparator(problem, gamma, budget, tol)
         return above(2.0 * (problem.radius + gamma) * solution.objective, 3)
@@ -143,7 +143,7 @@ def least_loss(problem: POLAProblem, budget: Budget) -> float:
     """A lower bound on the sum of squared hinges of every fixed metric and threshold, at least 0.
 
     The multipliers of `comparator` are nearly feasible for a small gamma; adding multipliers that strictly contradict
-    each other makes them feasible. The bound is 0 where there are none, or no time is left.
+    each other makes them feasible. The bound is 0 if there are none, or no time is left.
     """
     if not budget.remaining:
         return 0.0
@@ -158,7 +158,7 @@ def least_loss(problem: POLAProblem, budget: Budget) -> float:
     U = np.sqrt(len(V)) * U[:, sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)]
 
     def violation(a: FloatArray) -> float:
-        """Violation of the two conditions, relative to the identity and to 1; negative where both hold strictly."""
+        """Violation of the two conditions, relative to the identity and to 1; negative if both hold strictly."""
         return max(psd.largest_eigenvalue(-(U * (a * y)[:, None]).T @ U), float(a @ y))
 
     slack = -violation(contradicting)

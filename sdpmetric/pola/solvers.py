@@ -35,13 +35,13 @@ class POLAOptions:
     rounds: int = 60  # after which the solver stops, if the gap is not proven
     rounds_before_conic: int = 3  # after which the exact program follows, if it is tried
     infeasible_steps: int = 2  # of Newton's method without a point that keeps the hard margins, before one is sought
-    whitened_steps: int = 40  # of Newton's method, in which a feasible point is sought
-    max_entries: int = 3 * 10**5  # of the metric times pairs, up to which the exact program is tried
-    few_entries: int = 10**4  # the same, up to which Clarabel needs less time than CVXPY
-    few_hard_entries: int = 60  # of the metric, up to which the exact program of hard margins is first
-    small_gap: float = 0.3  # up to which Newton's method ends soon from multipliers at their bounds
-    far_gap: float = 0.5  # of a probe, from which on the exact program of a small metric may be first
-    entries_per_gap: float = 25.0  # entries of larger metrics, whose gap is to be above 1 minus this over them
+    whitened_steps: int = 40  # most steps of Newton's method in search of a feasible point
+    max_entries: int = 3 * 10**5  # most entries of the metric times pairs for the exact program
+    few_entries: int = 10**4  # the same, if Clarabel is to need less time than CVXPY
+    few_hard_entries: int = 60  # most entries of the metric to begin with the exact program of hard margins
+    small_gap: float = 0.3  # largest gap from which Newton's method ends soon, with multipliers at their bounds
+    far_gap: float = 0.5  # smallest gap of a probe to begin with the exact program of a small metric
+    entries_per_gap: float = 25.0  # for larger metrics the gap must be above 1 minus this over their entries
     free_share: float = 0.6  # of the multipliers, those between their bounds after the probe of a slow problem
     chunk: int = 5000  # updates, or pairs of a stream, between two looks at the clock
     trace_rows: int = 20  # of a short stream
@@ -52,10 +52,10 @@ OPTIONS = POLAOptions()
 
 @solver(POLAProblem, "dual", tol=1e-6, rank=1)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Solve batch POLA on its dual, or where pairs contradict each other and are few, its exact program.
+    """Solve batch POLA on its dual, or by its exact program if few pairs contradict each other.
 
     Multipliers are as large as the objective, which depends on the units of the features. Where the first
-    steps do not keep the hard margins, a point that does is sought where pairs have a unit second moment.
+    steps do not keep the hard margins, such a point is sought in coordinates that give pairs a unit second moment.
     """
     step = Step.certified(problem, problem.zero, problem.repeated)
     yield step
@@ -95,8 +95,8 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
 def _probe(problem: POLAProblem, budget: Budget) -> tuple[FloatArray, bool]:
     """Multipliers to start from, and whether active sets seem to change for longer than the exact program takes.
 
-    They do if pairs contradict each other, of which a gap that stays large and multipliers between their bounds are
-    signs. The more entries the metric has, the longer the exact program takes.
+    They do if pairs contradict each other. A gap that stays large and multipliers between their bounds are signs of
+    it. The more entries the metric has, the longer the exact program takes.
     """
     dual, n_pairs = SumDual(problem.as_sum().total), len(problem.pairs)
     n_entries = math.comb(problem.X.shape[1] + 1, 2)
@@ -111,7 +111,7 @@ def _probe(problem: POLAProblem, budget: Budget) -> tuple[FloatArray, bool]:
 
 
 def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Points that keep hard margins, from a round in coordinates in which pairs have a unit second moment."""
+    """Yield points that keep hard margins, from a round in coordinates that give pairs a unit second moment."""
     whitened, T = _whitened(problem)
     rounds = _round(whitened, budget, tol, np.zeros(len(problem.pairs)), OPTIONS.first_evaluations)
     for step, _ in islice(rounds, OPTIONS.whitened_steps):

@@ -64,7 +64,7 @@ class PairStream:
 
     @property
     def n_updates(self) -> int:
-        """Pairs with a loss so far, each of which changed metric and threshold."""
+        """Number of pairs with a loss so far; each changed metric and threshold."""
         return int(self._state[2][loops.UPDATES])
 
     @property
@@ -105,7 +105,7 @@ class PairStream:
         return q
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Points whose squared distances are the metric's, (n, r).
+        """Return points with the metric's squared distances, (n, r).
 
         Parameters
         ----------
@@ -194,8 +194,8 @@ class POLAStream(PairStream):
         ``b_1``, at least 1. Fig. 1 of the paper allows any real number; below 1 the threshold could stay below 1
         (docs/errata.md).
     gamma : float, optional
-        For pairs that no metric separates: every step is shortened to ``loss / (||v||^4 + 1 + gamma)``. None: the
-        separable version.
+        For pairs that no metric separates: every step is shortened to ``loss / (||v||^4 + 1 + gamma)``. Default:
+        the separable version.
 
     Raises
     ------
@@ -285,7 +285,7 @@ class KernelPOLAStream(PairStream):
 
     @property
     def support(self) -> FloatArray:
-        """The pairs of examples whose differences are the basis, (r, 2, d)."""
+        """The pairs of examples that have the basis as differences, (r, 2, d)."""
         return self._support[: self._rank]
 
     def expansion(self) -> FloatArray:
@@ -325,7 +325,7 @@ class KernelPOLAStream(PairStream):
         return losses
 
     def _grow(self, size: int) -> None:
-        """Make room for a basis of `size` differences, half as much again where there is too little."""
+        """Make room for a basis of `size` differences, half as much again if there is too little."""
         A, numbers, counts, B = self._state
         if size > len(A):
             capacity = max(size, 3 * len(A) // 2)

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import splu
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.linalg.rigorous.directed import U, above, gamma, least_eigenvalue, norm_above
 
-SPARSE = 150  # Columns from which on sparse matrices are factorized as such
+SPARSE = 150  # Smallest number of columns for a sparse factorization
 DENSE = 8000  # Columns of a dense factorization, at most
 FACTOR = 40_000_000  # Entries of a sparse factor, at most: 320 MB
 MOST_DEPENDENT = 2000  # Columns, at most, among which dependences are sought
@@ -186,9 +186,9 @@ def _core(M: sp.csc_array) -> LongArray:
 
 
 def determined(A: sp.csr_array, b: FloatArray) -> tuple[FloatArray, LongArray, FloatArray]:
-    """Variables that an equation without further ones determines exactly, NaN of others, and the rows that remain.
+    """Return the variables that an equation of one variable determines exactly (else NaN), and the remaining rows.
 
-    Last are right-hand sides without these variables, NaN where they are no floats. No other value is used.
+    Last are right-hand sides without these variables, NaN if they are no floats. No other value is used.
     """
     x, pending = np.full(A.shape[1], np.nan), np.ones(A.shape[0], dtype=bool)
     columns, counts = A.tocsc(), np.diff(A.indptr)

@@ -137,7 +137,7 @@ class LiftedDistances:
     Parameters
     ----------
     M : cvxpy.Expression
-        As in `squared_distances`; it has to be symmetric.
+        As in `squared_distances`; it must be symmetric.
     X : (n, d) array
         Finite numbers; centered here, for the sake of digits.
 
@@ -185,7 +185,7 @@ class LiftedDistances:
 
 
 def check_compilation(entries: int) -> None:
-    """Raise `MemoryError` if so many entries take more memory than there is."""
+    """Raise `MemoryError` if this number of entries takes more memory than there is."""
     if COMPILATION_BYTES * entries > (memory := memory_size()):
         raise MemoryError(
             f"a program with {entries:,} entries takes about {COMPILATION_BYTES * entries / 2**30:,.3g} GiB, and there "
@@ -200,7 +200,7 @@ def _rows(M: cp.Expression, differences: list[FloatArray]) -> sp.csr_array:
         # On and above the diagonal only, what is above it doubled: half the entries.
         row, column = np.triu_indices(d)
         scale = np.where(row == column, 1.0, 2.0)
-    else:  # a product such as P @ N @ P.T, of which CVXPY does not know that it is symmetric
+    else:  # a product such as P @ N @ P.T: CVXPY does not know that it is symmetric
         row, column = (index.ravel() for index in np.indices((d, d)))
         scale = np.ones(d * d)
     check_compilation(n * len(row))

@@ -195,8 +195,8 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
     """Prove an interval that contains the optimum of the cone program that CVXPY compiles from a convex problem.
 
     The program need not be about metrics. Clarabel solves it; an exactly dual feasible point near its multipliers is
-    enclosed [JCK2007], as VSDP does in Matlab, and likewise a feasible point. All rounding is included, and the solver
-    is not trusted. The claim is about the compiled program: before, CVXPY rounds some numbers and replaces some
+    enclosed [JCK2007], as VSDP does in Matlab, and a feasible point in the same way. All rounding is included, and the
+    solver is not trusted. The claim is about the compiled program: before, CVXPY rounds some numbers and replaces some
     functions by approximations. ``docs/bounds_of_programs.md`` has the proof.
 
     Parameters
@@ -222,7 +222,7 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
 
     Examples
     --------
-    The largest quantum value of the CHSH inequality, whose square is 8:
+    The largest quantum value of the CHSH inequality, the square root of 8:
 
     >>> import cvxpy as cp, sdpmetric as sm
     >>> G = cp.Variable((4, 4), PSD=True)

@@ -172,10 +172,10 @@ PYTHON = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
 
 @contextmanager
 def no_panic() -> Iterator[None]:
-    """Raise CVXPY's error for those that a backend defines itself, and where one written in Rust panics."""
+    """Raise CVXPY's error for errors that a backend defines itself, and for panics of a backend in Rust."""
     try:
         yield
-    except BaseException as error:  # from which the panics of Rust derive; their class cannot be imported
+    except BaseException as error:  # the base of Rust's panics; their class cannot be imported
         home, panic = type(error).__module__.partition(".")[0], type(error).__name__ == "PanicException"
         if not panic and (not isinstance(error, Exception) or home in PYTHON):
             raise
@@ -184,7 +184,7 @@ def no_panic() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what code in Rust writes to the terminal where it panics."""
+    """Hide the text that code in Rust writes to the terminal when it panics."""
     sys.stderr.flush()
     terminal = os.dup(2)
     with open(os.devnull, "wb") as sink:
@@ -198,7 +198,7 @@ def _quiet() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a solver says: a point and multipliers, of which nothing is believed."""
+    """A solver's answer: a point and multipliers, not to be trusted."""
 
     x: FloatArray
     z: FloatArray
@@ -387,7 +387,7 @@ class Canonical:
 
     @cached
     def _numbered(self) -> Solution:
-        """The variables and dual values of a solution whose entries are numbered from 1."""
+        """Return the variables and dual values of a solution with entries numbered from 1."""
         return self._inverted(np.arange(1.0, len(self.program.c) + 1), np.arange(1.0, len(self.used_rows) + 1))
 
     @cached

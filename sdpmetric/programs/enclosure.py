@@ -174,7 +174,7 @@ class DualEnclosure:
 
     program: ConeProgram
     roots: FloatArray  # (m,): ``D^(1/2)``; 0 for multipliers that stay 0
-    columns: LongArray  # all columns that are not 0, or some such that the others are proven to be combinations of them
+    columns: LongArray  # all nonzero columns, or a part whose combinations provably are all of them
     definite: Definite
     failure: Bound | None
 
@@ -224,19 +224,19 @@ class DualEnclosure:
 
 @dataclass(frozen=True, eq=False)
 class PrimalEnclosure:
-    """Points that satisfy equations exactly, near given ones."""
+    """Points near given points that satisfy equations exactly."""
 
     program: ConeProgram
-    equations: LongArray  # rows that hold as equations, and those from which all others follow
+    equations: LongArray  # rows that hold as equations, and `rows`, which imply all of them
     rows: LongArray
-    values: FloatArray  # (n,): of variables that the equations determine exactly, NaN of the others
-    matrix: sp.csr_array  # the coefficients of the other variables in `rows`, with whose products `definite` is made
+    values: FloatArray  # (n,): variables that the equations determine exactly; NaN for all other variables
+    matrix: sp.csr_array  # coefficients of all other variables in `rows`; `definite` is made of their products
     definite: Definite
     failure: Bound | None
 
     @classmethod
     def of(cls, program: ConeProgram, equal: BoolArray | None = None) -> PrimalEnclosure:
-        """Determine variables by the equations, and by inequalities that hold as equations; factorize the others."""
+        """Determine variables by the equations, and by inequalities that hold as equations; factorize the rest."""
         is_equation = np.arange(program.cones.size) < program.cones.zero
         equations = np.flatnonzero(is_equation if equal is None else is_equation | equal)
         A, b = program.A[equations], program.b[equations]

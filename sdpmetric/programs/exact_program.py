@@ -89,7 +89,7 @@ class PrintedProblem(Problem):
 
     @abstractmethod
     def dual_program(self) -> cp.Problem:
-        """Return the dual of `program`, which shows likewise; see ``docs/duals.md``.
+        """Return the dual of `program`, which prints in the same way; see ``docs/duals.md``.
 
         Its variables are the multipliers, named as the constraints of `program` and in the same order; its constraints
         have the names of the variables of `program`, which are their dual values.
@@ -126,7 +126,7 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
     The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the slack matrix ``C - sum a_t B_t``.
     Several metrics are named ``M_1``, ``M_2`` and so on, and their cones ``cone_M_1``. For POLA the variables are
     ``A``, ``b`` and, for the soft margin, ``xi``; the constraints ``margins``, ``slacks``, ``cone`` and ``floor``. For
-    sums each loss has a constraint with the name of its term, whose dual values are its multipliers.
+    sums each loss has a constraint with the name of its term; its dual values are the multipliers.
     ``docs/duals.md`` says more. ``print`` shows the program as its paper writes it.
 
     Parameters
@@ -216,7 +216,7 @@ class Backend:
         return checked
 
     def timed(self, budget: Budget, options: Options) -> Options:
-        """The options, and the time that is left where the backend takes a limit."""
+        """Return the options, with the remaining time if the backend takes a limit."""
         if self.name in TIME_LIMITS and math.isfinite(budget.remaining):
             return {TIME_LIMITS[self.name]: max(budget.remaining, 0.1), **options}
         return options

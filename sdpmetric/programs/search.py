@@ -25,7 +25,7 @@ from sdpmetric.engine.lazy import cached
 from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Solver, Units, ask
 from sdpmetric.programs.enclosure import Bound, DualEnclosure, PrimalEnclosure
 
-WIDTH = 1e-7  # The relative width at which a search ends
+WIDTH = 1e-7  # Relative width that ends a search
 # Least moves of violated rows, in the order tried, of data of about 1.
 SHIFTS = (1e-10, 1e-8, 1e-6, 1e-4)
 LARGEST_SHIFT = 1e-3
@@ -33,7 +33,7 @@ LARGEST_SHIFT = 1e-3
 FIRST_SHIFT = 1e-9
 # Of the programs that yield interior points, feasible sets or directions.
 COARSE = 1e-8
-# Logarithms of the inner point's share in a mixture, and the precision to which the best one is bisected.
+# Logarithms of the inner point's share in a mixture, and the precision of the bisection.
 EXPONENTS = (-12.0, -10.5, -9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)
 PRECISION = 0.2
 # Contradictions up to this prove nothing, as the numbers of a program are rounded when it is compiled.
@@ -70,7 +70,7 @@ class Interval:
     missed_lower: Bound | None = None  # The last bound that was not proven
     missed_upper: Bound | None = None
     remark: str = ""  # Why the solver gave no answer, or a contradiction is not proven
-    estimate: float = math.nan  # Of the optimum, by an answer whose two objectives agree
+    estimate: float = math.nan  # of the optimum, by an answer with two objectives that agree
 
     @cached
     def primal(self) -> PrimalEnclosure:

@@ -35,7 +35,7 @@ MAX_TRIPLETS = 20_000_000
 class FRMLProblem(Problem):
     """Rankings by a metric of bounded rank (FRML; Lim and Lanckriet 2014) [LL2014].
 
-    For a query q with relevant items ``X+`` and irrelevant ones ``X-``, let v be the number of violators, the ``x-``
+    For a query q with relevant items ``X+`` and irrelevant items ``X-``, let v be the number of violators, the ``x-``
     with ``h = 1 + d(q, x+) - d(q, x-) > 0``. Minimize over PSD matrices of rank at most `n_components`::
 
         sum_q 1 / |X+| sum_{x+}  ( E(v) / v * sum of the v positive h  +  lam * d(q, x+) )
@@ -49,7 +49,7 @@ class FRMLProblem(Problem):
     X : (n, d) array
         The items; finite, float32 stays float32, everything else becomes float64.
     relevance : Relevance, (n,) array of labels, n lists of row numbers, or sparse matrix
-        Which items are relevant to which queries.
+        The items that are relevant to each query.
     n_components : int
         Bound on the rank, at most d.
     loss : {"warp", "auc"}, default "warp"
@@ -170,7 +170,7 @@ class FRMLProblem(Problem):
         return self._evaluate(L, with_gradient=False)[0] if L.any() else self._value_at_zero
 
     def gradient(self, components: ArrayLike) -> FloatArray:
-        """Gradient of the objective in the metric, (d, d), where the numbers of violators do not change.
+        """Return the gradient of the objective in the metric, (d, d), for fixed numbers of violators.
 
         This is the mean of the solver's steps. A block of queries at a time, ``O(m n d)`` in all.
 
@@ -277,7 +277,7 @@ class FRMLProblem(Problem):
         return {size: np.pad(w, (0, n - size), mode="edge") for size, w in weights.items()}
 
     def _distance_error(self, L: FloatArray) -> float:
-        """Return how far squared distances of items from queries may be from exact ones, at a factor of floats."""
+        """Return bounds of the errors of squared distances of items from queries, at a factor of floats."""
         X = self.X if self.queries is None else np.concatenate([self.X, self.queries])
         images = Images(X, X.astype(np.float64), L.T)
         longest, error = (

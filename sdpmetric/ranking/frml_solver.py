@@ -79,7 +79,7 @@ def steps(
             try:
                 stream.partial_fit(X[items], related, None if Q is None else Q[training])
             except (BudgetSpent, KeyboardInterrupt):
-                if number == 1:  # in the first pass, whose metric nothing has ranked yet
+                if number == 1:  # in the first pass, before anything has ranked the metric
                     yield Step(stream.components / unit)
                 raise
             budget.spend(stream.n_evaluations - evaluations)
@@ -115,7 +115,7 @@ def principal(X: ArrayLike, n_components: int, size: float) -> FloatArray:
     return math.sqrt(size / mean_distance) * L if mean_distance > 0.0 else L
 
 
-# Relative gap to which the relaxation is solved: what is left of the gap is then due to the rank.
+# Relative gap of the relaxation's solution: a larger gap is then due to the rank.
 RELAXATION_TOLERANCE = 1e-4
 
 

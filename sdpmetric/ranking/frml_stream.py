@@ -25,8 +25,8 @@ LARGEST_CHANGE = 1.0
 class FRMLStream:
     """FRML, learning of rankings by a metric of fixed rank (Lim and Lanckriet 2014) [LL2014].
 
-    One item of the stream is a query with a relevant item and irrelevant ones. With ``d`` the squared distances under
-    ``W = K^T K``, an irrelevant item ``x-`` violates the ranking where ``1 + d(q, x+) - d(q, x-) > 0``. WARP draws
+    One item of the stream is a query with a relevant item and irrelevant items. With ``d`` the squared distances under
+    ``W = K^T K``, an irrelevant item ``x-`` violates the ranking if ``1 + d(q, x+) - d(q, x-) > 0``. WARP draws
     irrelevant items until it meets a violator, at most ``m = n_irrelevant / gamma`` of them (Algorithm 2 there, the
     rank-gamma truncation); the number of draws N estimates the rank of the relevant item, and the loss is::
 
@@ -43,8 +43,8 @@ class FRMLStream:
         The rank, at most `n_features`.
     loss : {"warp", "auc"}, default "warp"
     gamma : float, default 1
-        At least 1: a relevant item whose estimated rank is a number below `gamma`, so which is already near the top, is
-        not pushed further up. WARP only.
+        At least 1: a relevant item with an estimated rank below `gamma` is near the top already and is not pushed
+        further up. WARP only.
     regularization : float, default 0.01
         Weight of the distance to the relevant item, relative to hinges of weight 1 at the last rank.
     step : float, default 0.01
@@ -147,7 +147,7 @@ class FRMLStream:
         return int(self._totals[loops.EVALUATIONS])
 
     def update(self, query: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> float:
-        """Take one query with a relevant item and all its irrelevant ones; W moves after every `batch_size` of them.
+        """Take one query with a relevant item and all irrelevant items; W moves after every `batch_size` of them.
 
         Parameters
         ----------

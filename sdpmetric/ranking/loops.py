@@ -180,9 +180,9 @@ def draw_relevant(state: NDArray[np.uint64], members: IndexArray, self_position:
 
 @loop()
 def draw_irrelevant(state: NDArray[np.uint64], members: IndexArray, n_items: int) -> int:
-    """An item that is not in a sorted list, each as likely as the next.
+    """Draw an item that is not in a sorted list, uniformly.
 
-    The r-th of them is ``r + i`` where i members come before it; ``members[i] - i`` says how many come before a member.
+    The r-th such item is ``r + i`` if i members come before it; ``members[i] - i`` items come before a member.
     """
     r = uniform(state, n_items - len(members))
     low, high = 0, len(members)
@@ -233,7 +233,7 @@ def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
 
 @loop()
 def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
-    """``rows = rows @ inverse(gram)`` in place by Cholesky's method; False where the Gram matrix is not definite."""
+    """``rows = rows @ inverse(gram)`` in place by Cholesky; return False for an indefinite Gram matrix."""
     r = len(gram)
     for i in range(r):
         for j in range(i + 1):

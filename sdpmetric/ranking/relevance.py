@@ -1,4 +1,4 @@
-"""Which items are relevant to which queries: by labels, by lists, or by a sparse matrix."""
+"""Items that are relevant to queries: by labels, by lists, or by a sparse matrix."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Relevance:
     >>> X, y = sm.datasets.load("iris")
     >>> problem = sm.LMNNProblem.from_labels(X, y)
     >>> solution = sm.solve(problem)
-    >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the others of its class
+    >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the rest of its class
     >>> scores = ranking.evaluate(X, relevance, components=solution.components)
     >>> bool(0.7 < scores.map <= 1)
     True
@@ -233,7 +233,7 @@ class Relevance:
 
     @cached
     def self_position(self) -> LongArray:
-        """Position of each query in its own list, (m,); -1 where queries are not items."""
+        """Position of each query in its own list, (m,), or -1 if queries are not items."""
         if not self.leave_one_out:
             return np.full(self.n_queries, -1, dtype=np.int64)
         keys = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * self.n_items + self.indices
@@ -274,7 +274,7 @@ class Relevance:
         return mask
 
     def query_items(self, queries: IndexArray) -> IndexArray:
-        """The items that some queries are, (len(queries),); -1 where queries are not items."""
+        """Item numbers of some queries, (len(queries),), or -1 if queries are not items."""
         return queries if self.leave_one_out else np.full(len(queries), -1, dtype=np.int32)
 
     def _members(self, query: int) -> IndexArray:

@@ -43,7 +43,7 @@ class RankingScores:
     >>> X, y = sm.datasets.load("iris")
     >>> problem = sm.LMNNProblem.from_labels(X, y)
     >>> solution = sm.solve(problem)
-    >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the others of its class
+    >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the rest of its class
     >>> scores = ranking.evaluate(X, relevance, components=solution.components)
     >>> bool(0.7 < scores.map <= 1)
     True

@@ -26,7 +26,7 @@ from sdpmetric.sums.terms.base import Term
 from sdpmetric.sums.terms.log_det import LogDet
 from sdpmetric.sums.terms.pairs import DistanceBounds
 
-# Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
+# Percentiles of the distances that are their default bounds, as in the paper's experiments.
 PERCENTILES = (5.0, 95.0)
 
 
@@ -42,7 +42,7 @@ class ITMLProblem(MetricProblem):
     similar and `lower` for dissimilar pairs, and ``D_ld(A, B) = trace(A B^-1) - log det(A B^-1) - d``. For a given A
     the best slacks are ``max(upper, D)`` and ``min(lower, D)``, so the objective is one of A alone: a sum of the
     terms `LogDet` and `DistanceBounds` with ``loss="log_ratio"``, infinite at singular metrics. Multipliers of pairs
-    are slopes of the divergences of their slacks; negative ones are taken as 0.
+    are slopes of the divergences of their slacks; negative multipliers are taken as 0.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class ITMLProblem(MetricProblem):
             return certificate
         L, _ = self.check_point(components, metric)
         ratios = distances(self.centered @ L.T, *self.pairs.T) / np.where(self.similar, self.upper, self.lower)
-        short = ~self.similar & (ratios < 1.0)  # whose slack is the bound minus the shortfall
+        short = ~self.similar & (ratios < 1.0)  # the slack of these is the bound minus the shortfall
         w = 1.0 if self.pair_weights is None else self.pair_weights[short]
         # 1e-15: the error of the ratio of a slack to its bound, absolute.
         with np.errstate(over="ignore"):

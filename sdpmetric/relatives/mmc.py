@@ -1,4 +1,4 @@
-"""Mahalanobis metric for clustering (MMC), as a sum of terms in which the scale of the metric is free.
+"""Mahalanobis metric for clustering (MMC), as a sum of terms that leaves the scale of the metric free.
 
 With ``C`` the cost of the similar pairs and ``g(M)`` the sum of the dissimilar pairs' distances, the least value of
 ``<C, M> - g(M)`` along the multiples of a metric is ``-g^2 / (4 <C, M>)``: the sum ``Pull + Spread``, which has no
@@ -51,7 +51,7 @@ class MMCProblem(MetricProblem):
         sum_{(a, b) dissimilar} w_ab sqrt(D(a, b))      subject to   sum_{(a, b) similar} w_ab D(a, b) <= 1
 
     with all weights w 1 in the paper. The objective is minus that sum, since this package minimizes. An
-    error is raised where the maximum is infinite: dissimilar pairs differ in a direction in which no similar pair does.
+    error is raised if the maximum is infinite: dissimilar pairs differ in a direction that no similar pair has.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class MMCProblem(MetricProblem):
 
     @property
     def start(self) -> FloatArray:
-        """See `Problem.start`: the identity of the domain, where it spends all that the constraint allows."""
+        """See `Problem.start`: the multiple of the domain's identity that makes the constraint tight."""
         return self.normalized(self.domain.basis)
 
     def normalized(self, components: FloatArray) -> FloatArray:
@@ -193,7 +193,7 @@ class MMCProblem(MetricProblem):
         return self.best_scale(components) * components
 
     def state_dual(self, a: list[FloatArray]) -> FloatArray:
-        """Multipliers of all dissimilar pairs in their order, 0 where the two examples are equal."""
+        """Multipliers of all dissimilar pairs in their order, 0 for two equal examples."""
         multipliers = np.zeros(len(self._differ))
         multipliers[self._differ] = a[0]
         return multipliers

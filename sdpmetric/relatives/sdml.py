@@ -143,7 +143,7 @@ class SDMLProblem(MetricProblem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
-            The largest number of pairs of each kind, drawn at random; None: all.
+            The largest number of pairs of each kind, drawn at random; all pairs if None.
         prior, distance_weight, sparsity
             As in the constructor.
         sample_weight : (n,) array, optional
@@ -157,13 +157,13 @@ class SDMLProblem(MetricProblem):
 
 
 def takes(problem: SDMLProblem) -> bool:
-    """Whether scikit-learn has a graphical lasso of so many features: of at least two."""
+    """Return whether scikit-learn's graphical lasso takes this number of features: at least two."""
     return bool(problem.X.shape[1] > 1)
 
 
 @solver(SDMLProblem, "graphical_lasso", tol=1e-4, rank=1, takes=takes)
 def steps(problem: SDMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Solve SDML by scikit-learn's `graphical_lasso`, whose covariance has the multipliers of the certificate.
+    """Solve SDML by scikit-learn's `graphical_lasso`; its covariance has the multipliers of the certificate.
 
     It does not see a limit of time. Where it breaks down, as for nearly singular S, "factored" is next.
     """
