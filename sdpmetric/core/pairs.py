@@ -22,7 +22,7 @@ MAX_LISTED = 2000
 
 def check_labeled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
     """Pairs of two different rows below n, none of them both similar and dissimilar."""
-    rows = validation.check_pairs(pairs, n, distinct=True)
+    rows = check_pairs(pairs, n)
     flags = check_similar(similar, len(rows))
     ordered = np.sort(rows, axis=1).astype(np.int64)
     keys = ordered[:, 0] * n + ordered[:, 1]
@@ -39,7 +39,7 @@ def check_targets(
     data: NDArray[np.floating], pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None
 ) -> tuple[IndexArray, FloatArray, FloatArray]:
     """Pairs of two different rows, the target of each squared distance, and the side on which it binds."""
-    rows = validation.check_pairs(pairs, len(data), distinct=True)
+    rows = check_pairs(pairs, len(data))
     values = validation.check_column("targets", targets, len(rows), "pair")
     if not (is_distance := np.isfinite(values) & (values >= 0)).all():
         raise ValueError(f"targets must be finite squared distances of at least 0, got {values[~is_distance][0]:g}.")
@@ -133,10 +133,10 @@ def weight_of_slacks(
     return min(largest, total / size) if size > 0.0 else largest
 
 
-def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
-    """Pairs of two different rows below n, at least one; (p, 2)."""
-    rows = validation.check_pairs(pairs, n, distinct=True)
-    if len(rows) == 0:
+def check_pairs(pairs: ArrayLike, n: int, *, distinct: bool = True, required: bool = False) -> IndexArray:
+    """Pairs of rows below n, (p, 2), by default of two different ones; at least one if they are `required`."""
+    rows = validation.check_rows("pairs", pairs, n, ("p", 2), distinct=distinct)
+    if required and len(rows) == 0:
         raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
     return rows
 

@@ -313,10 +313,6 @@ def check_vector(name: str, vector: ArrayLike, d: int | None) -> FloatArray:
     return array
 
 
-def check_pairs(pairs: ArrayLike, n: int, *, distinct: bool = False) -> IndexArray:
-    return check_rows("pairs", pairs, n, ("p", 2), distinct=distinct)
-
-
 def check_column(name: str, values: ArrayLike, n: int, owner: str) -> FloatArray:
     """Real numbers in float64, infinity included, one for each of n owners, or one for all; (n,)."""
     array = real_array(name, values)

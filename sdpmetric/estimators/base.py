@@ -36,7 +36,7 @@ from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import text, validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.named import Init, named_components, named_prior
-from sdpmetric.core.pairs import check_similar
+from sdpmetric.core.pairs import check_pairs, check_similar
 from sdpmetric.core.problem import Labeled, Problem
 from sdpmetric.core.registry import solvers_of, solvers_to_try
 from sdpmetric.core.run import solve
@@ -409,7 +409,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         data = rows_to_embed(self, X)
-        rows = validation.check_pairs(pairs, data.shape[0])
+        rows = check_pairs(pairs, data.shape[0], distinct=False)
         Z = np.asarray(self._embed(data), dtype=np.float64)
         return np.sqrt(distances(np.ascontiguousarray(Z), rows[:, 0], rows[:, 1]))
 

@@ -16,7 +16,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_positive, check_symmetric
-from sdpmetric.core.pairs import check_targets
+from sdpmetric.core.pairs import check_pairs, check_targets
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import fixed
@@ -354,7 +354,7 @@ class KernelLEGOStream(LogDetStream):
         distances : (p,) array
         """
         data = self._check_data(X)
-        rows = validation.check_pairs(pairs, len(data))
+        rows = check_pairs(pairs, len(data), distinct=False)
         used, index = np.unique(rows, return_inverse=True)
         first, second = index.reshape(rows.shape).T
         inner = self._values(data[used], data[used])

@@ -130,7 +130,7 @@ class POLAProblem(PrintedProblem):
         pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
-        rows = pair_checks.check_pairs(pairs, len(data))
+        rows = pair_checks.check_pairs(pairs, len(data), required=True)
         flags = pair_checks.check_similar(similar, len(rows))
         weights = check_pair_weights(pair_weights, len(rows))
         if slack_weight == "auto":

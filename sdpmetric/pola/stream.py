@@ -100,7 +100,7 @@ class PairStream:
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
         """Squared distances of pairs of rows of X, (p,); arguments as in `predict`."""
         Z = self.transform(X)
-        rows = check_pairs(pairs, len(Z))
+        rows = check_pairs(pairs, len(Z), required=True)
         q: FloatArray = np.sum((Z[rows[:, 0]] - Z[rows[:, 1]]) ** 2, axis=1)
         return q
 
@@ -160,7 +160,7 @@ class PairStream:
             not PSD; the pairs before it were taken.
         """
         data = self._check_data(X)
-        rows = check_pairs(pairs, len(data))
+        rows = check_pairs(pairs, len(data), required=True)
         self._take(data, rows, check_similar(similar, len(rows)))
         return self
 

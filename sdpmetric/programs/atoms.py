@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_pairs
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.threads import memory_size
 from sdpmetric.lazy import cvxpy as cp
@@ -83,7 +84,7 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
     (2,)
     """
     data = _data_for(M, X)
-    first, second = validation.check_pairs(pairs, len(data)).T
+    first, second = check_pairs(pairs, len(data), distinct=False).T
     return _rows(M, [data[first] - data[second]]) @ cp.vec(M, order="C")
 
 
@@ -167,7 +168,7 @@ class LiftedDistances:
 
     def squared_distances(self, pairs: ArrayLike) -> cp.Expression:
         """Return squared distances of pairs, (p,), as the function of the same name does."""
-        first, second = validation.check_pairs(pairs, len(self._X)).T
+        first, second = check_pairs(pairs, len(self._X), distinct=False).T
         return self._squares[first] + self._squares[second] - 2 * self._products(first, self._X[second])
 
     def triplet_margins(self, triplets: ArrayLike | Triplets) -> cp.Expression:

@@ -27,7 +27,7 @@ from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.lazy import cached, published
+from sdpmetric.engine.lazy import published
 from sdpmetric.sums import terms
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import LogDet

@@ -386,7 +386,7 @@ def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
 def check_term_pairs(name: str, pairs: ArrayLike | None, n: int) -> IndexArray:
     """Pairs of two different rows, (p, 2); at least one."""
     with errors_of(name):
-        return pair_checks.check_pairs([] if pairs is None else pairs, n)
+        return pair_checks.check_pairs([] if pairs is None else pairs, n, required=True)
 
 
 def item_weights(
