@@ -15,6 +15,7 @@ from sdpmetric.core import pairs
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets import reduce
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.search import Stop
 from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
@@ -234,3 +235,10 @@ def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> No
         solution = sm.solve(problem, solver="subgradient", step="paper", max_iter=k)
         assert (solution.extras["iterate"], solution.n_iter) == (k, k)
         assert_close(solution.metric, iterates[k - 1][0], 1.0)
+
+
+def test_the_trace_says_why_each_round_stopped():
+    problem = sm.LMNNProblem.from_labels(*load_wine(return_X_y=True))
+    reasons = {row.stop for row in sm.solve(problem, "factored", tol=1e-6).trace}
+    assert Stop.SMOOTHING in reasons  # at the first widths the smoothing is most of the gap
+    assert reasons & {Stop.TOLERANCE, Stop.STALLED}

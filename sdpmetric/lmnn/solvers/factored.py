@@ -29,7 +29,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.search import lbfgs
+from sdpmetric.linalg.search import Stop, lbfgs
 from sdpmetric.lmnn.costs import SAMPLE
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem
 from sdpmetric.lmnn.solvers.refinement import Bound, prove
@@ -57,6 +57,10 @@ class FactoredOptions:
     tight: float = 1e-5
     stall: float = 1e-2  # a round ends when the objective falls more slowly than this share of the descent's gap,
     smallest_stall: float = 1e-10  # a tenth after each round without a better bound, down to this
+    far: float = 1e-2  # an objective that falls by more than this share between two looks is far from the optimum
+    aimed_share: float = 0.9  # of the tolerance: an estimated gap that ends a round
+    smoothing_share: float = 0.7  # of the gap: if that of the smoothing is more, descent at this width is of no use
+    rough: float = 1e-3  # decrease between two looks at which the round of an early level ends
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
     single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
@@ -199,18 +203,18 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
             state.L = working.search(state.L, 0.3 if is_first else 0.1)
             accepted, searched = working.accepted, state.L
             try:
-                descend(state, working, gamma, SlowDecrease(1e-3))
+                reason = descend(state, working, gamma, SlowDecrease(OPTIONS.rough))
             except (BudgetSpent, KeyboardInterrupt):  # few anchors may have led it astray
                 state.L = searched
                 raise
-            yield Step(state.components, step_size=gamma)
+            yield Step(state.components, step_size=gamma, stop=reason)
 
 
 def _leave_single(state: State) -> None:
     """From one metric for all regions roughly to one for each."""
     single, working = state.L, WorkingSet(state.problem, dtype=np.float32)
     state.L = working.search(state.L, 0.3)
-    descend(state, working, OPTIONS.leaving_width, SlowDecrease(1e-3))
+    descend(state, working, OPTIONS.leaving_width, SlowDecrease(OPTIONS.rough))
     mixed = [math.sqrt(1.0 - OPTIONS.tied_share) * state.L, math.sqrt(OPTIONS.tied_share) * single]
     state.L = _without_short_rows(*orthogonal_rows(np.concatenate(mixed, axis=1)), working)
 
@@ -229,7 +233,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
     while gamma >= OPTIONS.last_width:
         rule = StopRule(working, gamma, aim, state.lower_bound, stall)
         start_objective, start = working.value(state.L, gamma).objective, state.L.copy()
-        descend(state, working, gamma, rule)
+        reason = descend(state, working, gamma, rule)
         value = working.value(state.L, gamma)
         objective = value.objective
         if objective <= 0:  # no candidate is active: the iterate has collapsed
@@ -247,12 +251,12 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         is_closed = _gap(objective, state.lower_bound) <= aim
         if is_closed and working.has_all_anchors:  # the certificate searches by itself: candidates are seldom missing
             step = _step(state, working, gamma, None)
-            yield replace(step, objective=objective, n_active=value.n_active)
+            yield replace(step, objective=objective, n_active=value.n_active, stop=reason)
             # The run goes on, so the certificate proves less: single precision hides it, or the round was too short.
             aim, stall = 0.5 * aim, max(0.1 * stall, OPTIONS.smallest_stall)
             state.lower_bound, state.dual = -math.inf, None
         new_search = went_far or rounds <= 0 or is_closed
-        yield _step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None)
+        yield replace(_step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None), stop=reason)
         if is_closed and not working.has_all_anchors:
             return
         if rounds <= 0:
@@ -284,30 +288,33 @@ class StopRule:
     gap_of_descent: float = 0.0  # at the last proof
     proof_decrease: float = math.inf  # the next proof is made when the objective falls by no more than this
 
-    def __call__(self, L: FloatArray, value: float) -> bool:
-        if value <= 0:  # no loss is below 0: the factor has fallen to zero
-            return True
+    def __call__(self, L: FloatArray, value: float) -> Stop:
+        if value <= 0:  # no loss is below 0
+            return Stop.COLLAPSED
         decrease, self.value = (self.value - value) / value, value
-        if decrease > 1e-2:  # the gap is far from the tolerance
-            return False
-        if decrease <= self.proof_decrease and self._gap_is_closed(L, decrease):
-            return True
-        return decrease < self.stall * self.gap_of_descent  # the descent is slow beside its gap
+        if decrease > OPTIONS.far:
+            return Stop.NONE
+        if decrease <= self.proof_decrease and (reason := self._proven(L, decrease)):
+            return reason
+        return Stop.STALLED if decrease < self.stall * self.gap_of_descent else Stop.NONE
 
-    def _gap_is_closed(self, L: FloatArray, decrease: float) -> bool:
-        """Whether the gap is within the tolerance, near that of the smoothing, or mostly the smoothing's."""
+    def _proven(self, L: FloatArray, decrease: float) -> Stop:
+        """Prove a bound, and say whether the gap ends the round; also when the next proof is due."""
         bound = prove(self.working, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
             self.best = bound
-        objective = self.working.value(L, self.gamma).objective
+        objective, aim = self.working.value(L, self.gamma).objective, OPTIONS.aimed_share * self.tol
         gap, gap_of_smoothing = _gap(objective, bound.value), bound.smoothing_loss / objective
         self.gap_of_descent = gap - gap_of_smoothing
-        # Where the gap of the smoothing exceeds half the tolerance, the next width begins when the gap is close to it.
+        # A narrower width is needed if the gap of the smoothing exceeds half the tolerance.
         shrinks, close_ratio = gap_of_smoothing > 0.5 * self.tol, OPTIONS.close_ratio(self.tol)
-        aim = max(0.9 * self.tol - gap_of_smoothing, (close_ratio - 1.0) * gap_of_smoothing if shrinks else 0.0)
-        self.proof_decrease = decrease * max(OPTIONS.next_proof, aim / max(self.gap_of_descent, 1e-300))
-        within_tolerance = _gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
-        return within_tolerance or (shrinks and gap < close_ratio * gap_of_smoothing) or gap_of_smoothing > 0.7 * gap
+        to_gain = max(aim - gap_of_smoothing, (close_ratio - 1.0) * gap_of_smoothing if shrinks else 0.0)
+        self.proof_decrease = decrease * max(OPTIONS.next_proof, to_gain / max(self.gap_of_descent, 1e-300))
+        if _gap(objective, max(self.lower_bound, self.best.value)) <= aim:
+            return Stop.TOLERANCE
+        if (shrinks and gap < close_ratio * gap_of_smoothing) or gap_of_smoothing > OPTIONS.smoothing_share * gap:
+            return Stop.SMOOTHING
+        return Stop.NONE
 
 
 @dataclass
@@ -317,13 +324,13 @@ class SlowDecrease:
     share: float
     value: float = math.inf
 
-    def __call__(self, L: FloatArray, value: float) -> bool:
+    def __call__(self, L: FloatArray, value: float) -> Stop:
         decrease, self.value = self.value - value, value
-        return decrease < self.share * value
+        return Stop.STALLED if decrease < self.share * value else Stop.NONE
 
 
-def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[FloatArray, float], bool]) -> None:
-    """One round of L-BFGS on the smoothed objective; the rule looks at the factor and the value now and then."""
+def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[FloatArray, float], Stop]) -> Stop:
+    """One round of L-BFGS on the smoothed objective, and why it ended; the rule looks at it now and then."""
     start, shape, iterations, objective = state.L, state.L.shape, 0, math.inf
     state.gamma, state.objective = gamma, math.inf
 
@@ -334,20 +341,21 @@ def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[Flo
         objective = value.objective
         return value.smoothed, value.gradient.ravel()
 
-    def look(x: FloatArray, value: float) -> bool:
+    def look(x: FloatArray, value: float) -> Stop:
         nonlocal iterations
         iterations += 1
         state.L = x.reshape(shape).copy()
         state.objective = objective if working.has_all_anchors else math.inf
-        return iterations % OPTIONS.look_every == 0 and rule(state.L, value)
+        return Stop.NONE if iterations % OPTIONS.look_every else rule(state.L, value)
 
     limits = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxls": 60}
-    lbfgs(evaluate, state.L.ravel(), stop=look, **limits, ftol=OPTIONS.rounding[working.dtype])
+    _, reason = lbfgs(evaluate, state.L.ravel(), stop=look, **limits, ftol=OPTIONS.rounding[working.dtype])
     L, lengths = orthogonal_rows(state.L)
     if lengths.max() > OPTIONS.collapsed * np.abs(start).max():
         state.L = _without_short_rows(L, lengths, working)
-    else:  # no candidate is active: a search will find others
-        state.L = math.sqrt(0.5) * start
+        return reason
+    state.L = math.sqrt(0.5) * start  # no candidate is active: a search will find others
+    return Stop.COLLAPSED
 
 
 def _without_short_rows(L: FloatArray, lengths: FloatArray, working: WorkingSet) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -122,8 +122,8 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, best: Step, bound: Ste
     for gamma in OPTIONS.widths if state.L.size else ():
         start, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
         for _ in range(OPTIONS.attempts):
-            descend(state, working, gamma, SlowDecrease(1e-6))
-            searched_step = step(gamma)
+            reason = descend(state, working, gamma, SlowDecrease(1e-6))
+            searched_step = replace(step(gamma), stop=reason)
             if working.value(state.L, gamma).smoothed < value:
                 yield searched_step
                 break
