@@ -24,7 +24,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import Solver, solvers_to_try
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Callback, Score, Step, Trace, TraceRow, Watch
+from sdpmetric.core.steps import Budget, Callback, Score, Step, Trace, TraceRow
 from sdpmetric.engine import threads
 from sdpmetric.engine.cluster import client_of, using
 from sdpmetric.engine.threads import BudgetSpent, deadline
@@ -65,7 +65,7 @@ class Run:
     ----------
     problem, budget, tol
         What is solved, within which limits, and to which relative gap.
-    watches, callback, score, early_stopping
+    callbacks, score, early_stopping
         Who sees the steps: see `sdpmetric.solve`.
     stream : bool
         Whether the last step is the answer, as for a stream, and not the best.
@@ -86,8 +86,7 @@ class Run:
     problem: Problem
     budget: Budget
     tol: float
-    watches: Sequence[Watch] = ()
-    callback: Callback | None = None
+    callbacks: Sequence[Callback] = ()
     score: Score | None = None
     early_stopping: EarlyStopping | None = None
     stream: bool = False
@@ -122,7 +121,7 @@ class Run:
             return self.finish()
 
     def take(self, step: Step) -> bool:
-        """Take a step into account and show it to those who watch; return whether the solve ends with it."""
+        """Take a step into account and show it to the callbacks; return whether the solve ends with it."""
         finite = bool(np.isfinite(step.components).all())
         if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
             self.status = Status.NUMERICAL_ERROR
@@ -142,8 +141,7 @@ class Run:
             stop=step.stop,
         )
         self.trace.rows.append(row)
-        for watch in self.watches:
-            watch(step, row)
+        stops = [callback(row) for callback in self.callbacks]
         out_of_patience = self.early_stopping is not None and self.early_stopping(step)
         self.status = step.status or self.status
         if self._is_proven(step):
@@ -151,7 +149,7 @@ class Run:
             is_earlier = self.early_stopping is not None and self.early_stopping.steps_without_progress > 0
             self.status = Status.STOPPED_EARLY if is_earlier else self.status
             return True
-        if self.callback is not None and self.callback(row):
+        if any(stops):
             self.status = Status.USER_LIMIT
             return True
         if out_of_patience:
@@ -159,17 +157,17 @@ class Run:
         return out_of_patience
 
     def _rank(self, step: Step) -> None:
-        """Keep the step if it is the best by a measure: the latest of equals, a certified one before others."""
+        """Keep the step if it is the best by a measure: the latest of equals, one with evidence before others."""
         if self.best is None or self.stream or step.objective <= self.best.objective:
             self.best = step
         nonzero = self.best_nonzero
         if step.components.any() and (nonzero is None or step.objective <= nonzero.objective):
             self.best_nonzero = step
 
-        def evidence(step: Step) -> tuple[float, bool]:
-            return step.lower_bound, step.certificate is not None
+        def evidence(step: Step) -> tuple[float, bool, bool]:
+            return step.lower_bound, step.certificate is not None, step.multipliers is not None
 
-        if self.tightest is None or evidence(step) > evidence(self.tightest):
+        if self.tightest is None or evidence(step) >= evidence(self.tightest):
             self.tightest = step
 
     def _is_proven(self, step: Step) -> bool:
@@ -311,7 +309,6 @@ def solve(
     max_iter: int | None = None,
     max_time: float | None = None,
     callback: Callback | None = None,
-    watch: Watch | None = None,
     verbose: bool = False,
     random_state: int | None = None,
     score: Score | None = None,
@@ -340,8 +337,6 @@ def solve(
         is then certified, which has no limit. If there is none but zero, `Problem.start` is.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
-    watch : callable, optional
-        Called with each point and its row of the trace, for example `sdpmetric.report.Recorder`.
     verbose : bool, default False
         Log progress, and how the solve ended, as information of the logger "sdpmetric": on standard error, unless the
         program has configured logging.
@@ -398,16 +393,13 @@ def solve(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
         )
     printer = Printer(stream=entry.stream, tol=tol) if verbose else None
-    watches = [] if watch is None else [watch]
-    watches += [] if printer is None else [lambda step, row: printer(row)]
     budget = Budget(max_time, max_iter)
     with using(client_of(engine)):
         run = Run(
             problem,
             budget,
             tol,
-            watches=watches,
-            callback=callback,
+            callbacks=[see for see in (printer, callback) if see is not None],
             score=score,
             early_stopping=None if patience is None else EarlyStopping(patience),
             stream=entry.stream,

@@ -258,7 +258,3 @@ def until_closed(steps: Iterator[Step], tol: float) -> Iterator[tuple[Step, Step
         yield best, bound
         if relative_gap(best.objective, bound.lower_bound) <= tol:
             return
-
-
-# Sees each step and its row of the trace.
-Watch = Callable[[Step, TraceRow], None]

@@ -6,7 +6,7 @@ Steps stop early by the rankings of queries held out. The relaxation is solved w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import ranking
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.registry import formulation, solver
 from sdpmetric.core.status import Status
-from sdpmetric.core.steps import Budget, Step
+from sdpmetric.core.steps import Budget, Step, until_closed
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
@@ -126,15 +127,21 @@ def relaxed_steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[
     The relaxation has this problem's objective at every metric, so LMNN with a metric of bounded rank (LMNN-R,
     `sdpmetric.lmnn.solvers.low_rank`) is this problem, and the relaxation's lower bound holds for it.
     """
-    convex = problem.relaxation
 
     def leading(components: FloatArray) -> FloatArray:
         return np.asarray(psd.leading(components, problem.n_components), dtype=np.float64)
 
-    of_all_ranks = factored.steps(convex, budget, RELAXATION_TOLERANCE)
-    best, bound = yield from low_rank.without_bound_on_rank(of_all_ranks, RELAXATION_TOLERANCE, leading)
-    L, multipliers = leading(best.components), bound.multipliers
-    yield Step(L, objective=problem.objective(L), lower_bound=bound.lower_bound, multipliers=multipliers)
+    def slopes_at(components: FloatArray) -> Callable[[], Multipliers]:
+        return lambda: problem.relaxation.constraints(components, None).dual
+
+    # Wherever a limit comes, slopes prove a lower bound.
+    yield Step(problem.start, multipliers=slopes_at(problem.start))
+    convex = problem.relaxation
+    for best, bound in until_closed(factored.steps(convex, budget, RELAXATION_TOLERANCE), RELAXATION_TOLERANCE):
+        multipliers = bound.multipliers or slopes_at(best.components)
+        yield Step(leading(best.components), lower_bound=bound.lower_bound, multipliers=multipliers)
+    L = leading(best.components)
+    yield Step(L, objective=problem.objective(L), lower_bound=bound.lower_bound, multipliers=bound.multipliers)
     if len(best.components) > problem.n_components and not convex.coordinates.null.shape[1]:
         yield from low_rank.descend_at_rank(convex, budget, best, bound, problem.n_components)
 

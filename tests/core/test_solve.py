@@ -61,6 +61,15 @@ def test_a_callback_may_end_a_solve(problem):
     assert len(ended_early.trace) == 1
 
 
+def test_a_callback_sees_every_row_and_the_last_one_of_a_proof(problem):
+    seen = []
+    solution = sm.solve(problem, callback=seen.append)
+    assert solution.status is sm.Status.OPTIMAL
+    assert seen == solution.trace.rows
+    stopped = sm.solve(problem, callback=lambda row: row.iteration == seen[-1].iteration)
+    assert stopped.status is sm.Status.OPTIMAL  # what is proven is no limit
+
+
 FLOWERS, KINDS = load_iris(return_X_y=True)
 PROBLEM = sm.LMNNProblem.from_labels(FLOWERS, KINDS)
 OPTIMUM = sm.solve(PROBLEM, tol=1e-4)

@@ -15,10 +15,12 @@ from sdpmetric.core import pairs
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets import reduce
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import Blocks
 from sdpmetric.linalg.search import Stop
 from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
+from sdpmetric.lmnn.solvers.movable import MovableTriplets
 
 
 def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> sm.LMNNProblem:
@@ -242,3 +244,10 @@ def test_the_trace_says_why_each_round_stopped():
     reasons = {row.stop for row in sm.solve(problem, "factored", tol=1e-6).trace}
     assert Stop.SMOOTHING in reasons  # at the first widths the smoothing is most of the gap
     assert reasons & {Stop.TOLERANCE, Stop.STALLED}
+
+
+def test_multipliers_without_room_stay():
+    anchor, impostor, target = np.arange(3, dtype=np.int32)[:, None]
+    movable = MovableTriplets(np.eye(3), Blocks.one(3), (anchor, impostor), (anchor, target), np.ones(1), np.ones(1))
+    movable.set_face(np.eye(3)[None])
+    assert not movable.least_change(np.eye(3)[None]).any()

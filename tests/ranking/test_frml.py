@@ -110,6 +110,17 @@ def test_relaxation_gap_of_the_auc_loss():
         _ = sm.FRMLProblem(X, y, 2, "auc", regularization=0.0).relaxation
 
 
+def test_a_limit_leaves_the_relaxation_s_bound():
+    problem = sm.FRMLProblem.from_labels(*labeled(4, sizes=(9, 7, 5), d=4), 2, "auc", regularization=0.02)
+    optimum = sm.solve(problem.relaxation, solver="conic").objective
+    stop = {"max_time": 1e-9}, {"max_iter": 1}, {"max_iter": 20}, {"callback": lambda row: True}
+    for limit in stop:
+        solution = sm.solve(problem, "relaxed", **limit)
+        assert (solution.status, solution.certificate.kind) == (sm.Status.USER_LIMIT, "relaxation")
+        assert 0.0 < solution.lower_bound <= optimum * (1 + 1e-9)
+        assert solution.lower_bound <= problem.certify(solution.components, dual=solution.dual).lower_bound * (1 + 1e-9)
+
+
 def test_update_takes_batches_and_the_loop_does_the_same_steps():
     X, y = labeled(7)
     stream = sm.FRMLStream(5, 2, batch_size=2, step=0.02, regularization=0.1, scale=1.0, init=np.eye(5)[:2])

@@ -85,7 +85,9 @@ class MovableTriplets:
         forms = differences[:, row] * differences[:, column] * scale
         A = forms[of_impostors] - forms[of_targets]
         H = A.T @ (self._room[:, None] * A)
-        H[np.diag_indices_from(H)] += max(RIDGE * float(np.trace(H)), float(np.finfo(np.float64).tiny))
+        if not (trace := float(np.trace(H))) > 0.0:  # no multiplier changes any direction
+            return np.zeros_like(E)
+        H[np.diag_indices_from(H)] += RIDGE * trace
         y = np.zeros_like(E)
         y[0, row, column] = y[0, column, row] = np.linalg.solve(H, E[0, row, column] * scale) / scale
         return y
