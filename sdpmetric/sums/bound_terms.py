@@ -24,9 +24,9 @@ from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
-# Room that solvers leave to hard constraints, in their units, where data are float64.
+# Room that solvers leave to hard constraints of float64 data, in their units.
 ROOM = 1e-7
-# The same where data are float32.
+# The same for float32 data.
 ROOM_SINGLE = 5e-7
 # Products of whole numbers that decide about hard constraints next to their bounds, which take about 0.2 s.
 MAX_EXACT_PRODUCTS = 10**6
@@ -38,7 +38,7 @@ class BoundTerms:
 
     centered: FloatArray  # (n, d): the data minus their mean
     terms: tuple[Term, ...]  # bound to the data
-    room: float = 0.0  # for solvers: hard constraints are to hold with so much room, in their units
+    room: float = 0.0  # for solvers: hard constraints must hold with this room, in their units
 
     def images(
         self,
@@ -47,7 +47,7 @@ class BoundTerms:
         errors: FloatArray | None = None,
         metric: FloatArray | None = None,
     ) -> Images:
-        """Images of the exact data X in coordinates T (d, r) within errors of exact ones; see `Images`."""
+        """Return images of the exact data X in coordinates T (d, r) with the given errors; see `Images`."""
         return Images(X, self.centered, T, errors, metric)
 
     @cached
@@ -148,7 +148,7 @@ class BoundTerms:
         return [loss.combination.T for loss in self.losses]
 
     def weight_errors(self, a: list[FloatArray]) -> FloatArray | None:
-        """How far the exact `pair_weights` may be from these besides `ROUNDINGS` roundings, (p,); None: not at all."""
+        """Return errors of `pair_weights` besides `ROUNDINGS` roundings, (p,), or None without any."""
         pair_errors, losses = np.zeros(len(self.pairs)), zip(a, self.pair_slices, self.signed_combinations, strict=True)
         for multipliers, pairs, (up, down, _, count) in losses:
             if count > 1:  # sums of numbers of any signs
@@ -207,7 +207,7 @@ class BoundTerms:
         errors: FloatArray | None = None,
         metric: FloatArray | None = None,
     ) -> float:
-        """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold."""
+        """Return a float not below the sum at a factor of floats, infinity unless all hard constraints are proven."""
         sizes = np.abs(components) if errors is None else np.abs(components) + errors
         values = [above(product_above(self.ridge, trace_above(sizes, metric)), 6)]
         images = self.images(X, components.T, None if errors is None else errors.T, metric)
@@ -254,7 +254,7 @@ class BoundTerms:
         return values
 
     def _exact_signs(self, loss: Loss, rows: NDArray[np.intp], images: Images, components: FloatArray) -> FloatArray:
-        """Return the signs of hard constraints at an exact point, by rational arithmetic; ones if that is too much."""
+        """Return the signs of hard constraints at an exact point, by rational arithmetic, or 1 if that is too much."""
         offsets, K = loss.exact_rows(rows)
         used = np.unique(K.indices)
         r, d = components.shape if images.metric is None else images.metric.shape
@@ -307,7 +307,7 @@ def _positive_part(K: sp.csr_array) -> sp.csr_array:
 
 
 def check_bound_term(term: Term, n: int) -> Term:
-    """A bound term, refused where its rows, shapes or numbers do not fit n examples."""
+    """Return a bound term; raise an error if its rows, shapes or numbers do not fit n examples."""
     rows, costs = term.pair_costs()
     validation.check_rows(f"pair_costs() of {term.name}", rows, n, (len(rows), 2))
     validation.check_matrix(f"the costs of {term.name}", costs, (len(rows),))

@@ -34,7 +34,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     """
     domain, X, pairs = problem.domain, problem.centered, problem.total.pairs
     T = problem.descent_start[0] if scaled else np.zeros((0, 0))
-    T = T if T.size else np.eye(len(domain.basis))  # none where all examples are equal
+    T = T if T.size else np.eye(len(domain.basis))  # it is empty if all examples are equal
     if domain.diagonal:
         w = cp.Variable(len(domain.basis), name="w")
         cones = [(w >= 0).set_label(CONE)]

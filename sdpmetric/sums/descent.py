@@ -1,19 +1,19 @@
 """Sums of terms in a factor of the metric: L-BFGS on smoothed losses, level by level, with multipliers.
 
-At a level with width g each loss is ``max over a of { a u - l*(a) - g/2 (a - center)^2 }``, whose slope a is the dual
+At a level with width g each loss is ``max over a of { a u - l*(a) - g/2 (a - center)^2 }``; its slope a is the dual
 candidate. The center of the next level is that slope, as in the method of multipliers, so the gap closes although g
 stays above 0. The gap of a point has two parts::
 
     gap_of_smoothing = F(M) - F_g(M)           which a smaller width makes smaller
     gap_of_descent = F_g(M) - lower bound      which further descent makes smaller, and a larger width makes easy
 
-Where a level ends by itself the second is small, and the width falls; where it takes all its iterations the second is
+If a level ends by itself, the second is small, and the width falls. If it takes all its iterations, the second is
 large, and the width grows. Sums without kinks have the second alone. Hard constraints are penalties with
 multipliers, as steep as these ask for, and hold with some room, so points keep them exactly.
 
 The unknowns F are those in a solver's coordinates T. A factor (r, p) means ``L = F T^T B`` for the basis B of the
 domain, roots of weights (k,) mean ``L = diag(F) T^T B``. With the slack matrix S, the gradient of the smoothed sum by
-the metric, the gradient by a factor is ``2 L S B^T T``. It does not see directions in which F is 0: those in which S is
+the metric, the gradient by a factor is ``2 L S B^T T``. It does not see the directions that F lacks: those that make S
 negative are added to a factor after each level.
 """
 
@@ -40,7 +40,7 @@ from sdpmetric.sums.margin_sum import Progress
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.base import Regularizer
 
-NEGLIGIBLE_ROW = 1e-5  # share of the longest row of a factor: shorter ones are dropped
+NEGLIGIBLE_ROW = 1e-5  # share of the longest row of a factor: shorter rows are dropped
 NEW_ROW = 1e-3  # its share that a new row has
 SMALLEST_FALL = 1e-9  # of the slack matrix: directions with eigenvalues below minus this share are added
 INITIAL_WIDTH = 1.0  # the smoothing width of the slopes at given components
@@ -57,7 +57,7 @@ class Point(ABC):
 
     @classmethod
     def of(cls, problem: MetricProblem, init: FloatArray | None) -> Point:
-        """The components (r, d) to start from, or those at which descent starts."""
+        """Return the components (r, d) to start from: given, or those of the default start."""
         T, multiple, _ = problem.descent_start
         is_diagonal = problem.domain.diagonal
         kind, identity = (Weights, np.ones(len(T))) if is_diagonal else (Factor, np.eye(T.shape[1]))
@@ -73,7 +73,7 @@ class Point(ABC):
 
     @abstractmethod
     def move_to(self, components: FloatArray) -> None:
-        """Start near given components (r, d), with a share of every direction in which the objective may fall."""
+        """Start near given components (r, d), with a share of every direction that may lower the objective."""
 
     @abstractmethod
     def components(self, F: FloatArray) -> FloatArray:
@@ -85,11 +85,11 @@ class Point(ABC):
 
     @abstractmethod
     def residual(self, L: FloatArray, S: FloatArray) -> float:
-        """The Frobenius norm of ``L S L^T``, which is 0 where F is stationary; of weights, of its diagonal."""
+        """The Frobenius norm of ``L S L^T``, which is 0 at a stationary F; for weights, of its diagonal."""
 
     @abstractmethod
     def escape(self, S: FloatArray) -> None:
-        """Drop what is negligible, and add directions in which the objective falls."""
+        """Drop negligible rows, and add directions that lower the objective."""
 
     def smoothed(self, F: FloatArray, width: float, center: ByLoss | None) -> tuple[float, ByLoss, FloatArray]:
         """The smoothed sum, the slopes of the losses, and the slack matrix (d, d)."""
@@ -129,14 +129,14 @@ class Factor(Point):
         self.F = np.concatenate([sigma[long, None] * Vt[long], NEW_ROW * size * falling])
 
     def _whiten(self) -> None:
-        """Coordinates in which the metric is I: there the curvature of LogDet is I, however long the metric is."""
+        """Return coordinates that make the metric I: there the curvature of LogDet is I, however long the metric is."""
         R = np.asarray(np.linalg.qr(self.F, mode="r"))
         if R.shape[0] != R.shape[1] or not np.diag(R).all():
             return
         before = self.T, self.F
         self.T, self.F = self.T @ R.T, np.eye(len(R))
         self.__dict__.pop("map", None)
-        if not math.isfinite(self.smoothed(self.F, INITIAL_WIDTH, None)[0]):  # by rounding, where numbers are extreme
+        if not math.isfinite(self.smoothed(self.F, INITIAL_WIDTH, None)[0]):  # by rounding of extreme numbers
             self.T, self.F = before
             self.__dict__.pop("map", None)
 
@@ -171,13 +171,13 @@ class FactoredOptions:
 
     first_width: float = 0.3
     min_width: float = 5e-2
-    smooth_width: float = 1e-9  # of roots, where no loss has a kink
-    width_ratio: float = 4.0  # by which it grows after a level that took all its iterations, and falls after another
+    smooth_width: float = 1e-9  # of roots, if no loss has a kink
+    width_ratio: float = 4.0  # growth after a level that took all its iterations, and fall after another level
     iterations: int = 300  # of a level at most
     smooth_iterations: int = 30  # of the first level, if nothing has a kink and no gap ends it; then twice as many
     memory: int = 30  # pairs of steps and gradients that L-BFGS keeps
     gap_share: float = 0.5  # without kinks the first level ends at this share of the tolerance, each later at a tenth
-    check_ratio: float = 1.25  # by which iterations grow from one check of the gap to the next
+    check_ratio: float = 1.25  # growth of the iterations from one check of the gap to the next
     multiples: tuple[float, float] = (-0.05, 0.05)  # of a point that are tried: logarithms
     patience: int = 4  # levels without a smaller gap before it stops
     infeasible_patience: int = 40  # levels without a smaller violation before a feasible point is known
@@ -203,7 +203,7 @@ def steps(
 ) -> Iterator[Step]:
     """Minimize a sum of terms in a factor of the metric, from components and multipliers if there are any.
 
-    After each level the problem certifies the point and its multipliers. The solver stops where `patience` levels have
+    After each level the problem certifies the point and its multipliers. The solver stops if `patience` levels have
     not made the gap smaller.
     """
     options, has_kinks, point = OPTIONS, problem.total.kinked, Point.of(problem, init)
@@ -273,8 +273,8 @@ class Penalty:
     def adapt(self, a: ByLoss, center: ByLoss | None, width: float, slope: float, gap: float) -> bool:
         """Whether penalties are others after a level that ended at multipliers and a slope, for a gap asked for.
 
-        They grow stiffer where a level hardly made the violation smaller, and softer where it could not descend to a
-        small slope. The room shrinks where it costs too much.
+        They grow stiffer if a level hardly reduced the violation, and softer if it could not descend to a small slope.
+        The room shrinks if it costs too much.
         """
         hard = [(loss, slopes) for loss, slopes in zip(self.total.losses, a, strict=True) if loss.hard]
         small_gap, before = OPTIONS.slope_share * gap, self.violation
@@ -315,7 +315,7 @@ def _descend(
     Returns its slopes, slack matrix, the number of evaluations, and why the level ended.
 
     Without kinks the gap of a factor with its slopes a is ``<S(a), M> + r(M)`` at the factor minus its minimum. If a
-    regularizer bounds that, descent ends where the gap is at most the share `close` of the value.
+    regularizer bounds that, descent ends if the gap is at most the share `close` of the value.
     """
     shape, regularizer, before = point.F.shape, _sole_regularizer(point.problem), budget.spent
     # L-BFGS-B compares changes of the value with the larger of it and 1.
@@ -329,7 +329,7 @@ def _descend(
         F = flat.reshape(shape)
         L = point.components(F)
         value, slopes, slack = point.total.smoothed(L, width, center)
-        if not math.isfinite(value):  # a parabola that leads to where the objective is finite
+        if not math.isfinite(value):  # a parabola that leads back to finite objectives
             direction, size = F - point.F, unit * abs(lowest)
             return unit * lowest + 10.0 * size, (20.0 * size / np.sum(direction**2) * direction).ravel()
         if value < lowest:

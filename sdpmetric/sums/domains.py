@@ -2,7 +2,7 @@
 
 ``S = sum_q w_q v_q v_q^T + ridge I + A`` has a weight for the difference ``v_q`` of each pair of examples, and a
 matrix A from terms that look at entries of the metric. Metrics ``M = B^T N B`` of a domain have ``<S, M> = <B S B^T,
-N>``: S has to be PSD as a form in coordinates of the domain; for diagonal N only the diagonal of ``B S B^T`` counts.
+N>``: S must be PSD as a form in coordinates of the domain; for diagonal N only the diagonal of ``B S B^T`` counts.
 
 Coordinates T, (k, p), make columns of ``B^T T`` of new features; the form is ``T^T B S B^T T`` there. In those that
 whiten a PSD part of S this part is the identity, and eigenvalues of the rest are relative to it.
@@ -42,8 +42,8 @@ class Domain:
     Attributes
     ----------
     basis : (k, d) array
-        B: the identity for all metrics or those of features' weights, or vectors b_j whose combinations
-        ``sum_j w_j b_j b_j^T`` are meant.
+        B: the identity for all metrics or those of features' weights, or vectors b_j of the combinations
+        ``sum_j w_j b_j b_j^T``.
     diagonal : bool
         Whether N is diagonal with entries >= 0; else it is PSD.
     kind : str
@@ -86,7 +86,7 @@ class Domain:
         return self.has_identity_basis
 
     def member_beside(self, components: FloatArray) -> tuple[FloatArray, FloatArray | None] | None:
-        """A factor of a metric near by that is exactly in the domain, and its error; None where the given one is."""
+        """Return a factor of a near metric that is exactly in the domain, and its error; None if the given one is."""
         if self.is_full_cone:
             return None
         if self.has_identity_basis:
@@ -117,7 +117,7 @@ class Domain:
         return np.asarray(size * weights / lengths)
 
     def _weights_of(self, components: FloatArray) -> FloatArray:
-        """See `combination`; where the rows of a factor are multiples of vectors of the basis, from these."""
+        """See `combination`; if the rows of a factor are multiples of vectors of the basis, use these."""
         B, rows = self.basis, components[components.any(axis=1)]
         squares, products = np.maximum(np.einsum("ij,ij->i", B, B), 1e-300), rows @ B.T
         vectors = np.argmax(products * products / squares, axis=1)
@@ -128,7 +128,7 @@ class Domain:
         return np.bincount(vectors, scale * scale, len(B)).astype(np.float64)
 
     def check(self, components: FloatArray) -> float:
-        """How far a metric is from the cone, relative to its size, an error where it is clearly outside."""
+        """Return the relative distance of a metric from the cone; raise an error if it is clearly outside."""
         M, member = components.T @ components, self.member_beside(components)
         if member is None or not M.any():
             return 0.0
@@ -167,7 +167,7 @@ class Slack:
 
     @cached
     def basis(self) -> tuple[FloatArray, FloatArray]:
-        """Coordinates (k, p) of the domain in which the data have unit variance, and their inverse (p, k).
+        """Return coordinates (k, p) of the domain that give the data unit variance, and their inverse (p, k).
 
         Where terms look at the metric itself there are k of them; else directions without variation are left out.
         """
@@ -287,10 +287,10 @@ class Slack:
         return self.form(self.images(V), a, slopes).smallest_eigenvalue > 0.0
 
     def is_decided_by(self, n_coordinates: int, weights: FloatArray, has_matrix: bool) -> bool:
-        """Whether a form that is positive definite in so many coordinates decides about all of S.
+        """Return whether a form that is positive definite in `n_coordinates` coordinates decides about all of S.
 
         S is a form of the products of a metric with the differences of pairs with nonzero weights. If these span no
-        more dimensions than there are coordinates, S is 0 in all other directions; a matrix beside them spans all.
+        more dimensions than there are coordinates, S is 0 in all other directions; an added matrix spans all.
         """
         if n_coordinates >= self.d:
             return True

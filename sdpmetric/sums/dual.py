@@ -1,13 +1,13 @@
-"""Sums of scalar losses with one Frobenius term, on their dual, whose unknowns are the multipliers alone.
+"""Sums of scalar losses with one Frobenius term, on their dual: its unknowns are the multipliers alone.
 
 With ``Q(a) = w M0 - S(a)`` the dual is, up to a constant::
 
     g(a) = <a, c> - sum_i l_i*(a_i) - ||[Q(a)]_+||^2 / (2 w),      lowest <= a <= highest
 
 and ``M(a) = [Q(a)]_+ / w`` is the metric that belongs to a. Every a in the box is dual feasible, and the gradient of g
-is the excess of the losses at M(a) minus the excess at which a is their slope. L-BFGS-B finds about which multipliers
+is the excess of the losses at M(a) minus the excess that gives them the slope a. L-BFGS-B finds about which multipliers
 are at their bounds. Newton's method takes over, on ``g(a) - rho / 2 ||(a - center) / units||^2``, since optimal
-multipliers are not unique in general and the Hessian of g is singular. It is ``-(F F^T + diag(l*''))``, where row i of
+multipliers are not unique in general and the Hessian of g is singular. It is ``-(F F^T + diag(l*''))``, and row i of
 F has the entries ``sqrt(omega_jk / w) (V^T A_i V)_jk`` for the eigenvectors V of Q and the derivative omega of the
 projection onto the cone. rho falls from center to center. See ``docs/terms.md``.
 """
@@ -49,25 +49,25 @@ class DualOptions:
     max_evaluations: int = 800  # of a round
     max_rounds: int = 100
     patience: int = 3  # rounds without a smaller gap before it stops
-    newton_from: int = 100  # evaluations of a round from which it is known which multipliers matter
+    newton_from: int = 100  # evaluations of a round until the relevant multipliers are known
     centers: int = 12  # of the proximal term, in a round
     steps_per_center: int = 12
-    first_rho: float = 1e-2  # weight of the proximal term, where the curvature along each multiplier is at most 1
+    first_rho: float = 1e-2  # weight of the proximal term, in units of curvature at most 1 along each multiplier
     rho_ratio: float = 0.1  # from center to center
     min_rho: float = 1e-14
     center_accuracy: float = 1e-2  # a step below this share of the way from the center ends the search for the next one
     max_equations: int = 2500  # of a Newton step
     max_root_entries: int = 5 * 10**7  # of the root F of the curvature: 400 MB
-    step_lengths: int = 8  # at which a Newton direction is tried
+    step_lengths: int = 8  # step lengths to try along a Newton direction
     step_ratio: float = 0.4  # of a length and the one before
     active_sets: int = 12  # that the model of a Newton step tries
     bound_band: float = 1e-3  # share of the largest multiplier: multipliers so near a bound may count as at it
     armijo: float = 1e-4  # share of the ascent that the gradient promises which a step has to bring
     rounding: float = 1e-14  # of dual values, relative to the numbers they are the difference of
-    partial_spectrum: float = 0.1  # share of eigenvalues that are negative up to which only these are computed
+    partial_spectrum: float = 0.1  # largest share of negative eigenvalues to compute these alone
     room_share: float = 1e-3  # of the tolerance: room of hard constraints, in their units
     min_room: float = 1e-9
-    room_growth: float = 10.0  # where no metric of the multipliers satisfies them
+    room_growth: float = 10.0  # if no metric of the multipliers satisfies them
     max_room: float = 1e-2  # share of the tolerance
 
 
@@ -76,7 +76,7 @@ Spectrum = tuple[FloatArray, FloatArray]  # eigenvalues (d,) and eigenvectors (d
 
 
 def takes(problem: MetricProblem) -> bool:
-    """Whether a sum has one Frobenius term, and scalar losses whose conjugates have finite slopes."""
+    """Return whether a sum has one Frobenius term, and scalar losses with conjugates of finite slope."""
     losses = problem.total.losses
     bounded = all(isinstance(loss, MarginLoss) and loss.scalar.boxed and not loss.scalar.steep for loss in losses)
     minimized = problem.dual.minimized
@@ -89,7 +89,7 @@ def takes(problem: MetricProblem) -> bool:
 
 
 def turn(problem: MetricProblem) -> int:
-    """Before "factored" where the dual is the smaller problem, or has kinked losses few enough for Newton's method."""
+    """Go before "factored" if the dual is the smaller problem, or kinked losses are few enough for Newton's method."""
     k, m = len(problem.domain.basis), problem.total.n_multipliers
     is_small = 2 * m <= k * (k + 1) or (problem.total.kinked and m <= OPTIONS.max_equations)
     return 2 if is_small else 4
@@ -99,7 +99,7 @@ def turn(problem: MetricProblem) -> int:
 class DualPoint:
     """Multipliers (m,), the dual and its gradient there, and the metric that belongs to them, (d, d).
 
-    The spectrum is that of the matrix whose positive part the metric is, where it was computed.
+    The spectrum, if computed, is that of the matrix that has the metric as its positive part.
     """
 
     multipliers: FloatArray
@@ -116,7 +116,7 @@ class DualPoint:
 
     @property
     def gap(self) -> float:
-        """The relative gap as floats see it, 0 where rounding puts the dual above the objective."""
+        """Return the relative gap in floats, 0 if rounding puts the dual above the objective."""
         return relative_gap(self.objective, min(self.value, self.objective))
 
 
@@ -142,12 +142,12 @@ class SumDual(MarginSum):
 
     @cached
     def units(self) -> FloatArray:
-        """Units of the multipliers in which the curvature along each is at most about 1, (m,)."""
+        """Return units of the multipliers that make the curvature along each at most about 1, (m,)."""
         norms = abs(self.combination) @ distances(*self.total.points)  # not below those of the matrices A_i
         return np.where(norms > 0.0, math.sqrt(self.weight) / np.maximum(norms, 1e-100), 1.0)
 
     def positive_part(self, Q: FloatArray, spectrum: Spectrum | None = None) -> FloatArray:
-        """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
+        """Return the PSD part of a symmetric matrix; if few of its eigenvalues were negative, only compute these."""
         if spectrum is None and self.n_negative <= OPTIONS.partial_spectrum * len(Q):
             values, V = scipy.linalg.eigh(Q, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
             self.n_negative = len(values)
@@ -222,10 +222,10 @@ class SumDual(MarginSum):
             self.rho = max(OPTIONS.min_rho, OPTIONS.rho_ratio * self.rho)
 
     def _newton_step(self, point: DualPoint, center: FloatArray, budget: Budget) -> DualPoint | None:
-        """One projected Newton step on the dual with its proximal term; None where it does not rise.
+        """Take one projected Newton step on the dual with its proximal term, or return None if it does not rise.
 
-        Multipliers near a bound whose gradient points at it go there first: projection then does not distort the
-        step of the others (Bertsekas 1982).
+        Multipliers near a bound go there first if their gradient points at it: projection then does not distort the
+        rest of the step (Bertsekas 1982).
         """
         a, units, rho, lowest, highest = point.multipliers, self.units, self.rho, self.low, self.high
 
@@ -262,7 +262,7 @@ class SumDual(MarginSum):
         return None
 
     def _curvature_root(self, point: DualPoint, free: NDArray[np.intp]) -> FloatArray | None:
-        """The root F of the curvature by some multipliers, in units, (f, .); None where it is too large."""
+        """Return the root F of the curvature by some multipliers, in units, (f, .), or None if it is too large."""
         if point.spectrum is None:
             return None
         values, V = point.spectrum
@@ -322,8 +322,8 @@ def steps(
 ) -> Iterator[Step]:
     """Solve a sum of scalar losses with one Frobenius term on its dual, from components or multipliers.
 
-    L-BFGS-B and Newton's method take turns. They need the metric only as the positive part of one (d, d) matrix, and
-    where that has few negative eigenvalues, L-BFGS-B computes only these.
+    L-BFGS-B and Newton's method take turns. They need the metric only as the positive part of one (d, d) matrix. If
+    that has few negative eigenvalues, L-BFGS-B computes only these.
     """
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     has_hard = any(loss.hard for loss in problem.total.losses)
@@ -350,7 +350,7 @@ def steps(
 def _rounds(
     problem: MetricProblem, dual: SumDual, a: FloatArray, budget: Budget, tol: float
 ) -> Generator[Step, None, tuple[FloatArray, bool]]:
-    """Steps from multipliers until the gap no longer falls; the last ones, and whether more rounds are of no use."""
+    """Yield steps until the gap no longer falls; return the last multipliers, and whether more rounds are useless."""
     progress, evaluations = Progress(), OPTIONS.first_evaluations
     for _ in range(OPTIONS.max_rounds):
         point = dual.ascend(a, budget, evaluations, GAP_SHARE * tol)

@@ -3,7 +3,7 @@
 Small gaps need not be relative to an optimum that is at most 0.
 
 Multipliers ``a >= 0`` of hard constraints ``u_i = c_i + <A_i, M> <= 0`` prove that no metric satisfies all of them
-where ``sum_i a_i A_i`` is PSD on the domain and ``sum_i a_i c_i > 0``: then ``sum_i a_i u_i > 0`` at every metric. In
+if ``sum_i a_i A_i`` is PSD on the domain and ``sum_i a_i c_i > 0``: then ``sum_i a_i u_i > 0`` at every metric. In
 other words, the sum of the hard constraints alone has a lower bound above 0 (`FenchelDual`), which no metric attains.
 """
 
@@ -38,10 +38,10 @@ RESOLUTION = 1e-9
 
 
 def resolution(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> float:
-    """See `sdpmetric.DualityCertificate`; 0 where the optimum is not proven to be at most 0.
+    """See `sdpmetric.DualityCertificate`; return 0 unless the optimum is proven to be at most 0.
 
-    That is shown at the zero metric; at the metric that the only regularizer is a distance from; or along a direction
-    in which no pulled pair differs.
+    That is shown at the zero metric, at the target of the only regularizer, or along a direction without a difference
+    of a pulled pair.
     """
     is_free = total.upper_bound(X, np.zeros((0, X.shape[1]))) <= 0.0
     if not is_free and domain.is_full_cone:
@@ -50,7 +50,7 @@ def resolution(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> fl
 
 
 def smallest_cost(total: BoundTerms) -> float:
-    """What the lightest summand costs where it is missed by its margin; 0 where nothing sets a scale."""
+    """Return the cost of the lightest summand when it is missed by its margin, or 0 if nothing sets a scale."""
     distances, traces = [loss.distance_scale for loss in total.losses], list[float]()
     for target in (regularizer.zero for regularizer in total.regularizers):
         if target is not None and target.any():
@@ -67,7 +67,7 @@ def smallest_cost(total: BoundTerms) -> float:
 def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
     """Whether everything but the one regularizer costs nothing at its target.
 
-    With ``R = M0 - L^T L``, ``(I + Y)^(1/2) L`` is a factor of M0 where ``|Y| <= |R| / sigma^2``, sigma being the
+    With ``R = M0 - L^T L``, ``(I + Y)^(1/2) L`` is a factor of M0 with ``|Y| <= |R| / sigma^2``, sigma being the
     smallest singular value of L.
     """
     target = total.regularizers[0].zero
@@ -86,7 +86,7 @@ def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
 
 
 def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool:
-    """Whether distances in directions in which no pulled pair differs reduce all losses to 0."""
+    """Return whether distances along directions without a difference of a pulled pair reduce all losses to 0."""
     if total.ridge or total.depends_on_entries:
         return False
     pulled = [loss.pulled_pairs() for loss in total.losses]
@@ -99,17 +99,17 @@ def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool
 class ContradictionOptions:
     """Of the search for multipliers that prove a contradiction, and for few of them."""
 
-    pull_shares: tuple[float, ...] = (0.0, 1e-9, 1e-6, 1e-3)  # of the largest multiplier, added where constraints pull
-    nearly_zero: float = 1e-4  # shares of multipliers, and of eigenvalues of the slack matrix
-    eigenvalue_goals: tuple[float, ...] = (1e-6, 1e-9, 0.0)  # to which nearly zero ones are brought, one by one
+    pull_shares: tuple[float, ...] = (0.0, 1e-9, 1e-6, 1e-3)  # of the largest multiplier, added to constraints that
+    pull nearly_zero: float = 1e-4  # shares of multipliers, and of eigenvalues of the slack matrix
+    eigenvalue_goals: tuple[float, ...] = (1e-6, 1e-9, 0.0)  # goals for nearly zero eigenvalues, tried one by one
     newton_steps: int = 12
     max_entries: int = 10**6  # of Newton's equations: 8 MB
     negligible: float = 1e-6  # share of the largest multiplier below which simple ratios have a 0
     negligible_shares: tuple[float, ...] = (1e-3, 1e-6, 1e-9)  # of the largest share of a proof, tried to be left out
     max_simple: int = 60  # multipliers, beyond which ratios are not made simple
     max_denominator: int = 1000  # of simple ratios
-    max_squares_in_fractions: tuple[int, int] = (60, 14)  # differences and features, whose form takes about 1 s
-    max_irreducible: int = 50  # constraints of which each is tried to be left out
+    max_squares_in_fractions: tuple[int, int] = (60, 14)  # differences and features: their form takes about 1 s
+    max_irreducible: int = 50  # most constraints to try leaving out one by one
     descent_steps: int = 500  # of each of these tries
     trace_gains: tuple[float, ...] = (0.0, 1e-3)  # weights of the trace, in coordinates of moderate size
     largest_entry: float = 1e3  # of a factor there, as the trace may be gained without end
@@ -123,7 +123,7 @@ EXACT = 2.0**50
 
 
 def unbounded(dual: FenchelDual) -> int:
-    """In how many directions a term may gain without end at no cost; 0 where the sum is bounded from below."""
+    """Return the number of directions of unbounded gain at no cost, 0 if the sum is bounded from below."""
     gaining = [loss for loss in dual.total.losses if not loss.nonnegative]
     if not gaining or dual.total.regularizers:
         return 0
@@ -140,7 +140,7 @@ def certificate(
 ) -> InfeasibilityCertificate | None:
     """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
 
-    Without any one of the constraints that it names the others are not proven to contradict each other.
+    Each constraint that it names is needed: the rest is not proven contradictory.
     """
     if not any(loss.hard for loss in dual.total.losses):
         return None
@@ -155,14 +155,14 @@ def certificate(
 
 
 def proof(dual: FenchelDual, components: FloatArray, multipliers: ByLoss | None) -> Proven | None:
-    """What `certificate` goes by; None where nothing is proven."""
+    """Return the multipliers of `certificate`, or None if nothing is proven."""
     candidates = [] if multipliers is None else [multipliers]
     proofs = (contradiction(dual, a) for a in (*candidates, _violations(dual.total, components)))
     return next((proven for proven in proofs if proven is not None), None)
 
 
 def contradiction(dual: FenchelDual, a: ByLoss) -> Proven | None:
-    """Multipliers, loss by loss, that prove that no metric satisfies all hard constraints; None where these do not."""
+    """Return multipliers, loss by loss, that prove the hard constraints contradictory, or None if these do not."""
     total = dual.total
     hard = [x if loss.hard else np.zeros_like(x) for loss, x in zip(total.losses, a, strict=True)]
     size = max((float(x.max(initial=0.0)) for x in hard), default=0.0)
@@ -184,8 +184,8 @@ def contradiction(dual: FenchelDual, a: ByLoss) -> Proven | None:
 def used(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
     """Return the constraints with positive multipliers, the largest shares of the proof first.
 
-    Leave out those of small shares if the others are proven to contradict each other without them. The share of a
-    constraint is its multiplier times the squared differences of its pairs, where the data have unit variance: a
+    Leave out those of small shares if the rest is proven contradictory without them. The share of a constraint is its
+    multiplier times the squared differences of its pairs, for data of unit variance: a
     multiplier by itself may be tiny and needed, as it grows with the inverse of these squares.
     """
     total = dual.total
@@ -203,11 +203,11 @@ def used(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
     return rows[np.argsort(-shares[rows], kind="stable")]
 
 
-# -- multipliers near given ones that bear rounding -------------------------------------------------------------
+# -- multipliers near given multipliers that bear rounding -------------------------------------------------------------
 
 
 def _candidates(dual: FenchelDual, a: ByLoss, size: float) -> Iterator[ByLoss]:
-    """Given multipliers, and others near them that bear rounding; none where those are far from feasible.
+    """Yield given multipliers and near multipliers that bear rounding, or nothing if they are far from feasible.
 
     Constraints that pull are raised. Then Newton's method goes on in the eigenvalues of the slack matrix that should be
     0 or just above: with their eigenvectors W, the smallest relative change x of multipliers with ``W^T S(a + a x) W =
@@ -230,7 +230,7 @@ def _candidates(dual: FenchelDual, a: ByLoss, size: float) -> Iterator[ByLoss]:
     K = K[:, pairs]
     _, sigma, Vt = np.linalg.svd(np.sqrt(abs(K).T @ x)[:, None] * V, full_matrices=False)
     is_sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
-    U = V @ (Vt[is_sizable].T / sigma[is_sizable])  # in which the slack matrix is between -I and I
+    U = V @ (Vt[is_sizable].T / sigma[is_sizable])  # coordinates that put the slack matrix between -I and I
     for _ in range(OPTIONS.newton_steps if np.isfinite(U).all() else 0):
         values, vectors = np.linalg.eigh(psd.symmetrize((U * (K.T @ x)[:, None]).T @ U))
         if (values < -OPTIONS.nearly_zero).any():
@@ -256,7 +256,7 @@ def _candidates(dual: FenchelDual, a: ByLoss, size: float) -> Iterator[ByLoss]:
 
 
 def _simple(a: ByLoss) -> ByLoss:
-    """Whole multipliers whose ratios are about those of given ones, if these are few."""
+    """Return whole multipliers with about the ratios of the given multipliers, if these are few."""
     flat = np.concatenate(a)
     rows, integers = np.flatnonzero(flat > OPTIONS.negligible * flat.max()), np.zeros_like(flat)
     ratios = [Fraction(float(value / flat.max())).limit_denominator(OPTIONS.max_denominator) for value in flat[rows]]
@@ -266,10 +266,10 @@ def _simple(a: ByLoss) -> ByLoss:
 
 
 def _exact_bound(dual: FenchelDual, a: ByLoss) -> float:
-    """What whole multipliers prove whose slack matrix is exactly PSD; 0 where that is not shown.
+    """Return the value that whole multipliers with an exactly PSD slack matrix prove, or 0 if that is not shown.
 
     Comparisons that go round in a circle, for example, leave no difference with a negative weight, and the matrix may
-    be singular, where rounding leaves no room for other proofs.
+    be singular, so rounding leaves no room for other proofs.
     """
     total, flat = dual.total, np.concatenate(a)
     is_signed = [np.abs(loss.combination.data) == 1.0 for loss in total.losses]
@@ -320,7 +320,7 @@ def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp
     """Return those of given constraints that are proven to contradict each other; None if nothing is proven.
 
     The violations at a metric with the smallest sum of their squares are such multipliers: there its slope, the slack
-    matrix, is PSD, and products with the metric are 0. Where a little trace is gained beside them, it is positive in
+    matrix, is PSD, and products with the metric are 0. If a little trace is gained as well, it is positive in
     all directions, if there are such multipliers, and bears rounding.
     """
     if dual.slack.domain.diagonal:
@@ -359,7 +359,7 @@ def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp
 
 
 def _contradicting_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """The same by a linear program: ``T^T a >= 0`` where the excess at the zero metric, weighted by a, is positive."""
+    """The same by a linear program: ``T^T a >= 0`` with a positive excess at the zero metric, weighted by a."""
     total = dual.total
     T = dual.slack.table(rows, np.arange(len(dual.slack.domain.basis)))
     offset = np.concatenate([np.zeros(0), *(loss.offset for loss in total.losses)])[rows]

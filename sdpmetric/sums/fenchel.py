@@ -11,13 +11,13 @@ or a LogDet term gives it in closed form (`Regularizer.minimum`). Of several reg
 other one is bounded by a slope U as a loss is, ``r(M) >= <U, M> - r*(U)``, and U is added to S.
 
 *The segment.* Multipliers of a solver are feasible up to rounding at best. They are joined to an *anchor*: multipliers
-at which S is positive semidefinite by itself, as those of the losses that pull pairs together. On ``a(t) = anchor +
+that make S positive semidefinite by itself, as those of the losses that pull pairs together. On ``a(t) = anchor +
 t (a - anchor)`` both parts of the bound are concave in t, so the best t is a search in one dimension
 (`sdpmetric.sums.segment`). It is made in floats; at the t that it ends with, or a little below, the bound is proven
 with all sums and matrices rounded in the safe direction.
 
-*Directions of no cost.* Where ``v^T S(anchor) v = 0``, a multiplier whose pairs differ along v, so ``v^T A_i v`` is not
-0, would make S(a) indefinite: it stays at the anchor. S is then looked at in coordinates V of the other directions, and
+*Directions of no cost.* If ``v^T S(anchor) v = 0``, a multiplier of pairs that differ along v, so ``v^T A_i v`` is not
+0, would make S(a) indefinite: it stays at the anchor. S is then formed in coordinates V of the other directions, and
 `Slack.is_decided_by` proves that these suffice. If it does not, coordinates are used in which even the smallest costs
 count, and the bound is weak: `Proven.weakness` says so.
 """
@@ -36,7 +36,7 @@ from sdpmetric.sums.domains import ByLoss, Slack
 from sdpmetric.sums.segment import MAX_TRIES, ConeMinimum, Segment, WeightMinimum, best_multiple
 from sdpmetric.sums.terms.base import InnerMinimum, Regularizer
 
-# Differences below this in directions of no cost, where data have unit variance, count as 0.
+# Differences below this in directions of no cost count as 0, for data of unit variance.
 NULL_TOLERANCE = 1e-9
 
 
@@ -44,9 +44,9 @@ NULL_TOLERANCE = 1e-9
 class BoundOptions:
     """Of the segments that are tried."""
 
-    slope_margin: float = 1e-9  # share of the slack matrix by which a slope is raised beyond what makes it PSD
-    largest_slope: float = 1e100  # of regularizers at nearly singular metrics; larger ones prove nothing
-    tiny_multiple: float = 1e-9  # that the domain of a loss holds where it does not hold the multipliers
+    slope_margin: float = 1e-9  # share of the slack matrix to raise a slope beyond the PSD boundary
+    largest_slope: float = 1e100  # of regularizers at nearly singular metrics; larger slopes prove nothing
+    tiny_multiple: float = 1e-9  # multiple of the given multipliers to try if they lie outside a loss's domain
 
 
 OPTIONS = BoundOptions()
@@ -58,11 +58,11 @@ class Proven:
 
     value: float
     multipliers: ByLoss  # (m,) for each loss
-    residual: float = 0.0  # how far these are from the given ones, relatively
+    residual: float = 0.0  # relative distance of these from the given multipliers
     null_dimension: int = 0  # of the directions of no cost
     weakness: str | None = None  # why the bound is weaker than it might be
     slopes: ByLoss = field(default_factory=list)  # (d, d): of the regularizers that are bounded by one
-    coordinates: FloatArray | None = None  # (k, p): of the domain, in which the slack matrix is proven to be PSD
+    coordinates: FloatArray | None = None  # (k, p): coordinates of the domain that prove the slack matrix PSD
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class FenchelDual:
         anchor = self._anchor(a)
         bounds = [self._bound_along(self._segment(anchor, a, slopes))]
         if clipped and self._allows_small_multiples and not any(x.any() for x in anchor):
-            # A small multiple is in the domain, where clipping changes the largest multipliers alone.
+            # A small multiple is in the domain: clipping changes the largest multipliers alone.
             tiny = OPTIONS.tiny_multiple
             inner = [loss.clip(tiny * x) / tiny for loss, x in zip(losses, multipliers, strict=True)]
             bounds.append(self._bound_along(Segment(self.slack, anchor, inner, self.bounded_by_slopes, slopes)))
@@ -108,17 +108,17 @@ class FenchelDual:
         return self._bound_along(self._segment(a, a))
 
     def minimizer(self, a: ByLoss) -> FloatArray | None:
-        """The factor of the metric that minimizes ``<S(a), M> + r(M)``; None where r does not say."""
+        """Return the factor of the metric that minimizes ``<S(a), M> + r(M)``, or None if r does not know it."""
         if self.minimized is None or self.bounded_by_slopes or self.slack.domain.diagonal:
             return None
         return self.minimized.minimizer(self.total.slack_matrix(a))
 
     @property
     def _allows_small_multiples(self) -> bool:
-        """Whether all small multipliers are feasible beside the regularizer, as they are beside LogDet."""
+        """Whether the regularizer makes all small multipliers feasible, as LogDet does."""
         return self.minimized is not None and not self.minimized.superlinear
 
-    # -- where segments start -----------------------------------------------------------------------------------
+    # -- starts of segments -----------------------------------------------------------------------------------
 
     def _segment(
         self, start: ByLoss, target: ByLoss, slopes: ByLoss | None = None, *, is_fixed: bool = False
@@ -129,7 +129,7 @@ class FenchelDual:
     def _with_raised_slope(self, a: ByLoss, slopes: ByLoss) -> Segment | None:
         """Given multipliers, and the first slope plus the multiple of the identity that makes S PSD.
 
-        None where numbers are too large for that.
+        Return None if numbers are too large for that.
         """
         B, d = self.slack.domain.basis, self.slack.d
         S = B @ (self.total.slack_matrix(a) + sum(slopes, np.zeros((d, d)))) @ B.T
@@ -143,7 +143,7 @@ class FenchelDual:
         return self._segment(a, a, [slopes[0] + shift * np.eye(d), *slopes[1:]], is_fixed=True)
 
     def _anchor(self, a: ByLoss) -> ByLoss:
-        """The anchors of the losses, at 0 where all small multiples are feasible."""
+        """Return the anchors of the losses, 0 if all small multiples are feasible."""
         anchor = [loss.anchor(multipliers) for loss, multipliers in zip(self.total.losses, a, strict=True)]
         if self._allows_small_multiples:
             return [loss.clip(0.0 * x) for loss, x in zip(self.total.losses, anchor, strict=True)]
@@ -152,7 +152,7 @@ class FenchelDual:
     # -- what a segment proves ----------------------------------------------------------------------------------
 
     def _bound_along(self, segment: Segment) -> Proven:
-        """The best bound on a segment that is proven, minus infinity where none is."""
+        """Return the best proven bound on a segment, minus infinity if there is none."""
         try:
             if self.slack.domain.diagonal:
                 return self._bound_over_weights(segment)
@@ -173,7 +173,7 @@ class FenchelDual:
         return Proven(segment.bound(a, t, value), a, max(0.0, 1.0 - t), slopes=segment.slopes(t))
 
     def _bound_over_weights(self, segment: Segment) -> Proven:
-        """Directions of no cost are here the weights whose slack is 0 at the anchor and falls from there."""
+        """Directions of no cost are here the weights with a slack that is 0 at the anchor and falls from there."""
         null, weakness = np.zeros(0, dtype=np.intp), None
         for _ in range(MAX_TRIES):
             minimum = WeightMinimum(segment, self.minimized)
@@ -213,14 +213,14 @@ class FenchelDual:
         return replace(weak, null_dimension=null.shape[1], weakness=weakness)
 
     def _bound_in_coordinates(self, segment: Segment, V: FloatArray, null: FloatArray, tolerance: float) -> Proven:
-        """What the segment proves in given coordinates, beside directions of no cost."""
+        """Return the bound that the segment proves in given coordinates, without directions of no cost."""
         segment = self._freeze_along(segment, null, tolerance) if null.shape[1] else segment
         proven = self._bound_at_best_multiple(segment, ConeMinimum(segment, V))
         coordinates = V if proven.value > -math.inf else None
         return replace(proven, null_dimension=null.shape[1], coordinates=coordinates)
 
     def _freeze_along(self, segment: Segment, null: FloatArray, tolerance: float) -> Segment:
-        """The segment with those multipliers kept at their anchor whose pairs differ along a direction of no cost.
+        """Return the segment that keeps multipliers of pairs differing along a direction of no cost at their anchor.
 
         There the cost cannot pay for the multiplier: it would make S(a) indefinite.
         """

@@ -36,9 +36,9 @@ from sdpmetric.sums.terms.base import Sum, Term
 from sdpmetric.sums.terms.comparisons import TripletHinge
 from sdpmetric.sums.terms.linear import Pull, Trace
 
-# Smoothing widths, in units of the terms, whose slopes are tried as dual candidates of a point.
+# Smoothing widths, in units of the terms, to take dual candidates of a point from.
 WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
-# Triplets of labels, from which LMNNProblem, which lists none, is several times faster (digits: 0.2 s for 10.8 s).
+# Triplets of labels that make LMNNProblem, which lists none, several times faster (digits: 0.2 s for 10.8 s).
 MANY_TRIPLETS = 50_000
 # Coordinates of solvers are scaled until the mean distance under the identity is at least the square of this.
 SMALLEST_MEAN_DISTANCE = 0.3
@@ -142,7 +142,7 @@ class MetricProblem(PrintedProblem):
 
     @allow_underflow
     def _check(self) -> None:
-        """Raise an error for sums without a minimum, and for domains in which a term is infinite everywhere."""
+        """Raise an error for sums without a minimum, and for domains that make a term infinite everywhere."""
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
                 f"the sum has no minimum: {', '.join(t.name for t in self.terms if not t.nonnegative)} falls without "
@@ -167,7 +167,7 @@ class MetricProblem(PrintedProblem):
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """The names of the terms whose weights `path` may vary; hard constraints have none."""
+        """The names of the terms with weights that `path` may vary; hard constraints have none."""
         named = zip(self.names, self.terms, strict=True)
         return tuple(name for name, term in named if not any(loss.hard for loss in term.losses))
 
@@ -221,7 +221,7 @@ class MetricProblem(PrintedProblem):
 
     @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""
+        """Return the sum of all terms, infinite if a hard constraint is violated by more than 1e-7 of its unit."""
         L, _ = self.check_point(components, metric)
         return self.total.value(L)[0]
 
@@ -250,7 +250,7 @@ class MetricProblem(PrintedProblem):
         )
 
     def _labeled_advice(self) -> str:
-        """How to state LMNN without a list of its triplets, where the labels of this sum make many."""
+        """Advise LMNNProblem, which lists no triplets, if the labels of this sum make many."""
         pulls = [term for term in self.terms if isinstance(term, Pull)]
         pushes = [term for term in self.terms if isinstance(term, TripletHinge) and term.targets is not None]
         if not self.domain.is_full_cone or len(pulls) != 1 or len(pushes) != 1 or pushes[0].size <= MANY_TRIPLETS:
@@ -272,14 +272,15 @@ class MetricProblem(PrintedProblem):
 
     @published
     def descent_start(self) -> tuple[FloatArray, float, float]:
-        """Coordinates T, (k, p), for descent; the multiple of T at which a factor starts; the size of the objective.
+        """Return coordinates T, (k, p), for descent, the multiple of T that a factor starts at, and the objective's
+        size.
 
-        In coordinates in which costs are whitened, f is the objective of the best multiple of the identity, V the
+        In coordinates that whiten the costs, f is the objective of the best multiple of the identity, V the
         differences of n pairs, and ``T T^T = (I / f + V^T V / n)^(-1)``: a direction is as long as an objective of f
         or a mean distance of 1 allows, whatever the units of the features. Near a definite M0, as of a term
         Frobenius(to=M0), it is instead at most `LARGEST_TARGET_RATIO` times as long as under M0. If M0, or, with mean
-        distances below `LARGEST_MEAN_DISTANCE`, a multiple of it has a smaller sum, then ``T T^T = M0``, in which the
-        term is well conditioned.
+        distances below `LARGEST_MEAN_DISTANCE`, a multiple of it has a smaller sum, then ``T T^T = M0``, which
+        conditions the term well.
         """
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_multiple(T)
@@ -308,14 +309,14 @@ class MetricProblem(PrintedProblem):
         return float(D.mean()) if len(D) else 0.0
 
     def _best_multiple(self, T: FloatArray) -> tuple[float, float]:
-        """The multiple s of coordinates T whose metric ``s^2 T T^T`` about minimizes the sum, and the sum there."""
+        """Return the multiple s of coordinates T with ``s^2 T T^T`` about minimizing the sum, and the sum there."""
         objective, unit = self._objective_by_log_scale(T), -0.5 * math.log(min(self._mean_distance(T), 1e300) or 1.0)
         bounds = min(LOG_SCALES[0], unit), LOG_SCALES[1]  # distances of 1 are in reach, however little a metric costs
         log_scale, value = best_log_scale(objective, bounds, 1e-2)
         return math.exp(log_scale), abs(value)
 
     def _objective_by_log_scale(self, T: FloatArray) -> Callable[[float], float]:
-        """The sum, with losses smoothed at width 1, at multiples of coordinates T, of which it takes the logarithm."""
+        """Return the sum, smoothed at width 1, as a function of the logarithm of a multiple of coordinates T."""
         L = T.T @ self.domain.basis
         D, regularizers = self.total.distances(L), [term.along(L) for term in self.total.regularizers]
 
@@ -328,7 +329,7 @@ class MetricProblem(PrintedProblem):
 
     @property
     def _target_root(self) -> FloatArray | None:
-        """A root R of the ``M0 = R R^T`` at which the first regularizer is 0, (k, k); None unless M0 is definite."""
+        """Return a root R of the first regularizer's target ``M0 = R R^T``, (k, k), or None unless M0 is definite."""
         zeros = [term.zero for term in self.total.regularizers if term.zero is not None and term.zero.any()]
         try:
             return np.asarray(np.linalg.cholesky(self.domain.restricted(zeros[0]))) if zeros else None
@@ -336,7 +337,7 @@ class MetricProblem(PrintedProblem):
             return None
 
     def _scaled_by_pairs(self, T: FloatArray, objective: float) -> FloatArray | None:
-        """``T`` of `descent_start`; None where the matrix is not numerically definite."""
+        """Return ``T`` of `descent_start`, or None if the matrix is not numerically definite."""
         first, second = self.total.pairs.T
         if not (len(first) and 0.0 < objective < LARGEST_SCALE):
             return None
@@ -348,7 +349,7 @@ class MetricProblem(PrintedProblem):
         else:
             is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
             weight = 0.0 if is_whitened else sum(term.quadratic_weight for term in self.terms)
-            cost = min(weight, 1.0) or 1.0  # of a metric of unit size, by which f is divided
+            cost = min(weight, 1.0) or 1.0  # of a metric of unit size, the unit of f
             H = H + np.eye(len(H)) / (objective / cost)
         size = np.sqrt(np.diag(H))
         try:
@@ -386,7 +387,7 @@ class MetricProblem(PrintedProblem):
         """Certify any point by Fenchel duality; see `Problem.certify` and ``docs/terms.md``.
 
         Multipliers are those of all losses in the order of the terms; those out of range are clipped, and all are moved
-        toward feasible ones as far as needed. Default: slopes of the losses at the point.
+        toward feasible multipliers as far as needed. Default: slopes of the losses at the point.
         """
         L, residual = self.check_point(components, metric)
         value, u = self.total.value(L)
@@ -450,7 +451,7 @@ class MetricProblem(PrintedProblem):
         return proofs.of_sum(self.dual, components, objective, proven, data)
 
     def lists(self) -> dict[str, NDArray[np.generic]]:
-        """Pairs and whether they are similar, where data files of the statement hold them."""
+        """Return pairs and whether they are similar, if data files of the statement hold them."""
         return {}
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:

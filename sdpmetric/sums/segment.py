@@ -33,7 +33,7 @@ class SearchOptions:
     step_growth: float = 10.0
     smallest_shift: float = 1e-3  # from a best point at an end of the bracket, as a share of it
     accuracy: float = 1e-6  # as a share of the bracket; the loss of value is quadratic in it
-    lowest_value: float = -1e300  # in place of minus infinity, where values are subtracted
+    lowest_value: float = -1e300  # in place of minus infinity, since values are subtracted
 
 
 SEARCH = SearchOptions()
@@ -63,7 +63,7 @@ class Segment:
 
     @property
     def furthest(self) -> float:
-        """The largest t at which all multipliers are in their domains."""
+        """Return the largest t that keeps all multipliers in their domains."""
         rays = zip(self.slack.total.losses, self.start, self.direction, strict=True)
         limits = [loss.max_step(a, step) for loss, a, step in rays if step.any()]
         return min(limits, default=SEARCH.largest if self.matrices else 0.0)
@@ -107,7 +107,7 @@ class Segment:
 
 
 def best_multiple(value: Callable[[float], float], furthest: float) -> float:
-    """About the t in ``[0, furthest]`` at which a concave function is largest; as a rule it is near 1.
+    """Return about the t in ``[0, furthest]`` that maximizes a concave function; as a rule it is near 1.
 
     Steps away from 1 grow until the largest value of three points is not at an end, and Brent's method goes on there.
     """
@@ -143,9 +143,9 @@ MAX_TRIES = 8
 
 
 class ConeMinimum(InnerMinimum):
-    """0 where ``V^T S(t) V`` is PSD and decides about S(t), else minus infinity; V are coordinates (k, p).
+    """The value is 0 if ``V^T S(t) V`` is PSD and decides about S(t), else minus infinity; V are coordinates (k, p).
 
-    V whitens the cost of the anchor, whose slack matrix is then nearly the identity: eigenvalues of the direction
+    V whitens the cost of the anchor, so its slack matrix is nearly the identity: eigenvalues of the direction
     relative to it say how far t may go.
     """
 
@@ -157,7 +157,7 @@ class ConeMinimum(InnerMinimum):
             self.furthest = 0.0
             return
         slope = float(segment.slack.relative_eigenvalues(anchor.matrix, direction.matrix).min(initial=0.0))
-        # Multiples stop this share short of where an eigenvalue of the slack matrix reaches 0.
+        # Multiples stop this share short of a singular slack matrix.
         self.furthest = (1.0 - 1e-12) / -slope if slope < 0.0 else math.inf
 
     def value(self, t: float) -> float:
@@ -193,7 +193,7 @@ class ConeMinimum(InnerMinimum):
 class WeightMinimum(InnerMinimum):
     """``min over w >= 0 of sum_j w_j b_j^T S(t) b_j + r(diag w)``: weights are bounded one by one.
 
-    Without a regularizer it is 0 where all slacks ``b_j^T S(t) b_j`` are at least 0, else minus infinity.
+    Without a regularizer it is 0 if all slacks ``b_j^T S(t) b_j`` are at least 0, else minus infinity.
     """
 
     def __init__(self, segment: Segment, regularizer: Regularizer | None) -> None:
@@ -221,7 +221,7 @@ class WeightMinimum(InnerMinimum):
         return self.regularizer.minimum_over_weights(self.start + t * self.direction)
 
     def proven(self, t: float) -> tuple[float, float]:
-        """Given multipliers prove their own value also where no slack is strictly positive, and so does the anchor."""
+        """Given multipliers and the anchor prove their own values even if no slack is strictly positive."""
         for multiple in (t, 1.0, 0.0) if self.is_feasible else (1.0, 0.0):
             if multiple <= max(self.segment.furthest, 1.0) and (minimum := self._bound(multiple)) > -math.inf:
                 return multiple, minimum
