@@ -99,8 +99,8 @@ def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool
 class ContradictionOptions:
     """Of the search for multipliers that prove a contradiction, and for few of them."""
 
-    pull_shares: tuple[float, ...] = (0.0, 1e-9, 1e-6, 1e-3)  # of the largest multiplier, added to constraints that
-    pull nearly_zero: float = 1e-4  # shares of multipliers, and of eigenvalues of the slack matrix
+    pull_shares: tuple[float, ...] = (0.0, 1e-9, 1e-6, 1e-3)  # of the largest, for constraints that pull
+    nearly_zero: float = 1e-4  # shares of multipliers, and of eigenvalues of the slack matrix
     eigenvalue_goals: tuple[float, ...] = (1e-6, 1e-9, 0.0)  # goals for nearly zero eigenvalues, tried one by one
     newton_steps: int = 12
     max_entries: int = 10**6  # of Newton's equations: 8 MB
