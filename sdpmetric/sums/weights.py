@@ -1,11 +1,11 @@
-"""Sums of scalar losses over nonnegative weights: smooth ones by L-BFGS-B, piecewise linear ones by HiGHS.
+"""Sums of scalar losses over nonnegative weights: smooth losses by L-BFGS-B, piecewise linear losses by HiGHS.
 
 Over ``M = sum_j w_j b_j b_j^T`` a sum is ``<c, w> + sum_i l_i(o_i + (T w)_i) + sum_j (h w_j^2 / 2 - g log w_j)`` with a
 table T of what each weight adds to the argument of each loss. Slopes a of the losses are multipliers; their slack
 ``c + T^T a`` says what each weight costs. See ``docs/terms.md``.
 
-Piecewise linear losses have slopes in an interval ``low <= a <= high`` and are a linear program, whose dual is to
-maximize ``<o, a>`` where ``c + T^T a >= 0``. The multipliers of these constraints are the weights.
+Piecewise linear losses have slopes in an interval ``low <= a <= high`` and are a linear program. Its dual is to
+maximize ``<o, a>`` subject to ``c + T^T a >= 0``. The multipliers of these constraints are the weights.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class WeightsOptions:
     max_table: int = 1 << 26  # entries of a table: 512 MiB
     max_products: int = 1 << 24  # entries of rank-one matrices, for losses that look at these
     satisfied: float = 1e-6  # of the mean offset: an excess that far below 0 costs nothing in spite of rounding
-    vanished: float = -40.0  # excess at which losses that have no end cost next to nothing
+    vanished: float = -40.0  # excess that makes a loss without an end cost next to nothing
     max_multiple: float = 1e12  # of the weights, that is tried for that
-    negligible: tuple[float, ...] = (1e-2, 1e-4, 1e-6)  # shares of the largest weight: smaller ones become 0
+    negligible: tuple[float, ...] = (1e-2, 1e-4, 1e-6)  # shares of the largest weight: smaller weights become 0
     negligible_gap: float = 0.1  # of the gap asked for: what that may cost
     first_iterations: int = 20  # of L-BFGS-B; each call has twice as many as the one before
     max_iterations: int = 3200  # of a call
     patience: int = 3  # calls without a smaller gap before the solver stops
-    min_share: float = 1e-10  # of its unit that a weight keeps where LogDet is part of the sum
+    min_share: float = 1e-10  # share of its unit that a weight keeps in sums with LogDet
 
 
 OPTIONS = WeightsOptions()
@@ -59,7 +59,7 @@ class WeightedSum(MarginSum):
     def __init__(self, problem: MetricProblem, total: BoundTerms) -> None:
         super().__init__(total)
         self.basis, k, self.slacks = problem.domain.basis, len(problem.domain.basis), problem.dual.slack
-        # (m,): losses that cost nothing where their excess is not positive, so they may be left out there; hard
+        # (m,): losses that cost nothing without a positive excess, so they may be left out there; hard
         # constraints
         self.is_lazy = concatenated(_is_lazy(loss) for loss in self.losses) > 0.0
         self.is_hard = concatenated(np.full(loss.size, float(loss.hard)) for loss in self.losses) > 0.0
@@ -68,8 +68,8 @@ class WeightedSum(MarginSum):
         self.c = sum((numbers[1] for numbers in coefficients), np.zeros(k))
         self.unit = float(np.abs(self.offset).mean()) if self.offset.any() else 1.0
         self.squared_lengths = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), 1e-300)
-        self.fixed = np.where(self.low == self.high, self.low, 0.0)  # (m,): multipliers of linear losses, 0 for others
-        self.cost = self.slack(self.fixed)  # (k,): what weights cost beside the other losses, and beside all losses
+        self.fixed = np.where(self.low == self.high, self.low, 0.0)  # (m,): multipliers of linear losses, else 0
+        self.cost = self.slack(self.fixed)  # (k,): costs of weights, with linear losses and without any
         self.linear_cost = self.slack(np.zeros_like(self.fixed))
 
     def slack(self, a: FloatArray) -> FloatArray:
@@ -95,7 +95,7 @@ class WeightedSum(MarginSum):
         return np.asarray(np.sqrt(w[used])[:, None] * self.basis[used])
 
     def value(self, w: FloatArray, u: FloatArray) -> float:
-        """The sum at weights with given excess; infinity where a hard constraint is violated at all."""
+        """Return the sum at weights with given excess, infinity if a hard constraint is violated at all."""
         if (u[self.is_hard] > 0.0).any() or (self.g and not (w > 0.0).all()):
             return math.inf
         regularizers = 0.5 * self.h * float(w @ w) - (self.g * float(np.log(w).sum()) if self.g else 0.0)
@@ -104,7 +104,7 @@ class WeightedSum(MarginSum):
         return math.inf if math.inf in losses else math.fsum([self.constant, linear, regularizers, *losses])
 
     def components(self, w: FloatArray, gap: float) -> FloatArray:
-        """A factor of the metric, in which weights that hardly matter beside a relative gap are 0."""
+        """Return a factor of the metric; weights that hardly matter for a relative gap become 0."""
         value, largest = self.value(w, self.excess(w)), float(w.max(initial=0.0))
         for share in () if self.g else OPTIONS.negligible:
             sparse = np.where(w > share * largest, w, 0.0)
@@ -113,7 +113,7 @@ class WeightedSum(MarginSum):
         return self.factor(w)
 
     def stretched(self, w: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights and their excess; where only losses cost and all fall along the weights, a multiple without."""
+        """Return weights and their excess; if only losses cost and all fall along them, a multiple without loss."""
         slopes = u - self.offset
         if self.h or self.g or self.cost.any() or not (slopes < 0.0).all():
             return w, u
@@ -127,7 +127,7 @@ def _is_lazy(loss: MarginLoss) -> FloatArray:
 
 
 def takes_losses(problem: MetricProblem) -> bool:
-    """Whether a sum is over weights, of scalar losses and of regularizers whose terms are of one weight each."""
+    """Return whether a sum over weights has scalar losses and regularizers that separate into the weights."""
     domain, total = problem.domain, problem.total
     scalar = all(isinstance(loss, MarginLoss) and not loss.has_infinite_slopes for loss in total.losses)
     separable = domain.has_identity_basis and all(term.over_weights is not None for term in total.regularizers)
@@ -202,10 +202,10 @@ class HighsOptions:
     """Knobs of the solver "highs"."""
 
     full_table: int = 1 << 20  # entries of a table that is solved at once; else rows and columns come and go
-    # Rows per column up to which most rows are active: larger tables are solved at once, too. With a limit on time rows
+    # Most rows per column that are mostly active: larger tables are solved at once, too. With a limit on time rows
     # and columns come and go, as an iteration of the interior point method takes a second there.
     square: int = 2
-    # Rows per column, and entries, from which the simplex method takes longer than the interior point method: 0.73 and
+    # Rows per column, and entries, that make the simplex method slower than the interior point method: 0.73 and
     # 0.47 processor seconds at 1,500 x 384, 15 and not ended and 13 at 1,500 x 1,536.
     interior: int = 4
     interior_table: int = 1 << 18
@@ -223,7 +223,7 @@ HIGHS = HighsOptions()
 
 
 def takes_linear(problem: MetricProblem) -> bool:
-    """Whether the sum is a linear program over weights, whose first table is of moderate size."""
+    """Return whether the sum is a linear program over weights with a first table of moderate size."""
     total = problem.total
     if not takes_losses(problem) or total.regularizers:
         return False
@@ -238,7 +238,7 @@ def optimum(
 ) -> tuple[FloatArray, FloatArray] | None:
     """All weights and multipliers, by the dual linear program in some rows and columns; None if that has no optimum.
 
-    For feasibility only hard constraints count, whose multipliers are at most 1.
+    For feasibility only hard constraints count, with multipliers of at most 1.
     """
     free = rows[program.low[rows] < program.high[rows]]
     if not len(free):  # the dual has one point, and the zero metric is optimal if that is feasible
@@ -340,7 +340,7 @@ def first(program: WeightedSum) -> tuple[Index, Index]:
 
 
 def renewed(chosen: Index, dropped: BoolArray, violation: FloatArray, count: int) -> Index:
-    """Numbers that are not dropped, and those that are violated most beside them, sorted: at least so many."""
+    """Return the numbers that are not dropped and the most violated of the rest, sorted; in all at least `count`."""
     outside = np.setdiff1d(np.flatnonzero(violation > 0.0), chosen)
     worst = outside[np.argsort(-violation[outside], kind="stable")[: max(count, len(chosen))]]
     return np.union1d(chosen[~dropped[chosen]], worst)

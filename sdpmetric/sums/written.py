@@ -2,7 +2,7 @@
 
 Let a be the multipliers of the losses, c their numbers at the zero metric, U a slope of each strictly convex term r.
 With ``V(i,j) = (x_i - x_j)(x_i - x_j)'``, Fenchel and Young bound the sum from below by ``tr(S M) + sum (a c - l*(a)) -
-sum r*(U)``, where S is the sum of the costs, of ``a`` times the ``V`` of each number, and of U. Over the metrics of the
+sum r*(U)``, with S the sum of the costs, of ``a`` times the ``V`` of each number, and of U. Over the metrics of the
 domain the first summand is at least 0 if S is in the dual cone. So the dual program is
 
     maximize  sum (a c - l*(a)) - sum r*(U)    subject to  S in the dual cone
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def lines(problem: MetricProblem) -> Lines:
-    """The program: the terms one by one, then the constraints of hard ones."""
+    """Return the program: the terms one by one, then the constraints of hard terms."""
     objective = total((weight, text) for weight, text in (term.text() for term in problem.terms) if text)
     named = zip(problem.names, problem.terms, strict=True)
     rows = [(name, rows) for name, term in named if (rows := term.constraint_text())]
@@ -102,7 +102,7 @@ def _definitions(problem: MetricProblem, symbol: str) -> list[str]:
 CONSTRAINT_SLACK = 1e-10
 # Relative slack that is left to claims.
 CLAIM_SLACK = 1e-12
-# Shares of a regularizer's slope, one after the other, by which the slack matrix is to be positive definite.
+# Shares of a regularizer's slope, tried in turn, to make the slack matrix positive definite.
 MARGINS = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 # Lists of examples that data files may hold.
 LISTS = ("y", "pairs", "similar", "triplets", "quadruplets")

@@ -1,4 +1,4 @@
-"""What every term of a sum is: a convex function of the metric with its slopes, its conjugate, and its CVXPY form.
+"""The terms of sums: convex functions of the metric with their slopes, conjugates, and CVXPY forms.
 
 A `Loss` is ``sum_i l_i(u_i)`` of numbers ``u_i`` that are affine in the metric, its *excess*. Its multipliers are the
 slopes ``a_i``; for every ``a`` in the domain of the conjugates, Fenchel and Young give ``l_i(u) >= a_i u - l_i*(a_i)``,
@@ -9,8 +9,8 @@ The dual value holds a minimum over the metric. Multipliers ``a(t)`` that are af
 
     m(t) = min over the metrics M of the domain of  <S(t), M> + r(M)
 
-is concave in t, as a minimum of functions that are affine in t. Without a regularizer r it is 0 where S(t) is positive
-semidefinite on the domain, and minus infinity elsewhere; `Regularizer.minimum` gives it in closed form otherwise.
+is concave in t, as a minimum of functions that are affine in t. Without a regularizer r it is 0 if S(t) is positive
+semidefinite on the domain, and minus infinity otherwise; `Regularizer.minimum` gives it in closed form otherwise.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SlackSegment(Protocol):
 
 
 class InnerMinimum(ABC):
-    """``m(t)`` of one segment: in floats where the best t is sought, with all roundings where something is claimed."""
+    """``m(t)`` of one segment: in floats for the search of the best t, with all roundings for claims."""
 
     nearest: float = 0.0  # between these m is finite, as floats see it
     furthest: float = math.inf
@@ -62,10 +62,10 @@ class InnerMinimum(ABC):
 
     @abstractmethod
     def proven(self, t: float) -> tuple[float, float]:
-        """Some s, t itself or near it, and a float not above the exact ``m(s)``; minus infinity where none is shown."""
+        """Return some s, t itself or near it, and a float not above the exact ``m(s)``, possibly minus infinity."""
 
 
-# Relative roundings between exact multipliers and computed ones.
+# Relative roundings between exact and computed multipliers.
 ROUNDINGS = 6
 # Relative error of values and conjugates that are computed without bounds.
 ACCURACY = 1e-14
@@ -149,7 +149,7 @@ class Term(ABC):
         return 0.0
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """What the lightest summand of a bound term costs where it is missed by its margin; infinity where it is hard.
+        """Return the cost of a bound term's lightest summand when missed by its margin; infinity for hard constraints.
 
         Where a summand has no margin, it is what it costs at a squared distance, or a trace, of the statement's scale.
         By default the weight.
@@ -245,7 +245,7 @@ class Regularizer(Term):
     Attributes
     ----------
     superlinear : bool
-        Class attribute: whether it grows faster than linearly, by which `minimum` is finite for every slack matrix.
+        Class attribute: whether it grows faster than linearly, so `minimum` is finite for every slack matrix.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class Regularizer(Term):
 
     @property
     def zero(self) -> FloatArray | None:
-        """The matrix at which a bound term is exactly 0, (d, d); None if that is not known."""
+        """Return the matrix that makes a bound term exactly 0, (d, d), or None if it is not known."""
         return None
 
     # -- the function -------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Regularizer(Term):
         """A float not below the exact `value` of a factor of floats.
 
         With errors, not below that of any factor within these of the given one, entry by entry. By default within 1e-14
-        of the computed one, and infinity with errors, of which the value at one factor says nothing.
+        of the computed value, and infinity with errors, as the value at one factor says nothing about them.
         """
         value = self.value(components) if errors is None or not errors.any() else math.inf
         return value + ACCURACY * abs(value)
@@ -307,7 +307,7 @@ class Regularizer(Term):
         return self.value(components), self.gradient(components)
 
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
-        """``<S, M> + weight * r(M)`` at a metric at which it has this gradient, minus its minimum, in floats.
+        """Return ``<S, M> + weight * r(M)`` at a metric with this gradient, minus its minimum, in floats.
 
         Any upper bound that is at most `tolerance` will do. Infinity by default.
         """
@@ -331,7 +331,7 @@ class Regularizer(Term):
         return None
 
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
-        """Return a slope U at about the minimizer, with which ``S + U`` is PSD by a margin, a small share of U.
+        """Return a slope U at about the minimizer that makes ``S + U`` PSD by a margin, a small share of U.
 
         `restricted` leaves those entries of a matrix that products with metrics of the domain depend on.
         """
@@ -339,12 +339,12 @@ class Regularizer(Term):
 
     @property
     def start(self) -> FloatArray | None:
-        """A factor at which the term is finite, for solvers, where it is not at the zero metric; None if not known."""
+        """Return a factor with a finite value, for solvers, if the zero metric has none; None if not known."""
         return None
 
     @property
     def linear_cost_root(self) -> FloatArray | None:
-        """R where r grows as ``<R^T R, M>`` for large metrics, weight included; None where it does not."""
+        """Return R if r grows as ``<R^T R, M>`` for large metrics, weight included, else None."""
         return None
 
     @property
@@ -383,7 +383,7 @@ class Loss(Term):
     depends_on_entries : bool
         Class attribute: whether u depends on the metric beyond distances of pairs.
     has_infinite_slopes : bool
-        Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
+        Class attribute: whether slopes are infinite somewhere; then those of `smoothed` at several widths are tried.
 
     Examples
     --------
@@ -435,10 +435,10 @@ class Loss(Term):
         """``u`` at the zero metric, (m,)."""
 
     def check_weights(self) -> None:
-        """Raise an error where weights of the single numbers of a bound term are wrong."""
+        """Raise an error if weights of the single numbers of a bound term are wrong."""
 
     def distance_pairs(self) -> IndexArray:
-        """The pairs whose squared distances the term looks at, (p, 2); of a bound term. Default: none."""
+        """Return the pairs with squared distances in a bound term, (p, 2). Default: none."""
         return np.zeros((0, 2), dtype=np.int32)
 
     @property
@@ -456,7 +456,7 @@ class Loss(Term):
 
     @abstractmethod
     def value(self, u: FloatArray) -> float:
-        """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
+        """Return ``weight * sum_i l_i(u_i)``, infinity if a hard constraint is violated."""
 
     def upper_bound_at_zero(self) -> float:
         """`upper_bound` at the zero metric."""
@@ -468,7 +468,7 @@ class Loss(Term):
         return {}
 
     def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints | None:
-        """The constraints on examples whose multipliers are a, at distances D; None: a says nothing about examples."""
+        """Return the constraints on examples with multipliers a, at distances D, or None if a is not about examples."""
         return None
 
     def exact_rows(self, rows: NDArray[np.intp]) -> tuple[FloatArray, sp.csr_array]:
@@ -497,10 +497,10 @@ class Loss(Term):
 
     @abstractmethod
     def clip(self, a: FloatArray) -> FloatArray:
-        """Multipliers in the domain of the conjugates, near given ones."""
+        """Return multipliers in the domain of the conjugates, near given multipliers."""
 
     def dual_value(self, a: FloatArray) -> float:
-        """A float not above the exact ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped ones.
+        """A float not above the exact ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped values.
 
         Those are within `ROUNDINGS` relative roundings of a. By default conjugates are taken to be accurate to 1e-14 of
         the largest part.
@@ -509,33 +509,33 @@ class Loss(Term):
         return -math.inf if not np.isfinite(summands).all() else sum_below(summands - ACCURACY * np.abs(summands))
 
     def anchor(self, a: FloatArray) -> FloatArray:
-        """Multipliers in the domain with which the term adds nothing negative to the dual slack matrix.
+        """Return multipliers in the domain that add nothing negative to the dual slack matrix.
 
-        Given ones are moved toward these until the slack matrix is positive semidefinite.
+        Given multipliers are moved toward these until the slack matrix is positive semidefinite.
         """
         return np.zeros_like(a)
 
     def max_step(self, a: FloatArray, step: FloatArray) -> float:
-        """The largest t for which ``a + t step`` is known to be in the domain, at least 0; possibly infinity."""
+        """Return the largest t that keeps ``a + t step`` in the domain, at least 0; possibly infinity."""
         return 1.0
 
     def violation(self, u: FloatArray) -> float:
         """How far hard constraints are violated, relatively; 0 without any."""
         return 0.0
 
-    # -- where the optimum is at most 0; see `sdpmetric.sums.feasibility` ----------------------------------------------
+    # -- optima of at most 0; see `sdpmetric.sums.feasibility` ----------------------------------------------
 
     @property
     def distance_scale(self) -> float:
-        """The smallest squared distance that the numbers of the term set as a scale; infinity where they set none."""
+        """Return the smallest squared distance that the term's numbers set as a scale, or infinity."""
         return math.inf
 
     def pulled_pairs(self) -> IndexArray:
-        """Pairs whose distances have to stay 0 for the loss to vanish, (p, 2)."""
+        """Return the pairs with distances that must stay 0 for the loss to vanish, (p, 2)."""
         return np.zeros((0, 2), dtype=np.int32)
 
     def vanishes(self, groups: IndexArray) -> bool:
-        """Whether it is 0 in the limit where pairs within groups have distances of 0, and others grow."""
+        """Return whether it tends to 0 when pairs within groups have distances of 0, and others grow."""
         return False
 
     @abstractmethod

@@ -41,7 +41,7 @@ class _Comparison(MarginLoss):
         return margin
 
     def _with_weights(self, X: NDArray[np.floating], comparisons: IndexArray) -> tuple[Self, IndexArray]:
-        """With a weight for each comparison, and the comparisons; hard ones of weight 0 are left out."""
+        """Return the term with a weight for each comparison; hard comparisons of weight 0 are left out."""
         bound = self.weighted(X, comparisons[:, 0])
         weights = np.asarray(bound.weights)
         if not self._loss.hard:
@@ -51,7 +51,7 @@ class _Comparison(MarginLoss):
         return replace(bound, weights=np.ones(np.count_nonzero(weights))), comparisons[weights > 0.0]
 
     def _rows(self, nearer: IndexArray, farther: IndexArray, names: Sequence[str], comparisons: IndexArray) -> Rows:
-        # A pair that many comparisons name stands once; rows have two entries, also where both pairs are the same.
+        # A pair of many comparisons is listed once; rows have two entries, also for two equal pairs.
         sorted_pairs = np.sort(np.stack([nearer, farther]), axis=2).astype(np.int64)
         keys = 2 * (sorted_pairs[..., 0] * (1 + int(sorted_pairs.max(initial=0))) + sorted_pairs[..., 1])
         keys[1] += keys[0] == keys[1]

@@ -10,7 +10,7 @@ Along a segment ``N(t) = N(0) + t N_1``. With the Cholesky factor L of N(0) and 
 
     log det N(t) = log det N(0) + sum_j log(1 + t s_j),     N(t)^-1 = L^-T V diag(1 / (1 + t s)) V^T L^-1
 
-The proof at t takes ``P = R L^-T V diag(1 + t s)^(-1/2)``, for which ``P P^T`` is the minimizer M(t), and ``P^T (M0^-1
+The proof at t takes ``P = R L^-T V diag(1 + t s)^(-1/2)``, with ``P P^T`` the minimizer M(t), and ``P^T (M0^-1
 + S(t) / w) P`` the identity up to rounding: its log det, which `LogDetPrior.log_det` bounds, is known to all digits.
 """
 
@@ -297,5 +297,5 @@ class LogDetMinimum(InnerMinimum):
 
 
 def _without_underflow(values: FloatArray, signs: FloatArray) -> FloatArray:
-    """Quotients of given signs, lowered where they may have underflowed."""
+    """Return quotients of given signs, lowered if they may have underflowed."""
     return np.where(np.abs(values) < UNDERFLOW, np.where(signs < 0.0, -UNDERFLOW, 0.0), values)

@@ -25,7 +25,7 @@ from sdpmetric.lines import boxes, distance, number, times, total
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
 from sdpmetric.sums.terms.base import DualText, Loss, errors_of
 
-# Roundings between exact weights of losses and computed ones.
+# Roundings between exact and computed weights of losses.
 WEIGHT_ROUNDINGS = 3
 
 
@@ -126,7 +126,7 @@ class MarginLoss(Loss):
         return self.rows.roles
 
     def weighted(self, X: NDArray[np.floating], first: IndexArray) -> Self:
-        """With weights of the losses from given ones and those of their first rows."""
+        """Return the term with weights of the losses from the given weights and those of their first rows."""
         w = item_weights(self.name, self.weights, self.sample_weight, first, len(X))
         return replace(self, weights=w, sample_weight=None)
 
@@ -162,7 +162,7 @@ class MarginLoss(Loss):
             raise ValueError(f"weights of {self.name} must be at least 0.")
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """A weight times the loss at its margin, at half of it where that is infinite."""
+        """Return a weight times the loss at its margin, at half of it if that is infinite."""
         if self.hard:
             return np.inf
         margin = np.where(self.offset != 0.0, np.abs(self.offset), trace if self.depends_on_entries else distance)
@@ -189,7 +189,7 @@ class MarginLoss(Loss):
     def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
         """As each loss is convex, it is largest at an end, at `high` without negative slopes.
 
-        Infinity where a hard constraint is not proven to hold.
+        Return infinity unless all hard constraints are proven to hold.
         """
         if self.scalar.hard:
             return 0.0 if float(high.max(initial=0.0)) <= 0.0 else np.inf
@@ -220,7 +220,7 @@ class MarginLoss(Loss):
         return self.item_weights * self.scalar.conjugates(_ratio(a, self.item_weights))
 
     def conjugate_slopes(self, a: FloatArray) -> FloatArray:
-        """The excess at which each multiplier is the slope, (m,)."""
+        """Return the excess that has each multiplier as its slope, (m,)."""
         return self.scalar.conjugate_slopes(_ratio(a, self.item_weights))
 
     def conjugate_curvatures(self, a: FloatArray) -> FloatArray:
@@ -244,13 +244,13 @@ class MarginLoss(Loss):
 
     @cached
     def _signs(self) -> FloatArray:
-        """1 where all entries of a row of the combination are at least 0, -1 where at most 0, else 0, (m,)."""
+        """Return the sign of each row of the combination: 1 or -1 if no entry has the other sign, else 0, (m,)."""
         K = self.combination
         low, high = (extreme.toarray().ravel() for extreme in (K.min(axis=1), K.max(axis=1)))
         return np.where(low >= 0.0, 1.0, np.where(high <= 0.0, -1.0, 0.0))
 
     def anchor(self, a: FloatArray) -> FloatArray:
-        """The multipliers that add something positive semidefinite, and 0 for the others."""
+        """Return the multipliers that add a positive semidefinite matrix, and 0 for all others."""
         return np.where(self._signs * a > 0.0, a, 0.0)
 
     def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints | None:
@@ -311,7 +311,7 @@ class MarginLoss(Loss):
         return value, [entries[at_least] >= lowest[at_least], entries[at_most] <= highest[at_most]]
 
     def text(self) -> tuple[float, str]:
-        """See `Term.text`: the sum of the losses, whose common weight comes first."""
+        """See `Term.text`: the sum of the losses, after their common weight."""
         if self.hard:
             return 1.0, ""
         w = self.item_weights.tolist()
@@ -329,7 +329,7 @@ class MarginLoss(Loss):
         return total([*constant, *terms] if c > 0.0 else [*terms, *constant])
 
     def _row(self, t: int, sign: float, symbol: str) -> list[tuple[float, str]]:
-        """Coefficients and distances of row t, positive ones first."""
+        """Return coefficients and distances of row t, positive coefficients first."""
         K = self.combination
         entries = slice(K.indptr[t], K.indptr[t + 1])
         pairs = self.distance_pairs()[K.indices[entries]].tolist()
@@ -357,7 +357,7 @@ class MarginLoss(Loss):
 
     @property
     def distance_scale(self) -> float:
-        """That of the margins, where there are any."""
+        """Return the constraint of the margins, if there are any."""
         if not self.offset.any():
             return np.inf
         sizes = abs(self.combination).max(axis=1).toarray().ravel()
@@ -379,7 +379,7 @@ class MarginLoss(Loss):
 
 
 def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
-    """``a / weights``, 0 where the weight is 0."""
+    """Return ``a / weights``, 0 for weights of 0."""
     return np.divide(a, weights, out=np.zeros_like(a), where=weights > 0)
 
 

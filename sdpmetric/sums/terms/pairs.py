@@ -40,7 +40,7 @@ SMALLEST_MULTIPLIER = 1e-150
 class PairHinge(MarginLoss):
     """``sum_p w_p l(margin - y_p (b - D(p)))`` over pairs, y 1 if similar and -1 if not, as in POLA [SSN2004].
 
-    Similar pairs should be nearer than ``b - margin``, dissimilar ones farther than ``b + margin``.
+    Similar pairs should be nearer than ``b - margin``, dissimilar pairs farther than ``b + margin``.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class DistanceBounds(MarginLoss):
     pairs : (p, 2) integer array
         Row numbers of X.
     at_most : number or (p,) array, optional
-        Upper bounds; infinite ones are left out.
+        Upper bounds; infinite bounds are left out.
     at_least : number or (p,) array, optional
         Lower bounds; those of 0 are left out.
     loss : {"hard", "log_ratio", "hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hard"
@@ -135,7 +135,7 @@ class DistanceBounds(MarginLoss):
     Attributes
     ----------
     sides : (m,) array
-        For a bound term, 1 for upper and -1 for lower bounds; upper ones come first.
+        For a bound term, 1 for upper and -1 for lower bounds; upper bounds come first.
     bounds : (m,) array
 
     Raises
@@ -212,7 +212,7 @@ class DistanceBounds(MarginLoss):
 
     @cached
     def rows(self) -> Rows:
-        """``D - b`` for upper bounds and ``b - D`` for lower ones, in units of the median bound."""
+        """``D - b`` for upper bounds and ``b - D`` for lower bounds, in units of the median bound."""
         s, b = np.asarray(self.sides, dtype=np.float64), np.asarray(self.bounds, dtype=np.float64)
         losses: dict[str, ScalarLoss] = {"hard": Hard(), "log_ratio": LogRatio(s, b)}
         unit = float(np.median(b[b > 0.0])) if b.any() else 1.0
@@ -464,7 +464,7 @@ class Spread(MarginLoss):
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """With a share of the mean added to each squared distance, so slopes are finite."""
-        # Share of the mean distance that is added to all of them where the roots are smoothed.
+        # Share of the mean distance that is added to all distances to smooth the roots.
         D, shares = (
             np.maximum(-u, 0.0),
             1e-3 * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum(),
@@ -474,7 +474,7 @@ class Spread(MarginLoss):
         return -float(self.item_weights @ roots), slopes + float(slopes.sum()) * shares
 
     def clip(self, a: FloatArray) -> FloatArray:
-        """At least a tiny share of the largest; 0 where none is positive."""
+        """Return at least a tiny share of the largest, or 0 if none is positive."""
         top = float(a.max(initial=0.0))
         return np.maximum(a, max(1e-12 * top, SMALLEST_MULTIPLIER) if top > 0.0 else 0.0)
 
