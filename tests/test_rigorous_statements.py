@@ -9,7 +9,7 @@ import sdpmetric as sm
 from sdpmetric import LMNNProblem
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn import cone
-from sdpmetric.lmnn.triplets.margins import inactive_beyond
+from sdpmetric.lmnn.margins import inactive_beyond
 
 
 def exact_objective(problem, L):

@@ -23,7 +23,7 @@ from sets import load
 import sdpmetric as sm
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.lmnn.triplets.margins import signed_pairs
+from sdpmetric.lmnn.margins import signed_pairs
 
 NAMES = ("iris", "wine", "digits", "letters", "usps", "mnist")
 

@@ -10,8 +10,8 @@ import time
 import numpy as np
 
 from sdpmetric.core.pairs import target_neighbors
-from sdpmetric.lmnn.triplets.impostors import SearchMethod
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.impostors import SearchMethod
+from sdpmetric.lmnn.sources import LabeledTriplets
 
 
 def seconds(source: LabeledTriplets, Z: np.ndarray, method: SearchMethod) -> tuple[float, int]:

@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
-from sdpmetric.lmnn.triplets import impostors
+from sdpmetric.lmnn import impostors
 
 
 def kill(pids: list[int]) -> None:

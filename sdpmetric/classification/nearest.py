@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.linalg import pair_loops as partial
+from sdpmetric.linalg import distances as partial
 
 Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"]
 

@@ -26,8 +26,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Callback, Score, Step, Trace, TraceRow
 from sdpmetric.engine import threads
-from sdpmetric.engine.cluster import client_of, using
-from sdpmetric.engine.threads import BudgetSpent, deadline
+from sdpmetric.engine.threads import BudgetSpent, client_of, deadline, using
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,4 +1,4 @@
-"""Compiled loops and matrix products on the threads of this process: one pool, and sums in a fixed order.
+"""Work in parts, on the threads of this process or a Dask cluster: one pool, and sums in a fixed order.
 
 The number of parts depends on the work alone. Threads take the next part when they are done with one, so a thread that
 waits for a busy core delays the rest by one part at most. The results of the parts are added up in their order: they
@@ -6,6 +6,10 @@ are the same bits whatever the number of threads. Compiled loops release the GIL
 held to one thread, since its own pool and this one would get into each other's way.
 
 The deadline of the calling thread and the memory of the process are limits of work, too.
+
+The tasks of work by blocks are functions without state, of data and of one block. A cluster is given the data once for
+each piece of work, and a task for each block. Workers keep nothing between two pieces of work, and Dask repeats the
+tasks of a worker that it has lost.
 """
 
 from __future__ import annotations
@@ -14,18 +18,21 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial, wraps
 from itertools import pairwise
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 # Coordinate differences of one part at least: half a millisecond. Waking a thread takes about 50 microseconds.
 LOOP_WORK = 500_000
@@ -228,3 +235,71 @@ def memory_size() -> float:
         return math.inf
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return min(math.inf if limit < 0 else limit, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+DataT = TypeVar("DataT")
+BlockT = TypeVar("BlockT")
+ResultT = TypeVar("ResultT")
+
+_CLIENT: ContextVar[Client | None] = ContextVar("client", default=None)
+
+
+@contextmanager
+def using(client: Client | None) -> Iterator[None]:
+    """Run work by blocks that the calling thread begins on a cluster, or in this process if it is None."""
+    token = _CLIENT.set(client)
+    try:
+        yield
+    finally:
+        _CLIENT.reset(token)
+
+
+def mapped(function: Callable[[DataT, BlockT], ResultT], data: DataT, blocks: Sequence[BlockT]) -> Iterator[ResultT]:
+    """Return ``function(data, block)`` for each block, in order; a single one is not worth a message to a cluster."""
+    client = _CLIENT.get()
+    if client is None or len(blocks) == 1:
+        return (function(data, block) for block in blocks)
+    return _on(client, function, data, blocks)
+
+
+def _on(
+    client: Client, function: Callable[[DataT, BlockT], ResultT], data: DataT, blocks: Sequence[BlockT]
+) -> Iterator[ResultT]:
+    """See `mapped`."""
+    from dask import config
+
+    # The data are an argument of a task, which Dask repeats elsewhere; data that are scattered go with their worker.
+    with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        sent = client.submit(_itself, data, pure=False)
+    futures = client.map(_on_one_thread, *zip(*((function, sent, block) for block in blocks), strict=True), pure=False)
+    for future in futures:
+        seconds = remaining()
+        try:
+            yield future.result(timeout=None if seconds == math.inf else max(seconds, 0.0))
+        except TimeoutError:
+            raise BudgetSpent from None
+
+
+def _itself(data: DataT) -> DataT:
+    return data
+
+
+def _on_one_thread(function: Callable[[DataT, BlockT], ResultT], data: DataT, block: BlockT) -> ResultT:
+    """A worker runs as many tasks at once as it has threads."""
+    with limited(1):
+        return function(data, block)
+
+
+def client_of(engine: Client | str | None) -> Client | None:
+    """The client that is meant by an engine; None for the threads of this process."""
+    if engine is None or engine == "threads":
+        return None
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(
+            "a Dask cluster needs dask.distributed; install it with pip install 'sdpmetric[dask]'."
+        ) from error
+    if not isinstance(engine, Client):
+        raise TypeError(f"engine must be 'threads' or a dask.distributed.Client, got {engine!r}.")
+    return engine

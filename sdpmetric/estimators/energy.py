@@ -18,7 +18,7 @@ from sdpmetric.classification.energy import energies, energy_predict
 from sdpmetric.estimators import data
 from sdpmetric.estimators.data import checked_data, checked_data_and_labels
 from sdpmetric.estimators.large_margin import LMNN, LargeMarginProblem, MultiMetricLMNN
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.sources import LabeledTriplets
 
 Array = TypeVar("Array", bound=NDArray[np.generic])
 

@@ -28,10 +28,10 @@ from sdpmetric.core.steps import Score
 from sdpmetric.estimators import base
 from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.data import Count, Data, Labels, Ridge, Weights, checked_data, estimator, weighed
+from sdpmetric.lmnn.impostors import SearchMethod
 from sdpmetric.lmnn.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem, Regions
 from sdpmetric.lmnn.problem import LMNNProblem, Loss
-from sdpmetric.lmnn.triplets.impostors import SearchMethod
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 
 from scipy.optimize import Bounds, OptimizeResult, minimize, minimize_scalar
@@ -13,6 +15,9 @@ from sdpmetric.arrays import FloatArray
 MEMORY = 20
 # Values are capped, since Brent's method subtracts them.
 LARGEST = 1e300
+
+# Share of the tolerance below which a gap estimated in floats is proven.
+GAP_SHARE = 0.8
 
 
 class Stop(IntEnum):
@@ -71,3 +76,16 @@ def best_log_scale(
         options={"xatol": accuracy},
     )
     return float(minimum.x), float(minimum.fun)
+
+
+@dataclass
+class Progress:
+    """The smallest gap between objective and bound so far, and how many rounds in a row left 0.9 of it or more."""
+
+    smallest_gap: float = math.inf
+    idle_rounds: int = 0
+
+    def record(self, gap: float) -> None:
+        """Take the gap of another round into account."""
+        self.idle_rounds = 0 if gap < 0.9 * self.smallest_gap else self.idle_rounds + 1
+        self.smallest_gap = min(self.smallest_gap, gap)

@@ -31,7 +31,7 @@ from sdpmetric.linalg.rigorous.directed import above, below, product_above, sum_
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.costs import ClippedMultipliers, Push, concatenated
-from sdpmetric.lmnn.triplets.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_error
+from sdpmetric.lmnn.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_error
 
 # More than underflow takes from a square over a weight of at least 1e-60: the smallest float over it is 5e-264.
 UNDERFLOW_OF_SQUARES = 1e-260

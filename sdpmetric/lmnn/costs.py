@@ -35,9 +35,9 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, laplacian_form, weighted_differences
 from sdpmetric.linalg.rigorous.directed import above, product_above, products_above, sum_above, trace_above
 from sdpmetric.linalg.rigorous.forms import Images
-from sdpmetric.lmnn.triplets.impostors import SearchMethod, collect
-from sdpmetric.lmnn.triplets.margins import are_unit_hinges, hinge_slopes, signed_pairs, target_distances
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets, TripletSource
+from sdpmetric.lmnn.impostors import SearchMethod, collect
+from sdpmetric.lmnn.margins import are_unit_hinges, hinge_slopes, signed_pairs, target_distances
+from sdpmetric.lmnn.sources import LabeledTriplets, TripletSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from sdpmetric.core.named import Ridge
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg import psd
+from sdpmetric.lmnn.impostors import SearchMethod
 from sdpmetric.lmnn.problem import LMNNProblem, Loss
-from sdpmetric.lmnn.triplets.impostors import SearchMethod
 
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]
 

@@ -17,7 +17,7 @@ from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.costs import Push
 from sdpmetric.lmnn.problem import LargeMarginProblem, LMNNProblem, Loss
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.sources import LabeledTriplets
 
 Regions = Literal["class", "kmeans", "spectral"]
 

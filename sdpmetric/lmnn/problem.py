@@ -42,9 +42,9 @@ from sdpmetric.lmnn import written
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone
 from sdpmetric.lmnn.costs import SAMPLE, PullCost, Push, concatenated, list_triplets
-from sdpmetric.lmnn.triplets.impostors import SearchMethod
-from sdpmetric.lmnn.triplets.margins import are_unit_hinges, with_error
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets, ListedTriplets, TripletSource
+from sdpmetric.lmnn.impostors import SearchMethod
+from sdpmetric.lmnn.margins import are_unit_hinges, with_error
+from sdpmetric.lmnn.sources import LabeledTriplets, ListedTriplets, TripletSource
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums.feasibility import RESOLUTION

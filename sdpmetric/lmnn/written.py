@@ -31,7 +31,7 @@ from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import above, sum_above, sum_below
 from sdpmetric.lines import MAX_SHOWN, Lines, boxes, distance, number, points, times, total
 from sdpmetric.lmnn.costs import Push
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn.sources import LabeledTriplets
 from sdpmetric.programs.atoms import CONE, sum_of_squares
 from sdpmetric.programs.exact_program import printed
 from sdpmetric.sums.terms.comparisons import TripletHinge

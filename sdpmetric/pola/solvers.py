@@ -17,12 +17,12 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.search import GAP_SHARE
 from sdpmetric.pola import loops
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
 from sdpmetric.sums import conic, feasibility
 from sdpmetric.sums.dual import DualPoint, SumDual
-from sdpmetric.sums.margin_sum import GAP_SHARE
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import above, below, gamma, norms_above
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.lmnn.triplets.sources import ListedTriplets
+from sdpmetric.lmnn.sources import ListedTriplets
 from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
 from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores

@@ -1,11 +1,9 @@
-"""Terms bound to data, as one function of the metric: its value, its slopes, and its part in the dual.
-
-Each bound term is checked once, before compiled loops, which check nothing, use its rows.
-"""
+"""Terms bound to data, as one function of the metric: its value, its slopes, and its part in the dual."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -23,6 +21,7 @@ from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
+from sdpmetric.sums.terms.margins import MarginLoss
 
 # Room that solvers leave to hard constraints of float64 data, in their units.
 ROOM = 1e-7
@@ -331,3 +330,22 @@ def _check_loss(loss: Loss, n: int) -> None:
             f"pairs, got {type(combination).__name__} of shape {np.shape(combination)}."
         )
     validation.check_matrix(f"combination of {name}", combination.data, ("m",))
+
+
+class MarginSum:
+    """The losses of a sum, and of all of them the excess at the zero metric, and the interval of multipliers, (m,)."""
+
+    def __init__(self, total: BoundTerms) -> None:
+        self.total = total
+        self.losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
+        self.offset = concatenated(total.offset(loss) for loss in self.losses)
+        self.low, self.high = (concatenated(loss.box[side] for loss in self.losses) for side in (0, 1))
+
+    @cached
+    def conjugate_curvatures(self) -> FloatArray:
+        """The second derivatives of the conjugates in the middle of the interval, (m,)."""
+        return concatenated(loss.conjugate_curvatures(0.5 * loss.item_weights) for loss in self.losses)
+
+
+def concatenated(values_by_loss: Iterable[FloatArray]) -> FloatArray:
+    return np.concatenate([np.zeros(0), *values_by_loss])

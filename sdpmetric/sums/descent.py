@@ -33,10 +33,9 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent, deadline
 from sdpmetric.linalg.distances import times
-from sdpmetric.linalg.search import LARGEST, Stop, best_log_scale, lbfgs
+from sdpmetric.linalg.search import LARGEST, Progress, Stop, best_log_scale, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.domains import ByLoss
-from sdpmetric.sums.margin_sum import Progress
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.base import Regularizer
 

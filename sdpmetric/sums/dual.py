@@ -33,9 +33,8 @@ from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
-from sdpmetric.linalg.search import Stop, lbfgs
-from sdpmetric.sums.bound_terms import ROOM, BoundTerms
-from sdpmetric.sums.margin_sum import GAP_SHARE, MarginSum, Progress, concatenated
+from sdpmetric.linalg.search import GAP_SHARE, Progress, Stop, lbfgs
+from sdpmetric.sums.bound_terms import ROOM, BoundTerms, MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.margins import MarginLoss
 from sdpmetric.sums.terms.norms import Frobenius

@@ -26,9 +26,8 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent, check_deadline
 from sdpmetric.linalg.distances import PAIRS_AT_ONCE
-from sdpmetric.linalg.search import lbfgs
-from sdpmetric.sums.bound_terms import BoundTerms
-from sdpmetric.sums.margin_sum import GAP_SHARE, MarginSum, Progress, concatenated
+from sdpmetric.linalg.search import GAP_SHARE, Progress, lbfgs
+from sdpmetric.sums.bound_terms import BoundTerms, MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.margins import MarginLoss
 

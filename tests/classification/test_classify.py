@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from sdpmetric import classification
 from sdpmetric.classification import energy
-from sdpmetric.linalg import pair_loops as partial
+from sdpmetric.linalg import distances as partial
 
 rng = np.random.default_rng(0)
 X, Q = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))

@@ -20,8 +20,8 @@ from sdpmetric.core.run import Run
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Budget, Step, TraceRow
 from sdpmetric.engine import threads
-from sdpmetric.lmnn.triplets import impostors
-from sdpmetric.lmnn.triplets.impostors import SearchOptions
+from sdpmetric.lmnn import impostors
+from sdpmetric.lmnn.impostors import SearchOptions
 from sdpmetric.programs import atoms
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.

@@ -12,9 +12,8 @@ from instances import assert_sandwich
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
-from sdpmetric.engine.cluster import mapped, using
-from sdpmetric.engine.threads import BudgetSpent, deadline
-from sdpmetric.lmnn.triplets import impostors
+from sdpmetric.engine.threads import BudgetSpent, deadline, mapped, using
+from sdpmetric.lmnn import impostors
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sdpmetric.core.pairs import target_neighbors
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
-from sdpmetric.lmnn.triplets import impostors as search
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets
+from sdpmetric.lmnn import impostors as search
+from sdpmetric.lmnn.sources import LabeledTriplets
 
 SEEDS = st.integers(0, 2**32 - 1)
 

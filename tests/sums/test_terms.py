@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.lmnn.triplets.sources import LabeledTriplets, ListedTriplets
+from sdpmetric.lmnn.sources import LabeledTriplets, ListedTriplets
 from sdpmetric.losses import LOSSES
 
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from lmnn_figs.digits import Digits, K
 from sdpmetric.engine import threads
-from sdpmetric.linalg import pair_loops as partial
+from sdpmetric.linalg import distances as partial
 
 RUNS = 3
 # Training rows that are searched, and queries.
@@ -93,7 +93,7 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
     lines = [
         f"One exhaustive search for margin violations under Euclidean distances of leading principal components, "
         f"{len(digits.y):,} training rows of {digits.name}, {K} target neighbors: a ball tree for each class "
-        "(`sdpmetric.lmnn.triplets.impostors.Search.by_trees`, trees rebuilt in each search, as training must) "
+        "(`sdpmetric.lmnn.impostors.Search.by_trees`, trees rebuilt in each search, as training must) "
         "beside tiles of the distance matrix (`by_tiles`, single precision with an allowance "
         "for rounding, each pair once). "
         f"Brute force in all {digits.n_components} components takes {whole:.3f} s, which speed-ups refer to. The paper "

@@ -12,7 +12,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
-from sdpmetric.linalg import pair_loops as pairs
+from sdpmetric.linalg import distances as pairs
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, laplacian_form, times
 from sdpmetric.linalg.rigorous.directed import (

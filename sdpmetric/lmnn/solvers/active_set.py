@@ -17,9 +17,9 @@ from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.lmnn.costs import concatenated
+from sdpmetric.lmnn.impostors import TooManyCandidates
+from sdpmetric.lmnn.margins import HingeSums, hinge_slopes, slope_pairs
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
-from sdpmetric.lmnn.triplets.margins import HingeSums, hinge_slopes, slope_pairs
 
 # Cost of a unit null direction where it is treated as all other directions: nearly 0, so slopes
 # along it prove little. The certificate of the problem takes it as 0.

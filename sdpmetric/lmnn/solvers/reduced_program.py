@@ -20,10 +20,10 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.lazy import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.lmnn.costs import Push, list_triplets
+from sdpmetric.lmnn.impostors import TooManyCandidates
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.program import hinges
 from sdpmetric.lmnn.solvers.active_set import Coordinates
-from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
 from sdpmetric.lmnn.written import MARGINS, metric_names
 from sdpmetric.programs.atoms import metric_variable
 

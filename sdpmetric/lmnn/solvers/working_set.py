@@ -16,12 +16,12 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.linalg.distances import Blocks, laplacian_form
-from sdpmetric.lmnn import loops
+from sdpmetric.lmnn import margins
 from sdpmetric.lmnn.costs import concatenated
+from sdpmetric.lmnn.impostors import TooManyCandidates
+from sdpmetric.lmnn.margins import compressed, hinge_slopes, slope_pairs, target_distances
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers.movable import MovableTriplets
-from sdpmetric.lmnn.triplets.impostors import TooManyCandidates
-from sdpmetric.lmnn.triplets.margins import compressed, hinge_slopes, slope_pairs, target_distances
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class WorkingSet:
     def value(self, L: FloatArray, gamma: float) -> Value:
         """The objective with hinges that are smoothed over a width gamma, at a factor, (c, r, rank)."""
         C, target_pairs = self.candidates, (self.anchors_by_target, self.candidates.targets)
-        sums, Y = loops.smoothed_push(self.embed(L), compressed(C), target_pairs, gamma, self.problem.push.squared)
+        sums, Y = margins.smoothed_push(self.embed(L), compressed(C), target_pairs, gamma, self.problem.push.squared)
         smoothed, loss, n_active = sums
         trace, gradient = float(np.vdot(L, L)), 2.0 * (L + self.weight * self.blocks.gram(Y, self.X))
         return Value(trace + self.weight * smoothed, gradient, trace + self.weight * loss, round(n_active))

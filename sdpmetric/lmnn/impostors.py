@@ -29,9 +29,9 @@ from sklearn.neighbors import BallTree
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
-from sdpmetric.engine.cluster import mapped
 from sdpmetric.engine.lazy import fixed
-from sdpmetric.lmnn.loops import TILE_COLUMNS, TILE_ROWS, Tiling, scan_tiles
+from sdpmetric.engine.threads import mapped
+from sdpmetric.lmnn.margins import TILE_COLUMNS, TILE_ROWS, Tiling, scan_tiles
 
 SearchMethod = Literal["auto", "brute", "ball_tree"]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.

@@ -27,8 +27,8 @@ from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, gamma, norms_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
-from sdpmetric.lmnn.triplets.impostors import Search, SearchMethod, capacity
-from sdpmetric.lmnn.triplets.margins import slope_pairs, target_distances
+from sdpmetric.lmnn.impostors import Search, SearchMethod, capacity
+from sdpmetric.lmnn.margins import slope_pairs, target_distances
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,0 @@
-"""Triplets: target neighbors, impostor search, margins and hinge slopes."""
