@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-# Longer sums and lists of constraints do not fit on a screen: the first ones are shown.
+# Longer sums and lists of constraints do not fit on a screen: only the first are shown.
 MAX_SHOWN = 50
 FIRST_SHOWN = 3
 # Larger data are not shown.
@@ -98,7 +98,7 @@ def is_sum(text: str) -> bool:
 
 
 def total(terms: Iterable[tuple[float, str]], count: int | None = None) -> str:
-    """A weighted sum, empty for none; of more than `MAX_SHOWN` terms, which `count` says, the first ones."""
+    """Return a weighted sum, empty without terms, and the first terms if `count` is more than `MAX_SHOWN`."""
     n_more = 0 if count is None or count <= MAX_SHOWN else count - FIRST_SHOWN
     text = ""
     for weight, term in islice(terms, FIRST_SHOWN if n_more else None):
@@ -113,7 +113,7 @@ def total(terms: Iterable[tuple[float, str]], count: int | None = None) -> str:
 
 
 def shortened(lines: Sequence[str]) -> list[str]:
-    """All lines, or the first ones and how many follow."""
+    """Return all lines, or the first lines and the number of those that follow."""
     omission = f"... ({len(lines) - FIRST_SHOWN:,} more)"
     return list(lines) if len(lines) <= MAX_SHOWN else [*lines[:FIRST_SHOWN], omission]
 

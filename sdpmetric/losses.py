@@ -15,7 +15,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous.directed import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 from sdpmetric.lines import divided, number, times, total
 
-# Slacks, as shares of their bounds, are between these where slopes are asked for.
+# Slacks, as shares of their bounds, are clipped to this range for slopes.
 SMALLEST_RATIO = 1e-100
 LARGEST_RATIO = 1e300
 
@@ -53,7 +53,7 @@ class ScalarLoss(ABC):
     in_proof_files : bool
         Class attribute: whether `sdpmetric.check` knows the loss.
     curvature : float
-        Class attribute: c where the conjugate is ``c s^2 / 2``; by default 0, for losses linear on either side of 0.
+        Class attribute: c if the conjugate is ``c s^2 / 2``; by default 0, for losses linear on either side of 0.
     form : str
         Class attribute: the loss in a printed program, ``{u}`` being its number and ``{v}`` that times -1.
     roundings : int or None
@@ -104,12 +104,12 @@ class ScalarLoss(ABC):
         return self.in_proof_files
 
     def dual_values_below(self, s: FloatArray, offset: FloatArray) -> FloatArray | None:
-        """Floats not above ``s c - l*(s)`` at offsets c where the two nearly cancel; None where they do not."""
+        """Return floats not above ``s c - l*(s)`` at offsets c that nearly cancel it, or None if they do not."""
         return None
 
     def _above(self, values: FloatArray, u: FloatArray, costs: NDArray[np.bool_]) -> FloatArray:
         if self.roundings is None:
-            # Losses that state no `roundings` may be off by so much relative to value, argument and 1.
+            # Error of losses without `roundings`, relative to value, argument and 1.
             return np.asarray(values + 2e-15 * (np.abs(values) + np.abs(u) + 1.0))
         if not self.roundings:
             return values
@@ -118,14 +118,14 @@ class ScalarLoss(ABC):
 
     @abstractmethod
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """The s that attains the largest ``s u - l*(s) - width / 2 s^2``, ``l'(u)`` where l has no kink."""
+        """The s that attains the largest ``s u - l*(s) - width / 2 s^2``, ``l'(u)`` if l has no kink."""
 
     def conjugates(self, s: FloatArray) -> FloatArray:
         """``l*(s)`` for slopes between `lowest` and `highest`."""
         return 0.5 * self.curvature * s * s if self.curvature else np.zeros_like(s)
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """The u at which the slope is s."""
+        """Return the u with the slope s."""
         return self.curvature * s if self.curvature else np.zeros_like(s)
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
@@ -134,7 +134,7 @@ class ScalarLoss(ABC):
 
     @property
     def parameters(self) -> dict[str, FloatArray]:
-        """What it depends on beside its name, (m,) each."""
+        """Return the arrays that it depends on, (m,) each."""
         return {}
 
     def of_rows(self, rows: NDArray[np.integer]) -> ScalarLoss:
@@ -177,7 +177,7 @@ class Hinge(ScalarLoss):
         return np.maximum(u, 0.0)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``u / width`` between 0 and 1; of width 0, 1 where u is positive."""
+        """Return ``u / width`` clipped to [0, 1]; for width 0, 1 if u is positive."""
         return np.clip(u / width, 0.0, 1.0) if width else (u > 0.0).astype(np.float64)
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -307,7 +307,7 @@ class Logistic(ScalarLoss):
         return np.asarray(logit(s))
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """``1 / (s (1 - s))``; infinity where that is 0."""
+        """Return ``1 / (s (1 - s))``, infinity at its poles."""
         with np.errstate(divide="ignore"):
             return np.asarray(1.0 / (s * (1.0 - s)))
 
@@ -324,7 +324,7 @@ class Logistic(ScalarLoss):
 
 
 class Hard(ScalarLoss):
-    """0 where ``u <= 0``, infinite elsewhere; conjugate 0 for ``s >= 0``."""
+    """0 if ``u <= 0``, else infinite; conjugate 0 for ``s >= 0``."""
 
     name = "hard"
     in_proof_files = True
@@ -361,7 +361,7 @@ class NegativeRoot(ScalarLoss):
         return 0.5 / np.maximum(-self.values(u), SMALLEST_RATIO)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``1 / (4 s)``; infinity where s is 0."""
+        """Return ``1 / (4 s)``, infinity for s = 0."""
         with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(0.25 / s)
 
@@ -425,10 +425,10 @@ class HalfSquare(ScalarLoss):
 class LogRatio(ScalarLoss):
     """``r - log r - 1`` of ``r = 1 + s [u]_+ / b``, the divergence of a slack from its bound in ITML [DKJSD2007].
 
-    Its conjugate is ``-s a b - log(1 - s a b)`` for ``a >= 0``, and below ``1 / b`` where s is 1.
+    Its conjugate is ``-s a b - log(1 - s a b)`` for ``a >= 0``, and below ``1 / b`` if s is 1.
     """
 
-    # (m,): s: 1 where u is the excess over an upper bound, -1 where it is the shortfall below a lower one
+    # (m,): s: 1 if u is the excess over an upper bound, -1 if it is the shortfall below a lower bound
     sides: FloatArray
     bounds: FloatArray  # (m,): b, positive
 
@@ -449,12 +449,12 @@ class LogRatio(ScalarLoss):
         return not (self.sides * self.bounds + offset).any()
 
     def _excess_ratio(self, u: FloatArray) -> FloatArray:
-        """``r - 1``, and -1 where the exact one is that or below it."""
+        """Return ``r - 1``, and -1 if the exact value is -1 or below."""
         with np.errstate(over="ignore"):
             return np.clip(self.sides * np.maximum(u, 0.0) / self.bounds, -1.0, LARGEST_RATIO)
 
     def values(self, u: FloatArray) -> FloatArray:
-        """``r - log r - 1``; infinity where a distance is 0 that should be large."""
+        """Return ``r - log r - 1``, infinity for a distance of 0 that should be large."""
         excess = self._excess_ratio(u)
         with np.errstate(divide="ignore"):
             return np.asarray(excess - np.log1p(excess))
@@ -479,7 +479,7 @@ class LogRatio(ScalarLoss):
     def dual_values_below(self, s: FloatArray, offset: FloatArray) -> FloatArray | None:
         """Floats not above ``log(1 - s a b)``, the dual value at the offset ``-s b``.
 
-        That is ``-s a b - l*(a)``, whose two summands cancel where a distance is far below its bound.
+        That is ``-s a b - l*(a)``. The two summands cancel if a distance is far below its bound.
         """
         if not self.is_in_proof_files(offset):
             return None
@@ -521,7 +521,7 @@ class LogRatio(ScalarLoss):
 
 
 def _divergence_above(x: FloatArray) -> FloatArray:
-    """Floats not below ``x - log(1 + x)``; infinity where x is not above -1, or infinite."""
+    """Return floats not below ``x - log(1 + x)``, infinity unless x is above -1 and finite."""
     values = np.where((x > -1.0) & (x < np.inf), 0.0, np.inf)
     is_positive = (values == 0.0) & (x != 0.0)
     values[is_positive] = np.nextafter(x[is_positive] - log1p_bounds(x[is_positive])[0], np.inf)
@@ -553,7 +553,7 @@ class Weighted:
         """Where every optimal multiplier lies if a point with this excess is within a gap of the optimum.
 
         The gap is a sum of terms that are not negative, one of them ``phi(u) + phi*(a) - a u`` for each constraint; as
-        ``phi* >= -phi(0)``, ``a (-u) <= gap + phi(0) - phi(u)`` where the constraint holds.
+        ``phi* >= -phi(0)``, ``a (-u) <= gap + phi(0) - phi(u)`` if the constraint holds.
         """
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             lower, upper = (self.weights * slope for slope in self.scalar.slope_interval(excess, gap / self.weights))

@@ -57,7 +57,7 @@ def verdict(claims: list[object], high: arb, low: arb, words: str) -> str:
         raise Refused(f"bounds: {top!r} and {bottom!r} {'contradict each other' if bottom > top else 'are not finite'}")
     for name, claim, proven, better in zip(("objective", "lower_bound"), claims, (top, bottom), (-1, 1), strict=True):
         claimed = number(name, claim)
-        # What a file claims may be better by this share, or for claims of about 0 by this number: both are rounded.
+        # Claims of a file may be better by this share, or for claims of about 0 by this number: both are rounded.
         if not better * (claimed - proven) <= 1e-9 * max(abs(claimed), abs(proven)) + 1e-300:
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
     below, above = digits(bottom, top)

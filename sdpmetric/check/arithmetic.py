@@ -1,6 +1,6 @@
 """Numbers that are proven: balls of python-flint, and floats with bounds of their rounding that only select.
 
-Floats: an operation is off by at most a share U of its result, or, where that is below 2^-1022, by an absolute 2^-1074
+Floats: an operation is off by at most a share U of its result, or, below 2^-1022, by an absolute 2^-1074
 (Higham, Accuracy and Stability, chapter 2). FAINT and TINY = FAINT^2 are far above all such absolute errors.
 """
 
@@ -46,7 +46,7 @@ def bounds(ball: arb) -> tuple[float, float]:
 
 
 def rounded(ball: arb) -> float:
-    """A float off by at most little more than a share U; NaN where the ball is too large to say so."""
+    """Return a float off by at most little more than a share U, or NaN if the ball is too large."""
     return float(ball.mid()) if 2**60 * ball.rad() <= abs(ball.mid()) else math.nan
 
 
@@ -73,14 +73,14 @@ def is_positive(S: arb_mat) -> bool:
 
 
 def diagonal(blocks: list[arb_mat]) -> arb_mat:
-    """The matrix with some square ones as its diagonal blocks."""
+    """Return the block diagonal matrix of some square matrices."""
     d = blocks[0].nrows()
     rows = [(b, row) for b, M in enumerate(blocks) for row in M.tolist()]
     return arb_mat([[0] * (b * d) + row + [0] * ((len(blocks) - 1 - b) * d) for b, row in rows])
 
 
 def is_psd(S: arb_mat, some: list[int] | None = None) -> bool:
-    """Whether a symmetric matrix is proven to be positive definite at some indices, by default where it is not 0."""
+    """Whether a symmetric matrix is proven positive definite at some indices, by default those of nonzero rows."""
     rows = S.tolist()
     if some is None:
         some = [k for k, row in enumerate(rows) if not all(x.is_zero() for x in row)]
@@ -88,7 +88,7 @@ def is_psd(S: arb_mat, some: list[int] | None = None) -> bool:
 
 
 def independent(D: arb_mat, work: Work) -> list[int] | None:
-    """Columns of a matrix of which the others are combinations, in rational arithmetic; None if it is not exact."""
+    """Return columns that span all columns of a matrix, in rational arithmetic, or None if it is not exact."""
     work.spend(8 * D.nrows() * D.ncols())
     if not all(x.is_exact() for x in D.entries()):
         return None

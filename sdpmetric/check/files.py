@@ -40,7 +40,7 @@ LIMITS = {
 }
 LIMITED_SIZES = {"n": "rows of X", **dict.fromkeys("dBDQ", "features")}
 # Of arrays: a letter or number for each size, then the least number and, of whole numbers, the size they are below.
-NAMES = ("y", "regions")  # Names of groups, of which only equality matters.
+NAMES = ("y", "regions")  # Names of groups: only equality matters.
 DATA = {"X": "n d", **dict.fromkeys(NAMES, "n: 0 n"), "pairs": "p 2: 0 n", "similar": "p"}
 DATA |= {"triplets": "u 3: 0 n", "quadruplets": "o 4: 0 n"}
 ROWS = {"offsets": "r", "weights": "r: 0", "multipliers": "r", "places": "e: 0 r", "pairs": "e 2: 0 n", "factors": "e"}
@@ -55,7 +55,7 @@ TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
     **dict.fromkeys(("frobenius", "log_det"), ("", "weight", {"slope": "D D", "to": "D D"})),
     "off_diagonal": ("", "weight", {"slope": "D D"}),
 }
-# What zipfile, zlib, NumPy and what reads JSON raise where a file is damaged, or was made to do harm.
+# Errors of zipfile, zlib, NumPy and the JSON reader for a damaged or malicious file.
 PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError, TypeError)
 DAMAGED = (*PYTHON, AttributeError, SyntaxError, tokenize.TokenError, struct.error, BadZipFile, zlib.error)
 
@@ -164,7 +164,7 @@ def digest(arrays: Arrays, text: str = "") -> str:
 
 
 def contents(path: Path) -> bytes:
-    """The bytes of a file, which is a regular one of at most so many."""
+    """Return the bytes of a regular file of at most the given size."""
     if not path.is_file():
         raise ValueError("there is no such file")
     with path.open("rb") as file:
@@ -216,7 +216,7 @@ def _array(member: BytesIO) -> NDArray[Any]:
 
 
 def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[ProofPart]]:
-    """The claims, the data, and the domain and the terms of a proof about them whose seal is unbroken."""
+    """Return the claims, the data, and the domain and terms of a proof with an unbroken seal."""
     try:
         texts = read_npz(proof_path, ["about", "seal"], allows_others=True)
         limited("characters of its text", max(value.nbytes // 4 for value in texts.values()))

@@ -1,4 +1,4 @@
-"""What is to be proven: sums of terms over metrics, an upper bound at a point and a lower bound by weak duality.
+"""Statements to prove: sums of terms over metrics, an upper bound at a point, a lower bound by weak duality.
 
 A program is a sum of losses ``w l(u)`` of numbers ``u = c + sum K D``, affine in squared distances ``D = v^T M v``, and
 of convex functions r of the metric M. With multipliers a and matrices U,
@@ -272,7 +272,7 @@ def labels(term: ProofPart, program: Program, weight: arb) -> str:
 
 
 def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: Work) -> str:
-    """In words, where the target pairs come from; floats decide first, then exact differences of what may be near."""
+    """Say where the target pairs come from; floats decide first, then exact differences of near candidates."""
     work.spend(X.size, len(X) * X.size // 4)
     shares, V, k = np.ones(X.shape), balls(X).tolist(), targets.shape[1]
     for i, js in enumerate(targets):
@@ -334,7 +334,7 @@ TERMS = {"labels": labels, "rows": rows}
 def prove(data: Arrays, domain: ProofPart, terms: list[ProofPart], cost: int) -> tuple[arb, arb, str]:
     """An upper bound at the point, a lower bound of all metrics, and the program in words.
 
-    Multiplications at the present precision cost so many ordinary ones.
+    `cost` is the number of ordinary multiplications that take the time of one at the present precision.
     """
     program, (n, d), words = Program(data, domain, cost), data["X"].shape, list[str]()
     for term in terms:

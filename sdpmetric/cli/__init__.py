@@ -72,7 +72,7 @@ def solve(
 ) -> None:
     """Learn a metric from labeled data, prove how far from optimal it can be, and say whether it helps.
 
-    The metric is learned from all examples. A second one, learned from 70 % of every class, is scored on the others.
+    The metric is learned from all examples. A second metric, learned from 70 % of every class, is scored on the rest.
     Parameters of statements are those of from_labels, for example --statement itml --set gamma=2.
     """
     from sdpmetric.cli import inputs, results

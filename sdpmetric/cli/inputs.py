@@ -86,7 +86,7 @@ def read_table(path: Path, dialect: Dialect) -> Table:
     import pandas as pd
 
     options: dict[str, object] = {"decimal": dialect.decimal}
-    if int(pd.__version__.split(".")[0]) < 3:  # later ones always read the nearest float
+    if int(pd.__version__.split(".")[0]) < 3:  # later versions always read the nearest float
         options["float_precision"] = "round_trip"
     try:
         with warnings.catch_warnings():
@@ -211,7 +211,7 @@ def _numbers(column: pd.Series[object], name: str, path: Path, dialect: Dialect)
 
 
 def _grouped(mark: str, point: str) -> str:
-    """Match numbers whose digits are grouped by threes."""
+    """Match numbers with digits grouped by threes."""
     return rf"[+-]?\d{{1,3}}({re.escape(mark)}\d{{3}})+({re.escape(point)}\d+)?"
 
 
@@ -398,7 +398,7 @@ def data_beside(proof: Path) -> Path:
 
 
 def check_proof(proof: Path, problem: Problem) -> None:
-    """Refuse a proof that cannot be written or checked, or whose data would replace others, before the solve."""
+    """Raise an error, before the solve, for a proof that cannot be written or checked, or would replace other data."""
     beside = data_beside(proof)
     if not isinstance(problem, Provable):
         raise ValueError(

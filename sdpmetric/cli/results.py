@@ -30,7 +30,7 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Callback, TraceRow
 
 NEIGHBORS = 3  # that vote
-CHANCE = 0.05  # p value from which chance may explain a difference
+CHANCE = 0.05  # p value above which chance may explain a difference
 
 
 class Output:

@@ -23,19 +23,19 @@ Info = Mapping[str, float | str]
 
 
 def absolute_gap(objective: float, lower_bound: float) -> float:
-    """The gap ``primal - dual``, at least 0; infinity where evidence is missing or contradicts itself."""
+    """Return the gap ``primal - dual``, at least 0, infinity if evidence is missing or contradicts itself."""
     if not (math.isfinite(objective) and math.isfinite(lower_bound)):
         return math.inf
     gap = objective - lower_bound
-    # A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers
-    # and in statements whose bounds are not enclosed; a larger excess is a contradiction.
+    # A lower bound may exceed an objective by this share of the larger one if rounding is estimated, as in solvers
+    # and in statements without enclosed bounds; a larger excess is a contradiction.
     return max(gap, 0.0) if gap >= -1e-12 * max(abs(objective), abs(lower_bound)) else math.inf
 
 
 def excess(objective: float, lower_bound: float) -> str | None:
     """How far above the smallest possible objective this one is at most; None if nothing is proven.
 
-    It is relative to the lower bound, in percent, where that is positive, and a difference where it is negative. The
+    It is relative to the lower bound, in percent, if that is positive, and a difference if it is negative. The
     gap that solvers close is relative to the objective, the larger of the two, and at most 1: at a relative gap of 0.89
     the objective may be 810 % above the smallest possible one.
     """
@@ -58,7 +58,7 @@ def excess_sentence(objective: float, lower_bound: float) -> str:
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
-    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence.
+    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 if both are 0, infinity without evidence.
 
     Where both are positive it is what share of the objective another point can save at most; it never exceeds 1. How
     far the objective may be above the smallest possible one is in `excess`, relative to the lower bound.
@@ -93,7 +93,7 @@ class Certificate(ABC):
     primal_residual : float
         How far the point was from the feasible set before it was repaired, relatively.
     n_active : int
-        Constraints with a positive hinge, or active ones.
+        Constraints with a positive hinge, or active constraints.
     constraints : str
         What is counted by `n_active`, for example "triplets" or "pairs".
     rigor : {"float", "rounding"}
@@ -101,7 +101,7 @@ class Certificate(ABC):
     as_saved : bool
         Whether it is what a file or a pickle says and was not computed again; it proves nothing then.
     info : mapping of str to number or str
-        Diagnostics by name, where the problem computes them; see ``docs/reading_certificates.md``.
+        Diagnostics by name, if the problem computes them; see ``docs/reading_certificates.md``.
 
     See Also
     --------
@@ -150,7 +150,7 @@ class Certificate(ABC):
     def relative_gap(self) -> float:
         """The gap relative to the larger of objective and lower bound in absolute value.
 
-        For positive ones it is the largest share of this objective that another metric can save, at most 1. How far
+        For positive values it is the largest share of this objective that another metric can save, at most 1. How far
         this objective may be above the smallest possible one is ``objective / lower_bound - 1``, which is larger.
         """
         return relative_gap(self.objective, self.lower_bound)
@@ -194,7 +194,7 @@ class Certificate(ABC):
 
     @property
     def reservation(self) -> str:
-        """The grade in words, after a semicolon; empty where every rounding is accounted for."""
+        """Return the grade in words, after a semicolon, empty if every rounding is accounted for."""
         return "" if self.rigor == "float" else f"; rounding is not fully accounted for (rigor: {self.rigor})"
 
     def __str__(self) -> str:
@@ -244,8 +244,8 @@ class DualityCertificate(Certificate):
     Attributes
     ----------
     resolution : float
-        0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, 1e-9 of what the
-        lightest constraint costs where it is missed by its whole margin. In floating point an optimum of 0 is often
+        0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, 1e-9 times the
+        cost of the lightest constraint when missed by its whole margin. In floating point an optimum of 0 is often
         attained only up to rounding.
     weakness : str or None
         Why the lower bound may be weak, if that is known.
@@ -276,7 +276,7 @@ class DualityCertificate(Certificate):
         return resolved(self.objective, self.lower_bound, self.resolution)
 
     def gap_in_words(self, digits: int = 3) -> str:
-        """The relative gap, and what it means where it is wide; or, where it decides, the gap and the resolution."""
+        """Return the relative gap, explained if it is wide; or the gap and the resolution, if that decides."""
         if self.resolved:
             resolution = f"{self.resolution:.{digits - 1}e}"
             return f"gap {scientific(self.gap, digits)}, below the resolution {resolution} of this statement"
@@ -284,7 +284,7 @@ class DualityCertificate(Certificate):
         return super().gap_in_words(digits) + wide
 
     def with_origin(self, before: Certificate) -> Self:
-        """As for every kind, and whose bounds they are."""
+        """Return the text of every kind, and whose bounds they are."""
         certificate = super().with_origin(before)
         if not isinstance(before, DualityCertificate):
             return certificate
@@ -331,7 +331,7 @@ class RelaxationCertificate(DualityCertificate):
 
     @classmethod
     def of(cls, certificate: DualityCertificate) -> Self:
-        """The same bounds, for a point of the problem whose relaxation the lower bound is about."""
+        """Return the same bounds for a point of the problem that the lower bound's relaxation belongs to."""
         return cls(**asdict(certificate))
 
     def status(self, tol: float) -> Status:
@@ -387,7 +387,7 @@ class RegretCertificate(Certificate):
     Attributes
     ----------
     regret_bound : float or None
-        What the algorithm's theorem allows the cumulative loss to be; None if there is none.
+        The cumulative loss that the algorithm's theorem allows, or None without a theorem.
 
     Examples
     --------
@@ -442,7 +442,7 @@ class StationarityCertificate(Certificate):
     kind: ClassVar[str] = "stationarity"
 
     def settles(self, tol: float) -> bool:
-        """Whether the gradient is at most `tol`; where it is exactly 0, as at the zero metric, that settles nothing."""
+        """Return whether the gradient is at most `tol`; if exactly 0, as at the zero metric, nothing is settled."""
         return 0.0 < self.stationarity <= tol
 
     def status(self, tol: float) -> Status:

@@ -1,4 +1,4 @@
-"""Constraints whose multipliers have a meaning, what their violation costs, and what a duality gap proves about them.
+"""Constraints and the meaning of their multipliers, the cost of violation, and the claims of a duality gap.
 
 See ``docs/duals.md`` for the inequalities.
 """
@@ -19,7 +19,7 @@ IndexArray = NDArray[np.integer]
 
 
 class Cost(Protocol):
-    """What violated constraints cost, convex in their excess and 0 where they hold; see `sdpmetric.losses.Weighted`."""
+    """The cost of violated constraints, convex in their excess and 0 if they hold; see `sdpmetric.losses.Weighted`."""
 
     @property
     def ceilings(self) -> FloatArray:
@@ -49,7 +49,7 @@ class Constraints:
     multipliers : (m,) array
         ``a_t >= 0``, derivatives of the optimum by a tightening of the single constraints.
     excess : (m,) array
-        ``u_t``, in squared distances: by how much the point violates the constraint, negative where the constraint
+        ``u_t``, in squared distances: by how much the point violates the constraint, negative if the constraint
         holds strictly.
     loss : Cost
         What that costs.
@@ -57,13 +57,13 @@ class Constraints:
         First rows, second rows and ``+D`` or ``-D``, the squared distances that each constraint asks to be larger or
         smaller.
     weights : (m,) array or None
-        Factors of the single losses in the objective; None: 1.
+        Factors of the single losses in the objective; all 1 if None.
     sums : mapping of str to float
         The sums that the objective is made of, by name.
     slopes : mapping of str to float
         Derivatives of the objective at the point by the statement's weights (`Problem.weights`).
     margin : bool
-        Whether the constraints ask for a margin of 1, by which ``sum_t a_t`` is the derivative of the optimum.
+        Whether the constraints have a margin of 1; then ``sum_t a_t`` is the derivative of the optimum by it.
     """
 
     dual: Multipliers

@@ -85,7 +85,7 @@ class Influence:
     Attributes
     ----------
     by_role : mapping of str to (n,) array
-        Sums of the multipliers of the constraints in which the example has this role; each array sums to ``sum a``.
+        Sums of the multipliers of the constraints that give the example this role; each array sums to ``sum a``.
     contribution : (n,) array
         Signed contribution to the size of the metric: a distance that a constraint enlarges contributes ``a_t D``, one
         that it shrinks ``-a_t D``, half to each of its two examples.
@@ -126,7 +126,7 @@ class Slacks:
     losses : (v,) array
         What each costs, a part of the objective.
     by_role : mapping of str to (n,) array
-        Sums of the losses of the constraints in which the example has this role.
+        Sums of the losses of the constraints that give the example this role.
     sums : mapping of str to float
         The sums that the objective is made of, by name.
     """
@@ -154,7 +154,7 @@ class Slacks:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """Derivatives of the optimum, up to the gap; supergradients (by the margin: a subgradient) where it has none.
+    """Derivatives of the optimum, up to the gap; supergradients (by the margin: a subgradient) if it has none.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class Explanation:
     certificate : Certificate
         Certificate of exactly the point and multipliers that are explained. Its gap is the error of everything here.
     dual : Dual or (p,) array
-        The feasible multipliers themselves, also the tiny ones.
+        The feasible multipliers themselves, tiny multipliers included.
     support : Support
     influence : Influence
     slacks : Slacks
@@ -261,7 +261,7 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     Parameters
     ----------
     solution : Solution
-        A problem's solution whose multipliers belong to constraints. If it has none (a solve that was
+        A problem's solution with multipliers of constraints. If it has none (a solve that was
         interrupted early), the slopes at its metric take their place, and the gap is larger.
     problem : Problem, optional
         The problem, for a solution that was loaded without it; default ``solution.problem``.

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, read only where their parts are what they should be; no pickle. Proof files."""
+"""Files: written whole or not at all, read only if their parts are valid; no pickle. Proof files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[np.generic]]
 
-# What zipfile raises where bytes are damaged, a truncated stream and a flipped flag included.
+# Errors that zipfile raises for damaged bytes, a truncated stream or a flipped flag.
 DAMAGED = (ValueError, OSError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, MemoryError)
-# What code raises that meets a value it does not expect, besides ValueError and TypeError, which are sentences here.
+# Errors of code with an unexpected value, besides ValueError and TypeError, which are sentences here.
 FOREIGN = (AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError)
 CHUNK = 1 << 24
 
@@ -104,7 +104,7 @@ def check_target(path: str | Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the disk note the new name, where the file system can."""
+    """Sync the new name to the disk, if the file system can."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -186,7 +186,7 @@ def _memory() -> float:
 
 
 def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
-    """One array, of exactly the bytes that its header says, for which nothing is allocated before."""
+    """Read one array of exactly the bytes that its header says, without allocating before."""
     name = info.filename.removesuffix(".npy")
     try:
         read_header = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
@@ -230,11 +230,11 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What an array of a file has to be."""
+    """Requirements for an array of a file."""
 
     types: str  # Types it may have, as in ``numpy.dtype.str`` without the byte order, or kinds of types
     shapes: tuple[str, ...] = ("",)  # Shapes it may have, each the names of its sizes, or numbers
-    finite: bool = True  # Whether its numbers have to be finite
+    finite: bool = True  # Whether its numbers must be finite
     optional: bool = False  # Whether it may be missing
 
 
@@ -324,25 +324,25 @@ class ProofTerm:
 
     about: Statement
     arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
-    data: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)  # What of its arrays a data file holds too
+    data: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)  # Arrays that a data file holds, too
 
 
 @dataclass(frozen=True)
 class Proof:
     """What a proof file says; `sdpmetric.check` reads it."""
 
-    objective: float | None  # Claimed of the components; None where constraints are proven to contradict each other
+    objective: float | None  # Claimed of the components; None if constraints are proven to contradict each other
     lower_bound: float | None  # And of all metrics
     domain: Statement
     terms: Sequence[ProofTerm]
-    data: Mapping[str, NDArray[np.generic]]  # What the statement is about
+    data: Mapping[str, NDArray[np.generic]]  # The statement's data
     arrays: Mapping[str, NDArray[np.generic]] = field(repr=False)
 
     def write(self, path: str | Path, data: str | Path | None = None) -> None:
         """Write an NPZ file: arrays, JSON text, and a digest of both; and the data, if a path is given."""
         arrays = {f"0.{name}": np.asarray(array, dtype=np.float64) for name, array in self.arrays.items()}
         factors = arrays["0.components"]
-        if not factors.shape[-2]:  # the zero metric, of which the checker expects a row
+        if not factors.shape[-2]:  # the zero metric: the checker expects a row of it
             arrays["0.components"] = np.zeros((*factors.shape[:-2], 1, factors.shape[-1]))
         for k, term in enumerate(self.terms, 1):
             arrays |= {f"{k}.{name}": np.asarray(array, dtype=np.float64) for name, array in term.arrays.items()}
@@ -366,7 +366,7 @@ def digest(arrays: Mapping[str, NDArray[np.generic]], text: str = "") -> str:
 
 @runtime_checkable
 class Provable(Protocol):
-    """A statement whose proofs can be written down."""
+    """A statement with proofs that can be written to files."""
 
     def proof(self, components: NDArray[np.float64], dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove."""

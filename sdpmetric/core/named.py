@@ -25,7 +25,7 @@ RandomState = np.random.RandomState | int | None
 def named_prior(
     prior: ArrayLike | str, X: NDArray[np.floating], random_state: RandomState = 0, *, scaled: bool = False
 ) -> FloatArray:
-    """A metric to stay near: as given, or by name; where `scaled`, the identity is divided by the largest variance."""
+    """A metric to stay near: as given, or by name; if `scaled`, the identity is divided by the largest variance."""
     if not isinstance(prior, str):
         return validation.real_array("prior", prior)
     validation.check_choice("prior, where it is no matrix,", prior, get_args(Prior))
@@ -146,7 +146,7 @@ def caution(
     *,
     remedy: str = "pass ridge='auto'",
 ) -> str | None:
-    """Why the optimum is likely to be of no use for other data than the training data; None where nothing is seen."""
+    """Say why the optimum is likely to be useless for other data than the training data, or return None."""
     advice = f"reduce the dimension (PCA), or {remedy}."
     if separated > 0.5:
         return f"directions of the data that cost no pull separate {separated:.0%} of the triplets: {advice}"

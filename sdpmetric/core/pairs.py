@@ -58,7 +58,7 @@ def check_targets(
 
 
 def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | None) -> tuple[IndexArray, BoolArray]:
-    """All pairs ``a < b`` of examples, similar where the labels agree, or a random sample of each kind."""
+    """Return all pairs ``a < b`` of examples, similar if the labels agree, or a random sample of each kind."""
     if n_pairs is not None:
         validation.check_integer("n_pairs", n_pairs)
     rng = validation.generator(random_state, 0)
@@ -125,8 +125,8 @@ def weight_of_slacks(
 ) -> float:
     """`most`, or less: together the slacks of all pairs weigh `total` at most; weighted by their own weights.
 
-    Similar pairs of equal examples cost nothing under any metric and do not count. So whole weights of examples, whose
-    products are the pairs' weights, give what repeated rows give.
+    Similar pairs of equal examples cost nothing under any metric and do not count. So whole weights of examples, with
+    products as the pairs' weights, act like repeated rows.
     """
     costs = ~similar | (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
     size = float(np.count_nonzero(costs)) if weights is None else math.fsum(weights[costs])
@@ -134,7 +134,7 @@ def weight_of_slacks(
 
 
 def check_pairs(pairs: ArrayLike, n: int, *, distinct: bool = True, required: bool = False) -> IndexArray:
-    """Pairs of rows below n, (p, 2), by default of two different ones; at least one if they are `required`."""
+    """Pairs of rows below n, (p, 2), by default of two different rows; at least one pair if they are `required`."""
     rows = validation.check_rows("pairs", pairs, n, ("p", 2), distinct=distinct)
     if required and len(rows) == 0:
         raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
@@ -187,9 +187,9 @@ def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state
     return chunks
 
 
-# Target neighbors whose squared distances agree to this relative precision count as tied.
+# Relative precision up to which squared distances of target neighbors count as tied.
 TIE_TOLERANCE = 1e-9
-# Up to so many rows of a class all distances take less time than a search structure.
+# Most rows of a class for which all distances take less time than a search structure.
 DENSE_ROWS = 200
 
 
@@ -197,7 +197,7 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
     """Nearest neighbors of every example within its class, itself left out.
 
     Distances that agree to a relative 1e-9 count as tied, so the choice does not depend on rounding; ties go to
-    the lowest index. The optimum of LMNN depends on this rule where features are integers.
+    the lowest index. The optimum of LMNN depends on this rule if features are integers.
     """
     targets = np.empty((len(X), n_neighbors), dtype=np.int32)
     classes, sizes = np.unique(y, return_counts=True)

@@ -79,7 +79,7 @@ class Printer:
         self.write(" ".join(cells).rstrip())
 
     def _seconds_left(self, seconds: float, gap: float) -> float:
-        """What the gap still takes at the rate at which it fell last; NaN if that is not known, or over."""
+        """Return the time until the gap closes at its latest rate, or NaN if that is unknown."""
         last_fall, before, rate = self._fell
         if math.isfinite(gap) and gap > 0.0 and not gap >= before:
             if seconds > last_fall and before / gap > 1.0:
@@ -95,5 +95,5 @@ class Printer:
 
 
 def number_or_blank(value: float, form: str) -> str:
-    """A number as text, or as many blanks where it is infinite or NaN."""
+    """Return a number as text, or blanks of its width if it is infinite or NaN."""
     return format(value, form) if math.isfinite(value) else " " * int(form.split(".")[0])

@@ -34,7 +34,7 @@ NOT_STATED = {"stated": False}
 
 @dataclass(eq=False, repr=False)
 class Problem(ABC):
-    """A statement: a dataclass whose fields are its data and parameters.
+    """A statement: a dataclass with its data and parameters as fields.
 
     Its constructor sets each field once, and arrays become read-only copies (`sdpmetric.core.read_only`); nothing
     changes a statement afterwards.
@@ -88,7 +88,7 @@ class Problem(ABC):
             super().__setattr__("_data_digest", digest(self.X))
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Of a pickle or a deep copy, whose arrays are read-only again."""
+        """Restore a pickle or a deep copy, with arrays that are read-only again."""
         names = {f.name for f in fields(self)}
         self.__dict__.update({name: read_only(value) if name in names else value for name, value in state.items()})
         if "X" in state:
@@ -172,7 +172,7 @@ class Problem(ABC):
         return validation.check_point(components, metric, self.X.shape[1])
 
     def check_start(self, components: ArrayLike) -> FloatArray:
-        """Components that a solver is to start from, (r, d) or (c, r, d), float64; refused where they are out of range.
+        """Return components to start from, (r, d) or (c, r, d), float64; raise an error if they are out of range.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Problem(ABC):
         return L
 
     def check_size(self, components: ArrayLike | None, metric: ArrayLike | None) -> None:
-        """Refuse a point that a user gives where squared distances or the trace are too large.
+        """Raise an error for a given point with squared distances or a trace that are too large.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class Problem(ABC):
         return np.asarray(np.ptp(np.asarray(self.X, dtype=np.float64), axis=0))
 
     def check_unchanged(self) -> None:
-        """Raise an error where the data are not those that were stated, so nothing is claimed about them.
+        """Raise an error if the data differ from the stated data, so nothing is claimed about them.
 
         Their memory is read-only; debuggers, foreign code and attributes that are set by force get around that.
         """
@@ -256,7 +256,7 @@ class Problem(ABC):
         return lambda scale: self.objective(scale * components)
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
-        """Why a solution is likely to be useless on other data; None if there is no sign of that.
+        """Say why a solution is likely to be useless on other data, or return None.
 
         A certificate is about the training data. Statements that know more than that the metric is 0 override this.
 
@@ -273,9 +273,9 @@ class Problem(ABC):
         )
 
     def easier(self) -> str:
-        """A similar statement whose gap closes faster, for solves whose gap stayed open; empty if none is known.
+        """Name a similar statement with a gap that closes faster, for solves with an open gap, or return "".
 
-        Where features are combinations of others up to rounding, it says which, and what to do.
+        If features are combinations of others up to rounding, it names them, and the remedies.
         """
         relations = described(self.X) if isinstance(self.X, np.ndarray) else ""
         if not relations:
@@ -288,9 +288,9 @@ class Problem(ABC):
 
     @published
     def centered(self) -> FloatArray:
-        """The data minus a float near the mean of each feature, float64; exactly 0 where the feature is constant.
+        """The data minus a float near the mean of each feature, float64; exactly 0 for a constant feature.
 
-        Where the values of a feature are within a factor of 2, as beside a large offset, no subtraction is rounded
+        If the values of a feature are within a factor of 2, as with a large offset, no subtraction is rounded
         (Sterbenz), so differences of rows are those of X.
         """
         X = np.asarray(self.X, dtype=np.float64)
@@ -326,7 +326,7 @@ class Constrained(Protocol):
         components : (r, d) array
             The point, float64.
         dual : Dual or (p,) array or None
-            Multipliers, made dual feasible as in `certify`; None: those computed from the point.
+            Multipliers, made dual feasible as in `certify`; default: those of the point.
         """
 
 

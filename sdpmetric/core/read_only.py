@@ -1,4 +1,4 @@
-"""Copies that nobody can write to: the arrays of a statement, whose certificate stays true.
+"""Copies that nobody can write to: they keep the certificate of a statement true.
 
 The flag of a read-only array is no promise: an older view, another process that writes a mapped file, or
 ``setflags(write=True)`` changes it. The memory of a `bytes` object cannot change, so arrays are copied into one.

@@ -20,7 +20,7 @@ Options = ParamSpec("Options")
 ResultT = TypeVar("ResultT")
 Steps = Callable[..., Iterator[Step]]
 SolverSteps = Callable[Concatenate[ProblemT, Budget, float, Options], Iterator[Step]]
-# What a solver may run over: a class, whose subclasses it takes as well, or a test of a class.
+# The scope of a solver: a class with its subclasses, or a test of a class.
 Scope = type | Callable[[type[Problem]], bool]
 
 
@@ -37,13 +37,14 @@ class Solver:
     options : frozenset of str
         Names of the options it takes, those of the signature that come by name only.
     rank : int or callable
-        Its turn among the solvers that "auto" tries, from 1; a callable decides for a problem. 0: only by name.
+        Its turn among the solvers that "auto" tries, from 1; a callable decides for a problem. With 0 it runs only by
+        name.
     stream : bool
-        Whether its steps follow a stream, whose last step is the answer.
+        Whether its steps follow a stream; the last step is the answer.
     relaxed : bool
         Whether it looks for points of another set: its lower bound is then that of a relaxation.
     takes : callable or None
-        ``takes(problem)`` says whether it takes a problem of its statement; None: all of them.
+        ``takes(problem)`` says whether it takes a problem of its statement; by default it takes all.
     engines : bool
         Whether its loops run on whatever engine is in use; see `sdpmetric.engine`.
     """
@@ -59,7 +60,7 @@ class Solver:
     engines: bool = False
 
     def turn(self, problem: Problem) -> int:
-        """Its turn for a problem; 0: only by name."""
+        """Return its turn for a problem, 0 if it runs only by name."""
         return self.rank(problem) if callable(self.rank) else self.rank
 
 
@@ -90,7 +91,7 @@ def solver(
     Parameters
     ----------
     scope : type, or callable from a class to bool
-        The statement, whose subclasses inherit the solver; or a capability, as ``Smooth`` is.
+        The statement, with subclasses that inherit the solver; or a capability, as ``Smooth`` is.
     name : str
         A statement's own solver goes before one of the same name for a capability.
     tol, rank, stream, relaxed, takes, engines
@@ -214,7 +215,7 @@ def formulation(
 
 
 def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
-    """What makes the program of a statement; None where nothing does."""
+    """Return the function that makes the program of a statement, or None."""
     _load(statement)
     return next((_PROGRAMS[kind][0] for kind in statement.__mro__ if kind in _PROGRAMS), None)
 

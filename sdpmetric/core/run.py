@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-# What a solver raises where its numbers are too large or too small for floats; a division by zero is a mistake in it.
+# Errors of a solver with numbers that are too large or small for floats; a division by zero is a mistake in it.
 BREAKDOWNS = (FloatingPointError, OverflowError, np.linalg.LinAlgError)
 
 
@@ -63,13 +63,13 @@ class Run:
     Attributes
     ----------
     problem, budget, tol
-        What is solved, within which limits, and to which relative gap.
+        The problem, the limits, and the relative gap to prove.
     callbacks, score, early_stopping
         Who sees the steps: see `sdpmetric.solve`.
     stream : bool
         Whether the last step is the answer, as for a stream, and not the best.
     relaxed : bool
-        Whether the steps bound another, larger set, whose lower bound is then that of a relaxation.
+        Whether the steps bound a larger set; the lower bound is then that of a relaxation.
     solver : str
         The solver of the last steps.
     best : Step or None
@@ -79,7 +79,7 @@ class Run:
     tightest : Step or None
         Of the largest lower bound.
     aim : float
-        The relative gap by the steps' own estimates at which the best point is certified.
+        The relative gap, by the steps' own estimates, that starts a certificate of the best point.
     """
 
     problem: Problem
@@ -237,7 +237,7 @@ class Run:
         for before in (step, bound):  # a bound that the problem proved at another point holds for this one too
             if before.certificate is not None and before.certificate.lower_bound > certificate.lower_bound:
                 certificate = replace(certificate, lower_bound=before.certificate.lower_bound)
-        if step.certificate is not None:  # what the solver's program was, and whose lower bound that is
+        if step.certificate is not None:  # the solver's program, and whose lower bound this is
             certificate = certificate.with_origin(step.certificate)
         elif self.relaxed and isinstance(certificate, DualityCertificate):
             certificate = RelaxationCertificate.of(certificate)
@@ -264,7 +264,7 @@ def check_calls(callback: Callback | None, score: Score | None, patience: int | 
 
 
 def in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
-    """Components in a dtype, for example that of the data; an error where they are too large for it."""
+    """Return components in a dtype, for example that of the data; raise an error if they are too large for it."""
     with np.errstate(over="ignore"):
         converted: NDArray[np.floating] = components.astype(dtype)
     if not np.isfinite(converted).all() and np.isfinite(components).all():
@@ -276,10 +276,10 @@ def in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> 
 
 
 def attempts(run: Run, solvers: Sequence[Solver], options: Mapping[str, object]) -> Iterator[Step]:
-    """Steps of the first solver for a run, and of the next one where a solver ends before the gap is closed.
+    """Yield steps of the first solver for a run, and of the next if a solver ends before the gap is closed.
 
-    A later solver starts from the best components and multipliers that the run has, where it has options for them
-    (``init``, ``multipliers``); where it fails, that says nothing about the answer of an earlier one.
+    A later solver starts from the best components and multipliers that the run has, if it has options for them
+    (``init``, ``multipliers``). Its failure says nothing about the answer of an earlier solver.
     """
     step: Step | None = None
     for solver in solvers:
@@ -323,12 +323,12 @@ def solve(
         Any statement of this package, or one of your own.
     solver : str, default "auto"
         By name; `sdpmetric.solvers_of` lists those of a problem. "auto" begins with the first that takes the options;
-        where one stalls at a gap above `tol`, the next goes on from its point, and `Solution.solver` names the last.
+        if one stalls at a gap above `tol`, the next goes on from its point, and `Solution.solver` names the last.
         For LMNN: "factored", a continuation method in the factor; "subgradient", Algorithm 1 of Weinberger and Saul
         (2009) [WS2009] with Polyak steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by
         constraint generation; "low_rank", a metric of bounded rank (LMNN-R, section 5.4), with ``n_components=``.
     tol : float, optional
-        Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most of the others.
+        Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most other solvers.
     max_iter : int, optional
         Largest number of evaluations of objective and gradient; default: no limit.
     max_time : float, optional

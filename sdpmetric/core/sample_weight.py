@@ -1,4 +1,4 @@
-"""Weights of examples, pairs, triplets and terms: one check where they enter."""
+"""Weights of examples, pairs, triplets and terms: one check at the public edge."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def check_weights(
 ) -> FloatArray:
     """Weights of `size` owners, for example "pair", in float64: finite, at least 0, and of moderate size.
 
-    Positive ones lie between ``1 / largest`` and `largest`, or the error says by which power of 2 to multiply them;
-    where `zeros` is False, all are positive.
+    Positive weights lie between ``1 / largest`` and `largest`, or the error names a power of 2 to multiply them by.
+    If `zeros` is False, all are positive.
     """
     array = validation.check_column(name, weights, size, owner)
     if not (np.isfinite(array) & (array >= 0.0)).all():
@@ -54,7 +54,7 @@ def check_mean_weights(
 
 
 def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
-    """Weights of n examples, not all 0, float64; None if there are none, or all are 1."""
+    """Return weights of n examples, not all 0, float64, or None for no weights or weights of 1."""
     if weights is None:
         return None
     array = check_mean_weights("sample_weight", weights, n, "example", LARGEST_EXAMPLE_WEIGHT)
@@ -62,7 +62,7 @@ def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
 
 
 def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
-    """Positive weights of p pairs, float64; None if there are none, or all are 1."""
+    """Return positive weights of p pairs, float64, or None for no weights or weights of 1."""
     if weights is None:
         return None
     array = check_weights("pair_weights", weights, p, "pair", zeros=False)

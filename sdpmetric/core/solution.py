@@ -116,7 +116,7 @@ class Solution:
         Without X the leading eigenvectors of the metric, scaled by the roots of its eigenvalues; with X the projection
         of the transformed examples onto their leading principal components. The two are the same if the examples are
         whitened. Both are in the data's own coordinates; `certify` evaluates them. LMNN-R, ``solve(problem,
-        n_components=...)``, starts from the former, in coordinates in which the pull cost is the trace.
+        n_components=...)``, starts from the former, in coordinates that turn the pull cost into the trace.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class Solution:
         problem : Problem, optional
             The problem that was solved; it is checked to be the same one.
         tol : float, optional
-            Relative gap up to which a point is optimal, default that of the solver, or 1e-3.
+            Largest relative gap of an optimal point, default that of the solver, or 1e-3.
 
         Raises
         ------

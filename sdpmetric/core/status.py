@@ -1,4 +1,4 @@
-"""How a solve ended, in CVXPY's words where it has one, each with advice."""
+"""How a solve ended, in CVXPY's words if it has one, each with advice."""
 
 from __future__ import annotations
 

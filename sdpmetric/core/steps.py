@@ -70,7 +70,7 @@ class TraceRow:
     n_active : int
         Active triplets.
     mistakes : int
-        For a stream, whose objective is its cumulative loss: items predicted wrongly so far.
+        For a stream, with its cumulative loss as objective: items predicted wrongly so far.
     score : float
         Score on validation examples, larger is better.
     stop : Stop
@@ -168,17 +168,17 @@ class Step:
         The point, in the data's own coordinates.
     objective, lower_bound : float
         Bounds of the optimum, as the solver computes them. The infinite defaults are the trivial bounds: of a point
-        that was not evaluated, and where nothing is known below.
+        that was not evaluated, or without a known lower bound.
     multipliers : callable or None
         Returns the multipliers behind `lower_bound`, as they are at this step.
     certificate : Certificate or None
-        The problem's own, of this point, where the solver asked for it.
+        The problem's own, of this point, if the solver asked for it.
     step_size, n_active : float and int
         For the trace: step size or smoothing width, and active triplets or pairs.
     score : float
         On validation examples; NaN without them.
     extras : dict of str to float
-        For `Solution.extras`, where only this solver knows them.
+        For `Solution.extras`, if only this solver knows them.
     status : Status or None
         How the solve ended, if it ends by itself here and the certificate does not say it.
     stop : Stop
@@ -226,7 +226,7 @@ class Step:
         *,
         step_size: float = math.nan,
     ) -> Self:
-        """A step whose bounds are those of a certificate of its point."""
+        """Make a step with the bounds of a certificate of its point."""
         return cls(
             components,
             objective=certificate.objective,

@@ -40,7 +40,7 @@ class Triplets:
 
     @classmethod
     def from_array(cls, array: NDArray[np.integer]) -> Triplets:
-        """Read a (t, 3) integer array whose columns are anchor, target and impostor."""
+        """Read a (t, 3) integer array with the columns anchor, target and impostor."""
         columns = np.asarray(array).reshape(-1, 3).astype(np.int32)
         return cls(*(np.ascontiguousarray(columns[:, c]) for c in range(3)))
 
@@ -51,7 +51,7 @@ class Triplets:
         )
 
     def to_array(self) -> IndexArray:
-        """Return the (t, 3) array whose columns are anchor, target and impostor."""
+        """Return the (t, 3) array with the columns anchor, target and impostor."""
         return np.stack([self.anchors, self.targets, self.impostors], axis=1)
 
     def keys(self, n: int) -> NDArray[np.void] | NDArray[np.int64]:
@@ -82,7 +82,7 @@ class Candidates:
         return np.array_equal(self.anchors, candidates.anchors) and np.array_equal(self.targets, candidates.targets)
 
     def select(self, keep: NDArray[np.bool_]) -> Candidates:
-        """Keep the candidate pairs where `keep`, (nnz,), is true; rows stay."""
+        """Keep the candidate pairs that `keep`, (nnz,), selects; rows stay."""
         counts = np.concatenate([[0], np.cumsum(keep)])
         weights = None if self.weights is None else self.weights[keep]
         return Candidates(self.anchors, self.targets, counts[self.indptr], self.impostors[keep], weights)

@@ -52,7 +52,7 @@ class Ranges:
     smallest_weight: float = 1e-120
     largest_weight: float = 1e120
     largest_square: float = 1e130  # distance of two examples under a point that a user gives, and its trace
-    largest_of_metric: float = 1e306  # of which sums are taken, too
+    largest_of_metric: float = 1e306  # sums of these are floats, too
     largest_count: int = 2**63 - 1  # counts fit into integers of 64 bits
     largest_exact: int = 2**53  # integers up to this are floats
 
@@ -70,7 +70,7 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
 
 
 def check_examples(X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
-    """`check_data` for a statement about distances of examples, whose differences must be in range."""
+    """`check_data` for a statement about distances of examples: differences must be in range."""
     array = read_only(check_data(X))
     check_differences(name, array)
     return array
@@ -81,7 +81,7 @@ ROWS_AT_ONCE = 1 << 10
 
 
 def check_differences(name: str, rows: NDArray[np.floating]) -> None:
-    """Refuse rows with a feature of which some entries are out of range, or differ by what is out of range.
+    """Raise an error for a feature with entries, or differences of entries, that are out of range.
 
     Two floats that differ do so by at least a share of ``2^-53`` of the smaller one, so only features with entries next
     to 0 are sorted.
@@ -109,7 +109,7 @@ def check_differences(name: str, rows: NDArray[np.floating]) -> None:
 
 
 def check_images(Z: NDArray[np.floating]) -> None:
-    """Refuse images of examples under a metric whose distances are out of range."""
+    """Raise an error for images of examples under a metric with distances out of range."""
     size = float(np.abs(Z).max(initial=0.0))
     if size and not RANGES.smallest <= size <= RANGES.largest:
         raise ValueError(
@@ -150,7 +150,7 @@ def check_prior(name: str, matrix: FloatArray) -> FloatArray:
 
 
 def check_made(statement: str, name: str, value: object, method: str) -> None:
-    """Refuse data where a constructor takes what the statement's `from_labels` makes of them, which has a method."""
+    """Raise an error for raw data in place of the arguments that the statement's `from_labels` makes of them."""
     if not hasattr(value, method):
         raise TypeError(
             f"{name} must be what {statement}.from_labels makes of labels, got {type(value).__name__}; to state the "
@@ -176,7 +176,7 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
 
 
 def check_names(name: str, labels: NDArray[np.generic]) -> None:
-    """Refuse labels of examples of which some are missing, or that cannot be sorted."""
+    """Raise an error for labels that are missing or cannot be sorted."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"{name} contains NaN or infinity; {UNLABELED}")
     if labels.dtype.kind in "mM" and np.isnat(labels).any():
@@ -208,7 +208,7 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
 
 
 def like(name: str, names: Iterable[str]) -> str:
-    """A question in parentheses, where one of the names is much like the one that was given."""
+    """Return a question in parentheses, if one of the names resembles the given name."""
     matches = difflib.get_close_matches(name, [candidate for candidate in names if candidate != name], n=1)
     return f" (did you mean {matches[0]!r}?)" if matches else ""
 
@@ -222,7 +222,7 @@ def check_known(owner: str, names: Iterable[str], known: Iterable[str]) -> None:
 
 
 def rectangular(name: str, rows: ArrayLike) -> NDArray[np.integer]:
-    """An array of row numbers whose rows have one length."""
+    """Return an array of row numbers with rows of one length."""
     try:
         return np.asarray(unmasked(name, rows))
     except ValueError as error:
@@ -274,7 +274,7 @@ Shape = tuple[int | str, ...]
 def check_rows(
     name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles: str = "", *, distinct: bool = False
 ) -> IndexArray:
-    """Row numbers below n, in int32; `roles` says what is in which column. An empty list has no shape.
+    """Return row numbers below n, in int32; `roles` names the columns. An empty list has no shape.
 
     Where they are to be `distinct`, no row of them names a row of X twice.
     """
@@ -306,7 +306,7 @@ def check_matrix(name: str, values: ArrayLike | None, shape: Shape, meaning: str
 
 
 def check_vector(name: str, vector: ArrayLike, d: int | None) -> FloatArray:
-    """A finite vector in float64 with d features, as whatever it is passed to was made for; None: any number."""
+    """Return a finite float64 vector of length d, of any length if d is None."""
     array = check_matrix(name, vector, ("d" if d is None else d,), "a number for each feature")
     if not len(array):
         raise ValueError(f"{name} must have some features, got none.")
@@ -423,7 +423,7 @@ def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest) -
 
 
 def check_spread(X: NDArray[np.floating]) -> float:
-    """Mean squared distance of two rows of examples; refused where it is zero."""
+    """Return the mean squared distance of two rows of examples; raise an error if it is zero."""
     if (X[0] == X).all():
         raise ValueError(f"all {len(X)} examples are equal, so there is nothing to learn; check X.")
     return mean_squared_distance(X)
@@ -509,7 +509,7 @@ def real_array(name: str, values: ArrayLike | None) -> FloatArray:
 
 GivenT = TypeVar("GivenT")
 
-# What to do about dates, which NumPy turns into counts of days or nanoseconds, and a missing one into -9.2e18.
+# Advice for dates: NumPy turns them into counts of days or nanoseconds, and a missing date into -9.2e18.
 DATE_REMEDY = "make numbers of them, for example days since the first, or drop them"
 # How dtypes that hold dates or durations begin.
 DATES = ("date", "time", "period", "duration")
@@ -519,7 +519,7 @@ TABLES = {
     ("pyarrow", "Table"): "to_pandas",
     ("pyarrow", "RecordBatch"): "to_pandas",
 }
-# What to do about a column, by words of the error that scikit-learn raises for it.
+# Advice for a column, by words of scikit-learn's error.
 ADVICE = {
     "could not convert": "encode text with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or drop it",
     "NaN": "fill it with sklearn.impute.SimpleImputer in a ColumnTransformer, or drop the rows",
@@ -540,7 +540,7 @@ class Frame(Protocol):
 
 
 def unmasked(name: str, values: GivenT) -> GivenT:
-    """What is given, refused where it is a masked array with masked entries, whose hidden numbers would be used."""
+    """Return the argument; raise an error for masked entries, as their hidden numbers would be used."""
     if np.ma.is_masked(values):
         raise ValueError(f"{name} has masked entries; drop them, or fill them in with filled().")
     return values
@@ -554,7 +554,7 @@ def check_table(name: str, values: object) -> None:
 
 
 def numbers(name: str, values: GivenT) -> GivenT:
-    """What is given, refused where entries are masked, complex or text, or where float64 would change a number.
+    """Return the argument; raise an error for masked, complex or text entries, or if float64 changed a number.
 
     A certificate is about the numbers that were passed: integers beyond 2**53, long doubles, fractions and decimals are
     none of them if they would be rounded.
@@ -580,7 +580,7 @@ def numbers(name: str, values: GivenT) -> GivenT:
 
 
 def _unrounded(values: object) -> NDArray[np.generic]:
-    """An array of `values`, of objects where NumPy would round integers that stand beside floats or missing values."""
+    """An array of `values`, of objects if NumPy would round integers among floats or missing values."""
     array = np.asarray(values)
     if isinstance(values, np.ndarray) or array.dtype != np.float64 or not array.size:
         return array
@@ -623,7 +623,7 @@ def _is_changed(value: object) -> bool:
 
 @contextmanager
 def columns_in_errors(X: ArrayLike, name: str = "X") -> Iterator[None]:
-    """Let an error of a check of X name the columns that it is about, where X is a pandas or polars frame.
+    """Let an error of a check of X name its columns, if X is a pandas or polars frame.
 
     Dates raise an error before, since arrays take them as numbers of nanoseconds.
     """

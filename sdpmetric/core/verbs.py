@@ -263,7 +263,7 @@ class FittedTransformer(Protocol):
 
 
 def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The factor L with which an estimator embeds examples, up to a translation."""
+    """Return the factor L of an estimator's embedding, up to a translation."""
     while not hasattr(estimator, "transform") and len(getattr(estimator, "steps", ())) > 1:
         estimator = cast(FittedTransformer, cast(Sequence[object], estimator)[:-1])
     if hasattr(estimator, "solution_") or not isinstance(estimator, FittedTransformer):

@@ -166,7 +166,7 @@ def load(name: str | Path) -> tuple[Array, Array]:
 
 
 def load_split(name: str | Path) -> Split:
-    """Load labeled data in their customary parts: the first ``n_train`` rows of a file, and the others.
+    """Load labeled data in their customary parts: the first ``n_train`` rows of a file, and the rest.
 
     Parameters
     ----------

@@ -105,10 +105,10 @@ def preparer(
 def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     """Deskew images: each is sheared along its rows until its second mixed moment is 0.
 
-    With pixels as masses, the shear is ``mu11 / mu02``: every row of pixels is shifted by that much for each row that
-    it is away from the center of mass, which stays where it is. A shift by part of a pixel divides each pixel between
+    With pixels as masses, the shear is ``mu11 / mu02``: every row of pixels is shifted by that times its
+    distance from the center of mass, which stays in place. A shift by part of a pixel divides each pixel between
     two neighbors, in proportion, so mass and center of a row are right and ``mu11`` becomes 0 up to rounding, unless
-    mass is shifted over the edge, where it is lost. [WS2009] deskews MNIST before it learns the metric.
+    mass is shifted over the edge and lost. [WS2009] deskews MNIST before it learns the metric.
 
     Parameters
     ----------

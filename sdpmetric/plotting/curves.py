@@ -35,7 +35,7 @@ class ConvergenceDisplay(Display):
     positions : (t,) array
         Seconds or iterations.
     objective, lower_bound : (t,) arrays
-        Best so far; not finite where nothing is known yet. The objective of a stream is its cumulative loss.
+        Best so far, not finite until something is known. The objective of a stream is its cumulative loss.
     against : {"seconds", "iteration"}
     kind : str
         Kind of certificate; see `sdpmetric.Certificate`.
@@ -61,7 +61,7 @@ class ConvergenceDisplay(Display):
 
     @property
     def gap(self) -> FloatArray:
-        """Relative gap, as in `sdpmetric.Certificate.relative_gap`; not finite where there is no bound."""
+        """Relative gap, as in `sdpmetric.Certificate.relative_gap`; not finite without a bound."""
         pairs = zip(self.objective.tolist(), self.lower_bound.tolist(), strict=True)
         return np.array([relative_gap(objective, bound) for objective, bound in pairs])
 
@@ -137,7 +137,7 @@ class ConvergenceDisplay(Display):
         Parameters
         ----------
         ax : two Axes, optional
-            For values and for the gap; default: new ones, one below the other.
+            For values and for the gap; default: new axes, one below the other.
         name : str, optional
             Prefix of the legend's entries "objective" and "lower bound".
         color : str, optional
@@ -174,7 +174,7 @@ class ConvergenceDisplay(Display):
         _scale_values(values, self.against)
         for axes in self.ax_:
             tidy(axes)
-        place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0), "ncols": 2}  # above, where it hides no curve
+        place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0), "ncols": 2}  # above the curves
         values.legend(fontsize="small", frameon=False, **place)
         return self
 

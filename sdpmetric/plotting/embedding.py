@@ -56,7 +56,7 @@ class View:
 
     @property
     def accuracy(self) -> float:
-        """Share of examples whose nearest neighbors in all dimensions, without themselves, vote for their class."""
+        """Share of examples classified right by their nearest neighbors in all dimensions, without themselves."""
         predicted = classification.knn_predict(np.eye(self.Z.shape[1]), self.Z, self.index, None, self.targets.shape[1])
         return float(np.mean(predicted == self.index))
 
@@ -141,9 +141,9 @@ class EmbeddingDisplay(Display):
         Parameters
         ----------
         ax : two Axes, optional
-            For before and after; default: new ones side by side.
+            For before and after; default: new axes side by side.
         example : int, optional
-            Join this example to its target neighbors by solid lines and to its impostors by broken ones.
+            Join this example to its target neighbors by solid lines and to its impostors by broken lines.
 
         Raises
         ------
@@ -293,7 +293,7 @@ class DistancesDisplay(Display):
         y : (n,) array
             Two examples are similar if they have the same label.
         n_pairs : int or None, default 10000
-            Pairs of each kind that are drawn at most; None: all of them.
+            Most pairs of each kind to draw; all pairs if None.
         threshold : float, optional
             Largest distance of a similar pair; POLA's is the root of its ``threshold_``. Default: that of a solution
             that has one, else the one of the highest balanced accuracy.
@@ -319,7 +319,7 @@ class DistancesDisplay(Display):
         Parameters
         ----------
         ax : two Axes, optional
-            For the histograms and the ROC curve; default: new ones side by side.
+            For the histograms and the ROC curve; default: new axes side by side.
         """
         histogram, roc = self._set_axes(ax, (10.4, 4.2))
         self._draw_histogram(histogram)
@@ -330,7 +330,7 @@ class DistancesDisplay(Display):
         return self
 
     def _draw_histogram(self, axes: Axes) -> None:
-        # Lines show the distances before, at the scale at which their mean is that of the learned ones.
+        # Lines show the distances before, scaled to the mean of the learned distances.
         before = self.before * (float(self.after.mean()) / (float(self.before.mean()) or 1.0))
         top = float(np.quantile(np.concatenate([self.after, before]), 0.995)) or 1.0
         edges = np.linspace(0.0, top, 41).tolist()

@@ -52,12 +52,12 @@ class Embedder(Protocol):
         """Embed examples."""
 
 
-# What a metric was learned by.
+# The solution or estimator of a metric.
 Learned = Embedder | Solution
 
 
 def ink() -> str:
-    """The color of text, which differs from the paper in light styles and in dark ones."""
+    """The color of text, which differs from the paper in light and in dark styles."""
     from matplotlib import rcParams
 
     return str(rcParams["text.color"])
@@ -79,7 +79,7 @@ class Display:
     figure_: Figure = field(init=False)
 
     def _set_axes(self, ax: Sequence[Axes] | None, size: tuple[float, float], *, stacked: bool = False) -> list[Axes]:
-        """Keep the given axes, or new ones side by side, or `stacked` with a common abscissa."""
+        """Keep the given axes, or new axes side by side, or `stacked` with a common abscissa."""
         if ax is None:
             try:
                 from matplotlib import pyplot
