@@ -199,7 +199,7 @@ def parts(mode: str) -> None:
     save(figure, f"parts{mode}")
 
 
-def house(mode: str) -> None:
+def bound(mode: str) -> None:
     """How a bound is made: from data to rows, losses, cone and bound, and the solver beside them."""
     ink, paper = MODES[mode]
     figure, axis = plt.subplots(figsize=(9, 2.7), layout="constrained")
@@ -255,7 +255,7 @@ def house(mode: str) -> None:
     axis.text(7.2, -0.6, "metric and multipliers,\nfrom any solver", va="center", fontsize=7.5)
     axis.set(xlim=(-0.2, 10.3), ylim=(-1.65, 1.5))
     axis.axis("off")
-    save(figure, f"house{mode}")
+    save(figure, f"bound{mode}")
 
 
 def adapters(mode: str) -> None:
@@ -366,7 +366,7 @@ def main() -> None:
             idea(mode)
             bars(mode)
             parts(mode)
-            house(mode)
+            bound(mode)
             adapters(mode)
             given_distances(mode)
             sums(mode)

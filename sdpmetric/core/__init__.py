@@ -1,1 +1,1 @@
-"""The common house of every statement: problem, solution, certificate, registry, the run loop, and checks of input."""
+"""The common code of all statements: problem, solution, certificate, registry, the run loop, and checks of input."""

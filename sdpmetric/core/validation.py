@@ -44,7 +44,7 @@ class Ranges:
 
     negative_share: float = 1e-6  # of the largest eigenvalue: more below 0 than this is no metric; so is asymmetry
     rounded_share: float = 1e-12  # of the largest eigenvalue: up to this a negative one may be 0, rounded
-    # Differences of data, weights of examples and distances under a start are 0 or between these, so that their fourth
+    # Differences of data, weights of examples and distances under a start are 0 or between these; their fourth
     # powers are floats.
     smallest: float = 1e-60
     largest: float = 1e60
@@ -104,7 +104,7 @@ def check_differences(name: str, rows: NDArray[np.floating]) -> None:
             remedy = f"scale them, for example multiply the feature by 2.0**{power}, which is exact"
         raise ValueError(
             f"feature {feature} of {name} has {has}; entries and their differences must be 0 or of a size between "
-            f"{RANGES.smallest:g} and {RANGES.largest:g}, so that fourth powers of distances are floats: {remedy}."
+            f"{RANGES.smallest:g} and {RANGES.largest:g} so that fourth powers of distances are floats: {remedy}."
         )
 
 
@@ -114,7 +114,7 @@ def check_images(Z: NDArray[np.floating]) -> None:
     if size and not RANGES.smallest <= size <= RANGES.largest:
         raise ValueError(
             f"under the metric, examples have coordinates up to {size:.3g}; these must be 0 or between "
-            f"{RANGES.smallest:g} and {RANGES.largest:g}, so that fourth powers of distances are floats: scale them."
+            f"{RANGES.smallest:g} and {RANGES.largest:g} so that fourth powers of distances are floats: scale them."
         )
 
 
@@ -143,7 +143,7 @@ def check_prior(name: str, matrix: FloatArray) -> FloatArray:
     low, high = RANGES.smallest**2, RANGES.largest**2
     if size and not low <= size <= high:
         raise ValueError(
-            f"the largest entry of {name} is {size:.3g}, and must be 0 or between {low:g} and {high:g}, so that fourth "
+            f"the largest entry of {name} is {size:.3g}, and must be 0 or between {low:g} and {high:g} so that fourth "
             "powers of distances are floats: scale the features and the prior."
         )
     return matrix
@@ -417,7 +417,7 @@ def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest) -
     size = float(np.abs(rows).max(initial=0.0))
     if size > largest:
         raise ValueError(
-            f"{name} has an entry of size {size:.3g}, and at most {largest:.3g} is allowed, so that fourth powers of "
+            f"{name} has an entry of size {size:.3g}, and at most {largest:.3g} is allowed so that fourth powers of "
             "distances are floats: scale them, for example to [0, 1]."
         )
 
