@@ -283,7 +283,7 @@ import tempfile
 from pathlib import Path
 
 from sdpmetric.check.__main__ import main
-from sdpmetric.core.files import digest
+from sdpmetric.core.files import digest_of_arrays
 
 folder = Path(tempfile.mkdtemp())
 np.savez(folder / "data.npz", X=X, y=labels)
@@ -307,7 +307,7 @@ def judge(data="data.npz", claim=1.0, **changed):
         folder / "forged.npz",
         **arrays,
         about=np.array(text),
-        seal=np.array(digest(arrays, text)),
+        seal=np.array(digest_of_arrays(arrays, text)),
     )
     return main([str(folder / data), str(folder / "forged.npz")])
 

@@ -26,7 +26,7 @@ import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.check.__main__ import main
 from sdpmetric.core.certificate import Dual
-from sdpmetric.core.files import digest
+from sdpmetric.core.files import digest_of_arrays
 
 folder = Path(tempfile.mkdtemp())
 X, y = datasets.load("iris")
@@ -107,7 +107,7 @@ np.savez(
     folder / "cheat.npz",
     **unsealed,
     about=np.array(text),
-    seal=np.array(digest(unsealed, text)),
+    seal=np.array(digest_of_arrays(unsealed, text)),
 )
 print(f"a claim that is too large: {score(folder / 'cheat.npz'):.0%}")
 assert score(folder / "cheat.npz") == 0

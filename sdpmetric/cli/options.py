@@ -151,7 +151,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return expanded
 
 
-class Lines(Console):
+class LineWriter(Console):
     """A console that leaves a broken pipe to `guarded`, and prints no control character but the end of a line."""
 
     def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 -- as in rich
@@ -169,7 +169,7 @@ class Lines(Console):
 def note(text: str) -> None:
     """Print text on standard error; it is lost if that cannot be written."""
     with suppress(OSError):
-        console = Lines(stderr=True, highlight=False)
+        console = LineWriter(stderr=True, highlight=False)
         console.print(text, markup=False, soft_wrap=not console.is_terminal)  # a terminal wraps between words
 
 

@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 from sdpmetric.classification import knn_predict
 from sdpmetric.cli.inputs import Stated
-from sdpmetric.cli.options import INTERRUPTED, Lines, SolverOptions, note
+from sdpmetric.cli.options import INTERRUPTED, LineWriter, SolverOptions, note
 from sdpmetric.core import text
 from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
 from sdpmetric.core.files import replacing
@@ -41,7 +41,7 @@ class Output:
         self.facts: dict[str, object] = {}
         # A terminal wraps between words; elsewhere lines are whole, and the width is enough for tables.
         terminal = sys.stdout.isatty()
-        self.console = Lines(width=None if terminal else 120, highlight=False, soft_wrap=not terminal)
+        self.console = LineWriter(width=None if terminal else 120, highlight=False, soft_wrap=not terminal)
 
     def say(self, *text: object, markup: bool = False) -> None:
         if not self.as_json:
@@ -114,7 +114,7 @@ def run_through(problem: Problem, title: str, limits: SolverOptions, solver: str
 @contextmanager
 def progress(title: str, tol: float) -> Iterator[Callback]:
     """On standard error, seconds and gap in a line that is drawn over; if that is no terminal, a line a second."""
-    console = Lines(stderr=True, highlight=False)
+    console = LineWriter(stderr=True, highlight=False)
     if not console.is_terminal:
         note(f"{title} ...")
         printer = Printer(note, interval=1.0)

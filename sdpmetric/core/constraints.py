@@ -112,7 +112,9 @@ class TermCosts:
         return np.concatenate([low for low, _ in bounds]), np.concatenate([high for _, high in bounds])
 
 
-def concatenated(terms: Mapping[str, TermConstraints], dual: Multipliers, sums: Mapping[str, float]) -> Constraints:
+def joined_constraints(
+    terms: Mapping[str, TermConstraints], dual: Multipliers, sums: Mapping[str, float]
+) -> Constraints:
     """The constraints of all parts by name; a role that a part has not is -1 there."""
     blocks, sizes = list(terms.values()), [len(term.excess) for term in terms.values()]
     stretch = list[tuple[IndexArray, IndexArray, FloatArray]]()

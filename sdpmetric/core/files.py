@@ -347,14 +347,14 @@ class Proof:
         for k, term in enumerate(self.terms, 1):
             arrays |= {f"{k}.{name}": np.asarray(array, dtype=np.float64) for name, array in term.arrays.items()}
         claims = {"format": 4, "objective": self.objective, "lower_bound": self.lower_bound, "domain": self.domain}
-        hashed = {"members": list(self.data), "sha256": digest(self.data)}
+        hashed = {"members": list(self.data), "sha256": digest_of_arrays(self.data)}
         text = json.dumps(claims | {"terms": [term.about for term in self.terms], "data": hashed})
-        write_npz(path, arrays | {"about": np.array(text), "seal": np.array(digest(arrays, text))})
+        write_npz(path, arrays | {"about": np.array(text), "seal": np.array(digest_of_arrays(arrays, text))})
         if data is not None:
             write_npz(data, dict(self.data))
 
 
-def digest(arrays: Mapping[str, NDArray[np.generic]], text: str = "") -> str:
+def digest_of_arrays(arrays: Mapping[str, NDArray[np.generic]], text: str = "") -> str:
     """SHA-256 of a text and of arrays in the order of their names: shapes, and numbers as 8-byte floats."""
     state = hashlib.sha256(text.encode())
     for name in sorted(arrays):

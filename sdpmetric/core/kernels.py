@@ -82,7 +82,7 @@ def check_symmetric(K: FloatArray, tolerance: float = PSD_TOLERANCE) -> None:
         )
 
 
-def check_positive(K: FloatArray, tolerance: float = PSD_TOLERANCE) -> None:
+def check_semidefinite(K: FloatArray, tolerance: float = PSD_TOLERANCE) -> None:
     """Refuse a symmetric matrix that is not positive semidefinite."""
     values = np.linalg.eigvalsh(0.5 * (K + K.T))
     if values[0] < -tolerance * max(values[-1], 0.0):

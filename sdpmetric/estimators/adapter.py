@@ -22,7 +22,7 @@ from sdpmetric.core.sample_weight import check_weights
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators import base
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Matrix, Positive, Weights, divide, estimator, tuple_distances
+from sdpmetric.estimators.data import Data, Labels, Matrix, Positive, Weights, divide_rows, estimator, tuple_distances
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
@@ -252,7 +252,7 @@ class Adapter(SolvedEstimator):
             return
         if n < 2:
             raise ValueError(f"strength='cv' holds back some of the {items}, and there is {n}; pass a number, or more.")
-        splits = [divide(n, OPTIONS.held_share, self._seed() + k) for k in range(OPTIONS.rounds)]
+        splits = [divide_rows(n, OPTIONS.held_share, self._seed() + k) for k in range(OPTIONS.rounds)]
         problems = [stated(rows) for rows, _ in splits]
         measures = [scored(problem, *split) for problem, split in zip(problems, splits, strict=True)]
         starts, scores = list[Data | None]([None] * OPTIONS.rounds), list[float]()

@@ -56,7 +56,7 @@ from sdpmetric.estimators.data import (
     Weights,
     checked_data,
     checked_data_and_labels,
-    divide,
+    divide_rows,
     estimator,
     rows_to_embed,
     seed_of,
@@ -346,7 +346,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Rows to learn from, and rows that early stopping holds back, some of each group."""
         if not self.early_stopping:
             return slice(None), slice(0)
-        return divide(n, self.validation_fraction, self._seed(), groups)
+        return divide_rows(n, self.validation_fraction, self._seed(), groups)
 
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
         votes = min(self.n_neighbors, len(y))

@@ -180,7 +180,7 @@ IndexArray = NDArray[np.int64]
 ENDPOINTS = {2: [(0, 1)], 3: [(0, 1), (0, 2)], 4: [(0, 1), (2, 3)]}
 
 
-def divide(n: int, share: float, seed: int, groups: Labels | None = None) -> tuple[IndexArray, IndexArray]:
+def divide_rows(n: int, share: float, seed: int, groups: Labels | None = None) -> tuple[IndexArray, IndexArray]:
     """Rows to learn from, and a share of each group to hold back, both in order; one member alone is learned from."""
     rows = np.arange(n)
     classes, index, counts = np.unique(

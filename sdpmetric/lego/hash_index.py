@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.lego import hash_table as loops
-from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, NearPlanes, Planes, Ranking, Table
+from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, ExampleTable, NearPlanes, Planes, Ranking
 from sdpmetric.lego.logdet import MetricStep
 
 FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
@@ -115,7 +115,7 @@ class HashIndex:
         # Keys do not depend on the length of the metric: planes are those of a factor with a largest entry of about 1.
         self._power = math.frexp(float(np.abs(G).max()))[1]
         self._planes = Planes(np.ldexp(G, -self._power), directions)
-        self._table = Table(d, self.n_bits, len(G), stored)
+        self._table = ExampleTable(d, self.n_bits, len(G), stored)
         self._ranking: Ranking | None = None
         self._has_outdated_keys = False
         self._near_planes = NearPlanes(self._table, self._planes.normals.T, 0.0)  # lists nothing

@@ -257,7 +257,7 @@ class Counters:
     full_rehashes: int = 0  # how often all keys were recomputed
 
 
-class Table:
+class ExampleTable:
     """Rows in order of insertion, in arrays that grow by half."""
 
     def __init__(self, d: int, b: int, r: int, dtype: np.dtype[np.floating]) -> None:
@@ -359,7 +359,7 @@ class Planes:
 class NearPlanes:
     """The entries (example, bit) nearest to their hyperplane when all keys were last made."""
 
-    def __init__(self, table: Table, normals: Rows, rehash_share: float) -> None:
+    def __init__(self, table: ExampleTable, normals: Rows, rehash_share: float) -> None:
         chosen = np.linspace(0, table.size - 1, min(OPTIONS.sample, table.size)).astype(np.intp)
         self._sample = table.X[chosen]
         self._projections = self._sample @ normals
@@ -389,7 +389,7 @@ class NearPlanes:
         reach: Rows = OPTIONS.reach * np.sqrt(np.mean(shift.astype(np.float64) ** 2, axis=0))
         return float(changed.mean()), float(unsearched.mean()), reach.astype(shift.dtype)
 
-    def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
+    def search(self, table: ExampleTable, planes: Planes, reach: Rows) -> tuple[int, int, int]:
         """Flip the bits with a changed sign; return flips, changed examples, and entries checked."""
         dtype, self._searched = table.X.dtype, self._now
         entries, changes = (self._entries, self._count), planes.change.astype(dtype)
@@ -415,7 +415,7 @@ class Ranking:
     done under this factor.
     """
 
-    def __init__(self, components: FloatArray, table: Table) -> None:
+    def __init__(self, components: FloatArray, table: ExampleTable) -> None:
         norm = norm_above(components)
         size = math.frexp(norm)[1] + math.frexp(table.reach)[1] if norm > 0.0 and table.reach > 0.0 else 0
         self._power = -size  # of 2: the factor times this power gives images of rows that are about 1 or shorter
@@ -424,11 +424,13 @@ class Ranking:
         self._reach = table.reach
         self._n_images = self._n_ranked = 0
 
-    def fits(self, table: Table) -> bool:
+    def fits(self, table: ExampleTable) -> bool:
         """Return whether the rows are not much longer than those that the unit of images was made for."""
         return table.reach <= 2.0 * self._reach
 
-    def nearest(self, table: Table, slots: NDArray[np.int32], q: FloatArray, k: int) -> tuple[LongArray, FloatArray]:
+    def nearest(
+        self, table: ExampleTable, slots: NDArray[np.int32], q: FloatArray, k: int
+    ) -> tuple[LongArray, FloatArray]:
         """Return ids of the k nearest candidates in some slots, the smallest among equals, and squared distances."""
         if k < len(slots):
             squares = self._image_distances(table, slots, q)
@@ -447,7 +449,7 @@ class Ranking:
         order = np.lexsort((ids, distances))[:k]
         return ids[order], np.ldexp(distances[order], -2 * self._power)
 
-    def _image_distances(self, table: Table, slots: NDArray[np.int32], q: FloatArray) -> Rows:
+    def _image_distances(self, table: ExampleTable, slots: NDArray[np.int32], q: FloatArray) -> Rows:
         """Squared distances of the images of candidates to that of a query, (m,)."""
         factor = self._stored_factor
         image, squares = (self._factor @ q).astype(factor.dtype), np.empty(len(slots), factor.dtype)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import RegretCertificate
-from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_positive, check_symmetric
+from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_semidefinite, check_symmetric
 from sdpmetric.core.pairs import check_pairs, check_targets
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
@@ -437,7 +437,7 @@ class KernelLEGOStream(LogDetStream):
             K[len(self._K) :], K[:, len(self._K) :] = block, block.T
             check_symmetric(block[:, len(self._K) :])
             if strict:
-                check_positive(K)
+                check_semidefinite(K)
             else:
                 _check_rows(K, len(self._K))
             self._support, self._rows, self._K, self._S = support, numbers_by_row, K, S

@@ -63,7 +63,7 @@ def is_semidefinite(M: list[list[Fraction]]) -> bool:
     return True
 
 
-def distances(
+def exact_distances(
     X: NDArray[np.floating],
     first: NDArray[np.integer],
     second: NDArray[np.integer],
@@ -219,7 +219,7 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
     """Return groups of examples, (n,): two groups provably differ in a direction that no given pair has."""
     points, place = np.unique(X.astype(np.float64) + 0.0, axis=0, return_inverse=True)
     place = place.ravel()
-    if len(points) <= 1500 and independent(points):  # of points that no pairs connect, no difference is spanned
+    if len(points) <= 1500 and are_independent(points):  # of points that no pairs connect, no difference is spanned
         graph = sp.coo_array((np.ones(len(first)), (place[first], place[second])), shape=(len(points),) * 2)
         return np.asarray(sp.csgraph.connected_components(graph, directed=False)[1], dtype=np.int32)[place]
     varying = differing(X, first, second)
@@ -231,7 +231,7 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
     return groups if null is None else refined(groups, wholes @ null)
 
 
-def independent(points: FloatArray) -> bool:
+def are_independent(points: FloatArray) -> bool:
     """Whether n points are proven to span n - 1 dimensions: a map takes their differences to nearly unit vectors."""
     n, d = points.shape
     if n - 1 > d:

@@ -30,7 +30,7 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous.directed import above, below, product_above, sum_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.cone import DualCone
-from sdpmetric.lmnn.costs import ClippedMultipliers, Push, concatenated
+from sdpmetric.lmnn.costs import ClippedMultipliers, Push, stacked_points
 from sdpmetric.lmnn.margins import hinge_slopes, inactive_beyond, loss_above, signed_pairs, with_error
 
 # More than underflow takes from a square over a weight of at least 1e-60: the smallest float over it is 5e-264.
@@ -161,7 +161,7 @@ class PushSums:
 
     def add_by_search(self, push: Push, images: Sequence[Images], cones: Sequence[DualCone]) -> None:
         """Add all triplets, by a search."""
-        P, n_widths = concatenated([image.points for image in images]), len(self.slopes)
+        P, n_widths = stacked_points([image.points for image in images]), len(self.slopes)
         rows, pulls, n_terms = Candidates.none(), np.zeros((n_widths, 0, 1)), 0
         for region, block in push.blocks_by_region(P, widen=max(inactive_beyond(image) for image in images)):
             if not block.has_rows_of(rows):

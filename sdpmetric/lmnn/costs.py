@@ -121,7 +121,7 @@ MULTIPLES = np.geomspace(1e-4, 1e8, 49)
 SAMPLE = 30_000
 
 
-def concatenated(arrays: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
+def stacked_points(arrays: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
     """Points of all metrics, one after the other; those of a single one are not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
-from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
+from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_semidefinite, check_symmetric
 from sdpmetric.core.named import Ridge
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.triplets import Triplets
@@ -86,7 +86,7 @@ class FeatureSpace:
         # Kernel values in single precision have its rounding errors.
         rounding = PSD_TOLERANCE if kernel_values.dtype == np.float64 else 1e-5
         check_symmetric(np.asarray(kernel_values, dtype=np.float64), rounding)
-        check_positive(K, rounding)
+        check_semidefinite(K, rounding)
         mean = K.mean(axis=0)
         centered = psd.symmetrize(K - mean - mean[:, None] + mean.mean())
         values, vectors = scipy.linalg.eigh(centered)

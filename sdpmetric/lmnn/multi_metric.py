@@ -109,7 +109,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
             loss=loss,
             sample_weight=sample_weight,
         )
-        index, names = divide(regions, tied.centered, y, n_regions, random_state)
+        index, names = divide_into_regions(regions, tied.centered, y, n_regions, random_state)
         check_members(index, names, tied.target_pairs[1], n_neighbors, pulled=tied.ridge == 0)
         problem = cls(tied, index, names)
         if ridge != "auto":
@@ -165,7 +165,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         return psd.stack([L for L, _ in checked]), max(residual for _, residual in checked)
 
 
-def divide(
+def divide_into_regions(
     regions: Regions | ArrayLike, X: FloatArray, y: ArrayLike, n_regions: int | None, random_state: int
 ) -> tuple[IndexArray, NDArray[np.generic]]:
     """The region of each example, by class, by clusters, or as an array says, and the names of the regions."""

@@ -41,7 +41,7 @@ from sdpmetric.lines import Lines
 from sdpmetric.lmnn import written
 from sdpmetric.lmnn.bound import DualCandidate, PushSums
 from sdpmetric.lmnn.cone import DualCone
-from sdpmetric.lmnn.costs import SAMPLE, PullCost, Push, concatenated, list_triplets
+from sdpmetric.lmnn.costs import SAMPLE, PullCost, Push, list_triplets, stacked_points
 from sdpmetric.lmnn.impostors import SearchMethod
 from sdpmetric.lmnn.margins import are_unit_hinges, with_error
 from sdpmetric.lmnn.sources import LabeledTriplets, ListedTriplets, TripletSource
@@ -157,7 +157,7 @@ class LargeMarginProblem(PrintedProblem):
 
     def embed(self, components: FloatArray) -> FloatArray:
         """All examples under each metric, centered, (c n, r), float64."""
-        return concatenated([self.centered @ L.T for L in self.stack(components)])
+        return stacked_points([self.centered @ L.T for L in self.stack(components)])
 
     @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
@@ -200,12 +200,14 @@ class LargeMarginProblem(PrintedProblem):
         """The data in the coordinates that whiten each cost, (c n, rank), padded with zeros to one rank."""
         rank = max(cost.coordinates.rank for cost in self.pull_costs)
         blocks = [np.ascontiguousarray(self.centered @ cost.coordinates.range) for cost in self.pull_costs]
-        return concatenated([P if P.shape[1] == rank else np.pad(P, ((0, 0), (0, rank - P.shape[1]))) for P in blocks])
+        return stacked_points(
+            [P if P.shape[1] == rank else np.pad(P, ((0, 0), (0, rank - P.shape[1]))) for P in blocks]
+        )
 
     @property
     def null_groups(self) -> IndexArray:
         """Groups of examples that agree in the null space of each pull cost, (c n,); see `PullCost.null_groups`."""
-        return concatenated([cost.null_groups for cost in self.pull_costs])
+        return stacked_points([cost.null_groups for cost in self.pull_costs])
 
     @property
     def null_dimension(self) -> int:

@@ -13,7 +13,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.nca import loops
-from sdpmetric.nca.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
+from sdpmetric.nca.soft_neighbors import ExampleValue, SoftNeighborProblem, check_regression_targets, check_soft
 
 Objective = Literal["probability", "log"]
 Targets = Literal["classes", "continuous"]
@@ -122,7 +122,7 @@ class NCAProblem(SoftNeighborProblem):
                 raise ValueError("bandwidth is for targets='continuous'; classes match or they do not: leave it out.")
             classes, index = validation.check_labels(y, n, n_classes=1)
         else:
-            values = check_targets(y, n)
+            values = check_regression_targets(y, n)
             width = values.std() * n**-0.2 if bandwidth is None else bandwidth
             width = validation.check_number("bandwidth", width, np.finfo(np.float64).tiny)
             scaled = (values - values.mean()) / (np.sqrt(2) * width)
@@ -174,13 +174,13 @@ class NCAProblem(SoftNeighborProblem):
         return None if len(self.targets) else self.index[self.order]
 
     @cached
-    def value(self) -> Value:
+    def value(self) -> ExampleValue:
         """Minus the probability of a match, at least -1 if there is one, or minus its logarithm, at least 0."""
         weights = self.example_weights
         if self.logarithm:
-            return Value(loops.LOGARITHM, self.targets, 0.0, float(weights.sum()), "NCA, log")
+            return ExampleValue(loops.LOGARITHM, self.targets, 0.0, float(weights.sum()), "NCA, log")
         matched = weights if len(self.targets) else weights[np.bincount(self.index)[self.index] > 1]
-        return Value(loops.PROBABILITY, self.targets, -float(matched.sum()), float(weights.sum()), "NCA")
+        return ExampleValue(loops.PROBABILITY, self.targets, -float(matched.sum()), float(weights.sum()), "NCA")
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -249,7 +249,7 @@ class MLKRProblem(SoftNeighborProblem):
         sample_weight: ArrayLike | None = None,
     ) -> None:
         data, rank = check_soft(X, n_components, diagonal)
-        self.X, self.targets = data, check_targets(y, len(data))
+        self.X, self.targets = data, check_regression_targets(y, len(data))
         self.n_components, self.diagonal = rank, bool(diagonal)
         self.sample_weight = check_sample_weight(sample_weight, len(data))
 
@@ -269,10 +269,10 @@ class MLKRProblem(SoftNeighborProblem):
         )
 
     @cached
-    def value(self) -> Value:
+    def value(self) -> ExampleValue:
         """The squared error of the mean of the neighbors' targets, which are taken minus their own mean."""
         y = np.asarray(self.targets - self.targets.mean())
-        return Value(loops.SQUARED_ERROR, y, 0.0, float(self.example_weights @ y**2), "MLKR")
+        return ExampleValue(loops.SQUARED_ERROR, y, 0.0, float(self.example_weights @ y**2), "MLKR")
 
     def predictions(self, components: ArrayLike) -> FloatArray:
         """The leave-one-out prediction of each example's target, (n,)."""

@@ -20,7 +20,7 @@ from sdpmetric.nca import loops
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class ExampleValue:
     """The value of an example: its number in the loops, and what certificates say of sums of it."""
 
     loss: int  # as `sdpmetric.nca.loops` names it
@@ -61,7 +61,7 @@ class SoftNeighborProblem(Problem):
 
     @property
     @abstractmethod
-    def value(self) -> Value:
+    def value(self) -> ExampleValue:
         """What an example's value is."""
 
     @property
@@ -217,7 +217,7 @@ def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[
     return data, rank
 
 
-def check_targets(y: ArrayLike, n: int) -> FloatArray:
+def check_regression_targets(y: ArrayLike, n: int) -> FloatArray:
     try:
         values = np.asarray(column_or_1d(validation.numbers("y", y), warn=False), dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -22,7 +22,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.text import digits
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import Rigor
-from sdpmetric.programs.canonical import Canonical, Solver, with_values
+from sdpmetric.programs.canonical import Canonical, ConeSolver, with_values
 from sdpmetric.programs.search import Interval, search
 
 # Differences up to this, relative to the numbers that are compared, are rounding.
@@ -44,7 +44,7 @@ class Evaluated(NamedTuple):
     shape: tuple[int, ...] | None = None
 
 
-def compare(canonical: Canonical, interval: Interval) -> None:
+def compare_with_program(canonical: Canonical, interval: Interval) -> None:
     """Raise `ValueError` if the compiled program is another one; withdraw a contradiction that is only rounding."""
     x, z, contradiction = interval.point, interval.multipliers, interval.contradiction
     if contradiction is not None:
@@ -232,10 +232,10 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
     """
     if max_time is not None:
         validation.check_positive("max_time", max_time)
-    solver = Solver(time.perf_counter() + (math.inf if max_time is None else max_time))
+    solver = ConeSolver(time.perf_counter() + (math.inf if max_time is None else max_time))
     canonical = Canonical.of(problem)
     interval = search(canonical.program, solver)
-    compare(canonical, interval)
+    compare_with_program(canonical, interval)
     return _stated(canonical, interval)
 
 

@@ -206,7 +206,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Solver:
+class ConeSolver:
     """Clarabel: when it has to stop, and its tolerance."""
 
     deadline: float = math.inf
@@ -219,7 +219,7 @@ class Solver:
 
 
 def ask(
-    program: ConeProgram, solver: Solver, primal: FloatArray | float = 0.0, dual: FloatArray | float = 0.0
+    program: ConeProgram, solver: ConeSolver, primal: FloatArray | float = 0.0, dual: FloatArray | float = 0.0
 ) -> Answer | str:
     """Solve the program with its cone moved inward, row by row: slacks by `primal`, multipliers by `dual`.
 

@@ -158,7 +158,7 @@ class Obstacle(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class EnclosureBound:
     """A proven number; infinite if nothing is proven, and then why."""
 
     value: float
@@ -176,7 +176,7 @@ class DualEnclosure:
     roots: FloatArray  # (m,): ``D^(1/2)``; 0 for multipliers that stay 0
     columns: LongArray  # all nonzero columns, or a part whose combinations provably are all of them
     definite: Definite
-    failure: Bound | None
+    failure: EnclosureBound | None
 
     @classmethod
     def of(cls, program: ConeProgram, used: BoolArray | None = None) -> DualEnclosure:
@@ -187,20 +187,20 @@ class DualEnclosure:
         W.eliminate_zeros()
         columns, c = np.flatnonzero(np.bincount(W.indices, minlength=len(program.c))), program.c
         if len(unused := np.setdiff1d(np.flatnonzero(c), columns)):
-            failure = Bound(-math.inf, Obstacle.UNCONSTRAINED, int(unused[0]))
+            failure = EnclosureBound(-math.inf, Obstacle.UNCONSTRAINED, int(unused[0]))
             return cls(program, roots, columns, Definite.empty(), failure)
         basis, definite, dependent = Definite.of_basis(W.tocsc()[:, columns], c[columns])
         if definite is None:
-            failure = Bound(-math.inf, Obstacle.DEPENDENT_COLUMNS, int(columns[dependent]))
+            failure = EnclosureBound(-math.inf, Obstacle.DEPENDENT_COLUMNS, int(columns[dependent]))
             return cls(program, roots, columns, Definite.empty(), failure)
         return cls(program, roots, columns[basis], definite, None)
 
-    def bound(self, z: FloatArray) -> Bound:
+    def bound(self, z: FloatArray) -> EnclosureBound:
         """Return a float not above the optimum, from any multipliers; minus infinity without proof."""
         program, definite, columns, roots = self.program, self.definite, self.columns, self.roots
         cones, b, c = program.cones, program.b, program.c
         if not c.any():
-            return Bound(0.0, solution=0.0 * z)
+            return EnclosureBound(0.0, solution=0.0 * z)
         if self.failure is not None:
             return self.failure
         z = np.where(roots > 0.0, z, 0.0)
@@ -214,12 +214,12 @@ class DualEnclosure:
         np.maximum.at(balls, cones.block, roots * shift * (1.0 + 1e-12))
         missing = lacks(cones, z, balls, dual=True)
         if missing.max(initial=0.0) > 0.0:
-            return Bound(-math.inf, Obstacle.MULTIPLIERS, int(np.argmax(missing)), missing)
+            return EnclosureBound(-math.inf, Obstacle.MULTIPLIERS, int(np.argmax(missing)), missing)
         losses = [
             3.0 * U * sum_above(np.abs(b * z)) * MARGIN + UNDERFLOW,
             above(norm_above(roots * np.abs(b)) * shift, 8),
         ]
-        return Bound(sum_below(np.concatenate([-(b * z), -np.array(losses)])), solution=z)
+        return EnclosureBound(sum_below(np.concatenate([-(b * z), -np.array(losses)])), solution=z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ class PrimalEnclosure:
     values: FloatArray  # (n,): variables that the equations determine exactly; NaN for all other variables
     matrix: sp.csr_array  # coefficients of all other variables in `rows`; `definite` is made of their products
     definite: Definite
-    failure: Bound | None
+    failure: EnclosureBound | None
 
     @classmethod
     def of(cls, program: ConeProgram, equal: BoolArray | None = None) -> PrimalEnclosure:
@@ -246,13 +246,13 @@ class PrimalEnclosure:
         failure, empty = None, equations[(np.diff(A.indptr) == 0) & (b != 0.0)]
         basis, definite, dependent = Definite.of_basis(sp.csc_array(matrix.T), sides[some])
         if len(empty):
-            failure = Bound(math.inf, Obstacle.IMPOSSIBLE, int(empty[0]))
+            failure = EnclosureBound(math.inf, Obstacle.IMPOSSIBLE, int(empty[0]))
         elif definite is None:
-            failure = Bound(math.inf, Obstacle.DEPENDENT_EQUATIONS, int(equations[some[dependent]]))
+            failure = EnclosureBound(math.inf, Obstacle.DEPENDENT_EQUATIONS, int(equations[some[dependent]]))
         rows = equations[some[basis]]
         return cls(program, equations, rows, values, matrix[basis], definite or Definite.empty(), failure)
 
-    def bound(self, x: FloatArray) -> Bound:
+    def bound(self, x: FloatArray) -> EnclosureBound:
         """Return a float not below the optimum, from a point near x; infinity if none is proven to be feasible."""
         program, rows, length = self.program, self.rows, 0.0
         cones, A, b = program.cones, program.A, program.b
@@ -271,9 +271,9 @@ class PrimalEnclosure:
         errors[self.equations] = slack[self.equations] = 0.0
         missing = lacks(cones, slack, _balls(cones, errors), dual=False)
         if missing.max(initial=0.0) > 0.0:
-            return Bound(math.inf, Obstacle.SLACKS, int(np.argmax(missing)), missing)
+            return EnclosureBound(math.inf, Obstacle.SLACKS, int(np.argmax(missing)), missing)
         terms = program.c * x
         if not program.c.any():
-            return Bound(0.0, solution=x)
+            return EnclosureBound(0.0, solution=x)
         losses = [3.0 * U * sum_above(np.abs(terms)) + UNDERFLOW, above(norm_above(program.c) * length, 4)]
-        return Bound(sum_above(np.append(terms, losses)), solution=x)
+        return EnclosureBound(sum_above(np.append(terms, losses)), solution=x)

@@ -22,8 +22,8 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.engine.lazy import cached
-from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, Solver, Units, ask
-from sdpmetric.programs.enclosure import Bound, DualEnclosure, PrimalEnclosure
+from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, ConeSolver, Units, ask
+from sdpmetric.programs.enclosure import DualEnclosure, EnclosureBound, PrimalEnclosure
 
 WIDTH = 1e-7  # Relative width that ends a search
 # Least moves of violated rows, in the order tried, of data of about 1.
@@ -60,15 +60,15 @@ class Interval:
 
     program: ConeProgram
     units: Units
-    solver: Solver
+    solver: ConeSolver
     lower: float = -math.inf
     upper: float = math.inf
     point: FloatArray | None = None
     multipliers: FloatArray | None = None
     contradiction: Contradiction | None = None
     direction: FloatArray | None = None  # Along it points of an unbounded program may be moved at a negative cost
-    missed_lower: Bound | None = None  # The last bound that was not proven
-    missed_upper: Bound | None = None
+    missed_lower: EnclosureBound | None = None  # The last bound that was not proven
+    missed_upper: EnclosureBound | None = None
     remark: str = ""  # Why the solver gave no answer, or a contradiction is not proven
     estimate: float = math.nan  # of the optimum, by an answer with two objectives that agree
 
@@ -98,7 +98,7 @@ class Interval:
         value = self.upper if side == "upper" else self.lower
         return self.is_wide and not abs(value - self.estimate) <= 0.1 * WIDTH * max(1.0, abs(self.estimate))
 
-    def above(self, answer: Answer, enclosure: PrimalEnclosure | None = None) -> Bound:
+    def above(self, answer: Answer, enclosure: PrimalEnclosure | None = None) -> EnclosureBound:
         """Improve the upper bound by a point."""
         bound = (enclosure or self.primal).bound(answer.x)
         value = self.units.value(bound.value, up=True)
@@ -107,7 +107,7 @@ class Interval:
         self.missed_upper = self.missed_upper if bound.obstacle is None else bound
         return bound
 
-    def below(self, answer: Answer, enclosure: DualEnclosure | None = None) -> Bound:
+    def below(self, answer: Answer, enclosure: DualEnclosure | None = None) -> EnclosureBound:
         """Improve the lower bound by multipliers."""
         bound = (enclosure or self.dual).bound(answer.z)
         value = min(self.units.value(bound.value, up=False), self.upper)
@@ -116,7 +116,7 @@ class Interval:
         self.missed_lower = self.missed_lower if bound.obstacle is None else bound
         return bound
 
-    def mix(self, improve: Callable[[Answer], Bound], outer: Answer, inner: Answer) -> None:
+    def mix(self, improve: Callable[[Answer], EnclosureBound], outer: Answer, inner: Answer) -> None:
         """Improve a bound by answers between two, with about the smallest share of the inner one that proves any."""
 
         def proves(exponent: float) -> bool:
@@ -130,7 +130,7 @@ class Interval:
             low, high = (low, exponent) if proves(exponent) else (exponent, high)
 
 
-def search(program: ConeProgram, solver: Solver, *, decides: bool = True) -> Interval:
+def search(program: ConeProgram, solver: ConeSolver, *, decides: bool = True) -> Interval:
     """Solve a program, and prove as much as the strategies do until the interval is narrow.
 
     Without `decides`, neither infeasible nor unbounded programs are proven to be so.
@@ -217,7 +217,7 @@ PROOFS = (_from_answer, _from_faces, _from_moved_cones)
 STRATEGIES = (_from_answer, _from_status, _from_faces, _from_moved_cones, _from_nothing)
 
 
-def _inner_point(program: ConeProgram, solver: Solver) -> tuple[FloatArray, BoolArray] | None:
+def _inner_point(program: ConeProgram, solver: ConeSolver) -> tuple[FloatArray, BoolArray] | None:
     """Return a point inside linear constraints, and the inequalities that it fulfils strictly; False for equations."""
     A, b, zero, (m, n) = program.A, program.b, program.cones.zero, program.A.shape
     count = m - zero
@@ -236,7 +236,7 @@ def _inner_point(program: ConeProgram, solver: Solver) -> tuple[FloatArray, Bool
     return answer.x[:n] / answer.x[n], np.append(np.zeros(zero, dtype=bool), answer.x[n + 1 :] > 0.5)
 
 
-def _inner_multipliers(program: ConeProgram, solver: Solver) -> tuple[FloatArray, BoolArray] | None:
+def _inner_multipliers(program: ConeProgram, solver: ConeSolver) -> tuple[FloatArray, BoolArray] | None:
     """Return multipliers with ``A'z = -c``, and those that may be positive; True for equations."""
     (m, n), zero = program.A.shape, program.cones.zero
     signs = sp.csr_array((-np.ones(m - zero), (np.arange(m - zero), np.arange(zero, m))), (m - zero, m))

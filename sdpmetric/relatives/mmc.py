@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
-from sdpmetric.core.constraints import Constraints, concatenated
+from sdpmetric.core.constraints import Constraints, joined_constraints
 from sdpmetric.core.files import Proof
 from sdpmetric.core.named import SampleSize, caution
 from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
@@ -263,7 +263,7 @@ class MMCProblem(MetricProblem):
         D = self.budgeted.total.distances(components)[: len(a)]
         spread = self.budgeted.terms[0].losses[0].listed_constraints(a, -D, D)
         assert spread is not None
-        return concatenated({"spread": spread}, self.state_dual([a]), {"spread": self.objective(components)})
+        return joined_constraints({"spread": spread}, self.state_dual([a]), {"spread": self.objective(components)})
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """A point that spends a little less than 1, and multipliers of the pairs and the budget."""

@@ -260,7 +260,7 @@ class BoundTerms:
         if len(used) * r * d > MAX_EXACT_PRODUCTS:
             return np.ones(len(rows))
         first, second = loss.distance_pairs()[used].T
-        squares = exact.distances(images.X, first, second, components, images.metric)
+        squares = exact.exact_distances(images.X, first, second, components, images.metric)
         D = dict(zip(used.tolist(), squares, strict=True))
         signs = np.zeros(len(rows))
         for k, offset in enumerate(offsets.tolist()):

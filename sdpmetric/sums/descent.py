@@ -46,7 +46,7 @@ INITIAL_WIDTH = 1.0  # the smoothing width of the slopes at given components
 
 
 @dataclass
-class Point(ABC):
+class DescentPoint(ABC):
     """A metric ``L^T L`` of the domain."""
 
     problem: MetricProblem
@@ -55,7 +55,7 @@ class Point(ABC):
     total: BoundTerms
 
     @classmethod
-    def of(cls, problem: MetricProblem, init: FloatArray | None) -> Point:
+    def of(cls, problem: MetricProblem, init: FloatArray | None) -> DescentPoint:
         """Return the components (r, d) to start from: given, or those of the default start."""
         T, multiple, _ = problem.descent_start
         is_diagonal = problem.domain.diagonal
@@ -95,7 +95,7 @@ class Point(ABC):
         return self.total.smoothed(self.components(F), width, center)
 
 
-class Factor(Point):
+class Factor(DescentPoint):
     """A factor: ``L = F T^T B``, F (r, p)."""
 
     def move_to(self, components: FloatArray) -> None:
@@ -140,7 +140,7 @@ class Factor(Point):
             self.__dict__.pop("map", None)
 
 
-class Weights(Point):
+class Weights(DescentPoint):
     """Roots of weights: ``M = sum_j F_j^2 b_j b_j^T``, b the rows of ``T^T B``, F (k,)."""
 
     def move_to(self, components: FloatArray) -> None:
@@ -165,7 +165,7 @@ class Weights(Point):
 
 
 @dataclass(frozen=True)
-class FactoredOptions:
+class DescentOptions:
     """Knobs of the solver "factored"; widths are in units of the terms."""
 
     first_width: float = 0.3
@@ -188,7 +188,7 @@ class FactoredOptions:
     min_room: float = 1e-9
 
 
-OPTIONS = FactoredOptions()
+OPTIONS = DescentOptions()
 
 
 @solver(MetricProblem, "factored", tol=1e-4, rank=3)
@@ -205,7 +205,7 @@ def steps(
     After each level the problem certifies the point and its multipliers. The solver stops if `patience` levels have
     not made the gap smaller.
     """
-    options, has_kinks, point = OPTIONS, problem.total.kinked, Point.of(problem, init)
+    options, has_kinks, point = OPTIONS, problem.total.kinked, DescentPoint.of(problem, init)
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     if init is not None:
         yield Step.certified(problem, init, problem.multipliers(init, options.first_width))
@@ -307,7 +307,7 @@ def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float
 
 
 def _descend(
-    point: Point, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float
+    point: DescentPoint, width: float, center: ByLoss | None, budget: Budget, iterations: int, close: float
 ) -> tuple[ByLoss, FloatArray, int, Stop]:
     """Minimize at one width, and leave the point at the best factor.
 
@@ -358,7 +358,7 @@ def _sole_regularizer(problem: MetricProblem) -> Regularizer | None:
     return None if problem.total.kinked or problem.dual.bounded_by_slopes else problem.dual.minimized
 
 
-def _certified(point: Point, a: ByLoss, width: float) -> Step:
+def _certified(point: DescentPoint, a: ByLoss, width: float) -> Step:
     """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
     problem, total, L = point.problem, point.total, point.components(point.F)
     dual = problem.state_dual(a)

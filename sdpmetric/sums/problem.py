@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
-from sdpmetric.core.constraints import Constraints, concatenated
+from sdpmetric.core.constraints import Constraints, joined_constraints
 from sdpmetric.core.files import Proof
 from sdpmetric.core.problem import LOG_SCALES, NOT_STATED
 from sdpmetric.core.read_only import read_only
@@ -434,7 +434,7 @@ class MetricProblem(PrintedProblem):
         on_examples = {name: constraints for name, constraints in by_loss.items() if constraints is not None}
         if not on_examples:
             raise TypeError("explain does not take this sum: none of its terms has constraints on single examples.")
-        return concatenated(on_examples, self.state_dual(multipliers), dict(zip(self.names, sums, strict=True)))
+        return joined_constraints(on_examples, self.state_dual(multipliers), dict(zip(self.names, sums, strict=True)))
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""

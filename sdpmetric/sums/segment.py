@@ -25,7 +25,7 @@ from sdpmetric.sums.terms.base import InnerMinimum, Regularizer
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class SegmentOptions:
     """Options of `best_multiple`."""
 
     largest: float = 1e6  # multiple of the segment that is tried
@@ -36,7 +36,7 @@ class SearchOptions:
     lowest_value: float = -1e300  # in place of minus infinity, since values are subtracted
 
 
-SEARCH = SearchOptions()
+SEARCH = SegmentOptions()
 
 
 @dataclass(frozen=True, eq=False)

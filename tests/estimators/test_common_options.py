@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 import sdpmetric as sm
 from sdpmetric import estimators
 from sdpmetric.estimators import ITML, LMNN, MMC, base
-from sdpmetric.estimators.data import ENDPOINTS, divide
+from sdpmetric.estimators.data import ENDPOINTS, divide_rows
 
 RNG = np.random.default_rng(4)
 Y = np.repeat([0, 1, 2], [20, 16, 12])
@@ -124,7 +124,7 @@ def test_early_stopping_holds_tuples_back(estimator, tuples):
         warnings.simplefilter("ignore")
         getattr(fitted, {2: "fit_pairs", 3: "fit_triplets", 4: "fit_quadruplets"}[size])(data, tuples, *answers)
     assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
-    held = divide(len(tuples), 0.25, 0, *answers)[1]
+    held = divide_rows(len(tuples), 0.25, 0, *answers)[1]
     assert len(held) == -(-len(tuples) // 4)
     if size == 2:
         assert SIMILAR[held].mean() == pytest.approx(SIMILAR.mean(), abs=0.02)

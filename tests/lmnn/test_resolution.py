@@ -15,7 +15,7 @@ import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.core.certificate import Dual, closed
 from sdpmetric.core.triplets import Triplets
-from sdpmetric.linalg.exact import independent, separated
+from sdpmetric.linalg.exact import are_independent, separated
 from sdpmetric.lmnn.problem import LMNNProblem
 
 
@@ -160,7 +160,7 @@ def test_separated_groups_are_those_of_exact_ranks():
             for b in range(a):
                 raises_the_rank = rank(np.vstack([rows, X[a] - X[b]])) > rank(rows)
                 assert (groups[a] != groups[b]) == raises_the_rank
-        assert not independent(X) or rank(X[1:] - X[0]) == n - 1
+        assert not are_independent(X) or rank(X[1:] - X[0]) == n - 1
 
 
 def test_compare_allows_no_absolute_slack():

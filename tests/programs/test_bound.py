@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdpmetric as sm
-from sdpmetric.programs.canonical import Canonical, ConeProgram, Cones, Solver, ask
+from sdpmetric.programs.canonical import Canonical, ConeProgram, Cones, ConeSolver, ask
 from sdpmetric.programs.enclosure import DualEnclosure, Obstacle, PrimalEnclosure, lacks
 
 
@@ -113,7 +113,7 @@ def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
         case = programs.planted(seed)
         canonical = Canonical.of(case.problem)
         program, units = canonical.program.equilibrated()
-        answer = ask(program, Solver(), 1e-8, 1e-8)
+        answer = ask(program, ConeSolver(), 1e-8, 1e-8)
         primal, dual = PrimalEnclosure.of(program), DualEnclosure.of(program)
         optimum = Fraction(canonical.sign) * case.optimum - Fraction(canonical.offset)
         unit, room = Fraction(units.size_b) * Fraction(units.size_c), case.room

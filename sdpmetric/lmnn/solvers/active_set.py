@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
-from sdpmetric.lmnn.costs import concatenated
+from sdpmetric.lmnn.costs import stacked_points
 from sdpmetric.lmnn.impostors import TooManyCandidates
 from sdpmetric.lmnn.margins import HingeSums, hinge_slopes, slope_pairs
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -40,7 +40,7 @@ class Coordinates:
     @cached
     def points(self) -> FloatArray:
         problem = self.problem
-        return problem.points if self.whitened else concatenated([problem.centered] * problem.n_regions)
+        return problem.points if self.whitened else stacked_points([problem.centered] * problem.n_regions)
 
     @cached
     def costs(self) -> FloatArray:

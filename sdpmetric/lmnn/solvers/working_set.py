@@ -17,7 +17,7 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn import margins
-from sdpmetric.lmnn.costs import concatenated
+from sdpmetric.lmnn.costs import stacked_points
 from sdpmetric.lmnn.impostors import TooManyCandidates
 from sdpmetric.lmnn.margins import compressed, hinge_slopes, slope_pairs, target_distances
 from sdpmetric.lmnn.problem import LargeMarginProblem
@@ -112,7 +112,7 @@ class WorkingSet:
     def _search(self, L: FloatArray, widen: float) -> bool:
         """Search around a factor; False if there are too many candidates."""
         began, problem = time.perf_counter(), self.problem
-        Z = concatenated([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
+        Z = stacked_points([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
         try:
             candidates = problem.push.candidates(
                 Z, problem.null_groups, widen=widen, among=self.anchors, max_pairs=self.capacity
