@@ -39,7 +39,7 @@ class AdapterOptions:
     rounds: int = 3  # of cross-validation
     path_gap: float = 1e-2  # relative gap that is proven in cross-validation, at least
     patience: int = 3  # strengths without a better score after which cross-validation ends
-    rows_at_once: int = 512  # whose distances to all others are held
+    rows_at_once: int = 512  # rows with distances to all others in memory
 
 
 OPTIONS = AdapterOptions()
@@ -61,8 +61,8 @@ class AdapterProblem(MetricProblem):
 class Adapter(SolvedEstimator):
     """A metric near a given one for frozen embeddings, a convex counterpart of the contrastive adapter.
 
-    Minimizes the mean of the losses plus ``strength / (2 sqrt(n d)) |M / s - I|^2``, where n examples or comparisons
-    have d features, and the squared distance of two examples is 10 on average under ``s I``. From comparisons the loss
+    Minimizes the mean of the losses plus ``strength / (2 sqrt(n d)) |M / s - I|^2`` for n examples or comparisons with
+    d features; the squared distance of two examples is 10 on average under ``s I``. From comparisons the loss
     is ``log(1 + exp(D(near) - D(far)))``. From labels it is the sum of these over the nearest examples of other classes
     of each example, each compared with one of the nearest of its class. From pairs it is the same for D and a threshold
     halfway between the mean distances of similar and of dissimilar pairs.
@@ -134,7 +134,7 @@ class Adapter(SolvedEstimator):
         return super()._embed(normalize(X) if self.metric == "cosine" else X)
 
     def _in_span(self, X: Data) -> Data:
-        """Rows in orthonormal coordinates of their span where that has fewer dimensions than the features.
+        """Return rows in orthonormal coordinates of their span, if it has fewer dimensions than the features.
 
         With ``M0 = c I`` the optimum is ``Q N Q^T + c (I - Q Q^T)`` for the optimum N of the same problem about the
         coordinates ``Q^T x``: losses depend on ``Q^T M Q`` alone, and off the span c I costs nothing. Objective, bound

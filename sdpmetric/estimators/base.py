@@ -2,7 +2,7 @@
 
 How to add an estimator: one module here, with a class that
 
-- derives from `SolvedEstimator`, whose fields are the options of what is solved to a proof, or from `MetricEstimator`;
+- derives from `SolvedEstimator`, with the options of problems solved to a proof, or from `MetricEstimator`;
 - is decorated with `sdpmetric.estimators.data.estimator`: its parameters are its fields, with defaults, and their
   types determine what each may be. Those named like arguments of `sdpmetric.solve` or of the statement are passed on to
   it;
@@ -71,7 +71,7 @@ P = TypeVar("P", bound=Problem)
 Statement = Callable[[Data, ArrayLike, ArrayLike | None], Problem]  # of tuples and what is said about them
 # Parameters that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
-CHECKED_EXAMPLES = 2_000  # of a fit, whose nearest neighbors are compared before and after
+CHECKED_EXAMPLES = 2_000  # of a fit: their nearest neighbors are compared before and after
 TELLING_GAP = 0.5  # a wider relative gap of a non-convex problem: its objective is more than twice the bound
 # Attributes of some fits only.
 PASSING = ("solution_", "relative_gap_", "validation_score_", "stream_")
@@ -88,7 +88,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     validation_score_: float
     n_iter_: int
     n_features_in_: int
-    checks_neighbors: ClassVar[bool] = False  # whether a fit to labels warns where neighbors get worse
+    checks_neighbors: ClassVar[bool] = False  # whether a fit to labels warns if neighbors get worse
     remedy: ClassVar[str] = "this method does not aim at nearest neighbors; LMNN and NCA do."
     # of estimators without these options:
     n_components: int | None = None
@@ -157,7 +157,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X : (n, d) array or sparse matrix
             Finite numbers; float32 stays float32, everything else becomes float64. Sparse data are made dense.
         y : (n,) array
-            Class labels of any kind, at least two classes; or numbers, where targets are continuous.
+            Class labels of any kind, at least two classes; or numbers, for continuous targets.
         sample_weight : (n,) array, optional
             Nonnegative weights of the examples; the statement's ``from_labels`` says what they mean. Examples of weight
             0 are left out.
@@ -208,7 +208,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         labels: Labels | None = None,
         began: float | None = None,
     ) -> Self:
-        """Solve one problem, whose labels are `known`, and keep the solution; a `measure` stops the solve early.
+        """Solve one problem with the labels `known`, and keep the solution; a `measure` stops the solve early.
 
         What was done since `began` counts as time of the solve.
         """
@@ -379,7 +379,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.asarray(X @ self.components_.T)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """How well its nearest neighbors among the others predict an example's class or target.
+        """Score how well the nearest other examples predict an example's class or target.
 
         The accuracy of ``n_neighbors`` neighbors, or of 3 if there is no such parameter. For continuous targets, R^2 of
         kernel regression with weights ``exp(-d^2)``.
@@ -445,7 +445,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 @estimator
 class LimitedEstimator(MetricEstimator):
-    """The base of what is solved in steps, whose number and time may have limits."""
+    """The base of estimators that are solved in steps, with limits of number and time."""
 
     max_iter: Count | None = None
     max_time: Positive | None = None

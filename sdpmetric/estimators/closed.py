@@ -1,6 +1,6 @@
 """Covariance, RCA and LFDA as estimators: closed forms on SciPy, with no solver and no gap to prove.
 
-Both need coordinates in which the covariance of the data plus the ridge is the identity: there a feature with a tiny
+Both need coordinates that make the covariance of the data plus the ridge the identity: there a feature with a tiny
 spread has numbers like any other's, and the ranks below are decided without regard to units.
 """
 
@@ -45,10 +45,10 @@ def centered(X: Data) -> tuple[FloatArray, BoolArray]:
 
 
 def basis_with_ridge(D: FloatArray, basis: FloatArray, inverse: FloatArray, ridge: float) -> FloatArray:
-    """Coordinates (d, p) in which ``D^T D + ridge I`` is a multiple of the identity, on the row space of D.
+    """Return coordinates (d, p) that make ``D^T D + ridge I`` a multiple of the identity, on the row space of D.
 
     `basis` and `inverse` are those of `psd.data_basis`. Its coordinates stretch a direction of spread 1e-8 by 1e8,
-    where a ridge is multiplied by 1e16 and would hide everything else.
+    and with it a ridge by 1e16, which would hide everything else.
     """
     if not ridge:
         return basis
@@ -58,13 +58,13 @@ def basis_with_ridge(D: FloatArray, basis: FloatArray, inverse: FloatArray, ridg
 
 
 def advice_on_ridge(ridge: float) -> str:
-    """What to do where the data vary and their classes do not."""
+    """Return the advice for data that vary although their classes do not."""
     size = f"a larger ridge than {ridge:.3g}" if ridge else "a positive ridge"
     return f"pass {size}, or reduce the dimension first, for example by PCA."
 
 
 class ClosedForm(MetricEstimator):
-    """The base: keeps components, and warns where examples are too few."""
+    """The base: keeps components, and warns if examples are too few."""
 
     def _keep_formula(
         self, components: FloatArray, varying: BoolArray, ridge: float, sample_size: SampleSize, X: Data
@@ -136,7 +136,7 @@ class Covariance(ClosedForm):
         If the examples vary in fewer directions than there are features: then the metric is a pseudo-inverse, and
         differences along the other directions do not count.
     UselessOptimumWarning
-        If the examples are too few for the directions in which they vary.
+        If the examples are too few for their dimension.
 
     """
 
@@ -176,7 +176,7 @@ class RCA(ClosedForm):
 
     C is the weighted covariance of the members of all chunklets around the means of their chunklets, plus the ridge on
     the diagonal. ``metric_`` is ``C^-1``, the unique minimum of ``<C, M> - log det M``. Chunklets of one member have no
-    effect. With a ridge the inverse is that on the directions in which the data vary.
+    effect. With a ridge the inverse is that on the span of the centered data.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ class LFDA(ClosedForm):
 def scatters(
     X: FloatArray, Z: FloatArray, y: NDArray[np.integer], v: FloatArray, n_neighbors: int
 ) -> tuple[FloatArray, FloatArray]:
-    """LFDA's scatter matrices between and within classes of Z, whose affinities are those of X, with weights v.
+    """Return LFDA's scatter matrices between and within classes of Z, with the affinities of X and weights v.
 
     Pairs of different classes with weights ``v_i v_j / n`` have the scatter of all examples, less ``n_c / n`` times
     that of each class.

@@ -1,7 +1,7 @@
 """Parameters and data of estimators, checked by scikit-learn; the decorator that makes an estimator of a class.
 
 The parameters of an estimator are its fields, which the ``__init__`` that dataclasses write stores unchanged, as
-scikit-learn asks; what a parameter may be is its type, of which scikit-learn's ``_parameter_constraints`` are made.
+scikit-learn asks; the types of the parameters become scikit-learn's ``_parameter_constraints``.
 
 Sparse data are made dense if they are small enough.
 """
@@ -71,7 +71,7 @@ def estimator(kind: type[T]) -> type[T]:
 
 
 def _accepted(kind: object) -> list[object]:
-    """The constraints of a type, any of which is to hold."""
+    """Return the constraints of a type; any one suffices."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin is Annotated:
         return list(arguments[1:])
@@ -83,7 +83,7 @@ def _accepted(kind: object) -> list[object]:
 Data = NDArray[np.floating]
 Labels = NDArray[np.generic]
 Rows = slice | NDArray[np.int64]
-# Of examples; None: all are 1.
+# Weights of examples; all 1 if None.
 Weights = NDArray[np.float64] | None
 
 # Tuples of examples by their length: what learns from row numbers, and from the tuples themselves.
@@ -139,7 +139,7 @@ def checked_data_and_labels(
 
 
 def warn_of_unlabeled(y: Labels) -> None:
-    """Warn of the class -1 beside at least two from 0 on: scikit-learn marks examples without a label by it."""
+    """Warn of the class -1 with two or more classes from 0 on: scikit-learn marks unlabeled examples by it."""
     classes, counts = np.unique(y, return_counts=True) if y.dtype.kind in "if" else (np.zeros(0), np.zeros(0))
     if len(classes) > 2 and classes[0] == -1:
         warn(
@@ -150,12 +150,12 @@ def warn_of_unlabeled(y: Labels) -> None:
 
 
 def rows_to_embed(estimator: BaseEstimator, X: ArrayLike) -> Data | sp.csr_array:
-    """Data as of `checked_data`, where sparse ones stay so."""
+    """Return data as `checked_data` does, but leave sparse data sparse."""
     return _validated(estimator, X, reset=False)[0]
 
 
 def weighed(sample_weight: ArrayLike | None, n: int) -> tuple[Weights, slice | NDArray[np.bool_]]:
-    """Checked weights without those that are 0, None where all are 1, and the rows that have one."""
+    """Return the checked nonzero weights, None if all are 1, and their rows."""
     weights = check_sample_weight(sample_weight, n)
     if weights is None or weights.all():
         return weights, slice(None)

@@ -95,7 +95,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The label of least energy of each example, (n,); the first of equal ones."""
+        """The label of least energy of each example, (n,), the first among equals."""
         return self._evaluated(energy_predict, X)
 
     def energies(self, X: ArrayLike) -> FloatArray:

@@ -45,7 +45,7 @@ class RidgeSearch:
 
 RIDGE_SEARCH = RidgeSearch()
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
-# What to do about a metric that fits its training data only.
+# Advice for a metric that fits its training data only.
 OVERFITTED = "Cross-validate, try Adapter, which stays near the given distances, or reduce the dimension (PCA)."
 
 
@@ -54,7 +54,7 @@ class LargeMarginEstimator(SolvedEstimator):
     """An estimator with target neighbors, which several passes may choose again.
 
     A class with ``n_neighbors`` or fewer members, which the problem classes reject, gets a warning and fewer target
-    neighbors: each member has all the others, and a class of one member serves as impostors only. So a
+    neighbors: each member has all other members, and a class of one member serves as impostors only. So a
     cross-validation, which makes small classes smaller, does not fail.
     """
 
@@ -75,7 +75,7 @@ class LargeMarginEstimator(SolvedEstimator):
         return self._state(cast(type[LMNNProblem], self.statement).from_triplets, X, tuples, annotations)
 
     def _coordinates(self, X: Data) -> FloatArray:
-        """The coordinates in which target neighbors are nearest before the first pass."""
+        """Return the coordinates that determine the target neighbors of the first pass."""
         return np.asarray(X, dtype=np.float64)
 
     def _advice(self, solution: Solution) -> str:
@@ -114,7 +114,7 @@ class LargeMarginEstimator(SolvedEstimator):
         return self
 
     def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
-        """Target neighbors where a class has too few members for the statement; None where all have enough."""
+        """Return target neighbors if a class has too few members for the statement, else None."""
         k = self.n_neighbors
         classes, index = validation.check_labels(y, len(X))
         counts = np.bincount(index)
@@ -133,7 +133,7 @@ class LargeMarginEstimator(SolvedEstimator):
 
 
 def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
-    """Nearest examples of the own class as an (n, n) graph, fewer than asked for where the class is small."""
+    """Nearest examples of the own class as an (n, n) graph, fewer than requested if the class is small."""
     rows: list[NDArray[np.intp]] = []
     targets: list[NDArray[np.intp]] = []
     for label in np.unique(y):
@@ -166,7 +166,7 @@ class LMNN(LargeMarginEstimator):
         Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that vary
         in r directions: next to nothing if there are many examples. "cv", for few labels: 30, 10, 3, 1 or 0.3 times
         that, by the accuracy of the nearest neighbor in five-fold cross-validation, which takes half of `max_time`;
-        each solve starts from the one before. 0: the paper's program; see docs/useless_optima.md.
+        each solve starts from the one before. With 0 it is the paper's program; see docs/useless_optima.md.
     loss : {"hinge", "squared_hinge"}, default "hinge"
     search : {"auto", "brute", "ball_tree"}, default "auto"
         Impostor search, exact in every case.
@@ -176,7 +176,7 @@ class LMNN(LargeMarginEstimator):
         iterations apply to each pass.
     solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
     tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
+        Relative gap to prove; the solver's default if None.
     max_iter, max_time : int and float, optional
         Limits on evaluations and on seconds.
     verbose : bool, default False

@@ -46,7 +46,7 @@ class FRML(LimitedEstimator):
     batch_size, passes : int, default 5 and 50
         Queries per step, and the largest number of passes.
     validation_fraction : float, default 0.1
-        The share of queries that is held out for validation; 0: none, and the metric after the last pass is kept.
+        The share of queries that is held out for validation. With 0 the metric after the last pass is kept.
     n_iter_no_change : int, default 5
         The run ends after this many passes without a better ranking of the validation queries.
     max_iter, max_time, verbose, random_state, init, warm_start

@@ -26,7 +26,7 @@ from sdpmetric.nca.problem import MLKRProblem, NCAProblem, Objective, Targets
 from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 from sdpmetric.nca.solver import rescaled, unsaturated
 
-# What scikit-learn prints while NCA looks for a start, and above the iterations.
+# Lines that scikit-learn prints while NCA looks for a start, and above the iterations.
 SOUGHT = {"pca": "principal", "lda": "most discriminative"}
 HEADER = f"{'Iteration':>10} {'Objective Value':>20} {'Time(s)':>10}"
 
@@ -137,8 +137,8 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     verbose : int, default 0
         Above 0, print each iteration.
     random_state : int, RandomState, Generator or None, default None
-        For ``init="random"`` and "pca", for which None is NumPy's global state as in scikit-learn; for what early
-        stopping holds out, for which None is 0.
+        For ``init="random"`` and "pca" (None is NumPy's global state, as in scikit-learn), and for the examples that
+        early stopping holds out (None is 0).
     objective : {"probability", "log"}, default "probability"
         Maximize the sum of ``p_i``, as scikit-learn does, or of ``log p_i``.
     diagonal : bool, default False
@@ -199,7 +199,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     def _tell(self, line: str) -> None:
         if self.verbose:
-            sys.stdout.write(f"{line}\n")  # where scikit-learn prints it
+            sys.stdout.write(f"{line}\n")  # as scikit-learn prints it
 
     def _advice(self, solution: Solution) -> str:
         if solution.status is not Status.USER_LIMIT:
@@ -226,7 +226,7 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     warm_start, diagonal, random_state
         As in `NCA`.
     tol : float or None, default 1e-3
-        `stationarity` of the certificate to reach; None: the default of the solver.
+        `stationarity` of the certificate to reach; the solver's default if None.
     max_iter, max_time : int and float, default 1000 and None
         Limits on evaluations and on seconds.
     solver, verbose, early_stopping, validation_fraction, n_iter_no_change

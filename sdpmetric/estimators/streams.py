@@ -96,15 +96,16 @@ class POLA(StreamingEstimator):
     Parameters
     ----------
     slack_weight : float, "auto" or None, default "auto"
-        Weight of a pair's slack. "auto": 0.01 while the pairs' weights add up to 200 at most, and 2 divided by their
-        sum if to more, since thousands of pairs would outweigh the norm of the metric. None: hard margins, which are
+        Weight of a pair's slack. "auto": 0.01 if the pairs' weights add up to at most 200, else 2 divided by their
+        sum, since thousands of pairs would outweigh the norm of the metric. None means hard margins, which are
         feasible for few data sets. If many pairs contradict each other, larger weights take longer.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
     gamma : float, optional
         Online only, for pairs that no metric separates: it shortens the steps; see `sdpmetric.POLAStream`.
     n_pairs : int or None, default 10000
-        With labels: the largest number of pairs of each kind that are drawn (online: from each batch); None: all pairs.
+        With labels: the largest number of pairs of each kind that are drawn (online: from each batch); all pairs if
+        None.
     solver : {"auto", "dual", "conic", "batch"}, default "auto"
         "batch" is for the hard margin; see `sdpmetric.solve`.
     tol, max_iter, max_time, verbose, random_state
@@ -143,7 +144,7 @@ class POLA(StreamingEstimator):
     fit_pairs = base.fit_pairs
 
     def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
-        """Say which pairs are similar, (p,): those whose squared distance is below the threshold.
+        """Say which pairs are similar, (p,): those with a squared distance below the threshold.
 
         Arguments as in `pair_distance`.
         """
@@ -176,7 +177,7 @@ Targets = tuple[NDArray[np.int32], FloatArray, FloatArray]
 class LEGO(StreamingEstimator):
     """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
-    Similar pairs should be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
+    Similar pairs should be at most `upper` apart, dissimilar pairs at least `lower`, in squared distances. `fit` and
     `fit_pairs` process every pair once; `fit_targets` accepts any targets. `partial_fit`, `partial_fit_pairs` and
     `partial_fit_targets` continue where the last call ended, and start again after a fit; their first batch determines
     defaults. Nothing is proven about the last metric: the certificate is of kind "regret". Program and certificate:
@@ -191,7 +192,8 @@ class LEGO(StreamingEstimator):
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         The initial metric, as in `ITML`. Online, "covariance" is that of the first batch.
     n_pairs : int or None, default 10000
-        With labels: the largest number of pairs of each kind that are drawn (online: from each batch); None: all pairs.
+        With labels: the largest number of pairs of each kind that are drawn (online: from each batch); all pairs if
+        None.
     max_iter, max_time, verbose, random_state
         As in `LMNN`; `max_iter` limits pairs, and `random_state` seeds the draw of pairs and their order.
 
@@ -283,7 +285,7 @@ class LEGO(StreamingEstimator):
         return pairs[distinct], similar[distinct]
 
     def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
-        """Similar pairs at most `upper_` apart, dissimilar ones at least `lower_`."""
+        """Similar pairs at most `upper_` apart, dissimilar pairs at least `lower_`."""
         validation.check_differences("X", X)
         if not self._streaming():
             G = psd.factor(validation.check_positive_definite("prior", self._prior(X), X.shape[1]))

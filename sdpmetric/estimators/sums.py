@@ -25,7 +25,7 @@ from sdpmetric.relatives.sdml import SDMLProblem
 
 
 def _without_zero_features(problem: Problem, components: Data) -> Data:
-    """Components with 0 for features that are 0 in the problem, where a solver may leave any number."""
+    """Return components with 0 for features that are 0 in the problem, since a solver may leave any number."""
     return np.where(problem.X.any(axis=0), components, components.dtype.type(0.0))
 
 
@@ -33,8 +33,8 @@ def _without_zero_features(problem: Problem, components: Data) -> Data:
 class LSML(SolvedEstimator):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
-    Learns from quadruplets, each of which states that one pair is nearer than another; from triplets, quadruplets whose
-    pairs share an example; or from labels, from which quadruplets are drawn. Program and certificate:
+    Learns from quadruplets, which state that one pair is nearer than another; from triplets, quadruplets of
+    pairs that share an example; or from quadruplets drawn by labels. Program and certificate:
     docs/methods.md.
 
     Parameters
@@ -81,11 +81,11 @@ class SDML(SolvedEstimator):
         What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
         direction.
     distance_weight : float, default 0.3
-        Weight of the mean distance over all pairs, with a minus sign for dissimilar ones.
+        Weight of the mean distance over all pairs, with a minus sign for dissimilar pairs.
     sparsity : float, default 0.01
         Weight of the absolute entries off the diagonal.
     n_pairs : int or None, default 10000
-        With labels: the largest number of pairs of each kind that are drawn; None: all pairs.
+        With labels: the largest number of pairs of each kind to draw; all pairs if None.
     solver : {"auto", "graphical_lasso", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
@@ -180,7 +180,7 @@ class MMC(SolvedEstimator):
     diagonal : bool, default False
         One weight for each feature.
     n_pairs : int or None, default 10000
-        With labels: the largest number of pairs of each kind that are drawn; None: all pairs.
+        With labels: the largest number of pairs of each kind to draw; all pairs if None.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change
@@ -206,7 +206,7 @@ class MMC(SolvedEstimator):
         return super()._problem_of_tuples(self._independent(X), tuples, annotations)
 
     def _independent(self, X: Data) -> Data:
-        """The data with 0 in dependent features; as they are for a diagonal metric, whose bounds need no such care."""
+        """Return the data with 0 in dependent features; a diagonal metric's bounds hold for the data as they are."""
         if self.diagonal:
             return X
         return np.where(independent_features(X) | (np.ptp(X, axis=0) == 0.0), X, X.dtype.type(0.0))
@@ -243,7 +243,7 @@ class ITML(SolvedEstimator):
         What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of
         the mean variance added, a random matrix, or a given one.
     n_pairs : int or None, default 10000
-        With labels: the largest number of pairs of each kind that are drawn; None: all pairs.
+        With labels: the largest number of pairs of each kind to draw; all pairs if None.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
     early_stopping, validation_fraction, n_iter_no_change

@@ -30,7 +30,7 @@ Examples = Annotated[ArrayLike | Lookup, "array-like", "sparse matrix", callable
 
 @data.estimator
 class TupleEstimator(ClassifierMixin, BaseEstimator):
-    """The base of estimators whose samples are tuples of examples, classified by the distances of a metric learner.
+    """The base of estimators with tuples of examples as samples, classified by the distances of a metric learner.
 
     Tuples are row numbers of `examples`, (p, k), or the examples themselves, (p, k, d).
     """
@@ -104,7 +104,7 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
             self.n_features_in_ = learner.n_features_in_
 
     def _distances(self, X: ArrayLike, examples: Examples | None) -> tuple[FloatArray, ...]:
-        """Distances between the first and the second of each tuple, and between its other two or its outer ones."""
+        """Return distances within the first pair of each tuple, and within its other pair."""
         check_is_fitted(self)
         rows, index, _ = self._checked(X, examples)
         Z = np.asarray(check_array(self.estimator_.transform(rows), dtype=np.float64))
@@ -160,7 +160,7 @@ class ComparisonEstimator(TupleEstimator):
     def score(
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, examples: Examples | None = None
     ) -> float:
-        """Accuracy: the share of tuples whose first pair is the nearer one; arguments as in `fit`."""
+        """Accuracy: the share of tuples with a first pair that is nearer; arguments as in `fit`."""
         return float(accuracy_score(np.ones(np.shape(X)[0]), self.predict(X, examples), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
@@ -243,7 +243,7 @@ Strategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr"]
 
 
 def check_strategy(strategy: Strategy, similar: BoolArray, min_rate: float | None, beta: float) -> None:
-    """Raise an error where a strategy cannot choose a threshold by these pairs."""
+    """Raise an error if a strategy cannot choose a threshold by these pairs."""
     validation.check_choice("strategy", strategy, get_args(Strategy))
     if strategy == "f_beta":
         validation.check_number("beta", beta, 0.0)
@@ -398,7 +398,7 @@ class PairClassifier(TupleEstimator):
         y : (p,) array
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default "accuracy"
             What to maximize: the accuracy; the F-beta score of the similar pairs; the share of similar pairs that are
-            recognized while at least `min_rate` of the dissimilar ones are; or the reverse.
+            recognized while at least `min_rate` of the dissimilar pairs are; or the reverse.
         min_rate : float, optional
             Between 0 and 1.
         beta : float, default 1
@@ -410,7 +410,7 @@ class PairClassifier(TupleEstimator):
         return self
 
     def set_threshold(self, threshold: float) -> Self:
-        """Set the distance up to which pairs are similar."""
+        """Set the largest distance of similar pairs."""
         check_is_fitted(self)
         self.threshold_ = validation.check_number("threshold", threshold, -np.inf)
         return self

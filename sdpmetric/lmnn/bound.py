@@ -1,4 +1,4 @@
-"""What multipliers of LMNN's hinges prove, and the sums that its certificate is made of.
+"""Bounds by multipliers of LMNN's hinges, and the sums that its certificate is made of.
 
 For ``f(M) = <C, M> + mu sum_t w_t h(1 - <B_t, M>)`` with h the hinge, every multiplier ``0 <= a_t <= mu w_t`` has
 ``mu w_t [u]_+ >= a_t u``. Where the dual slack ``S(a) = C - sum_t a_t B_t`` is PSD,
@@ -10,7 +10,7 @@ a_t^2 / (4 mu w_t)`` is the bound. Given multipliers are scaled by the best t fo
 and ``t a`` is in its box. With several metrics S is block diagonal. An impostor at the very place of its anchor has
 ``B_t = -C_ij``, which makes S larger: its multiplier is not scaled down.
 
-The multipliers of a point, where none are given, are the slopes of its hinges, smoothed over one of a few widths. Sums
+Without given multipliers those of a point are the slopes of its hinges, smoothed over one of a few widths. Sums
 over all triplets need none of them listed: the search hands over blocks.
 """
 
@@ -35,7 +35,7 @@ from sdpmetric.lmnn.margins import hinge_slopes, inactive_beyond, loss_above, si
 
 # More than underflow takes from a square over a weight of at least 1e-60: the smallest float over it is 5e-264.
 UNDERFLOW_OF_SQUARES = 1e-260
-# Smoothing widths, in margins, whose slopes are tried as multipliers where none are given.
+# Smoothing widths, in margins: their slopes are tried as multipliers if none are given.
 SMOOTHING_WIDTHS = (0.0, 0.003, 0.03, 0.3)
 
 
@@ -87,7 +87,7 @@ class DualCandidate:
     cones: Sequence[DualCone]
     sums: MultiplierSums
     headroom: float = 1.0  # the largest multiple that stays in the box of the hinge, at least 1
-    multipliers: ClippedMultipliers | None = None  # where they were given
+    multipliers: ClippedMultipliers | None = None  # if they were given
 
     @classmethod
     def of(cls, push: Push, dual: Dual, cones: Sequence[DualCone]) -> DualCandidate:
@@ -149,13 +149,13 @@ class DualCandidate:
 class PushSums:
     """Sums over triplets at a point, and over the multipliers that the slopes of each smoothing width make there."""
 
-    slopes: dict[float, MultiplierSums]  # by smoothing width; none where no multipliers are wanted
+    slopes: dict[float, MultiplierSums]  # by smoothing width; none if no multipliers are wanted
     losses: list[float] = field(default_factory=list)  # their sum is not below sum w h, push weight left out
     n_active: int = 0  # triplets with a positive hinge
 
     @classmethod
     def none(cls, push: Push, ranks: Sequence[int], *, slopes: bool) -> PushSums:
-        """The sums for no triplets, with multipliers in spaces of these dimensions where they are wanted."""
+        """The sums for no triplets, with multipliers in spaces of these dimensions if they are wanted."""
         widths = () if not slopes else (0.0,) if push.squared else SMOOTHING_WIDTHS
         return cls({width: MultiplierSums([Form.zero(rank) for rank in ranks]) for width in widths})
 
@@ -196,7 +196,7 @@ class PushSums:
     def _add_pulls(
         self, push: Push, cones: Sequence[DualCone], rows: Candidates, pulls: FloatArray, n_terms: int
     ) -> None:
-        """Add what the slopes of some rows pull, each sum of at most so many terms of every metric."""
+        """Add the pulls by the slopes of some rows, with at most the given number of terms for every metric."""
         for mine, weights in zip(self.slopes.values(), pulls, strict=True):
             row, slot = np.nonzero(weights)
             first, second, pull = rows.anchors[row], rows.targets[row, slot], weights[row, slot]
@@ -208,7 +208,7 @@ class PushSums:
     def add_unit_hinges(
         self, push: Push, cones: Sequence[DualCone], furthest_target: float, groups: Sequence[IndexArray]
     ) -> None:
-        """Add all triplets where those within the given groups of each metric have hinges of 1, the others 0."""
+        """Add all triplets, with hinges of 1 within the given groups of each metric and 0 elsewhere."""
         source, cone_groups, c = push.source, [cone.groups for cone in cones], len(cones)
         loss, n_active = source.weight_and_count(groups, push.regions)
         slope, roundings, power = push.weight * (2.0 if push.squared else 1.0), n_active + c + 2, 1 + push.squared
@@ -231,7 +231,7 @@ class PushSums:
 
 
 def _target_bounds(push: Push, images: Sequence[Images], block: Candidates) -> tuple[FloatArray, FloatArray]:
-    """Squared distances to target neighbors, and upper bounds of the exact ones, (m, K) each and padded with -1.
+    """Squared distances to target neighbors, and upper bounds of the exact distances, (m, K) each and padded with -1.
 
     With a metric near that of the images these are higher by what the images' distances to impostors may be too large.
     """

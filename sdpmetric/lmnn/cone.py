@@ -2,11 +2,11 @@
 
 Let V have coordinates in which ``V^T C V`` is about the identity, and let kappa > 0 be a proven lower bound of its
 eigenvalues. With ``T = V^T (sum_t a_t B_t) V`` every multiple ``t a`` with ``t lambda_max(T) <= kappa`` has ``V^T S(t
-a) V`` PSD. That proves S itself PSD where the differences of all pairs that have a multiplier lie in a space whose
-dimension is at most the rank of ``V^T C V``, which is full if kappa > 0: then each x has a y for which ``V y`` has the
+a) V`` PSD. That proves S itself PSD if the differences of all pairs with a multiplier lie in a space of dimension
+at most the rank of ``V^T C V``, which is full if kappa > 0: then each x has a y for which ``V y`` has the
 same products with all differences.
 
-So V has to have as many columns as the differences span dimensions, which is decided exactly where it can be:
+So V must have as many columns as the differences span dimensions, which is decided exactly if possible:
 
 * the features vary in as many directions as the cost has rank, or those with different values on target pairs do;
 * elimination in whole numbers finds as many null directions as floats do; only pairs within their groups, which agree
@@ -17,7 +17,7 @@ So V has to have as many columns as the differences span dimensions, which is de
 `sdpmetric.sums.domains` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers
 are listed: V whitens the pairs with positive weights, and the dimension that all pairs with a nonzero weight span
 decides whether S is proven PSD. Here multipliers are never listed: searches hand over nothing but the p x p form
-``V^T (sum_t a_t B_t) V``, so V, and for which pairs it decides, have to be settled from the cost alone before any
+``V^T (sum_t a_t B_t) V``, so V, and the pairs that it decides about, must be settled from the cost alone before any
 multiplier is known. C is PSD by itself, which makes that possible, and the best multiple a closed form.
 """
 
@@ -38,7 +38,7 @@ from sdpmetric.linalg.rigorous.directed import above, gamma, product_above, squa
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.costs import PullCost
 
-# Features up to which a complement is made: a full QR factorization, of about a second.
+# Most features for a complement by a full QR factorization, about a second.
 MAX_COMPLEMENT = 1500
 
 
@@ -49,12 +49,12 @@ class Coordinates:
     images: Images
     cost: Form  # V^T C V
     groups: IndexArray  # (n,): only pairs within a group may have a multiplier
-    weakness: str | None = None  # why the bound may be weak; None where nothing is known to weaken it
+    weakness: str | None = None  # why the bound may be weak; None without a known cause
 
 
 @dataclass(frozen=True, eq=False)
 class DualCone:
-    """The multipliers of pairs q of examples for which ``C - sum_q w_q v_q v_q^T`` is proven to be PSD."""
+    """The multipliers w of pairs q of examples that provably make ``C - sum_q w_q v_q v_q^T`` PSD."""
 
     X: NDArray[np.floating]  # the exact data
     pull: PullCost
@@ -77,14 +77,14 @@ class DualCone:
 
     @cached
     def smallest_cost(self) -> float:
-        """``kappa``; 0 where none is proven positive."""
+        """``kappa``, or 0 if none is proven positive."""
         smallest = self.coordinates.cost.smallest_eigenvalue
         return smallest if 0.0 < smallest < math.inf else 0.0
 
     def largest_ratio(self, form: Form) -> float:
         """An upper bound of ``<T, N> / <C, N>`` over PSD N: ``C - t T`` is PSD for t up to its inverse.
 
-        Infinity where nothing is proven; 0 where every multiple is feasible.
+        Return infinity if nothing is proven, 0 if every multiple is feasible.
         """
         if self.rank == 0:
             return 0.0  # no pair that counts differs at all
@@ -94,7 +94,7 @@ class DualCone:
 
     @cached
     def separated_groups(self) -> IndexArray:
-        """Groups of examples, (n,), every two of which are proven to differ in a direction that costs nothing."""
+        """Return groups of examples, (n,): two groups provably differ in a direction that costs nothing."""
         pull = self.pull
         if pull.ridge or pull.coordinates.null.shape[1] == 0:
             return np.zeros(len(self.X), dtype=np.int32)
@@ -126,7 +126,7 @@ class DualCone:
                 f"tested for at most {MAX_COMPLEMENT:,} features, so the bound is 0",
             )
         if pull.ridge:
-            # An orthonormal complement, in which the ridge is the identity.
+            # An orthonormal complement: the ridge is the identity there.
             Q = np.linalg.qr(V[varying], mode="complete")[0][:, rank:]
             complement = np.zeros((len(V), Q.shape[1]))
             complement[varying] = Q / math.sqrt(pull.ridge)
@@ -155,7 +155,7 @@ class DualCone:
         """Features outside `used` are equal within groups: they are in no difference."""
         images = Images(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
         cost = self._cost(images)
-        # Coordinates in which the cost differs from the identity by more than this are whitened once more.
+        # Coordinates are whitened once more if the cost differs from the identity by more than this.
         if 0.0 < cost.smallest_eigenvalue < 1.0 - 1e-11 - cost.error:
             # The whitening itself was rounded: what it left is whitened again.
             root = np.linalg.cholesky(cost.matrix)
@@ -165,12 +165,12 @@ class DualCone:
         return Coordinates(images, cost, groups)
 
     def _nothing(self, groups: IndexArray, weakness: str) -> Coordinates:
-        """One coordinate that is 0, by which nothing is proven."""
+        """Return a single zero coordinate, which proves nothing."""
         none = np.zeros((self.X.shape[1], 1))
         return replace(self._of(none, np.zeros(len(none), dtype=bool), groups), weakness=weakness)
 
     def _exact_null_directions(self, pulled: BoolArray) -> NDArray[np.object_] | None:
-        """All directions in which no pair of the cost differs, in whole numbers; None where that is too much work."""
+        """Return all directions along which no pair of the cost differs, in whole numbers, or None if too costly."""
         if self.X[:, pulled].size > ENTRIES or pulled.sum() > DIMENSIONS:
             return None
         first, second = forest(self.pull.first, self.pull.second, len(self.X))
@@ -178,7 +178,7 @@ class DualCone:
         return null_space(integers[first] - integers[second])
 
     def _extended(self, pulled: BoolArray) -> FloatArray:
-        """Coordinates of all pulled features, in which even the smallest costs are about 1, as far as floats go."""
+        """Return coordinates of all pulled features that make even the smallest costs about 1, as far as floats go."""
         X = self.X[:, pulled].astype(np.float64)
         differences = [
             X[self.pull.first[start : start + 4096]] - X[self.pull.second[start : start + 4096]]

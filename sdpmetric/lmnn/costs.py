@@ -5,7 +5,7 @@ costs nothing. Pairs of the cost do not differ there, so examples fall into *nul
 every two groups can be pushed apart, and hinges across groups vanish from the problem.
 
 There may be several metrics in a push. A pair is measured by the metric of its second member's region. Example i under
-metric r is *point* ``r n + i``: where there are several metrics, candidates name points, and triplets and multipliers
+metric r is *point* ``r n + i``: with several metrics, candidates name points, and triplets and multipliers
 name examples.
 """
 
@@ -56,7 +56,7 @@ class PullCost:
 
     @cached
     def coordinates(self) -> psd.Whitening:
-        """Coordinates in which the cost is the identity on its range; null directions come last."""
+        """Coordinates that make the cost the identity on its range; null directions come last."""
         basis, inverse = psd.data_basis(self.X)
         check_deadline()
         rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
@@ -66,7 +66,7 @@ class PullCost:
         return psd.whiten(basis, inverse, root)
 
     def bound(self, components: FloatArray, images: Images) -> float:
-        """A float not below ``<C, M>`` at exact components, or the metric, whose images of the data are given."""
+        """Return a float not below ``<C, M>`` at exact components, or the metric, with given images of the data."""
         _, distances_above = images.distances(self.first, self.second)
         pull = above(sum_above(products_above(self.scales, distances_above)), 4)
         return above(pull + product_above(self.ridge, trace_above(components, images.metric)), 2)
@@ -139,7 +139,7 @@ class ClippedMultipliers:
     triplets: Triplets
     values: FloatArray
     weights: FloatArray  # of their hinges
-    violation: float  # how far the given ones were from their boxes, relative to the weight of the push term
+    violation: float  # distance of the given multipliers from their boxes, relative to the weight of the push term
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +212,9 @@ class Push:
     def best_multiple(
         self, Z: NDArray[np.floating], cost: float, triplets: Triplets, share: float
     ) -> tuple[float, float]:
-        """Return the multiple of a metric at which its cost plus the hinges is least, and the sum there.
+        """Return the multiple of a metric that minimizes its cost plus the hinges, and the sum there.
 
-        Triplets are a sample that stands for all of them, of which they are a share.
+        Triplets are a sample, with the share of all triplets that it stands for.
         """
         margins, weight = self.margins(Z, triplets), self.weight / share
 
@@ -288,7 +288,7 @@ class Push:
         among: IndexArray | None = None,
         max_pairs: float = math.inf,
     ) -> Candidates:
-        """All blocks of the search in one, by numbers of points; `TooManyCandidates` is raised beyond so many pairs."""
+        """All blocks of the search in one, by numbers of points; too many pairs raise `TooManyCandidates`."""
         search = self.blocks_by_region(Z, groups, widen=widen, among=among)
         blocks = collect((self.as_points(region, block) for region, block in search), max_pairs)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()

@@ -1,4 +1,4 @@
-"""LMNN in the feature space of a kernel, by kernel PCA coordinates in which it is LMNN again, exactly."""
+"""LMNN in the feature space of a kernel: in kernel PCA coordinates it is exactly LMNN again."""
 
 from __future__ import annotations
 
@@ -135,10 +135,10 @@ class KernelLMNNProblem(LMNNProblem):
 
     The metric there is ``M = sum_lm A_lm phi(x_l) phi(x_m)^T``. With all coordinates of kernel PCA that are not zero as
     features the program is LMNN again, with the same distances, the same trace, and the same optimum: this is an
-    `LMNNProblem` whose data `X` are these coordinates, and every solver accepts it. Target neighbors are those in the
+    `LMNNProblem` with these coordinates as data `X`, and every solver accepts it. Target neighbors are those in the
     feature space. Make one with `from_labels`.
 
-    If the examples are linearly independent in the feature space, as distinct ones are for the RBF kernel, the
+    If the examples are linearly independent in the feature space, as distinct examples are for the RBF kernel, the
     optimum without a `ridge` is 0: some metric pulls every chain of target neighbors into a point at no cost. A
     `ridge`, which weighs the trace in the feature space, makes the problem meaningful.
 
@@ -267,7 +267,7 @@ class KernelLMNNProblem(LMNNProblem):
     # -- from coordinates to kernels ------------------------------------------------------------------------------
 
     def transform(self, X: ArrayLike | None = None, components: ArrayLike | None = None) -> FloatArray:
-        """Examples, which need not be of the training data, as points whose Euclidean distances are the metric's.
+        """Return examples, in the training data or not, as points with the metric's distances as Euclidean distances.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """Large margin nearest neighbor (LMNN) with one metric or several: the statement, its objective, its certificate.
 
 Over PSD matrices M it minimizes ``<C, M> + mu sum_t w_t h(1 - <B_t, M>)``, with C the pull cost and hinges over
-triplets t (`sdpmetric.lmnn.costs`), and ``<B_t, M> = D_M(i, l) - D_M(i, j)``. What multipliers of the hinges prove is
-in `sdpmetric.lmnn.bound`, and where dual slacks are PSD in `sdpmetric.lmnn.cone`.
+triplets t (`sdpmetric.lmnn.costs`), and ``<B_t, M> = D_M(i, l) - D_M(i, j)``. `sdpmetric.lmnn.bound`
+derives the bound of multipliers, and `sdpmetric.lmnn.cone` proves dual slacks PSD.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ class LargeMarginProblem(PrintedProblem):
         return RESOLUTION * self.push.weight * source.smallest_weight if has_no_push else 0.0
 
     def _push_sums(self, images: Sequence[Images], *, slopes: bool) -> PushSums:
-        """Sums over all triplets: in closed form where every hinge is 1 or 0, else by a search."""
+        """Return sums over all triplets: in closed form if every hinge is 1 or 0, else by a search."""
         push, cones, n = self.push, self.cones, len(self.X)
         costs = zip(self.pull_costs, images, strict=True)
         furthest = np.max([image.distances(c.first, c.second)[1].max(initial=0.0) for c, image in costs])
@@ -322,7 +322,7 @@ class LargeMarginProblem(PrintedProblem):
         Parameters
         ----------
         dual : Dual
-            Those of other triplets than the problem's become 0; positive ones are returned. Their sum, minus ``sum a^2
+            Multipliers of foreign triplets become 0; positive multipliers are returned. Their sum, minus ``sum a^2
             / (4 mu w)`` for the squared hinge, is the bound of `certify`.
         """
         return DualCandidate.of(self.push, dual, self.cones).feasible()
@@ -383,7 +383,7 @@ class LMNNProblem(LargeMarginProblem):
 
         (1 - mu) sum_{i, j~>i} w_i D(i, j)  +  mu sum_{i, j~>i, l} w_ijl h(1 + D(i, j) - D(i, l))  +  ridge trace(M)
 
-    where h is the hinge or its square. Make one with `from_labels` or `from_triplets`. With further terms, such as a
+    with h the hinge or its square. Make one with `from_labels` or `from_triplets`. With further terms, such as a
     Frobenius term, it is a sum: see `MetricProblem`.
 
     Attributes
@@ -461,7 +461,7 @@ class LMNNProblem(LargeMarginProblem):
         push_weight : float, default 0.5
             ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge`.
         target_neighbors : (n, k) integer array or (n, n) sparse array, optional
-            Target neighbors to use instead: row numbers, or a graph whose stored entries are the pairs.
+            Target neighbors to use instead: row numbers, or a graph with the pairs as stored entries.
         ridge : float or "auto", default 0
             Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that
             vary in r directions: little if there are many examples, and enough if there are few.
@@ -540,7 +540,7 @@ class LMNNProblem(LargeMarginProblem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def as_sum(self) -> MetricProblem:
-        """State the same as a sum of terms, whose triplets are listed.
+        """State the same as a sum of terms with listed triplets.
 
         Parts of a sum have names and weights, and a sum takes further terms, other losses and domains. Its solvers are
         slower from about 50,000 triplets, because they list them all.
@@ -597,5 +597,5 @@ class LMNNProblem(LargeMarginProblem):
 
     @property
     def coordinates(self) -> psd.Whitening:
-        """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
+        """Coordinates that make the cost ``C`` the identity on its range; null directions come last."""
         return self.pull_cost.coordinates

@@ -28,7 +28,7 @@ NULL_COST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``min sum_r <C^r, M^r> + hinges`` over c metrics, where each C is the identity, or in the data's own coordinates.
+    """``min sum_r <C^r, M^r> + hinges`` over c metrics, with each C the identity, or in the data's own coordinates.
 
     Example i under metric r is point ``r n + i``; c is 1 for one metric. In the data's own coordinates, as Algorithm 1
     is printed, null directions are as all others.
@@ -50,7 +50,7 @@ class Coordinates:
 
     @cached
     def groups(self) -> IndexArray | None:
-        """Null directions separate impostors of another group, (c n,); None: of none."""
+        """Null directions separate impostors of another group, (c n,), or of none if None."""
         return self.problem.null_groups if self.whitened else None
 
     def embed(self, L: FloatArray) -> FloatArray:
@@ -61,7 +61,7 @@ class Coordinates:
         return self.problem.lift(L) if self.whitened else self.problem.squeeze(L)
 
     def whiten(self, matrices: FloatArray) -> FloatArray:
-        """Matrices (c, p, p) in coordinates in which the costs are the identity."""
+        """Matrices (c, p, p) in coordinates that make the costs the identity."""
         if self.whitened:
             return matrices
         whitened = np.zeros_like(matrices)
@@ -75,13 +75,13 @@ class Coordinates:
 class ActiveSet:
     """The lists of Algorithm 1: N^(t), what searches have found, and N_t, those of them that are active.
 
-    With `by_triplet` N^(t) holds triplets, as in the paper: a target neighbor joins where its own hinge was positive in
+    With `by_triplet` N^(t) holds triplets, as in the paper: a target neighbor joins if its own hinge was positive in
     a search. Else it holds pairs of an anchor and an impostor, with all targets of the anchor.
 
     Attributes
     ----------
     candidates, slopes : Candidates and (nnz, K) array
-        N^(t), and the slopes of N_t at the latest update, 0 for the others.
+        N^(t), and the slopes of N_t at the latest update, else 0.
     matrices : (c, p, p) array
         ``sum_t slope_t B_t`` of each metric.
     loss : float
@@ -115,7 +115,7 @@ class ActiveSet:
     def search(self, Z: FloatArray, max_pairs: float = np.inf) -> LongArray | None:
         """Add all triplets that are active at the embedded points Z; None, and nothing is added, for too many pairs.
 
-        Returns the position that each pair had on the list, (nnz,); -1 for new ones.
+        Returns the position that each pair had on the list, (nnz,), -1 for new pairs.
         """
         try:
             new = self.push.candidates(Z, self._groups, max_pairs=max_pairs)
@@ -195,7 +195,7 @@ class ActiveSet:
 
 
 def carried(values: FloatArray, positions: LongArray, candidates: Candidates) -> FloatArray:
-    """Values of the triplets of a list, for the list that it has become; 0 for new ones."""
+    """Return values of the triplets of a list for its updated list, 0 for new triplets."""
     new = np.zeros((len(positions), candidates.targets.shape[1]))
     old = positions >= 0
     if len(values):

@@ -1,8 +1,8 @@
 """The exact layer for LMNN, semidefinite programs in CVXPY, by constraint generation: state, solve, certify, separate.
 
 A cheap solution says which triplets are near their kink. A reduced program (`sdpmetric.lmnn.solvers.reduced_program`)
-is solved, its metric searched exhaustively, and triplets whose hinge is not what replaces it become free, until there
-are none.
+is solved, its metric searched exhaustively, and triplets with a hinge that differs from its replacement become free,
+until there are none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ConicOptions:
     start_tol: float = 1e-4  # relative gap of the cheap solution
     start_time: float = 0.3  # its share of the time
     start_iterations: int = 1000  # its evaluations at most: on problems on which it stalls it is of little use
-    small_cones: int = 210  # entries of the metrics, 20 features, for which the solver follows "factored"
+    small_cones: int = 210  # most entries of the metrics, 20 features, for the solver to follow "factored"
     few_examples: int = 5000  # and examples
     patience: int = 4  # rounds without a better gap before giving up,
     better: float = 0.8  # a better one being at most this share of the best
@@ -46,7 +46,7 @@ class ConicOptions:
 
 
 OPTIONS = ConicOptions()
-# What a backend says of a program whose variables have values.
+# Statuses of a backend with values of the variables.
 SOLVED = ("optimal", "optimal_inaccurate")
 # A function of one or several matrix variables in CVXPY that lists constraints.
 Constraining = Callable[..., Sequence[object]]
@@ -160,8 +160,8 @@ def generate_within(
     """Programs with further constraints and the triplets found so far, until others would cost less than the tolerance.
 
     The problem does not know the constraints, so `bound` makes the certificate: the lower bound of the last program is
-    one of the whole program, in which more hinges cost, and a feasible point of it has the certified objective. A solve
-    that is interrupted returns an earlier metric, with a certificate of the problem without the constraints.
+    one of the whole program, since more hinges cost there, and a feasible point of it has the certified objective. A
+    solve that is interrupted returns an earlier metric, with a certificate of the problem without the constraints.
     """
     reduction, n = Reduction(problem, whitened=False), len(problem.X)
     start = factored.steps(problem, Budget(), OPTIONS.start_tol, init=init)
@@ -207,7 +207,7 @@ def generate_within(
 
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float, polish: bool) -> Step:
-    """Certify with the backend's own multipliers, and with refined ones only where those do not prove `tol`."""
+    """Certify with the backend's own multipliers, and with refined multipliers only if these do not prove `tol`."""
     components = reduction.coordinates.lift(L)
     step = Step.certified(reduction.problem, components, dual)
     backend_bound = step.lower_bound

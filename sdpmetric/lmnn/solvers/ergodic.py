@@ -27,7 +27,7 @@ from sdpmetric.lmnn.solvers.active_set import ActiveSet, carried
 @dataclass(frozen=True)
 class AverageOptions:
     share: float = 0.7  # the gap has fallen to this share of what it was when the average began,
-    patience: int = 5  # or the average's own bound has not improved for so many searches
+    patience: int = 5  # searches without an improvement of the average's own bound
 
 
 OPTIONS = AverageOptions()
@@ -40,7 +40,7 @@ class Multipliers:
     push: Push
     values: FloatArray  # (nnz, K)
     matrices: FloatArray  # sum a_t B_t of each metric in the coordinates of the loop, (c, p, p)
-    whitened: FloatArray  # the same in coordinates in which the linear cost is the identity
+    whitened: FloatArray  # the same in coordinates that make the linear cost the identity
     sums: FloatArray  # sum a, sum a^2 / w, and the largest a / w
 
     @cached
@@ -123,7 +123,7 @@ class ErgodicDual:
         self._idle_searches, self._useful = 0, False
 
     def _mixture(self, a: Multipliers, b: Multipliers) -> Multipliers:
-        """``(1 - s) a + s b`` with the s whose bound is about the best."""
+        """``(1 - s) a + s b`` with about the s of the best bound."""
 
         def mixed(s: float, x: FloatArray, y: FloatArray) -> FloatArray:
             return (1 - s) * x + s * y

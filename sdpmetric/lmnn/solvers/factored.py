@@ -9,7 +9,7 @@ min(1, u_t / gamma)`` are the multipliers of a lower bound, and the gap that rem
 
 A level goes on until the gap is proven to be within the tolerance, until the part of the smoothing dominates, or until
 the descent is slow beside its own part; see `StopRule`. Then the width shrinks, or the factor grows: the gradient ``2 L
-S`` is blind to directions that L does not have, so those in which the dual slack S is negative are added. Early levels
+S`` is blind to directions that L lacks, so those that make the dual slack S negative are added. Early levels
 look at few anchors, to find the region of the optimum. See ``docs/lmnn_solvers.md`` for what each part is good for.
 """
 
@@ -45,7 +45,7 @@ class FactoredOptions:
     early_levels: tuple[tuple[float, float], ...] = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
     fewest_anchors: int = 1000
     anchors_per_entry: float = 0.1
-    # Levels over all anchors: where widths begin, how fast they shrink, where they end.
+    # Levels over all anchors: the first width, its decrease, and the last width.
     first_width: float = 0.03
     shrink: float = 0.3
     last_width: float = 1e-8
@@ -95,7 +95,7 @@ class State:
     budget: Budget
     L: FloatArray  # factors on `LargeMarginProblem.points`, (c, r, rank)
     gamma: float = math.inf  # smoothing width of the latest round
-    objective: float = math.inf  # over the candidates of all anchors, where they are known
+    objective: float = math.inf  # over the candidates of all anchors, if known
     lower_bound: float = -math.inf  # the best one so far
     dual: Dual | None = None  # the multipliers behind it
 
@@ -126,7 +126,7 @@ def steps(
 
 
 def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
-    """The answer where nothing pushes, or where null directions of the costs separate anchors from all impostors."""
+    """Yield the answer if nothing pushes, or if null directions of the costs separate anchors from all impostors."""
     push, rank = problem.push, problem.points.shape[1]
     idle = push.weight == 0.0 or push.source.size == 0
     if not idle and rank and not problem.null_dimension:
@@ -180,7 +180,7 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
         s, value = problem.push.best_multiple(problem.points @ L.T, trace, *sample)
         if value < best:
             best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
-    if not warm and len(start) > OPTIONS.leading:  # the directions in which the embedded points vary most
+    if not warm and len(start) > OPTIONS.leading:  # the directions of the largest variance of the embedded points
         _, directions = np.linalg.eigh(np.cov(problem.points @ start.T, rowvar=False))
         start = np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ start)
     return start, warm
@@ -359,13 +359,13 @@ def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[Flo
 
 
 def _without_short_rows(L: FloatArray, lengths: FloatArray, working: WorkingSet) -> FloatArray:
-    """Orthogonal rows, the longest first, without those that are negligible beside it."""
+    """Return orthogonal rows, the longest first, without rows that are negligible compared with it."""
     used = lengths > OPTIONS.negligible[working.dtype] * lengths.max(axis=1, keepdims=True)
     return np.ascontiguousarray(np.where(used[:, :, None], L, 0.0)[:, : max(1, int(used.sum(axis=1).max()))])
 
 
 def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
-    """Add the directions in which the dual slack is negative.
+    """Add the directions that make the dual slack negative.
 
     Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
     """

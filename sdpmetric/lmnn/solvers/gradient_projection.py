@@ -31,7 +31,7 @@ class PaperOptions:
 @dataclass(frozen=True)
 class PolyakOptions:
     longest_interval: int = 15  # iterations between searches at most,
-    missing: float = 1.0  # which come closer together where more than this share of the listed objective was missing
+    missing: float = 1.0  # searches come closer together if more than this share of the listed objective was missing
     longest_move: float = 0.25  # a step moves the metric by at most this share of its norm
     # Pairs of an anchor and an impostor that one search may find: a number, a number for each anchor and metric, or a
     # multiple of those at the best metric so far.
@@ -94,11 +94,11 @@ class PolyakStep:
         self._best_objective, self.limit = math.inf, math.inf
 
     def search_is_due(self, t: int, since_search: int) -> bool:
-        """Every so many iterations, and sooner while searches find a lot."""
+        """Search at intervals, and sooner while searches find many triplets."""
         return since_search >= self._interval
 
     def follow(self, listed_objective: float, objective: float, active: ActiveSet) -> None:
-        """The interval doubles where the list held most of the objective, and shrinks where not."""
+        """Double the interval if the list held most of the objective, else shorten it."""
         missing = objective > (1 + POLYAK.missing) * listed_objective
         self._interval = max(1, self._interval // 4) if missing else min(self._longest, 2 * self._interval)
         if objective <= self._best_objective:
@@ -180,7 +180,7 @@ def gradient_projection(
             searched_metric, since_search = M, 0
         search = converged
         unprojected = M - step * G
-        # Where nothing but rounding is left the metric is zero, as it is where null directions remove every hinge.
+        # If only rounding is left, the metric is zero, as it is if null directions remove every hinge.
         vanished = float(np.linalg.norm(unprojected)) <= 1e-14 * metric
         L = np.zeros((len(M), 0, M.shape[1])) if vanished else _factors(unprojected)  # line 14, Eq. 20
         M = np.swapaxes(L, 1, 2) @ L

@@ -47,7 +47,7 @@ def steps(
 
     The leading eigenvectors of the full solution come first (LMNN-S there), then L-BFGS on the rectangular factor
     (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same. Eigenvectors are those
-    in the problem's whitened coordinates, `problem.points`, where what is cut off is weighed by its pull cost; those of
+    in the problem's whitened coordinates, `problem.points`, which weigh the omitted part by its pull cost; those of
     `Solution.leading` are in the coordinates of the data, as in the paper, and differ. Without `full`, the problem is
     solved first by "factored", from `init`.
     """

@@ -16,15 +16,15 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
 
-# Multiplications up to which the matrix of ``A* D A`` is made.
+# Most multiplications to form the matrix of ``A* D A``.
 DENSE_WORK = 10_000_000
-# What is added to its diagonal, as a share of its trace: a direction that hardly any multiplier changes stays.
+# Ridge on its diagonal, as a share of its trace: a direction that hardly any multiplier changes stays.
 RIDGE = 1e-6
 
 
 @dataclass(eq=False)
 class MovableTriplets:
-    """Triplets in this process whose multipliers may move."""
+    """Triplets of this process with multipliers that may move."""
 
     X: NDArray[np.floating]  # whitened points, in the precision of the products
     blocks: Blocks  # points of one metric each
@@ -76,7 +76,7 @@ class MovableTriplets:
         return laplacian_form(self._points, first, second, self._pair_weights(self._change(y)), blocks)
 
     def least_change(self, E: FloatArray) -> FloatArray | None:
-        """The y with ``A* D A y = E``, by the matrix of this map; None where products with it take less time."""
+        """The y with ``A* D A y = E``, by the matrix of this map, or None if products with it take less time."""
         (_, _, of_impostors, of_targets), (_, _, first, second) = self._pairs, self._used
         row, column = np.triu_indices(E.shape[1])
         if len(E) > 1 or len(self.values) * len(row) ** 2 > DENSE_WORK:

@@ -32,14 +32,14 @@ from sdpmetric.programs.atoms import metric_variable
 class ReductionOptions:
     """How large the first reduced programs are; searches add what they lack."""
 
-    small: int = 2000  # up to so many triplets all of them are free
-    # Otherwise so many to begin with, and more for each dimension of the cones: the optimal multipliers strictly
+    small: int = 2000  # most triplets that are all free
+    # Otherwise this number to begin with, and more for each dimension of the cones: the optimal multipliers strictly
     # inside their box are about as many as the dimension of the optimal face, which is less.
     free: int = 500
     free_per_dimension: float = 0.5
     full_cone: int = 64  # cones up to this dimension are stated without a face
     face_margin: int = 22  # directions of a face beyond the rank of the metric
-    slope_width: float = 0.01  # smoothing width of the slopes that find the first ones, in margins
+    slope_width: float = 0.01  # smoothing width, in margins, of the slopes that find the first free triplets
 
 
 OPTIONS = ReductionOptions()
@@ -49,7 +49,7 @@ OPTIONS = ReductionOptions()
 class ReducedProgram:
     """A reduced program of LMNN or a relative.
 
-    It is in units where M is divided by `unit` and the objective by the push weight: there the multipliers lie between
+    It is in units that divide M by `unit` and the objective by the push weight: there the multipliers lie between
     0 and their weights, which is what a solver's absolute tolerances are made for.
     """
 
@@ -119,20 +119,20 @@ class Reduction:
         return 1.0 - self.push.margins(self.coordinates.embed(L), triplets)
 
     def violated(self, L: FloatArray, widen: float = 0.0) -> Triplets:
-        """Search for the triplets whose hinge may be active at a point, or nearly so; as many as may be held."""
+        """Search for the triplets with a hinge that may be active at a point, or nearly so, up to the limit."""
         push, everybody = self.push, np.arange(len(self.problem.X), dtype=np.int32)
         try:
             max_pairs = push.source.capacity(everybody)
             blocks = [
                 push.candidates(self.coordinates.embed(L), self.coordinates.groups, widen=widen, max_pairs=max_pairs)
             ]
-        except TooManyCandidates as many:  # the others are for later rounds
+        except TooManyCandidates as many:  # the rest is for later rounds
             blocks = many.blocks
         triplets = Triplets.join(*(list_triplets(push.as_examples(block)) for block in blocks))
         return triplets[push.source.weights_of(triplets) > 0]
 
     def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
-        """The triplets nearest to their kink are free; of the others, those beyond it are at their bound."""
+        """Free the triplets nearest to their kink; the rest beyond the kink is at its bound."""
         push, rank = self.push, self.coordinates.points.shape[1]
         none = Triplets.join()
         if push.source.size <= OPTIONS.small:
@@ -170,7 +170,7 @@ class Reduction:
 
 
 def _face(L: FloatArray, S: FloatArray) -> FloatArray:
-    """What the metric at hand uses, and beside it the directions in which the dual slack S is smallest.
+    """Return the range of the metric, and the directions of the smallest dual slack S.
 
     Where S has negative eigenvalues the metric has too little.
     """

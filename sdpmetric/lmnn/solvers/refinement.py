@@ -53,7 +53,7 @@ class Bound:
     """A proven lower bound and what proves it.
 
     Eigenvalues, (c, rank), and eigenvectors are those of ``sum a_t B_t`` before any refinement, in increasing order:
-    directions above 1 are where the metric has too little.
+    the metric has too little along directions above 1.
     """
 
     value: float
@@ -163,7 +163,7 @@ def refinements(
 
 
 def _least_change(movable: MovableTriplets, E: FloatArray, tolerance: float) -> FloatArray:
-    """The y with ``A* D A y = E`` up to a tolerance, or a thousandth; by conjugate gradients where it is large."""
+    """The y with ``A* D A y = E`` up to a tolerance, or a thousandth; by conjugate gradients if the map is large."""
     if (directly := movable.least_change(E)) is not None:
         return directly
     y, r = np.zeros_like(E), E.copy()

@@ -1,4 +1,4 @@
-"""The projected subgradient method of Weinberger and Saul 2009, as printed and so that it converges: where it starts.
+"""The projected subgradient method of Weinberger and Saul 2009, as printed and in a convergent form: its start.
 
 The loop is in `sdpmetric.lmnn.solvers.gradient_projection`. See ``docs/lmnn_solvers.md``.
 """

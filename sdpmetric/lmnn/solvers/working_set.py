@@ -28,7 +28,7 @@ from sdpmetric.lmnn.solvers.movable import MovableTriplets
 class SearchLimits:
     """When a factor has gone too far for the candidates of the last search, and what is done about it."""
 
-    objective_ratio: float = 10.0  # too far: the objective is so many times that of the last search,
+    objective_ratio: float = 10.0  # too far: the objective exceeds this multiple of the last search's,
     pairs_per_anchor: int = 32  # unless there are fewer candidate pairs than these for an anchor
     halvings: int = 5  # how often the factor goes back by half the way,
     attempts: int = 16  # before it is made larger, so often in all
