@@ -1,4 +1,4 @@
-"""Arrays by what they hold, for annotations."""
+"""Arrays by what they hold, for annotations, and numbers that stand for 0 and infinity."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,3 +11,8 @@ BoolArray = NDArray[np.bool_]
 
 # For functions that allow for underflow, which a user may have made an error by `np.seterr`.
 allow_underflow = np.errstate(under="ignore")
+
+# In place of 0 as a divisor.
+SMALLEST_DIVISOR = 1e-300
+# In place of infinity if values are subtracted.
+LARGEST_VALUE = 1e300

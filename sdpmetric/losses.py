@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logit
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import LARGEST_VALUE, FloatArray
 from sdpmetric.linalg.rigorous.directed import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 from sdpmetric.lines import divided, number, times, total
 
 # Slacks, as shares of their bounds, are clipped to this range for slopes.
 SMALLEST_RATIO = 1e-100
-LARGEST_RATIO = 1e300
 
 
 class Expression(Protocol):
@@ -451,7 +450,7 @@ class LogRatio(ScalarLoss):
     def _excess_ratio(self, u: FloatArray) -> FloatArray:
         """Return ``r - 1``, and -1 if the exact value is -1 or below."""
         with np.errstate(over="ignore"):
-            return np.clip(self.sides * np.maximum(u, 0.0) / self.bounds, -1.0, LARGEST_RATIO)
+            return np.clip(self.sides * np.maximum(u, 0.0) / self.bounds, -1.0, LARGEST_VALUE)
 
     def values(self, u: FloatArray) -> FloatArray:
         """Return ``r - log r - 1``, infinity for a distance of 0 that should be large."""
@@ -466,7 +465,7 @@ class LogRatio(ScalarLoss):
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         excess = self._excess_ratio(u)
         with np.errstate(over="ignore"):
-            return np.minimum(np.abs(excess) / np.maximum(1.0 + excess, SMALLEST_RATIO) / self.bounds, LARGEST_RATIO)
+            return np.minimum(np.abs(excess) / np.maximum(1.0 + excess, SMALLEST_RATIO) / self.bounds, LARGEST_VALUE)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
         x = -self.sides * s * self.bounds

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import LARGEST_VALUE, SMALLEST_DIVISOR, FloatArray, IndexArray
 from sdpmetric.engine.lazy import FAST, loop
 
 # Pairs of rows, target distances, and which side of each holds.
@@ -14,10 +14,8 @@ Goals = tuple[IndexArray, FloatArray, FloatArray]
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
 # target among them; and the logarithm of the metric's determinant, and that of the first metric.
 LOSS, MOVES, REACH, VOLUME, N_TOTALS = range(5)
-# Bisections of a comparison's step between the logarithms of LEAST and MOST, more than the digits of a float.
+# Bisections of a comparison's step between logarithms of the smallest and the largest one: more than a float's digits.
 BISECTIONS = 80
-SMALLEST_STEP = 1e-300
-LARGEST_STEP = 1e300
 # Entries of a step up to here are added; beyond, distances overflow soon.
 LARGEST_ENTRY = 1e200
 
@@ -151,7 +149,7 @@ def comparison_strength(p: float, q: float, inner: float, margin: float, rate: f
     unit = math.ldexp(1.0, math.frexp(max(p, q))[1] - 1)
     p, q, inner, margin = p / unit, q / unit, inner / unit, margin / unit
     gap, gram = p - q, max(p * q - inner * inner, 0.0)
-    low, high = SMALLEST_STEP, min(LARGEST_STEP, rate * unit * (gap + margin) * unit)
+    low, high = SMALLEST_DIVISOR, min(LARGEST_VALUE, rate * unit * (gap + margin) * unit)
     if high <= low:
         return rate * (gap + margin) * unit
     for _ in range(BISECTIONS):
@@ -161,7 +159,7 @@ def comparison_strength(p: float, q: float, inner: float, margin: float, rate: f
             low = s
         else:
             high = s
-    return low / unit if high < LARGEST_STEP else np.inf
+    return low / unit if high < LARGEST_VALUE else np.inf
 
 
 @loop(error_model="numpy")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import BoolArray, allow_underflow
+from sdpmetric.arrays import SMALLEST_DIVISOR, BoolArray, allow_underflow
 from sdpmetric.linalg.psd import triangle
 from sdpmetric.linalg.rigorous.directed import U
 
@@ -69,7 +69,9 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
     for k, j in enumerate(dependent):
         coefficients = np.abs(null[:, k])
         coefficients[dependent] = 0.0
-        sources = np.flatnonzero(coefficients > OPTIONS.smallest_share * max(float(coefficients.max()), 1e-300))
+        sources = np.flatnonzero(
+            coefficients > OPTIONS.smallest_share * max(float(coefficients.max()), SMALLEST_DIVISOR)
+        )
         relations[int(varying[j])] = [int(i) for i in varying[sources]]
     return dict(sorted(relations.items()))
 

@@ -9,12 +9,10 @@ from enum import IntEnum
 
 from scipy.optimize import Bounds, OptimizeResult, minimize, minimize_scalar
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import LARGEST_VALUE, FloatArray
 
 # Pairs of steps and gradients that L-BFGS-B keeps.
 MEMORY = 20
-# Values are capped, since Brent's method subtracts them.
-LARGEST = 1e300
 
 # Share of the tolerance below which a gap estimated in floats is proven.
 GAP_SHARE = 0.8
@@ -70,7 +68,7 @@ def best_log_scale(
     minimum.
     """
     minimum = minimize_scalar(
-        lambda log_scale: min(objective(log_scale), LARGEST),
+        lambda log_scale: min(objective(log_scale), LARGEST_VALUE),
         bounds=logarithms,
         method="bounded",
         options={"xatol": accuracy},

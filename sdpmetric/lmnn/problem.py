@@ -64,11 +64,11 @@ class LargeMarginProblem(PrintedProblem):
 
     weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
     solver_modules: ClassVar[tuple[str, ...]] = (
-        "sdpmetric.lmnn.program",
+        "sdpmetric.lmnn.solvers.reduced_program",
         "sdpmetric.lmnn.solvers.conic",
         "sdpmetric.lmnn.solvers.factored",
         "sdpmetric.lmnn.solvers.low_rank",
-        "sdpmetric.lmnn.solvers.subgradient",
+        "sdpmetric.lmnn.solvers.gradient_projection",
     )
 
     if TYPE_CHECKING:

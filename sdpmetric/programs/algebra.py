@@ -12,7 +12,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.arrays import LARGEST_VALUE, FloatArray, LongArray
 from sdpmetric.linalg.rigorous.directed import U, above, gamma, least_eigenvalue, norm_above
 
 SPARSE = 150  # Smallest number of columns for a sparse factorization
@@ -21,7 +21,6 @@ FACTOR = 40_000_000  # Entries of a sparse factor, at most: 320 MB
 MOST_DEPENDENT = 2000  # Columns, at most, among which dependences are sought
 # Coefficients of redundant equations have one of these denominators, and at most these binary digits.
 DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
-HUGE = 1e300  # No float may be as large
 
 Solve = Callable[[FloatArray], FloatArray]
 
@@ -216,4 +215,4 @@ def determined(A: sp.csr_array, b: FloatArray) -> tuple[FloatArray, LongArray, F
 
 
 def _float(value: Fraction) -> float:
-    return float(value) if abs(value) < HUGE and Fraction(float(value)) == value else math.nan
+    return float(value) if abs(value) < LARGEST_VALUE and Fraction(float(value)) == value else math.nan

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sdpmetric.arrays import BoolArray, FloatArray
+from sdpmetric.arrays import LARGEST_VALUE, BoolArray, FloatArray
 from sdpmetric.engine.lazy import cached
 from sdpmetric.programs.canonical import Answer, ConeProgram, Cones, ConeSolver, Units, ask
 from sdpmetric.programs.enclosure import DualEnclosure, EnclosureBound, PrimalEnclosure
@@ -85,7 +85,7 @@ class Interval:
     @property
     def width(self) -> float:
         """The relative width; infinite or not a number if an end is."""
-        return (self.upper - self.lower) / max(1.0, min(abs(self.upper), 1e300))
+        return (self.upper - self.lower) / max(1.0, min(abs(self.upper), LARGEST_VALUE))
 
     @property
     def is_wide(self) -> bool:

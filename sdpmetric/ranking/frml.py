@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray, allow_underflow
+from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCertificate, StationarityCertificate
 from sdpmetric.core.named import scaled_identity
@@ -199,7 +199,7 @@ class FRMLProblem(Problem):
         if len(L) > self.n_components:
             sigma = np.linalg.svd(L, compute_uv=False)
             dropped = float(sigma[self.n_components]) if len(sigma) > self.n_components else 0.0
-            residual = max(residual, (dropped / max(float(sigma[0]), 1e-300)) ** 2)
+            residual = max(residual, (dropped / max(float(sigma[0]), SMALLEST_DIVISOR)) ** 2)
             L = np.asarray(psd.leading(L, self.n_components), dtype=np.float64)
         if dual is not None:
             if self.loss != "auc":
@@ -234,7 +234,7 @@ class FRMLProblem(Problem):
             primal_residual=residual,
             n_active=active,
             program=f"FRML-{self.loss.upper()}",
-            stationarity=slope / max(value, 1e-300),
+            stationarity=slope / max(value, SMALLEST_DIVISOR),
         )
 
     @cached

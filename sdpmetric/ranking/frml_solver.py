@@ -21,8 +21,8 @@ from sdpmetric.core.steps import Budget, Step, until_closed
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import factored, low_rank
+from sdpmetric.lmnn.solvers.reduced_program import state
 from sdpmetric.programs.exact_program import ExactProgram
 from sdpmetric.ranking.frml import FRMLProblem
 from sdpmetric.ranking.frml_stream import FRMLStream

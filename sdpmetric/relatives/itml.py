@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray, allow_underflow
+from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
@@ -203,7 +203,7 @@ class ITMLProblem(MetricProblem):
         w = 1.0 if self.pair_weights is None else self.pair_weights[short]
         # 1e-15: the error of the ratio of a slack to its bound, absolute.
         with np.errstate(over="ignore"):
-            error = 1e-15 * float(np.sum(self.gamma * w / np.maximum(ratios[short], 1e-300)))
+            error = 1e-15 * float(np.sum(self.gamma * w / np.maximum(ratios[short], SMALLEST_DIVISOR)))
         if not error > 1e-7 * certificate.objective:
             return certificate
         return replace(

@@ -26,14 +26,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import LARGEST_VALUE, SMALLEST_DIVISOR, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent, deadline
 from sdpmetric.linalg.distances import times
-from sdpmetric.linalg.search import LARGEST, Progress, Stop, best_log_scale, lbfgs
+from sdpmetric.linalg.search import Progress, Stop, best_log_scale, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.domains import ByLoss
 from sdpmetric.sums.problem import MetricProblem
@@ -145,7 +145,7 @@ class Weights(DescentPoint):
 
     def move_to(self, components: FloatArray) -> None:
         weights = self.problem.domain.combination(components.T @ components)
-        roots = np.sqrt(weights) / np.maximum(np.diag(self.T), 1e-300)
+        roots = np.sqrt(weights) / np.maximum(np.diag(self.T), SMALLEST_DIVISOR)
         self.F = np.asarray(roots + NEW_ROW * (float(roots.max()) or 1.0))
 
     def components(self, F: FloatArray) -> FloatArray:
@@ -373,6 +373,6 @@ def _certified(point: DescentPoint, a: ByLoss, width: float) -> Step:
     log_scale, best = best_log_scale(
         lambda log: total.value(math.exp(log) * L, math.exp(2.0 * log) * D)[0], OPTIONS.multiples, 1e-10
     )
-    if best < min(value, LARGEST):
+    if best < min(value, LARGEST_VALUE):
         L = math.exp(log_scale) * L
     return Step.certified(problem, L, dual, step_size=width)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray
 from sdpmetric.core import validation
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
@@ -101,7 +101,7 @@ class Domain:
     def _consists_of_basis(self, components: FloatArray) -> bool:
         """Whether each row of a factor is exactly a multiple of a vector of the basis."""
         rows = components[components.any(axis=1)]
-        lengths = np.maximum(np.linalg.norm(self.basis, axis=1), 1e-300)
+        lengths = np.maximum(np.linalg.norm(self.basis, axis=1), SMALLEST_DIVISOR)
         vectors = self.basis[np.argmax(np.abs(rows @ (self.basis / lengths[:, None]).T), axis=1)]
         (R, _), (B, _), k, pivot = exact.whole(rows), exact.whole(vectors), np.arange(len(rows)), np.abs(rows).argmax(1)
         return bool(np.all(R * B[k, pivot][:, None] == B * R[k, pivot][:, None]))
@@ -112,14 +112,14 @@ class Domain:
             return np.maximum(np.diag(M), 0.0)
         size = float(np.abs(M).max()) or 1.0
         products = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
-        lengths = np.maximum(np.linalg.norm(products, axis=1), 1e-300)
+        lengths = np.maximum(np.linalg.norm(products, axis=1), SMALLEST_DIVISOR)
         weights, _ = nnls((products / lengths[:, None]).T, (M / size).ravel(), maxiter=30 * len(products))
         return np.asarray(size * weights / lengths)
 
     def _weights_of(self, components: FloatArray) -> FloatArray:
         """See `combination`; if the rows of a factor are multiples of vectors of the basis, use these."""
         B, rows = self.basis, components[components.any(axis=1)]
-        squares, products = np.maximum(np.einsum("ij,ij->i", B, B), 1e-300), rows @ B.T
+        squares, products = np.maximum(np.einsum("ij,ij->i", B, B), SMALLEST_DIVISOR), rows @ B.T
         vectors = np.argmax(products * products / squares, axis=1)
         scale = products[np.arange(len(rows)), vectors] / squares[vectors]
         errors = np.linalg.norm(rows - scale[:, None] * B[vectors], axis=1)
@@ -302,7 +302,7 @@ class Slack:
     def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:
         """Eigenvalues of a matrix relative to a base that is nearly the identity."""
         if self.domain.diagonal:
-            return np.diag(A) / np.maximum(np.diag(base), 1e-300)
+            return np.diag(A) / np.maximum(np.diag(base), SMALLEST_DIVISOR)
         try:
             root = np.linalg.inv(np.linalg.cholesky(base))
         except np.linalg.LinAlgError:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray, allow_underflow
+from sdpmetric.arrays import LARGEST_VALUE, FloatArray, allow_underflow
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined_constraints
@@ -23,7 +23,7 @@ from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint, mean_squared_distance
-from sdpmetric.linalg.search import LARGEST, best_log_scale
+from sdpmetric.linalg.search import best_log_scale
 from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility, written
@@ -309,7 +309,10 @@ class MetricProblem(PrintedProblem):
 
     def _best_multiple(self, T: FloatArray) -> tuple[float, float]:
         """Return the multiple s of coordinates T with ``s^2 T T^T`` about minimizing the sum, and the sum there."""
-        objective, unit = self._objective_by_log_scale(T), -0.5 * math.log(min(self._mean_distance(T), 1e300) or 1.0)
+        objective, unit = (
+            self._objective_by_log_scale(T),
+            -0.5 * math.log(min(self._mean_distance(T), LARGEST_VALUE) or 1.0),
+        )
         bounds = min(LOG_SCALES[0], unit), LOG_SCALES[1]  # distances of 1 are in reach, however little a metric costs
         log_scale, value = best_log_scale(objective, bounds, 1e-2)
         return math.exp(log_scale), abs(value)
@@ -322,7 +325,7 @@ class MetricProblem(PrintedProblem):
         def objective(log_scale: float) -> float:
             scale = math.exp(log_scale)
             losses = self.total.smoothed_losses(scale * L, scale * scale * D, 1.0)[0]
-            return min(losses + sum(value(scale) for value in regularizers), LARGEST)
+            return min(losses + sum(value(scale) for value in regularizers), LARGEST_VALUE)
 
         return objective
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import LARGEST_VALUE, FloatArray
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg.rigorous.directed import sum_below
 from sdpmetric.linalg.rigorous.forms import Form, Images
@@ -33,7 +33,7 @@ class SegmentOptions:
     step_growth: float = 10.0
     smallest_shift: float = 1e-3  # from a best point at an end of the bracket, as a share of it
     accuracy: float = 1e-6  # as a share of the bracket; the loss of value is quadratic in it
-    lowest_value: float = -1e300  # in place of minus infinity, since values are subtracted
+    lowest_value: float = -LARGEST_VALUE  # in place of minus infinity, since values are subtracted
 
 
 SEARCH = SegmentOptions()

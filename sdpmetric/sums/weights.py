@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, OptimizeResult, linprog
 
-from sdpmetric.arrays import BoolArray, FloatArray
+from sdpmetric.arrays import SMALLEST_DIVISOR, BoolArray, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
@@ -66,7 +66,7 @@ class WeightedSum(MarginSum):
         self.h, self.g, self.constant = (math.fsum(numbers[place] for numbers in coefficients) for place in (0, 2, 3))
         self.c = sum((numbers[1] for numbers in coefficients), np.zeros(k))
         self.unit = float(np.abs(self.offset).mean()) if self.offset.any() else 1.0
-        self.squared_lengths = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), 1e-300)
+        self.squared_lengths = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), SMALLEST_DIVISOR)
         self.fixed = np.where(self.low == self.high, self.low, 0.0)  # (m,): multipliers of linear losses, else 0
         self.cost = self.slack(self.fixed)  # (k,): costs of weights, with linear losses and without any
         self.linear_cost = self.slack(np.zeros_like(self.fixed))
@@ -147,7 +147,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     total = WeightedSum(problem, problem.total)
     k, options = len(total.basis), OPTIONS
     T = problem.dual.slack.table(np.arange(len(total.offset)), np.arange(k))
-    rates = 1.0 / np.maximum(total.conjugate_curvatures, 1e-300)
+    rates = 1.0 / np.maximum(total.conjugate_curvatures, SMALLEST_DIVISOR)
     curvature = total.h + np.where(total.low < total.high, rates, 0.0) @ (T * T)
     if total.g:
         curvature += (np.maximum(total.cost, 0.0) + np.abs(T).T @ rates * total.unit) ** 2 / total.g
@@ -173,7 +173,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
         if value < lowest_value:
             lowest_value, reached = value, w
         if total.g:
-            gradient -= total.g / np.maximum(w, 1e-300)
+            gradient -= total.g / np.maximum(w, SMALLEST_DIVISOR)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             raise OverflowError("weights or slopes are too large for floats")
         return value, units * gradient

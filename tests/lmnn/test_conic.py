@@ -10,9 +10,8 @@ import sdpmetric as sm
 from sdpmetric import bound
 from sdpmetric.core.status import Status
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import conic, reduced_program
-from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
+from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions, state
 from sdpmetric.lmnn.written import MARGINS, metric_names
 from sdpmetric.programs import named, to_cvxpy
 

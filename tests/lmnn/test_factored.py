@@ -20,7 +20,7 @@ from sdpmetric.linalg.search import Stop
 from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
-from sdpmetric.lmnn.solvers.movable import MovableTriplets
+from sdpmetric.lmnn.solvers.working_set import MovableTriplets
 
 
 def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> sm.LMNNProblem:

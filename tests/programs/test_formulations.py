@@ -10,8 +10,7 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn import written as formulations
 from sdpmetric.lmnn.costs import list_triplets
-from sdpmetric.lmnn.program import dual_of
-from sdpmetric.lmnn.solvers.reduced_program import Reduction
+from sdpmetric.lmnn.solvers.reduced_program import Reduction, dual_of
 from sdpmetric.programs import named, to_cvxpy
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))

@@ -21,10 +21,9 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.program import state
 from sdpmetric.lmnn.solvers import factored, reduced_program
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
-from sdpmetric.lmnn.solvers.reduced_program import Reduction
+from sdpmetric.lmnn.solvers.reduced_program import Reduction, state
 from sdpmetric.lmnn.solvers.refinement import refined_dual
 from sdpmetric.lmnn.written import metric_names
 from sdpmetric.programs.bound import bound

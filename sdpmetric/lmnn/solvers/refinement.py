@@ -24,8 +24,7 @@ from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.solvers.movable import MovableTriplets
-from sdpmetric.lmnn.solvers.working_set import WorkingSet
+from sdpmetric.lmnn.solvers.working_set import MovableTriplets, WorkingSet
 
 # Which entries of an array of multipliers.
 Entries = LongArray | tuple[LongArray, LongArray]

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray, IndexArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
@@ -177,7 +177,7 @@ class MarginLoss(Loss):
         """The lowest and the highest multipliers, (m,) each."""
         w = self.item_weights
         slopes = (np.broadcast_to(slope, w.shape) for slope in (self.scalar.lowest, self.scalar.highest))
-        lowest, highest = (np.where(w > 0.0, slope, 0.0) * np.maximum(w, 1e-300) for slope in slopes)
+        lowest, highest = (np.where(w > 0.0, slope, 0.0) * np.maximum(w, SMALLEST_DIVISOR) for slope in slopes)
         return lowest, highest
 
     def value(self, u: FloatArray) -> float:
