@@ -98,6 +98,45 @@ def distance_bounds(
         low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])
 
 
+@loop(nogil=True, fastmath=FAST)
+def squares_by_coordinate(
+    P: NDArray[np.floating],
+    first: IndexArray,
+    second: IndexArray,
+    weights: FloatArray,
+    weight_errors: FloatArray,
+    units: FloatArray,
+    errors: FloatArray,
+    sums: FloatArray,
+    differs: NDArray[np.bool_],
+) -> None:
+    """Add what pairs contribute to three sums over each coordinate, (3, r), and note in which coordinates pairs differ.
+
+    With u the difference in units and e its error, the sum of those of two rows of P, the sums are those of ``w u^2``,
+    of ``|w| u^2``, and of ``|w| (2 |u| + e) e + w_e (|u| + e)^2``. Errors of length 0 are zeros.
+    """
+    for p in range(len(first)):
+        i, j, w, size = first[p], second[p], weights[p], abs(weights[p])
+        for q in range(P.shape[1]):
+            u = abs(np.float64(P[i, q]) - np.float64(P[j, q]))
+            differs[q] |= u != 0.0  # before units, under which differences may vanish
+            square = (u * units[q]) * (u * units[q])
+            sums[0, q] += w * square
+            sums[1, q] += size * square
+        if len(errors):
+            for q in range(P.shape[1]):
+                u = abs(np.float64(P[i, q]) - np.float64(P[j, q])) * units[q]
+                e = errors[i, q] + errors[j, q]
+                differs[q] |= e != 0.0
+                sums[2, q] += size * ((2.0 * u + e) * e)
+        if len(weight_errors):
+            for q in range(P.shape[1]):
+                longest = abs(np.float64(P[i, q]) - np.float64(P[j, q])) * units[q]
+                if len(errors):
+                    longest += errors[i, q] + errors[j, q]
+                sums[2, q] += weight_errors[p] * (longest * longest)
+
+
 @in_parts(_of_pairs)
 @loop(nogil=True, fastmath=FAST)
 def form_error(

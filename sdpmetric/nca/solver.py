@@ -33,17 +33,19 @@ def start_of(problem: SoftNeighborProblem, random_state: int = 0) -> FloatArray:
 
 
 def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
-    """Return components as they are, or rescaled if every softmax is saturated; then the gradient vanishes."""
+    """Return components as they are, or rescaled if the softmax of every sampled example is saturated.
 
-    def stationarity(L: FloatArray, anchors: NDArray[np.integer] | None = None) -> float:
-        return problem.stationarity(L, problem.value_and_gradient(L, anchors)[1])
+    Where it is saturated the gradient vanishes.
+    """
+    deciding = sample_of(problem, 0)
 
-    if stationarity(components, sample_of(problem, 0)) > SATURATED:  # most starts are not
-        return components
-    if stationarity(components) > SATURATED or not (problem.rows @ components.T).any():
+    def is_saturated(L: FloatArray) -> bool:
+        return not problem.stationarity(L, problem.value_and_gradient(L, deciding)[1]) > SATURATED
+
+    if not is_saturated(components) or not (problem.rows @ components.T).any():
         return components
     rescaled_components = rescaled(problem, components)
-    return rescaled_components if stationarity(rescaled_components) > SATURATED else components
+    return components if is_saturated(rescaled_components) else rescaled_components
 
 
 def sample_of(problem: SoftNeighborProblem, random_state: int) -> NDArray[np.integer]:

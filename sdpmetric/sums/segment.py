@@ -198,6 +198,7 @@ class WeightMinimum(InnerMinimum):
 
     def __init__(self, segment: Segment, regularizer: Regularizer | None) -> None:
         self.segment, self.regularizer = segment, regularizer
+        self._slacks = dict[float, tuple[FloatArray, FloatArray]]()  # by the multiple
         (start, start_error), (stop, stop_error) = self.slacks(0.0), self.slacks(1.0)
         self.start, self.direction = start - 2.0 * start_error, stop - start - 2.0 * (stop_error + start_error)
         self.furthest = segment.furthest
@@ -213,7 +214,9 @@ class WeightMinimum(InnerMinimum):
             self.nearest, self.furthest = 0.0, 0.0
 
     def slacks(self, t: float) -> tuple[FloatArray, FloatArray]:
-        return self.segment.diagonal(t, in_units=self.regularizer is None)
+        if t not in self._slacks:
+            self._slacks[t] = self.segment.diagonal(t, in_units=self.regularizer is None)
+        return self._slacks[t]
 
     def value(self, t: float) -> float:
         if self.regularizer is None:

@@ -217,25 +217,17 @@ class Images:
             by_feature, P = False, self.points
             E = np.abs(self.centered) @ self._entry_errors
             E = (E + np.where(self.map.any(axis=0), UNDERFLOW_OF_IMAGES, 0.0)) * (1.0 + gamma(2 * d + 12))
-        units, starts = np.diag(self.map) if by_feature else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
-        value, size, shift_errors, differs = np.zeros(r), np.zeros(r), np.zeros(r), np.zeros(r, dtype=np.bool_)
+        units, starts = np.diag(self.map).copy() if by_feature else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
+        sums, differs = np.zeros((3, r)), np.zeros(r, dtype=np.bool_)
+        weight_errors = np.zeros(0) if weight_errors is None else weight_errors
+        first, second = np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32)
         for start in starts:
             check_deadline()
-            rows = slice(start, start + ROWS_AT_ONCE)
-            a, b, w = first[rows], second[rows], weights[rows]
-            V = np.abs(P[a].astype(np.float64) - P[b].astype(np.float64))
-            differs |= V.any(axis=0)  # before units, under which differences may vanish
-            V *= units
-            squares = V * V
-            value += w @ squares
-            size += np.abs(w) @ squares
-            if not by_feature:
-                e = E[a] + E[b]
-                differs |= e.any(axis=0)
-                shift_errors += np.abs(w) @ ((2.0 * V + e) * e)
-                V += e
-            if weight_errors is not None:
-                shift_errors += weight_errors[rows] @ (V * V)
+            rows, block = slice(start, start + ROWS_AT_ONCE), np.zeros((3, r))
+            of_rows = first[rows], second[rows], weights[rows], weight_errors[rows]
+            pairs.squares_by_coordinate(P, *of_rows, units, E, block, differs)
+            sums += block
+        value, size, shift_errors = sums
         n = min(ROWS_AT_ONCE, len(first)) + len(starts) + 16
         error = gamma(n + roundings) * size + (1.0 + gamma(n + 8)) * shift_errors
         underflow = 8.0 * TINY * (len(first) + float(np.abs(weights).sum()))
