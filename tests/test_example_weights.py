@@ -105,10 +105,6 @@ def test_a_weight_counts_the_term_of_its_example(name):
     assert change == pytest.approx(float(np.sum(problem.value_and_gradient(L)[1] * step)), rel=1e-5)
 
 
-def D(L, a, b):
-    return float(np.sum((L @ (X[a] - X[b])) ** 2))
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_bad_weights_are_refused(name):
     rounded = np.array([Fraction(1, 3)] * 18, dtype=object), ["1"] * 18, np.full(18, 1 + 1j), np.full(18, 2**53 + 1)

@@ -36,28 +36,20 @@ def portfolios(rng: np.random.Generator) -> Programs:
     """Choose weights of assets."""
     S, mu, _ = returns(rng)
     w = cp.Variable(len(mu))
-    yield (
-        "portfolio without short sales",
-        cp.Problem(cp.Maximize(mu @ w - 5 * cp.quad_form(w, S)), [cp.sum(w) == 1, w >= 0]),
-    )
+    goal = cp.Maximize(mu @ w - 5 * cp.quad_form(w, S))
+    yield "portfolio without short sales", cp.Problem(goal, [cp.sum(w) == 1, w >= 0])
     S, mu, _ = returns(rng)
     w, gamma = cp.Variable(len(mu)), cp.Parameter(nonneg=True, value=0.3)
-    yield (
-        "portfolio with leverage",
-        cp.Problem(cp.Maximize(mu @ w - gamma * cp.quad_form(w, S)), [cp.sum(w) == 1, cp.norm1(w) <= 2]),
-    )
+    goal = cp.Maximize(mu @ w - gamma * cp.quad_form(w, S))
+    yield "portfolio with leverage", cp.Problem(goal, [cp.sum(w) == 1, cp.norm1(w) <= 2])
     F, d, w = rng.normal(size=(40, 5)), rng.random(40), cp.Variable(40)
     risk = cp.sum_squares(F.T @ w) + cp.sum_squares(cp.multiply(np.sqrt(d), w))
-    yield (
-        "portfolio with factors",
-        cp.Problem(cp.Minimize(risk - rng.random(40) @ w), [cp.sum(w) == 1, w >= 0, w <= 0.2]),
-    )
+    goal = cp.Minimize(risk - rng.random(40) @ w)
+    yield "portfolio with factors", cp.Problem(goal, [cp.sum(w) == 1, w >= 0, w <= 0.2])
     S, mu, _ = returns(rng, 20, 10)
     w = cp.Variable(20)
-    yield (
-        "portfolio with few days",
-        cp.Problem(cp.Minimize(cp.quad_form(w, cp.psd_wrap(S))), [cp.sum(w) == 1, mu @ w >= mu.mean(), w >= 0]),
-    )
+    goal = cp.Minimize(cp.quad_form(w, cp.psd_wrap(S)))
+    yield "portfolio with few days", cp.Problem(goal, [cp.sum(w) == 1, mu @ w >= mu.mean(), w >= 0])
     S, mu, _ = returns(rng)
     w = cp.Variable(len(mu))
     yield (
@@ -108,10 +100,8 @@ def regressions(rng: np.random.Generator) -> Programs:
     X = rng.normal(size=(40, 3))
     y, a = np.where(X[:, 0] > 0, 1.0, -1.0), cp.Variable(40)
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
-    yield (
-        "dual of a kernel machine",
-        cp.Problem(cp.Maximize(cp.sum(a) - 0.5 * cp.quad_form(a, np.outer(y, y) * K)), [a >= 0, a <= 10, y @ a == 0]),
-    )
+    goal = cp.Maximize(cp.sum(a) - 0.5 * cp.quad_form(a, np.outer(y, y) * K))
+    yield "dual of a kernel machine", cp.Problem(goal, [a >= 0, a <= 10, y @ a == 0])
     A, x = rng.normal(size=(50, 20)), cp.Variable(20)
     yield "nonnegative least squares", cp.Problem(cp.Minimize(cp.sum_squares(A @ x - rng.normal(size=50))), [x >= 0])
     y, x = np.repeat([0.0, 2.0, 1.0], 25) + 0.3 * rng.normal(size=75), cp.Variable(75)
@@ -133,10 +123,8 @@ def matrices(rng: np.random.Generator) -> Programs:
     yield "maximum cut", cp.Problem(cp.Maximize(cp.trace((np.diag(A.sum(1)) - A) @ X) / 4), [cp.diag(X) == 1])
     A, X = graph(rng), cp.Variable((12, 12), symmetric=True)
     edges = zip(*np.nonzero(np.triu(A)), strict=True)
-    yield (
-        "theta of a graph",
-        cp.Problem(cp.Maximize(cp.sum(X)), [X >> 0, cp.trace(X) == 1, *(X[i, j] == 0 for i, j in edges)]),
-    )
+    goal = cp.Maximize(cp.sum(X))
+    yield "theta of a graph", cp.Problem(goal, [X >> 0, cp.trace(X) == 1, *(X[i, j] == 0 for i, j in edges)])
     C, X = np.corrcoef(rng.normal(size=(8, 12))) + 0.4 * rng.normal(size=(8, 8)), cp.Variable((8, 8), PSD=True)
     yield "nearest correlation matrix", cp.Problem(cp.Minimize(cp.norm(X - (C + C.T) / 2, "fro")), [cp.diag(X) == 1])
     S, X = np.cov(rng.normal(size=(8, 40))), cp.Variable((8, 8), PSD=True)
@@ -177,10 +165,8 @@ def control(rng: np.random.Generator) -> Programs:
     yield "lyapunov matrix", cp.Problem(cp.Minimize(0), [P >> np.eye(4), A.T @ P + P @ A << -np.eye(4)])
     S = [(G + G.T) / 2 for G in rng.normal(size=(4, 6, 6))]
     x = cp.Variable(3)
-    yield (
-        "least largest eigenvalue",
-        cp.Problem(cp.Minimize(cp.lambda_max(S[0] + sum(x[k] * S[k + 1] for k in range(3)))), [cp.norm(x) <= 2]),
-    )
+    goal = cp.Minimize(cp.lambda_max(S[0] + sum(x[k] * S[k + 1] for k in range(3))))
+    yield "least largest eigenvalue", cp.Problem(goal, [cp.norm(x) <= 2])
 
 
 def networks(rng: np.random.Generator) -> Programs:
@@ -197,10 +183,8 @@ def networks(rng: np.random.Generator) -> Programs:
         ),
     )
     X, C = cp.Variable((8, 8), nonneg=True), rng.integers(1, 50, (8, 8))
-    yield (
-        "assignment",
-        cp.Problem(cp.Minimize(cp.sum(cp.multiply(C, X))), [cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1]),
-    )
+    goal = cp.Minimize(cp.sum(cp.multiply(C, X)))
+    yield "assignment", cp.Problem(goal, [cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1])
     edges = [(i, j) for i in range(8) for j in range(8) if i != j and rng.random() < 0.5]
     f, B = cp.Variable(len(edges), nonneg=True), np.zeros((8, len(edges)))
     for k, (i, j) in enumerate(edges):
@@ -215,19 +199,15 @@ def networks(rng: np.random.Generator) -> Programs:
 def designs(rng: np.random.Generator) -> Programs:
     """Design shapes, filters and experiments."""
     A, x, r = rng.normal(size=(15, 3)), cp.Variable(3), cp.Variable()
-    yield (
-        "center of a polygon",
-        cp.Problem(cp.Maximize(r), [A @ x + r * np.linalg.norm(A, axis=1) <= rng.random(15) + 1]),
-    )
+    goal = cp.Maximize(r)
+    yield "center of a polygon", cp.Problem(goal, [A @ x + r * np.linalg.norm(A, axis=1) <= rng.random(15) + 1])
     P, x = rng.normal(size=(20, 2)), cp.Variable(2)
     yield "geometric median", cp.Problem(cp.Minimize(cp.sum(cp.norm(P - cp.reshape(x, (1, 2), order="F"), axis=1))))
     w = np.linspace(0.0, np.pi, 60)
     C, h = 2.0 * np.cos(np.outer(w, np.arange(1, 9))), cp.Variable(9)
     response = h[0] + C @ h[1:]
-    yield (
-        "filter design",
-        cp.Problem(cp.Minimize(cp.max(cp.abs(response[w > 1.5]))), [cp.abs(response[w < 1.0] - 1) <= 0.1]),
-    )
+    goal = cp.Minimize(cp.max(cp.abs(response[w > 1.5])))
+    yield "filter design", cp.Problem(goal, [cp.abs(response[w < 1.0] - 1) <= 0.1])
     x = cp.Variable(10)
     yield "water filling", cp.Problem(cp.Maximize(cp.sum(cp.log(rng.random(10) + 0.1 + x))), [x >= 0, cp.sum(x) == 1])
     p, a = cp.Variable(30), np.linspace(-1.0, 1.0, 30)
@@ -237,10 +217,8 @@ def designs(rng: np.random.Generator) -> Programs:
     yield "optimal experiments", cp.Problem(cp.Maximize(cp.log_det(V @ cp.diag(w) @ V.T)), [cp.sum(w) == 1])
     B, w = rng.integers(-2, 3, (4, 10)).astype(float), cp.Variable(10, nonneg=True)
     K = sum(w[k] * np.outer(B[:, k], B[:, k]) for k in range(10))
-    yield (
-        "truss of least compliance",
-        cp.Problem(cp.Minimize(cp.matrix_frac(np.array([0.0, 1.0, 0.0, -1.0]), K)), [cp.sum(w) <= 1]),
-    )
+    goal = cp.Minimize(cp.matrix_frac(np.array([0.0, 1.0, 0.0, -1.0]), K))
+    yield "truss of least compliance", cp.Problem(goal, [cp.sum(w) <= 1])
     Q, g = cp.Variable((3, 3), PSD=True), cp.Variable()
     sums = [Q[0, 0], 2 * Q[0, 1], 2 * Q[0, 2] + Q[1, 1], 2 * Q[1, 2], Q[2, 2]]
     p = [1.0 - g, -3.0, -2.0, 0.5, 1.0]
