@@ -281,6 +281,11 @@ class MetricProblem(PrintedProblem):
         distances below `LARGEST_MEAN_DISTANCE`, a multiple of it has a smaller sum, then ``T T^T = M0``, which
         conditions the term well.
         """
+        root = None if self.domain.diagonal or self.total.barrier else self._target_root
+        if root is not None and 1.0 < LARGEST_MEAN_DISTANCE * self._mean_distance(root) < LARGEST_MEAN_DISTANCE**2:
+            size = self._objective_by_log_scale(root)(0.0)
+            if 1.0 / LARGEST_SCALE < size < LARGEST_SCALE:
+                return root, 1.0, size
         T = self.dual.slack.descent_coordinates
         multiple, objective = self._best_multiple(T)
         scaled = None if self.domain.diagonal else self._scaled_by_pairs(T, objective)
@@ -288,7 +293,6 @@ class MetricProblem(PrintedProblem):
             scaled_multiple, scaled_objective = self._best_multiple(scaled)
             if scaled_objective < LARGEST_SCALE:  # else distances of about 1 are not those that the losses are about
                 T, multiple, objective = scaled, scaled_multiple, scaled_objective
-        root = None if self.domain.diagonal or self.total.barrier else self._target_root
         if root is not None:
             target_multiple, target_objective = 1.0, self._objective_by_log_scale(root)(0.0)
             if target_objective > objective and self._mean_distance(root) < LARGEST_MEAN_DISTANCE:

@@ -210,8 +210,14 @@ class FrobeniusMinimum(InnerMinimum):
         self.pull = Form.congruent(term.weight * term.target, self.images.map)
         start, stop = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
         self.start, self.direction = self.pull.matrix - start, start - stop
+        pull = float(self.start.flat[0])
+        is_multiple = np.isfinite(self.direction).all() and np.array_equal(self.start, pull * np.eye(len(start)))
+        self.spectrum = (pull, np.linalg.eigvalsh(self.direction)) if is_multiple else None
 
     def value(self, t: float) -> float:
+        if self.spectrum is not None:  # Q(0) is a multiple of the identity, so one spectrum serves for all t
+            pull, slopes = self.spectrum
+            return -0.5 * self.term.weight * float(np.sum((np.maximum(pull + t * slopes, 0.0) / self.term.weight) ** 2))
         Q = self.start + t * self.direction
         if not np.isfinite(Q).all():
             return -math.inf
