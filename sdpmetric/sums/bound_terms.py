@@ -169,7 +169,9 @@ class BoundTerms:
         if not weights.any():
             return S
         (X, first, second), places = self._distinct_points
-        return S + adjoint(X, first, second, weights if places is None else np.bincount(places, weights, len(first)))
+        if places is not None:
+            weights = np.asarray(np.bincount(places, weights, len(first)), dtype=np.float64)
+        return np.asarray(S + adjoint(X, first, second, weights))
 
     @cached
     def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
