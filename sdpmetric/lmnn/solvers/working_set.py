@@ -96,8 +96,6 @@ class MovableTriplets:
         forms = differences[:, row] * differences[:, column] * scale
         A = forms[of_impostors] - forms[of_targets]
         H = A.T @ (self._room[:, None] * A)
-        if not np.trace(H) > 0.0:  # no multiplier can move
-            return None
         if not (trace := float(np.trace(H))) > 0.0:  # no multiplier changes any direction
             return np.zeros_like(E)
         H[np.diag_indices_from(H)] += RIDGE * trace
