@@ -3,12 +3,14 @@
 import numpy as np
 import oracles
 import pytest
-from exact import FAMILIES, Distances, fraction, hostile, lmnn_objective, number
+from exact import FAMILIES, Distances, definite, fraction, hostile, lmnn_objective, number, rational
+from flint import fmpq_mat
 
 import sdpmetric as sm
 from sdpmetric import LMNNProblem
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn import cone
+from sdpmetric.lmnn.bound import DualCandidate
 from sdpmetric.lmnn.margins import inactive_beyond
 
 
@@ -50,6 +52,43 @@ def test_a_ridge_on_too_many_dependent_features_says_why_it_proves_nothing(monke
     certificate = reweighted.certify(solution.components, dual=solution.dual)
     assert certificate.lower_bound == 0.0
     assert "of 7 features 4 depend on others up to rounding" in str(certificate)
+
+
+@pytest.mark.parametrize("family", ["plain", "offset", "scales", "duplicates", "grid", "float32"])
+@pytest.mark.parametrize("ridge", [1e-6, 0.3, "auto"])
+def test_few_examples_of_many_features_have_dual_slacks_that_are_psd_in_the_whole_space(family, ridge, rng):
+    """The features are more than the differences span, so coordinates in their span have to decide about all of it."""
+    for _ in range(3):
+        X, y = hostile(family, rng, n=7, d=9)
+        problem = LMNNProblem.from_labels(X, y, 1, 0.5, ridge=ridge)
+        triplets = np.array(oracles.all_triplets(problem.source.targets, problem.source.labels)).reshape(-1, 3)
+        dual = sm.Dual(
+            sm.Triplets.from_array(triplets), rng.uniform(0.5, 1.0, len(triplets)) * 10.0 ** rng.integers(-6, 20)
+        )
+        certificate = problem.certify(np.zeros((1, X.shape[1])), dual=dual)
+        candidate = DualCandidate.of(problem.push, dual, problem.cones)
+        multiple, clipped = 1.0 / candidate.ratio, candidate.multipliers
+        assert 0.0 < multiple < np.inf
+        assert certificate.lower_bound > 0.0
+        assert certificate.weakness is None
+        P = rational(X)
+        slack, differing = ridge_of(problem), {}
+        for i, j in zip(*map(np.ndarray.tolist, problem.target_pairs), strict=True):
+            differing[i, j] = differing.get((i, j), 0) + number(1.0 - problem.push_weight)
+        t = number(np.nextafter(multiple, 0.0))
+        rows = zip(clipped.triplets.to_array().tolist(), clipped.values.tolist(), strict=True)
+        for (i, j, l), a in rows:
+            differing[i, l] = differing.get((i, l), 0) - t * number(a)
+            differing[i, j] = differing.get((i, j), 0) + t * number(a)
+        for (i, j), weight in differing.items():
+            v = fmpq_mat(1, X.shape[1], [P[i, k] - P[j, k] for k in range(X.shape[1])])
+            slack += v.transpose() * v * weight
+        assert definite(slack)
+
+
+def ridge_of(problem) -> fmpq_mat:
+    d = problem.X.shape[1]
+    return fmpq_mat(d, d, [number(problem.ridge) if k % (d + 1) == 0 else 0 for k in range(d * d)])
 
 
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])

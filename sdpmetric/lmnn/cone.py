@@ -11,8 +11,15 @@ So V must have as many columns as the differences span dimensions, which is deci
 * the features vary in as many directions as the cost has rank, or those with different values on target pairs do;
 * elimination in whole numbers finds as many null directions as floats do; only pairs within their groups, which agree
   in these directions, may have a multiplier;
-* a ridge costs something in every direction, so an orthonormal complement of V completes it;
+* a ridge costs something in every direction, so an orthonormal complement of V completes it; if V has as many columns
+  as there are examples that differ, less one, it needs none, see below;
 * otherwise the null directions of the floats are taken to cost very little, and the bound may be weak.
+
+With a ridge rho and few examples, let P project to the span of all differences. S maps the span to itself and is rho on
+its complement, so S is PSD if it is PSD on the span. There the ridge counts ``P V y`` in place of ``V y``, which costs
+``rho ||(I - P) V y||^2`` less. So S is PSD if ``V^T S V`` is at least ``rho ||(I - P) V||^2``, and ``kappa`` is the
+least eigenvalue of ``V^T C V`` less this. If that is positive, the columns of P V are independent: they span the
+differences if they are as many as the examples that differ, less one.
 
 `sdpmetric.sums.domains` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers
 are listed: V whitens the pairs with positive weights, and the dimension that all pairs with a nonzero weight span
@@ -34,7 +41,7 @@ from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.exact import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
-from sdpmetric.linalg.rigorous.directed import above, gamma, product_above, squares_above
+from sdpmetric.linalg.rigorous.directed import above, gamma, norm_above, product_above, squares_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.costs import PullCost
 
@@ -118,6 +125,9 @@ class DualCone:
         V, rank, groups = pull.coordinates.range, pull.coordinates.rank, pull.null_groups
         if rank == n_varying:
             return self._of(V, varying, groups)
+        if pull.ridge and rank >= len(np.unique(X[:, varying], axis=0)) - 1:
+            coordinates = self._of(V, varying, groups)
+            return replace(coordinates, cost=self._less_outside_span(coordinates))
         if pull.ridge and n_varying > MAX_COMPLEMENT:
             return self._nothing(
                 groups,
@@ -163,6 +173,18 @@ class DualCone:
             images = Images(self.X, self.pull.X, V)
             cost = self._cost(images)
         return Coordinates(images, cost, groups)
+
+    def _less_outside_span(self, coordinates: Coordinates) -> Form:
+        """The cost less what the ridge costs outside the span of all differences of examples."""
+        V, X = coordinates.images.map, self.pull.X
+        # V is about a combination of rows, which is one of differences but for the sum of its weights.
+        weights = np.linalg.lstsq(X.T, V)[0]
+        rounding = gamma(len(X) + 6) * (np.abs(X).T @ np.abs(weights) + np.abs(V))
+        sums = np.abs(weights.sum(axis=0)) + gamma(len(X) + 2) * np.abs(weights).sum(axis=0)
+        first, cost = norm_above(X[:1]), coordinates.cost
+        outside = norm_above(V - X.T @ weights) + norm_above(rounding) + product_above(first, norm_above(sums))
+        lost = product_above(self.pull.ridge, above(outside, V.size + 16), above(outside, V.size + 16))
+        return replace(cost, error=above(cost.error + lost))
 
     def _nothing(self, groups: IndexArray, weakness: str) -> Coordinates:
         """Return a single zero coordinate, which proves nothing."""
