@@ -9,8 +9,9 @@ min(1, u_t / gamma)`` are the multipliers of a lower bound, and the gap that rem
 
 A level goes on until the gap is proven to be within the tolerance, until the part of the smoothing dominates, or until
 the descent is slow beside its own part; see `StopRule`. Then the width shrinks, or the factor grows: the gradient ``2 L
-S`` is blind to directions that L lacks, so those that make the dual slack S negative are added. Early levels
-look at few anchors, to find the region of the optimum. See ``docs/lmnn_solvers.md`` for what each part is good for.
+S`` is blind to directions that L lacks, so those that make the dual slack S negative are added. An early level,
+without proofs and on many rows with few anchors, finds the region of the optimum. See ``docs/lmnn_solvers.md`` for what
+each part is good for.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ from sdpmetric.lmnn.solvers.working_set import WorkingSet, orthogonal_rows
 class FactoredOptions:
     """Widths are in margins, gaps and decreases are relative to the objective."""
 
-    # Early levels: share of the anchors and smoothing width of each, and their fewest anchors, in all and for each
-    # entry of the metrics, as fewer are fitted by a metric of their own.
-    early_levels: tuple[tuple[float, float], ...] = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
-    fewest_anchors: int = 1000
+    # The early level: beyond so many rows it looks at a share of the anchors, but at no fewer than so many for each
+    # entry of the metrics, as fewer are fitted by a metric of their own. Its search is wider: first steps are long.
+    early_rows: int = 20_000
+    early_share: float = 1 / 16
     anchors_per_entry: float = 0.1
+    early_widening: float = 0.3
     # Levels over all anchors: the first width, its decrease, and the last width.
     first_width: float = 0.03
     shrink: float = 0.3
@@ -60,7 +62,7 @@ class FactoredOptions:
     far: float = 1e-2  # an objective that falls by more than this share between two looks is far from the optimum
     aimed_share: float = 0.9  # of the tolerance: an estimated gap that ends a round
     smoothing_share: float = 0.7  # of the gap: if that of the smoothing is more, descent at this width is of no use
-    rough: float = 1e-3  # decrease between two looks at which the round of an early level ends
+    rough: float = 1e-3  # decrease between two looks at which the early level ends
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
     single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
@@ -187,27 +189,18 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
 
 
 def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
-    """Few anchors, wide smoothing, single precision: into the region of the optimum."""
-    n = len(state.problem.X)
-    order = rng.permutation(n).astype(np.int32)
-    n_entries = state.L.shape[0] * state.L.shape[2] ** 2
-    fewest = max(OPTIONS.fewest_anchors, math.ceil(OPTIONS.anchors_per_entry * n_entries))
-    # Where early levels look at all anchors, only the last one pays.
-    levels, accepted = OPTIONS.early_levels if fewest < n else OPTIONS.early_levels[-1:], None
-    first_width = OPTIONS.early_levels[0][1]
-    for share, gamma in levels:
-        m = min(max(math.ceil(share * n), fewest), n)
-        working = WorkingSet(state.problem, np.sort(order[:m]), np.float32, accepted)
-        is_first = gamma == first_width
-        for _ in range(2 if is_first else 1):  # the first steps are long: candidates are soon out of date
-            state.L = working.search(state.L, 0.3 if is_first else 0.1)
-            accepted, searched = working.accepted, state.L
-            try:
-                reason = descend(state, working, gamma, SlowDecrease(OPTIONS.rough))
-            except (BudgetSpent, KeyboardInterrupt):  # few anchors may have led it astray
-                state.L = searched
-                raise
-            yield Step(state.components, step_size=gamma, stop=reason)
+    """Descend in single precision, without proofs, into the region of the optimum; on many rows with few anchors."""
+    n, n_entries = len(state.problem.X), state.L.shape[0] * state.L.shape[2] ** 2
+    many, fewest = n > OPTIONS.early_rows, math.ceil(OPTIONS.anchors_per_entry * n_entries)
+    m = min(max(math.ceil(OPTIONS.early_share * n), fewest), n) if many else n
+    working = WorkingSet(state.problem, np.sort(rng.permutation(n).astype(np.int32)[:m]), np.float32)
+    state.L = searched = working.search(state.L, OPTIONS.early_widening)
+    try:
+        reason = descend(state, working, OPTIONS.first_width, SlowDecrease(OPTIONS.rough))
+    except (BudgetSpent, KeyboardInterrupt):  # few anchors may have led it astray
+        state.L = searched
+        raise
+    yield Step(state.components, step_size=OPTIONS.first_width, stop=reason)
 
 
 def _leave_single(state: State) -> None:

@@ -160,9 +160,9 @@ class WorkingSet:
         problem: LargeMarginProblem,
         anchors: IndexArray | None = None,
         dtype: type[np.floating] = np.float64,
-        accepted: tuple[FloatArray, float] | None = None,
     ) -> None:
-        self.problem, self.dtype, self.accepted = problem, dtype, accepted
+        self.problem, self.dtype = problem, dtype
+        self.accepted: tuple[FloatArray, float] | None = None
         self.anchors = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors
         self.weight = problem.push.weight * len(problem.X) / len(self.anchors)
         self.capacity, self.seconds = problem.push.source.capacity(self.anchors), 0.0
