@@ -62,7 +62,6 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_copied():
     rows = np.array([[0, 1, 12], [1, 0, 13], [2, 3, 22], [12, 13, 0]], dtype=np.int32)
     unchanged(sm.LEGOProblem, X.copy(), pairs.copy(), goals.copy(), sides.copy())
     unchanged(lambda *a: sm.POLAProblem(*a[:3], 0.5, 1.0, a[3]), X.copy(), pairs.copy(), similar.copy(), w.copy())
-    unchanged(lambda X, p, s, P: sm.ITMLProblem(X, p, s, prior=P), X.copy(), pairs.copy(), similar.copy(), np.eye(3))
     source = sm.LMNNProblem.from_labels(X, y, 2).source
     unchanged(lambda X: sm.LMNNProblem(X, source), X.copy())
     unchanged(sm.LMNNProblem.from_triplets, X.copy(), rows.copy(), np.arange(1.0, 5.0))
@@ -74,10 +73,6 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_copied():
             X, terms.PairHinge(p, s, weights=w) + terms.LogDet(to=M) + terms.Frobenius(to=M)
         ),
         *(X.copy(), pairs.copy(), similar.copy(), w.copy(), np.eye(3)),
-    )
-    unchanged(
-        lambda X, p, g: sm.MetricProblem(X, terms.DistanceBounds(p, at_most=g, loss="hinge") + terms.LogDet()),
-        *(X.copy(), pairs.copy(), goals.copy()),
     )
     triplets = Triplets.from_array(rows)
     problem = sm.MetricProblem(X, terms.TripletHinge(triplets) + terms.Trace())

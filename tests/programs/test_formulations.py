@@ -1,4 +1,4 @@
-"""Distance atoms against loops, the CVXPY statement against the paper's conditions, and reduced programs."""
+"""Distance atoms against loops, parametric programs, and reduced ones."""
 
 import cvxpy as cp
 import numpy as np
@@ -6,11 +6,10 @@ import pytest
 from instances import assert_close, make_instance
 
 import sdpmetric as sm
-from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn import written as formulations
 from sdpmetric.lmnn.costs import list_triplets
-from sdpmetric.lmnn.solvers.reduced_program import Reduction, dual_of
+from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.programs import named, to_cvxpy
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))
@@ -20,41 +19,6 @@ def solved(program):
     program.solve(solver="CLARABEL")
     assert program.status == "optimal"
     return program
-
-
-@pytest.mark.parametrize(
-    ("kind", "mu", "loss", "ridge"), [("duplicates", 0.3, "hinge", 0.0), ("listed", 0.7, "squared_hinge", 0.2)]
-)
-def test_solution_and_duals_are_optimal_by_the_oracle(kind, mu, loss, ridge):
-    """The Karush-Kuhn-Tucker conditions, from the paper's formulas: feasible both ways, and no gap between."""
-    instance = make_instance(kind, 1, mu=mu, ridge=ridge, loss=loss)
-    statement, program = instance.statement, solved(to_cvxpy(instance.problem))
-    constraints_by_name = named(program)
-    a, M, S = (
-        np.asarray(dual_of(program, instance.problem.push.all_triplets()).values),
-        constraints_by_name["M"].value,
-        constraints_by_name["cone"].dual_value,
-    )
-    size = abs(program.value)
-    expected = statement.cost_matrix()
-    for t, multiplier in zip(instance.problem.push.all_triplets().to_array(), a, strict=True):
-        expected = expected - multiplier * statement.margin_matrix(tuple(t))
-    units = np.abs(statement.cost_matrix()).max()
-    assert np.abs(M).max() > 1e-2
-    assert np.linalg.eigvalsh(M)[0] >= -1e-6 * np.abs(M).max()
-    assert np.abs(S - expected).max() <= 1e-6 * units
-    assert a.min() >= -1e-7
-    if loss == "hinge":
-        assert (a <= mu * instance.problem.source.weights_of(instance.problem.push.all_triplets()) + 1e-7).all()
-    assert abs(np.sum(S * M)) <= 1e-6 * size
-    assert instance.problem.objective(metric=clean(M)) == pytest.approx(program.value, rel=1e-6)
-    dual = Dual(instance.problem.push.all_triplets(), a)
-    assert instance.problem.certify(metric=clean(M), dual=dual).relative_gap <= 1e-6
-
-
-def clean(M):
-    values, vectors = np.linalg.eigh(M)
-    return (vectors * np.maximum(values, 0)) @ vectors.T
 
 
 def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
