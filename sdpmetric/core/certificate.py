@@ -442,7 +442,7 @@ class StationarityCertificate(Certificate):
     kind: ClassVar[str] = "stationarity"
 
     def settles(self, tol: float) -> bool:
-        """Return whether the gradient is at most `tol`; if exactly 0, as at the zero metric, nothing is settled."""
+        """Return whether the gradient is at most `tol` but not exactly 0, as it is at the zero metric."""
         return 0.0 < self.stationarity <= tol
 
     def status(self, tol: float) -> Status:
