@@ -155,3 +155,8 @@ def check_weak_duality(case, rng, wrong=1.0):
         assert c.lower_bound * wrong <= best + rounding(best), c
         assert c.relative_gap <= 1.0 or c.objective == np.inf
     return max(c.lower_bound for c in certificates), best
+
+
+def blocks(start: int, stop: int, size: int = 50) -> list[range]:
+    """Seeds of slow tests, `size` for each test: tests of their own would take seconds to collect."""
+    return [range(first, min(first + size, stop)) for first in range(start, stop, size)]

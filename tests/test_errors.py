@@ -345,9 +345,7 @@ REASONS = {
         partial(sm.solve, LMNN, engine=42),
         partial(sm.solve, LMNN, "subgradient", engine="threads"),
     ],
-    "pass it as explain|without its problem": [
-        lambda: sm.explain(replace(sm.solve(LMNN), problem=None)),
-    ],
+    "pass it as explain|without its problem": [lambda: sm.explain(replace(sm.solve(LMNN), problem=None))],
     "no method constraints|stream|contradict each other": [
         *(partial(sm.explain, unsolved(problem)) for problem in (sm.NCAProblem(X, Y), sm.MLKRProblem(X, TIMES), LEGO)),
         lambda: sm.explain(unsolved(sm.FRMLProblem(X, Y, 2))),

@@ -4,8 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from instances import KINDS, make_instance, rounding
-from seeds import blocks
+from instances import KINDS, blocks, make_instance, rounding
 from sklearn.cluster import KMeans
 
 import sdpmetric as sm
@@ -100,9 +99,7 @@ STATEMENTS = {
 }
 # Seeds whose gap stays open: pairs so near each other that floats cannot tell the logarithm of their distance. Advice
 # gives the reason.
-WEAK = {
-    "itml": dict.fromkeys((91, 115, 195), "floats have too few digits for the logarithm"),
-}
+WEAK = {"itml": dict.fromkeys((91, 115, 195), "floats have too few digits for the logarithm")}
 
 
 @pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, (*_, seeds) in STATEMENTS.items() for seed in seeds])

@@ -111,12 +111,7 @@ def outside(X, y, rng):
     return X * log_uniform(rng, *((-300, -59) if rng.random() < 0.5 else (59, 300))), y
 
 
-HOSTILE = {
-    "tiny": scaled(-40, -10),
-    "vanishing": scaled(-57, -40),
-    "huge": scaled(10, 40),
-    "enormous": scaled(40, 59),
-}
+HOSTILE = {"tiny": scaled(-40, -10), "vanishing": scaled(-57, -40), "huge": scaled(10, 40), "enormous": scaled(40, 59)}
 NAMED = (apart, beside, far, dependent, units, summed, null, last_digits, stamps, coincident)
 NAMED += (outside, single_far, single_tiny, large_integers, few, equal_classes)
 HOSTILE |= {make.__name__.replace("_", " "): make for make in NAMED}

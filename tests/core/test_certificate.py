@@ -72,11 +72,7 @@ def test_the_grade_is_said_wherever_a_bound_is(small, grade, words):
     certificate = made(4.0, 4.0 - 1e-4, **grade)
     solution = replace(solved, certificate=certificate)
     better = replace(solved, certificate=made(4.0, 4.0 - 1e-4, rigor="float"))
-    texts = [
-        str(solution),
-        sm.compare(better, solution).verdict,
-        results.sentence(certificate, 1e-3),
-    ]
+    texts = [str(solution), sm.compare(better, solution).verdict, results.sentence(certificate, 1e-3)]
     for text in texts:
         assert ("proven" in text.lower()) is (not words)
         assert words in text

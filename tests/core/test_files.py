@@ -285,7 +285,7 @@ FOREIGN = {
         ({"about": lambda about: {**about, "certificate": {"kind": "duality"}}}, "the certificate lacks lower_bound"),
         ({"about": lambda about: [about]}, "about is not a JSON object"),
         ({"about": np.array("[" * 100_000)}, "about is not JSON text"),
-    ],
+    ]
 }
 
 

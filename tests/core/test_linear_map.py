@@ -41,7 +41,6 @@ def test_distances_under_the_map_are_those_of_the_embedding(estimator):
 
 
 def test_pipelines_fitted_to_frames_find_their_columns(recwarn):
-    pytest.importorskip("pandas")
     frame = load_wine(as_frame=True).data
     fitted = make_pipeline(StandardScaler(), LMNN()).set_output(transform="pandas").fit(frame, y)
     pipeline = make_pipeline(StandardScaler(), LMNN()).fit(X, y)

@@ -131,10 +131,7 @@ class NoLicense(Exception):
     __module__ = "mosek"
 
 
-@pytest.mark.parametrize(
-    ("statement", "error"),
-    [("lmnn", PanicException), ("mmc", NoLicense), ("sum", NoLicense)],
-)
+@pytest.mark.parametrize(("statement", "error"), [("lmnn", PanicException), ("mmc", NoLicense), ("sum", NoLicense)])
 def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement, error):
     X, y = data
 

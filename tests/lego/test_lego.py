@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from instances import rounding
-from seeds import blocks
+from instances import blocks, rounding
 
 import sdpmetric as sm
 

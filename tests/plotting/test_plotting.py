@@ -19,11 +19,7 @@ from sdpmetric import datasets
 from sdpmetric.classification import knn_predict
 from sdpmetric.core.steps import Trace, TraceRow
 from sdpmetric.estimators import LMNN, POLA
-from sdpmetric.plotting import (
-    ConvergenceDisplay,
-    DistancesDisplay,
-    EmbeddingDisplay,
-)
+from sdpmetric.plotting import ConvergenceDisplay, DistancesDisplay, EmbeddingDisplay
 
 
 @pytest.fixture(autouse=True)

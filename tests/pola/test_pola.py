@@ -5,9 +5,8 @@ import pickle
 import numpy as np
 import pytest
 from adversary import families, statements
-from instances import assert_same, assert_sandwich, rounding
+from instances import assert_same, assert_sandwich, blocks, rounding
 from pola_oracle import Threshold, project_cone, project_margin, separable, update
-from seeds import blocks
 
 import sdpmetric as sm
 from sdpmetric.core.steps import Budget

@@ -273,10 +273,7 @@ def miscompiled():
         "rows": (cp.Problem(cp.Maximize(cp.sum(x)), [rows <= [[1.0], [2.0]]]), "shape"),
         "infeasible": (cp.Problem(cp.Minimize(0), [rows <= [[1.0], [2.0]], x[:, 0] >= [0.9, 1.9]]), "shape"),
         "quotient": (cp.Problem(cp.Minimize(quotient), [z == 3 + 4j]), "the objective is 1, and 0"),
-        "bound": (
-            cp.Problem(cp.Minimize(cp.real(z)), from_below),
-            r"constraints\[0\] is violated",
-        ),
+        "bound": (cp.Problem(cp.Minimize(cp.real(z)), from_below), r"constraints\[0\] is violated"),
         "size": (cp.Problem(most, [(cp.abs(z / (3 + 4j)) <= 1).set_label("size")]), "'size' is not tight"),
         "deviation": (cp.Problem(cp.Minimize(cp.sum(cp.std(y, axis=1))), [y == Y]), "three dimensions"),
         "norms": (cp.Problem(cp.Minimize(least), [cp.sum(cp.pnorm(y, 2, axis=1)) <= 1]), "three dimensions"),

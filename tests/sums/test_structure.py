@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from cases import data, different, random_hard_problem
-from instances import assert_same, assert_sandwich
-from seeds import blocks
+from instances import assert_same, assert_sandwich, blocks
 
 import sdpmetric as sm
 from sdpmetric import terms
