@@ -323,7 +323,6 @@ def test_a_standard_output_that_cannot_be_written(folder, monkeypatch, capfd, st
 
 
 def test_check_says_on_standard_error_that_its_input_is_bad(folder):
-    pytest.importorskip("flint")
     result = run("check", folder / "data.csv", folder / "solution.npz")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Bad input: ")

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 import scipy.sparse as sp
 from instances import assert_same
@@ -210,7 +211,6 @@ def test_the_column_is_in_the_message(name):
 
 
 def test_polars_frames_too():
-    polars = pytest.importorskip("polars")
     days = [datetime.date(2020, 1, i + 1) for i in range(8)]
     for values, sentence in (
         (["x"] * 8, "could not convert"),
@@ -256,7 +256,6 @@ def test_missing_dates_are_no_class():
 
 
 def test_tables_that_are_no_arrays_say_what_makes_one():
-    polars = pytest.importorskip("polars")
     lazy = polars.DataFrame(X, schema=["a", "b", "c"]).lazy()
     table = type("Table", (), {"__module__": "pyarrow.lib"})()
     for make_problem in (LMNN(n_neighbors=1).fit, lambda X, y: sm.LMNNProblem.from_labels(X, y, 1)):
