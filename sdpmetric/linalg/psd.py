@@ -108,6 +108,17 @@ def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
     return R
 
 
+def smallest_whitened(rows: Iterable[FloatArray], scale: FloatArray, weight: float = 1.0) -> FloatArray:
+    """Coordinates (d, d) in which even the smallest costs ``weight^2 |row . x|^2`` are about 1, as far as floats go.
+
+    Features are divided by their `scale`, (d,). The smallest cost is taken to be 1e-18 of the largest root at least.
+    """
+    _, sigma, Vt = np.linalg.svd(triangle(block / scale for block in rows), full_matrices=True)
+    sizes = np.full(len(Vt), np.finfo(float).tiny)
+    sizes[: len(sigma)] = sigma
+    return np.asarray(Vt.T / (np.maximum(sizes, 1e-18 * sizes.max()) * weight) / scale[:, None])
+
+
 def whiten(basis: FloatArray, inverse: FloatArray, root: FloatArray) -> Whitening:
     """Whiten a PSD cost within a data basis, its numerical rank decided relative to its largest singular value."""
     _, sigma, Vt = np.linalg.svd(root, full_matrices=True)

@@ -8,11 +8,12 @@ same products with all differences.
 
 So V must have as many columns as the differences span dimensions, which is decided exactly if possible:
 
-* the features vary in as many directions as the cost has rank, or those with different values on target pairs do;
+* the features vary in as many directions as the cost has rank;
+* with a ridge, V has as many columns as there are examples that differ, less one: see below;
+* a ridge costs something in every direction, so an orthonormal complement of V completes it;
+* the features with different values on target pairs vary in as many directions as the cost has rank;
 * elimination in whole numbers finds as many null directions as floats do; only pairs within their groups, which agree
   in these directions, may have a multiplier;
-* a ridge costs something in every direction, so an orthonormal complement of V completes it; if V has as many columns
-  as there are examples that differ, less one, it needs none, see below;
 * otherwise the null directions of the floats are taken to cost very little, and the bound may be weak.
 
 With a ridge rho and few examples, let P project to the span of all differences. S maps the span to itself and is rho on
@@ -119,47 +120,91 @@ class DualCone:
 
     @cached
     def coordinates(self) -> Coordinates:
-        pull, X = self.pull, self.X
-        varying = np.asarray(pull.X.any(axis=0))
-        n_varying = int(varying.sum())
-        V, rank, groups = pull.coordinates.range, pull.coordinates.rank, pull.null_groups
-        if rank == n_varying:
-            return self._of(V, varying, groups)
-        if pull.ridge and rank >= len(np.unique(X[:, varying], axis=0)) - 1:
-            coordinates = self._of(V, varying, groups)
-            return replace(coordinates, cost=self._less_outside_span(coordinates))
-        if pull.ridge and n_varying > MAX_COMPLEMENT:
+        """The coordinates of the first case that applies; the head of this file names all."""
+        return (
+            self._of_all_features()
+            or self._spanning_all_differences()
+            or self._completed_by_ridge()
+            or self._of_pulled_features()
+            or self._without_exact_null_directions()
+            or self._with_small_costs()
+        )
+
+    def _of_all_features(self) -> Coordinates | None:
+        """The features vary in as many directions as the cost has rank."""
+        pull = self.pull
+        if pull.coordinates.rank != int(self._varying.sum()):
+            return None
+        return self._of(pull.coordinates.range, self._varying, pull.null_groups)
+
+    def _spanning_all_differences(self) -> Coordinates | None:
+        """With a ridge and few examples, the cost has as much rank as all differences of examples."""
+        pull, varying = self.pull, self._varying
+        if not pull.ridge or pull.coordinates.rank < len(np.unique(self.X[:, varying], axis=0)) - 1:
+            return None
+        coordinates = self._of(pull.coordinates.range, varying, pull.null_groups)
+        return replace(coordinates, cost=self._less_outside_span(coordinates))
+
+    def _completed_by_ridge(self) -> Coordinates | None:
+        """A ridge is the identity in an orthonormal complement, scaled by its root."""
+        pull, varying, n_varying = self.pull, self._varying, int(self._varying.sum())
+        V, rank = pull.coordinates.range, pull.coordinates.rank
+        if not pull.ridge:
+            return None
+        if n_varying > MAX_COMPLEMENT:
             return self._nothing(
-                groups,
+                pull.null_groups,
                 f"reduce the features to {rank:,} by PCA, which loses nothing: of {n_varying:,} features "
                 f"{n_varying - rank:,} depend on others up to rounding, and that a ridge covers such directions is "
                 f"tested for at most {MAX_COMPLEMENT:,} features, so the bound is 0",
             )
-        if pull.ridge:
-            # An orthonormal complement: the ridge is the identity there.
-            Q = np.linalg.qr(V[varying], mode="complete")[0][:, rank:]
-            complement = np.zeros((len(V), Q.shape[1]))
-            complement[varying] = Q / math.sqrt(pull.ridge)
-            return self._of(np.concatenate([V, complement], axis=1), varying, groups)
-        pulled = varying & differing(X, pull.first, pull.second)
-        n_pulled = int(pulled.sum())
-        groups = refined(groups, X[:, varying & ~pulled].astype(np.float64))
-        n_distinct = len(np.unique(X[:, pulled], axis=0)) if rank < n_pulled else 0
-        if rank >= min(n_pulled, n_distinct - 1):
-            return self._of(V, pulled, groups)
+        Q = np.linalg.qr(V[varying], mode="complete")[0][:, rank:]
+        complement = np.zeros((len(V), Q.shape[1]))
+        complement[varying] = Q / math.sqrt(pull.ridge)
+        return self._of(np.concatenate([V, complement], axis=1), varying, pull.null_groups)
+
+    def _of_pulled_features(self) -> Coordinates | None:
+        """The features that differ on target pairs vary in as many directions as the cost has rank."""
+        pulled, groups = self._pulled
+        rank, n_pulled = self.pull.coordinates.rank, int(pulled.sum())
+        n_distinct = len(np.unique(self.X[:, pulled], axis=0)) if rank < n_pulled else 0
+        return self._of(self.pull.coordinates.range, pulled, groups) if rank >= min(n_pulled, n_distinct - 1) else None
+
+    def _without_exact_null_directions(self) -> Coordinates | None:
+        """Elimination in whole numbers finds as many null directions as floats do."""
+        pulled, groups = self._pulled
         null = self._exact_null_directions(pulled)
-        if null is not None and null.shape[1] == n_pulled - rank:
-            return self._of(V, pulled, refined(groups, exact.integers(X[:, pulled]) @ null))
+        if null is None or null.shape[1] != int(pulled.sum()) - self.pull.coordinates.rank:
+            return None
+        groups = refined(groups, exact.integers(self.X[:, pulled]) @ null)
+        return self._of(self.pull.coordinates.range, pulled, groups)
+
+    def _with_small_costs(self) -> Coordinates:
+        """The null directions of floats are taken to cost very little."""
+        pulled, groups = self._pulled
         extended = self._extended(pulled)
         if not np.isfinite(extended).all():
             return self._nothing(groups, "some features are too small for coordinates in floats, so the bound is 0")
-        count = n_pulled - rank
+        rank = self.pull.coordinates.rank
+        count = int(pulled.sum()) - rank
         weakness = (
             f"pass ridge='auto', or reduce the features to {rank:,} by PCA: {count} "
             f"{'direction costs' if count == 1 else 'directions cost'} nothing up to rounding, which cannot be decided "
             "exactly"
         )
         return replace(self._of(extended, pulled, groups), weakness=weakness)
+
+    @cached
+    def _varying(self) -> BoolArray:
+        """The features that are not the same for all examples, (d,)."""
+        return np.asarray(self.pull.X.any(axis=0))
+
+    @cached
+    def _pulled(self) -> tuple[BoolArray, IndexArray]:
+        """The features that differ on target pairs, (d,), and groups of examples that agree in all others, (n,)."""
+        pulled = self._varying & differing(self.X, self.pull.first, self.pull.second)
+        rest = self.X[:, self._varying & ~pulled].astype(np.float64)
+        return pulled, refined(self.pull.null_groups, rest)
 
     def _of(self, V: FloatArray, used: BoolArray, groups: IndexArray) -> Coordinates:
         """Features outside `used` are equal within groups: they are in no difference."""
@@ -207,11 +252,8 @@ class DualCone:
             for start in range(0, len(self.pull.first), 4096)
         ]
         scale = np.max([np.abs(block).max(axis=0) for block in differences], axis=0)
-        _, sigma, Vt = np.linalg.svd(psd.triangle(block / scale for block in differences), full_matrices=True)
-        sizes = np.full(len(Vt), np.finfo(float).tiny)
-        sizes[: len(sigma)] = sigma
-        sizes = np.maximum(sizes, 1e-18 * sizes.max()) * math.sqrt(float(self.pull.scales.max(initial=0.0)))
-        V = np.zeros((len(pulled), len(Vt)))
+        weight = math.sqrt(float(self.pull.scales.max(initial=0.0)))
+        V = np.zeros((len(pulled), X.shape[1]))
         with np.errstate(over="ignore"):
-            V[pulled] = Vt.T / sizes / scale[:, None]
+            V[pulled] = psd.smallest_whitened(differences, scale, weight)
         return V

@@ -214,10 +214,7 @@ class Slack:
         has_cost = scale > 0.0
         V = np.zeros((d, int(has_cost.sum())))
         if has_cost.any():
-            _, sigma, Vt = np.linalg.svd(psd.triangle([root[:, has_cost] / scale[has_cost]]), full_matrices=True)
-            sizes = np.zeros(len(Vt))
-            sizes[: len(sigma)] = sigma
-            V[has_cost] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[has_cost, None]
+            V[has_cost] = psd.smallest_whitened([root[:, has_cost]], scale[has_cost])
         return V, np.eye(d)[:, ~has_cost]
 
     @cached
