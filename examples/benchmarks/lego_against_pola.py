@@ -34,9 +34,7 @@ def full_pola(X, pairs, similar):
         if loss <= 0.0:
             continue
         step = loss / (np.dot(v, v) ** 2 + 1.0)
-        for i in range(d):
-            for j in range(d):
-                A[i, j] -= sign * step * v[i] * v[j]
+        A -= sign * step * np.outer(v, v)
         b = max(1.0, b + sign * step)
         if similar[t]:
             values, vectors = np.linalg.eigh(A)
@@ -56,6 +54,50 @@ def make(d: int, n_pairs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, n
     similar = q < np.median(q)
     low, high = np.percentile(np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1), [5, 95])
     return X, pairs, similar, np.where(similar, low, high), np.where(similar, 1, -1)
+
+
+def numpy_lego(X, pairs, targets, sides, rate):
+    """LEGO's updates of the metric, pair by pair."""
+    A = np.eye(X.shape[1])
+    for (i, j), y, side in zip(pairs, targets, sides, strict=True):
+        z = X[i] - X[j]
+        w = A @ z
+        p = z @ w
+        if side * (p - y) <= 0.0:
+            continue
+        e = rate * y * p - 1.0
+        step = rate * ((e + np.sqrt(e * e + 4.0 * rate * p * p)) / (2.0 * rate * p) - y)
+        A -= step / (1.0 + step * p) * np.outer(w, w)
+
+
+def one_by_one(d: int, n_pairs: int, repeats: int) -> None:
+    """Print microseconds of a pair by `update`, and by NumPy."""
+    X, pairs, similar, targets, sides = make(d, n_pairs)
+
+    def lego() -> None:
+        stream = sm.LEGOStream(d, 0.01)
+        for (i, j), y, side in zip(pairs, targets, sides, strict=True):
+            stream.update(X[i], X[j], y, side)
+
+    def pola() -> None:
+        stream = sm.POLAStream(d)
+        for (i, j), same in zip(pairs, similar, strict=True):
+            stream.update(X[i], X[j], same)
+
+    for name, own, loop in (
+        ("LEGO", lego, lambda: numpy_lego(X, pairs, targets, sides, 0.01)),
+        ("POLA", pola, lambda: full_pola.py_func(X, pairs, similar)),
+    ):
+        spent = []
+        for run in (own, loop):
+            run()
+            seconds = []
+            for _ in range(repeats):
+                began = time.process_time()
+                run()
+                seconds.append(time.process_time() - began)
+            spent.append(1e6 * min(seconds) / n_pairs)
+        print(f"| {d} | {name} | {spent[0]:.1f} | {spent[1]:.1f} | {spent[0] / spent[1]:.2f} |", flush=True)
 
 
 def timed(run: Callable[[], int], repeats: int) -> tuple[float, int]:
@@ -101,6 +143,8 @@ def main() -> None:
                 ratios = (each / (1e6 * lego[0] / max(lego[1], 1)), seconds / lego[0])
                 shown = " | ".join("" if name == "LEGO" else f"{ratio:.2f}" for ratio in ratios)
                 print(f"| {d} | {name} | {updates:,} | {each:.2f} | {every:.2f} | {shown} |", flush=True)
+        print("\n| d | learner | update() | NumPy | ratio |\n| --- | --- | ---: | ---: | ---: |")
+        one_by_one(args.dimensions[0], args.pairs, args.repeats)
     print(f"\n{PAPER} per constraint.")
 
 

@@ -307,6 +307,10 @@ def check_matrix(name: str, values: ArrayLike | None, shape: Shape, meaning: str
 
 def check_vector(name: str, vector: ArrayLike, d: int | None) -> FloatArray:
     """Return a finite float64 vector of length d, of any length if d is None."""
+    # Checks of a stream's examples one by one would take longer than its updates.
+    is_usual = type(vector) is np.ndarray and vector.dtype == np.float64 and vector.shape == (d or -1,)
+    if is_usual and math.isfinite(np.dot(vector, vector)):
+        return np.array(vector)
     array = check_matrix(name, vector, ("d" if d is None else d,), "a number for each feature")
     if not len(array):
         raise ValueError(f"{name} must have some features, got none.")
@@ -358,6 +362,8 @@ def _in_words(shape: Shape) -> str:
 
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
     """A finite number in [low, high], the same in float64."""
+    if isinstance(value, float) and low <= value <= high and value < np.inf:
+        return float(value)
     number, untyped = np.nan, cast(object, value)
     if not isinstance(untyped, str | bytes):
         numbers(name, value)

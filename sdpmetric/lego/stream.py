@@ -5,6 +5,7 @@ One stream takes features and one takes kernel values; the solver "online" takes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Self
@@ -184,7 +185,7 @@ class LEGOStream(LogDetStream):
             raise ValueError(f"side must be 1 (at most the target), -1 (at least) or 0 (the target), got {side!r}.")
         step, losses = np.empty((2, len(z))), self.cumulative_loss
         distance, has_moved = loops.pair_step(self._G, z, y, float(side), self.learning_rate, step, self._totals)
-        if not np.isfinite(distance):
+        if not math.isfinite(distance):
             raise self._too_large("the squared distance or the target is")
         self._n_items += 1
         return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(*step),) if has_moved else ())
