@@ -69,6 +69,10 @@ def named_components(
     else:
         if index is None:
             raise ValueError("init='lda' needs labels; learn from labels, or pass another init.")
+        if n <= len(np.unique(index)):
+            raise ValueError(
+                "every class has one member, so there are no discriminants to start from; merge classes, or pass init=."
+            )
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
         rows = LinearDiscriminantAnalysis(n_components=n_components).fit(X, index).scalings_.T[:n_components]

@@ -178,8 +178,8 @@ class Problem(ABC):
         ----------
         components : (r, d) array
         """
-        L, _ = self.check_point(np.asarray(components), None)
         with np.errstate(over="ignore"):
+            L, _ = self.check_point(np.asarray(components), None)
             length = float((np.abs(L) @ self._ranges).max(initial=0.0))
         low, high = validation.RANGES.smallest, validation.RANGES.largest
         if length and not low <= length <= high:

@@ -279,7 +279,8 @@ def planted(X, y, rng):
     near, far = (rational(data[rows[:, 0]]) - rational(data[rows[:, k]]) for k in (1, 2))
     slope = near.transpose() * near - far.transpose() * far
     d, units = len(scale), 1.0 / scale if is_frobenius else scale
-    size = sum(abs(float(slope[i, j])) * units[i] * units[j] for i in range(d) for j in range(d))
+    in_units = (abs(slope[i, j]) * number(units[i]) * number(units[j]) for i in range(d) for j in range(d))
+    size = float(arb(sum(in_units, exact.ZERO)))
     w = float(np.clip(size * log_uniform(rng, -0.5, 1), 1e-140, 1e140))
     push, near_target = terms.TripletHinge(rows), (terms.Frobenius if is_frobenius else terms.LogDet)(to=target)
     made_terms = [

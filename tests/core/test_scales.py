@@ -149,3 +149,10 @@ def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement,
             solution = sm.solve(problem, "conic")
     assert solution.status is sm.Status.SOLVER_ERROR
     assert solution.lower_bound <= sm.solve(problem, "conic").objective
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_start_that_overflows_is_refused_in_a_sentence():
+    X, y = sm.datasets.load("iris")
+    with pytest.raises(ValueError, match="init put examples up to inf apart"):
+        sm.solve(sm.SDMLProblem.from_labels(X, y, 30), init=1e308 * np.eye(4))

@@ -126,3 +126,8 @@ def test_the_zero_metric_predicts_the_mean_of_the_others_and_a_large_one_the_nea
     assert_same(problem.objective(1e6 * np.eye(3)), float(np.sum((y - y[D.argmin(axis=1)]) ** 2)))
     X = np.array([[0.0], [0.0], [1e9], [1e9]])
     assert sm.MLKRProblem(X, [1.0, 1.0, 5.0, 5.0]).objective([[1.0]]) == 0.0
+
+
+def test_classes_of_one_member_have_no_discriminants():
+    with pytest.raises(ValueError, match="every class has one member"):
+        sm.solve(sm.NCAProblem(np.eye(4)[:, :3], np.arange(4)))

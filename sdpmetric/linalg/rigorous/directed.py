@@ -235,6 +235,7 @@ def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:
     short = L if len(L) <= L.shape[1] else L.T
     rounding = gamma(short.shape[1] + 2) * squares_above(short)
     norm = above(norm_above(short @ short.T) + rounding, L.size + 4)
+    norm = norm if math.isfinite(norm) else math.inf  # products that overflow may be NaN
     return norm if metric is None else max(norm, norm_above(metric))
 
 
