@@ -1,18 +1,24 @@
-"""SDML beside scikit-learn's graphical lasso, and POLA in batch beside its dual alone and its exact program.
+"""SDML beside scikit-learn's graphical lasso, POLA in batch beside its exact program, Adapter beside other checkouts.
 
     OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python examples/benchmarks/small_duals.py
 
 prints Markdown: processor milliseconds, medians of some runs, on one thread. Of SDML both sides get the same problem,
 stated already; ours ends with a proven gap, and scikit-learn's tolerances are those that ours calls it with. POLA's
 pairs are those of normal points that a hidden metric tells apart, without the fifth between; with slacks of a weight
-each, a tenth of them is flipped.
+each, a tenth of them is flipped. Adapter's embeddings are noise and a class mean with deviations that fall from feature
+to feature, and with ``--data FOLDER`` ten questions of each kind of banking77; ``--against CHECKOUT`` fits them with
+another checkout, too, in a process of its own.
 """
 
 import argparse
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -23,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import sdpmetric as sm
+from sdpmetric.estimators import Adapter
 from sdpmetric.pola import solvers
 
 REPEATS = 15
@@ -90,13 +97,53 @@ def pola(seed: int) -> None:
                 print(f"| {d} features, {n_pairs:,} pairs, {kind} | {cells} | {ratio:.2f} |", flush=True)
 
 
+def adapter(name: str, folder: str | None) -> tuple[float, float]:
+    """Seconds of one fit after one that compiles, and the proven gap."""
+    rng = np.random.default_rng(0)
+    if name == "banking77":
+        stored = np.load(Path(folder or "") / "banking77.npz")
+        X, y, n = stored["X"].astype(np.float64), stored["y"], int(stored["n_train"])
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        rows = np.sort(np.concatenate([rng.permutation(np.flatnonzero(y[:n] == c))[:10] for c in range(77)]))
+        X, y = X[rows], y[rows]
+    else:
+        (n, d), per_class = map(int, name.split(" x ")), 15 if name.startswith("300") else 40
+        y = np.repeat(np.arange(n // per_class), per_class)
+        means = rng.normal(size=(n // per_class, d))
+        X = (rng.normal(size=(n, d)) + 0.9 * means[y]) / np.sqrt(1 + np.arange(d))
+    Adapter().fit(X[:60, :20], np.arange(60) % 6)
+    began = time.process_time()
+    gap = Adapter().fit(X, y).relative_gap_
+    return time.process_time() - began, gap
+
+
+def adapters(folder: str | None, checkouts: list[str]) -> None:
+    print(f"\n| Adapter | proven gap | seconds |{' other | ratio |' * len(checkouts)}")
+    print("| --- | ---: | ---: |" + " ---: | ---: |" * len(checkouts))
+    for name in ("300 x 384", *(["banking77"] if folder else []), "2000 x 1536"):
+        seconds, gap = adapter(name, folder)
+        cells = ""
+        for checkout in checkouts:
+            code = f"import small_duals; print(small_duals.adapter({name!r}, {folder!r})[0])"
+            path = {"PYTHONPATH": os.pathsep.join((checkout, str(Path(__file__).parent)))}
+            said = subprocess.run(
+                [sys.executable, "-W", "ignore", "-c", code], env=os.environ | path, stdout=subprocess.PIPE, check=True
+            )
+            cells += f" {float(said.stdout):.2f} | {float(said.stdout) / seconds:.1f} |"
+        print(f"| {name} | {gap:.0e} | {seconds:.2f} |{cells}", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="of POLA's pairs")
-    parser.add_argument("--only", choices=["sdml", "pola"])
+    parser.add_argument("--only", choices=["sdml", "pola", "adapter"])
+    parser.add_argument("--data", default=os.environ.get("SDPMETRIC_DATA"), help="folder of banking77.npz")
+    parser.add_argument("--against", nargs="*", default=[], help="folders of other checkouts")
     args = parser.parse_args()
     with threadpool_limits(limits=1):
-        if args.only != "pola":
+        if args.only in (None, "sdml"):
             sdml()
-        if args.only != "sdml":
+        if args.only in (None, "pola"):
             pola(args.seed)
+        if args.only in (None, "adapter"):
+            adapters(args.data, args.against)

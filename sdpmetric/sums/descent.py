@@ -175,7 +175,7 @@ class DescentOptions:
     iterations: int = 300  # of a level at most
     smooth_iterations: int = 30  # of the first level, if nothing has a kink and no gap ends it; then twice as many
     memory: int = 30  # pairs of steps and gradients that L-BFGS keeps
-    large_memory: int = 6  # the same of factors with more entries than the next number, whose pairs take time
+    large_memory: int = 10  # the same of factors with more entries than the next number, whose pairs take time
     large_factor: int = 50_000
     single_products: float = 1e7  # of a pass over the data, from which the first level is in float32
     single_tol: float = 1e-5  # its least tolerance
