@@ -140,10 +140,11 @@ class DualCone:
     def _spanning_all_differences(self) -> Coordinates | None:
         """With a ridge and few examples, the cost has as much rank as all differences of examples."""
         pull, varying = self.pull, self._varying
-        if not pull.ridge or pull.coordinates.rank < len(np.unique(self.X[:, varying], axis=0)) - 1:
+        if not pull.ridge or pull.coordinates.rank != len(np.unique(self.X[:, varying], axis=0)) - 1:
             return None
         coordinates = self._of(pull.coordinates.range, varying, pull.null_groups)
-        return replace(coordinates, cost=self._less_outside_span(coordinates))
+        cost = self._less_outside_span(coordinates)
+        return replace(coordinates, cost=cost) if cost.smallest_eigenvalue > 0.0 else None
 
     def _completed_by_ridge(self) -> Coordinates | None:
         """A ridge is the identity in an orthonormal complement, scaled by its root."""
@@ -223,7 +224,9 @@ class DualCone:
         """The cost less what the ridge costs outside the span of all differences of examples."""
         V, X = coordinates.images.map, self.pull.X
         # V is about a combination of rows, which is one of differences but for the sum of its weights.
-        weights = np.linalg.lstsq(X.T, V)[0]
+        U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
+        rank = V.shape[1]
+        weights = U[:, :rank] @ ((Vt[:rank] @ V) / sigma[:rank, None])
         rounding = gamma(len(X) + 6) * (np.abs(X).T @ np.abs(weights) + np.abs(V))
         sums = np.abs(weights.sum(axis=0)) + gamma(len(X) + 2) * np.abs(weights).sum(axis=0)
         first, cost = norm_above(X[:1]), coordinates.cost
