@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdpmetric.core import pairs
 from sdpmetric.core.pairs import target_neighbors
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
@@ -30,6 +31,9 @@ def test_target_neighbors_match_a_loop(seed, ties, k, scale, offset):
     X, y = labeled(seed, ties=ties)
     X = X * scale + offset * scale
     neighbors = target_neighbors(X, y, k)
+    with pytest.MonkeyPatch.context() as patch:  # larger classes than 7 by a search
+        patch.setattr(pairs, "DENSE_ROWS", 7)
+        assert np.sort(target_neighbors(X, y, k)).tolist() == np.sort(neighbors).tolist()
     # Among themselves, neighbors at one distance may come in any order.
     assert np.sort(neighbors).tolist() == [sorted(row) for row in oracles.target_neighbors(X, y, k)]
     d = np.linalg.norm(X[:, None] - X[neighbors], axis=2)
