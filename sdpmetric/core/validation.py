@@ -96,11 +96,13 @@ def check_differences(name: str, rows: NDArray[np.floating]) -> None:
     for feature in np.flatnonzero(low < RANGES.smallest * 2.0**53):
         low[feature] = np.diff(np.unique(rows[:, feature])).min(initial=np.inf)
     for feature in np.flatnonzero((high > RANGES.largest) | (low < RANGES.smallest)):
-        least, most = min(low[feature], high[feature]), high[feature]
-        has = f"an entry of size {most:.3g}" if most > RANGES.largest else f"entries that differ by {least:.3g}"
+        smallest, largest = min(low[feature], high[feature]), high[feature]
+        has = (
+            f"an entry of size {largest:.3g}" if largest > RANGES.largest else f"entries that differ by {smallest:.3g}"
+        )
         remedy = "set the smallest ones to 0"
-        if least >= most * RANGES.smallest / RANGES.largest:
-            power = min(max(-(math.frexp(least)[1] + math.frexp(most)[1]) // 2, -1000), 1000)
+        if smallest >= largest * RANGES.smallest / RANGES.largest:
+            power = min(max(-(math.frexp(smallest)[1] + math.frexp(largest)[1]) // 2, -1000), 1000)
             remedy = f"scale them, for example multiply the feature by 2.0**{power}, which is exact"
         raise ValueError(
             f"feature {feature} of {name} has {has}; entries and their differences must be 0 or of a size between "

@@ -204,8 +204,8 @@ class DualCone:
     def _pulled(self) -> tuple[BoolArray, IndexArray]:
         """The features that differ on target pairs, (d,), and groups of examples that agree in all others, (n,)."""
         pulled = self._varying & differing(self.X, self.pull.first, self.pull.second)
-        rest = self.X[:, self._varying & ~pulled].astype(np.float64)
-        return pulled, refined(self.pull.null_groups, rest)
+        unpulled = self.X[:, self._varying & ~pulled].astype(np.float64)
+        return pulled, refined(self.pull.null_groups, unpulled)
 
     def _of(self, V: FloatArray, used: BoolArray, groups: IndexArray) -> Coordinates:
         """Features outside `used` are equal within groups: they are in no difference."""
@@ -231,8 +231,8 @@ class DualCone:
         sums = np.abs(weights.sum(axis=0)) + gamma(len(X) + 2) * np.abs(weights).sum(axis=0)
         first, cost = norm_above(X[:1]), coordinates.cost
         outside = norm_above(V - X.T @ weights) + norm_above(rounding) + product_above(first, norm_above(sums))
-        lost = product_above(self.pull.ridge, above(outside, V.size + 16), above(outside, V.size + 16))
-        return replace(cost, error=above(cost.error + lost))
+        excess = product_above(self.pull.ridge, above(outside, V.size + 16), above(outside, V.size + 16))
+        return replace(cost, error=above(cost.error + excess))
 
     def _nothing(self, groups: IndexArray, weakness: str) -> Coordinates:
         """Return a single zero coordinate, which proves nothing."""

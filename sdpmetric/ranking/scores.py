@@ -173,15 +173,15 @@ def _spaces(
         if not np.isfinite(products):
             raise ValueError("similarities of these queries and items overflow; scale the features or the similarity.")
         return images, X, True
-    items, asked = X, Q
+    items, query_images = X, Q
     if metric is not None or components is not None:
         L = validation.check_point(components, metric, d)[0]
         L = L if metric is None else psd.factor(np.asarray(metric, dtype=np.float64))
         items = X @ L.T
-        asked = items if Q is X else Q @ L.T
-    for images in (items, asked):
+        query_images = items if Q is X else Q @ L.T
+    for images in (items, query_images):
         validation.check_images(images)
-    return asked, items, False
+    return query_images, items, False
 
 
 RankLoss = Literal["warp", "auc"]

@@ -193,8 +193,8 @@ class BoundTerms:
     def _distinct_points(self) -> tuple[tuple[FloatArray, IndexArray, IndexArray], NDArray[np.intp] | None]:
         """`points` without repeated pairs, and where each pair is among them; None if few products are repeated."""
         X, first, second = self.points
-        ends = np.sort(np.stack([first, second]), axis=0)
-        keys, places = np.unique(ends[0].astype(np.int64) * len(X) + ends[1], return_inverse=True)
+        sorted_pairs = np.sort(np.stack([first, second]), axis=0)
+        keys, places = np.unique(sorted_pairs[0].astype(np.int64) * len(X) + sorted_pairs[1], return_inverse=True)
         if (len(first) - len(keys)) * X.shape[1] < REPEATED_PRODUCTS:
             return self.points, None
         first, second = np.divmod(keys, len(X))

@@ -170,12 +170,12 @@ def generate_within(
     while True:
         stated = state(problem, triplets=free).program
         metrics = [named(stated)[name] for name in metric_names(problem.push)]
-        own = list(constraints(*metrics))
-        program = cp.Problem(stated.objective, [*stated.constraints, *own])
+        further = list(constraints(*metrics))
+        program = cp.Problem(stated.objective, [*stated.constraints, *further])
         check(program)
         budget.spend()
         if not any(backend.run(program, budget, setting) in SOLVED for setting in backend.settings):
-            traces = cp.Problem(cp.Minimize(sum(map(cp.trace, metrics))), [*(M >> 0 for M in metrics), *own])
+            traces = cp.Problem(cp.Minimize(sum(map(cp.trace, metrics))), [*(M >> 0 for M in metrics), *further])
             if bound(traces).lower_bound == np.inf:
                 raise ValueError("no metric satisfies the constraints of constraints=, which is proven; drop one.")
             break

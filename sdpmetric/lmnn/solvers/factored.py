@@ -191,8 +191,8 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
 def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
     """Descend in single precision, without proofs, into the region of the optimum; on many rows with few anchors."""
     n, n_entries = len(state.problem.X), state.L.shape[0] * state.L.shape[2] ** 2
-    many, fewest = n > OPTIONS.early_rows, math.ceil(OPTIONS.anchors_per_entry * n_entries)
-    m = min(max(math.ceil(OPTIONS.early_share * n), fewest), n) if many else n
+    has_many_rows, fewest = n > OPTIONS.early_rows, math.ceil(OPTIONS.anchors_per_entry * n_entries)
+    m = min(max(math.ceil(OPTIONS.early_share * n), fewest), n) if has_many_rows else n
     working = WorkingSet(state.problem, np.sort(rng.permutation(n).astype(np.int32)[:m]), np.float32)
     state.L = searched = working.search(state.L, OPTIONS.early_widening)
     try:

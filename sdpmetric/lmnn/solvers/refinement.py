@@ -121,11 +121,11 @@ def best_of(
 
     The movable multipliers are some entries of the array. ``bound(multipliers, largest eigenvalue)`` judges a round.
     """
-    moved, best_multipliers = multipliers.copy(), multipliers
+    refined, best_multipliers = multipliers.copy(), multipliers
     for eigenvalues in rounds:
-        moved[entries] = movable.values
-        if (value := bound(moved, float(eigenvalues.max()))) > best:
-            best, best_multipliers = value, moved.copy()
+        refined[entries] = movable.values
+        if (value := bound(refined, float(eigenvalues.max()))) > best:
+            best, best_multipliers = value, refined.copy()
     return best, best_multipliers
 
 
