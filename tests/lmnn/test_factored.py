@@ -156,7 +156,7 @@ def test_leading_principal_components_of_the_transformed_inputs():
 
 @pytest.mark.parametrize("several", [False, True])
 def test_directions_that_the_start_lacks_are_found(several, monkeypatch):
-    monkeypatch.setattr(factored, "OPTIONS", factored.FactoredOptions(leading=2))
+    monkeypatch.setattr(factored, "OPTIONS", factored.FactoredOptions(full=2, leading=2))
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(4), 60)
     X = np.column_stack([0.5 * rng.normal(size=(240, 8)) + 0.8 * rng.normal(size=(4, 8))[y], rng.normal(size=(240, 4))])

@@ -66,7 +66,9 @@ class FactoredOptions:
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
     single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
-    leading: int = 96  # directions of a factor that descent starts with; others are added where they pay
+    # A factor of more rows than `full` starts with its `leading` directions; others are added where they pay.
+    full: int = 96
+    leading: int = 32
     # Several metrics: the width of the level that leaves the single metric, and the share of that one that they keep
     # after it: along directions that a factor does not have its gradient is 0.
     leaving_width: float = 0.2
@@ -182,7 +184,7 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
         s, value = problem.push.best_multiple(problem.points @ L.T, trace, *sample)
         if value < best:
             best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
-    if not warm and len(start) > OPTIONS.leading:  # the directions of the largest variance of the embedded points
+    if not warm and len(start) > OPTIONS.full:  # the directions of the largest variance of the embedded points
         _, directions = np.linalg.eigh(np.cov(problem.points @ start.T, rowvar=False))
         start = np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ start)
     return start, warm
