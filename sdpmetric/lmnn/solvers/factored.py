@@ -65,6 +65,7 @@ class FactoredOptions:
     rough: float = 1e-3  # decrease between two looks at which the early level ends
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
+    misled: float = 2.0  # a width is not finished if a search raises the objective by more than this factor
     single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
     # A factor of more rows than `full` starts with its `leading` directions; others are added where they pay.
     full: int = 96
@@ -251,7 +252,10 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
             aim, stall = 0.5 * aim, max(0.1 * stall, OPTIONS.smallest_stall)
             state.lower_bound, state.dual = -math.inf, None
         new_search = went_far or rounds <= 0 or is_closed
-        yield replace(_step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None), stop=reason)
+        step = _step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None)
+        yield replace(step, stop=reason)
+        if OPTIONS.misled * objective < step.objective < math.inf:  # bound and gap were those of a few candidates
+            rounds = OPTIONS.rounds
         if is_closed and not working.has_all_anchors:
             return
         if rounds <= 0:
