@@ -243,7 +243,8 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
         went_far = start_objective - objective > OPTIONS.new_search * objective
         gap_of_smoothing = bound.smoothing_loss / objective
-        rounds = rounds - 1 if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
+        left = rounds - 1
+        rounds = left if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
         is_closed = _gap(objective, state.lower_bound) <= aim
         if is_closed and working.has_all_anchors:  # the certificate searches by itself: candidates are seldom missing
             step = _step(state, working, gamma, None)
@@ -255,7 +256,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         step = _step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None)
         yield replace(step, stop=reason)
         if OPTIONS.misled * objective < step.objective < math.inf:  # bound and gap were those of a few candidates
-            rounds = OPTIONS.rounds
+            rounds = left
         if is_closed and not working.has_all_anchors:
             return
         if rounds <= 0:
