@@ -180,7 +180,8 @@ class Run:
         best, tightest = self.best, self.tightest
         if self.stream or best is None or tightest is None:
             return False
-        if relative_gap(best.objective, tightest.lower_bound) > self.aim:
+        # An objective below a lower bound is an estimate by too few constraints, which no later one would replace.
+        if best.objective >= tightest.lower_bound and relative_gap(best.objective, tightest.lower_bound) > self.aim:
             return False
         certified = self.best = self._certified(best)
         assert certified.certificate is not None

@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
-from sdpmetric.arrays import FloatArray, allow_underflow
+from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import text, validation
 from sdpmetric.core.certificate import DualityCertificate
@@ -223,7 +223,6 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
         return None if self.max_time is None else 0.5 * self.max_time / n
 
-    @allow_underflow
     def _solve(
         self, problem: Problem, y: Labels | None, measure: Score | None, **options: object
     ) -> tuple[Solution, float | None]:

@@ -268,3 +268,13 @@ def test_the_least_change_is_the_same_by_the_matrix_of_its_map_and_by_products_w
     assert refinement._least_change(movable, E, 0.0) == pytest.approx(
         directly, rel=0.05, abs=1e-3 * np.abs(directly).max()
     )
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.01])
+def test_candidates_that_are_too_few_do_not_end_a_solve(spread):
+    """Distant clusters have no impostor near the margin, so a metric that shrinks soon has others than its search."""
+    X, y = make_blobs(n_samples=30, random_state=0, cluster_std=spread)
+    X = sm.datasets.standardize(X)
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y, ridge="auto"), "factored", tol=1e-3)
+    assert solution.status is sm.Status.OPTIMAL
+    assert solution.relative_gap <= 1e-3

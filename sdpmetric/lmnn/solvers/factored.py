@@ -65,7 +65,11 @@ class FactoredOptions:
     rough: float = 1e-3  # decrease between two looks at which the early level ends
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
-    misled: float = 2.0  # a width is not finished if a search raises the objective by more than this factor
+    # How far from the margin candidates are searched. If a search raises the objective of a round by more than one
+    # factor, the round's candidates were too few: the width is not finished, and searches reach farther by the other.
+    reach: float = 0.1
+    misled: float = 2.0
+    farther: float = 10.0
     single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
     # A factor of more rows than `full` starts with its `leading` directions; others are added where they pay.
     full: int = 96
@@ -221,8 +225,8 @@ def _leave_single(state: State) -> None:
 def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma = OPTIONS.first_width
-    rounds, stall, aim = OPTIONS.rounds, OPTIONS.stall, tol
-    state.L = working.search(state.L, 0.1)
+    rounds, stall, aim, reach = OPTIONS.rounds, OPTIONS.stall, tol, OPTIONS.reach
+    state.L = working.search(state.L, reach)
     first = working.value(state.L, gamma)
     objective = first.objective if working.has_all_anchors else math.inf
     yield Step(state.components, objective=objective, step_size=gamma, n_active=first.n_active)
@@ -253,10 +257,11 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
             aim, stall = 0.5 * aim, max(0.1 * stall, OPTIONS.smallest_stall)
             state.lower_bound, state.dual = -math.inf, None
         new_search = went_far or rounds <= 0 or is_closed
-        step = _step(state, working, gamma, 0.1 + 0.5 * gamma if new_search else None)
+        step = _step(state, working, gamma, reach + 0.5 * gamma if new_search else None)
         yield replace(step, stop=reason)
-        if OPTIONS.misled * objective < step.objective < math.inf:  # bound and gap were those of a few candidates
-            rounds = left
+        if OPTIONS.misled * objective < step.objective < math.inf:
+            rounds, reach = left, OPTIONS.farther * reach
+            state.L = working.search(state.L, reach)
         if is_closed and not working.has_all_anchors:
             return
         if rounds <= 0:
@@ -265,7 +270,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
             gamma, rounds = gamma * min(OPTIONS.shrink, max(OPTIONS.shrink / 3, needed)), OPTIONS.rounds
         if stall < OPTIONS.stall and working.dtype == np.float32:  # what is left may be hidden by rounding
             working = WorkingSet(state.problem, working.anchors)
-            state.L = working.search(state.L, 0.1)
+            state.L = working.search(state.L, reach)
         state.L = escape(working, state.L, gamma, bound)
 
 
