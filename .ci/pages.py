@@ -6,7 +6,6 @@ placeholder for each figure, and each figure as a cell of a stored table, rounde
 
 import importlib
 import inspect
-import json
 import math
 import os
 import re
@@ -567,55 +566,3 @@ def test_stored_pictures_have_no_bars_on_logarithmic_axes():
     for axes in drawn.values():
         assert axes.collections
         assert not axes.patches
-
-
-# -- notebooks --------------------------------------------------------------------------------------------------------
-
-NOTEBOOKS = runpy.run_path(str(ROOT / "docs" / "notebooks.py"))
-LESSONS, SHOWN = ([path.stem for path in NOTEBOOKS[name]] for name in ("COURSE", "EXAMPLES"))
-RAW = r"\.\. \w+::|:\w+:`|`__?\b|</?details|<\w+[\w.]* object at|^[=-]{4,}$"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("notebooks")
-    NOTEBOOKS["write"](path / "course", path / "examples")
-    return path
-
-
-def cells(path):
-    return json.loads(path.read_text(encoding="utf-8"))["cells"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(f"course/{stem}{suffix}" for stem in LESSONS for suffix in ("", "_solutions")),
-        *(f"examples/{s}" for s in SHOWN),
-    ],
-)
-def test_text_is_markdown(folder, name):
-    for cell in cells(folder / f"{name}.ipynb"):
-        if cell["cell_type"] == "markdown":
-            text = re.sub(r"data:image[^\"]*|`[^`]*`", "", cell["source"])
-            assert not re.search(RAW, text, re.MULTILINE), text
-            assert text.count("$") % 2 == 0, text
-
-
-@pytest.mark.parametrize("stem", LESSONS)
-def test_a_sheet_has_no_solutions_but_room_for_each(folder, stem):
-    sheet, solved = (cells(folder / "course" / f"{stem}{suffix}.ipynb") for suffix in ("", "_solutions"))
-    exercises = [cell for cell in sheet if cell["source"].startswith("## Exercise")]
-    assert all(re.search(r"\(\d points?\)$", cell["source"].split("\n")[0]) for cell in exercises)
-    assert len(exercises) == sum(cell["source"] == "**Solution**" for cell in solved) >= 1
-    assert len(exercises) == sum(cell["source"].startswith("# Your solution") for cell in sheet)
-    assert not any(cell["source"] == "**Solution**" for cell in sheet)
-    assert len(sheet) < len(solved)
-    checks = [re.match(r"check\(\s*(\d)", cell["source"]) for cell in sheet if cell["cell_type"] == "code"]
-    assert [int(found[1]) for found in checks if found] == list(range(1, len(exercises) + 1))
-
-
-def test_all_lessons_check_answers_alike():
-    helpers = [NOTEBOOKS["blocks"](path) for path in NOTEBOOKS["COURSE"]]
-    functions = {code for blocks in helpers for is_text, code in blocks if not is_text and "def check(" in code}
-    assert len(functions) == 1

@@ -1,4 +1,4 @@
-"""The verbs, the solvers that "auto" tries one after another, and what notebooks show."""
+"""The verbs, of any fitted estimator too, the solvers that "auto" tries one after another, and what notebooks show."""
 
 import math
 from types import SimpleNamespace
@@ -7,13 +7,20 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from instances import rounding
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, load_wine
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric.core import text
 from sdpmetric.core.registry import Solver, solvers_to_try
 from sdpmetric.core.run import EarlyStopping, Run, attempts
 from sdpmetric.core.steps import Budget, Step
+from sdpmetric.core.verbs import linear_map
+from sdpmetric.estimators import LMNN
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +218,37 @@ def test_a_printed_trace_says_why_rounds_ended():
     assert head.split()[-1] == "stop"
     assert rows[-1].split()[-1] == str(solution.trace[-1].stop) == "tolerance"
     assert len(rows) == len(solution.trace)
+
+
+WINE, WINES = load_wine(return_X_y=True)
+AFFINE = [
+    StandardScaler(),
+    PCA(3, whiten=True),
+    LinearDiscriminantAnalysis(),
+    LinearDiscriminantAnalysis(solver="eigen"),
+    NeighborhoodComponentsAnalysis(2, max_iter=5),
+    make_pipeline(StandardScaler(), PCA(5), LMNN()),
+    make_pipeline(StandardScaler(), LMNN(n_components=2), KNeighborsClassifier()),
+]
+
+
+@pytest.mark.parametrize("estimator", AFFINE, ids=lambda e: "-".join(s[0] for s in getattr(e, "steps", [(str(e), 0)])))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_distances_under_the_map_are_those_of_the_embedding(estimator):
+    fitted = estimator.fit(WINE, WINES)
+    L = linear_map(fitted, WINE)
+    Z = (fitted if hasattr(fitted, "transform") else fitted[:-1]).transform(WINE)
+    expected = ((Z[:50] - Z[50:100]) ** 2).sum(axis=1)
+    np.testing.assert_allclose((((WINE[:50] - WINE[50:100]) @ L.T) ** 2).sum(axis=1), expected, rtol=1e-6)
+    problem = sm.LMNNProblem.from_labels(WINE, WINES)
+    certificate = sm.verify(problem, estimator=fitted, rescale=True)
+    assert certificate.objective == pytest.approx(problem.objective(problem.best_scale(L) * L), rel=1e-6)
+    assert certificate.lower_bound <= certificate.objective
+
+
+def test_pipelines_fitted_to_frames_find_their_columns(recwarn):
+    frame = load_wine(as_frame=True).data
+    fitted = make_pipeline(StandardScaler(), LMNN()).set_output(transform="pandas").fit(frame, WINES)
+    pipeline = make_pipeline(StandardScaler(), LMNN()).fit(WINE, WINES)
+    np.testing.assert_allclose(linear_map(fitted, WINE), linear_map(pipeline, WINE))
+    assert not [w for w in recwarn if "feature names" in str(w.message)]
