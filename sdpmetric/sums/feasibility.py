@@ -13,12 +13,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, linprog
+from scipy.optimize import linprog
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate
@@ -99,22 +97,12 @@ def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool
 class ContradictionOptions:
     """Of the search for multipliers that prove a contradiction, and for few of them."""
 
-    pull_shares: tuple[float, ...] = (0.0, 1e-9, 1e-6, 1e-3)  # of the largest, for constraints that pull
-    nearly_zero: float = 1e-4  # shares of multipliers, and of eigenvalues of the slack matrix
-    eigenvalue_goals: tuple[float, ...] = (1e-6, 1e-9, 0.0)  # goals for nearly zero eigenvalues, tried one by one
-    newton_steps: int = 12
-    max_entries: int = 10**6  # of Newton's equations: 8 MB
-    negligible: float = 1e-6  # share of the largest multiplier below which simple ratios have a 0
-    negligible_shares: tuple[float, ...] = (1e-3, 1e-6, 1e-9)  # of the largest share of a proof, tried to be left out
+    negligible: float = 1e-6  # shares that are left out: of the largest multiplier, and of the largest share of a proof
     max_simple: int = 60  # multipliers, beyond which ratios are not made simple
     max_denominator: int = 1000  # of simple ratios
     max_squares_in_fractions: tuple[int, int] = (60, 14)  # differences and features: their form takes about 1 s
     max_irreducible: int = 50  # most constraints to try leaving out one by one
     descent_steps: int = 500  # of each of these tries
-    trace_gains: tuple[float, ...] = (0.0, 1e-3)  # weights of the trace, in coordinates of moderate size
-    largest_entry: float = 1e3  # of a factor there, as the trace may be gained without end
-    satisfied: float = 1e-12  # half squares of violations that count as none
-    smallest_slacks: tuple[float, ...] = (1e-9, 0.0)  # of weights, for multipliers with sum 1
 
 
 OPTIONS = ContradictionOptions()
@@ -162,7 +150,11 @@ def proof(dual: FenchelDual, components: FloatArray, multipliers: ByLoss | None)
 
 
 def contradiction(dual: FenchelDual, a: ByLoss) -> Proven | None:
-    """Return multipliers, loss by loss, that prove the hard constraints contradictory, or None if these do not."""
+    """Return multipliers, loss by loss, that prove the hard constraints contradictory, or None if these do not.
+
+    They are tried as they are; then at any ratio of those of constraints that pull to all others; then rounded to whole
+    numbers with about the same ratios, in exact arithmetic.
+    """
     total = dual.total
     hard = [x if loss.hard else np.zeros_like(x) for loss, x in zip(total.losses, a, strict=True)]
     size = max((float(x.max(initial=0.0)) for x in hard), default=0.0)
@@ -170,15 +162,21 @@ def contradiction(dual: FenchelDual, a: ByLoss) -> Proven | None:
         return None
     constraints = replace(total, terms=tuple(loss for loss in total.losses if loss.hard))
     of_constraints = FenchelDual(constraints, replace(dual.slack, total=constraints))
-    multipliers = [x for loss, x in zip(total.losses, hard, strict=True) if loss.hard]
-    for candidate in _candidates(of_constraints, multipliers, size):
-        proven = Proven(_exact_bound(of_constraints, candidate), candidate)
-        proven = proven if proven.value > 0.0 else of_constraints.prove_unmoved(candidate)
-        if proven.value > 0.0:
-            proven_multipliers = iter(proven.multipliers)
-            by_loss = [next(proven_multipliers) if loss.hard else x for loss, x in zip(total.losses, hard, strict=True)]
-            return replace(proven, multipliers=by_loss)
-    return None
+
+    def proofs() -> Iterator[Proven]:
+        given = [x for loss, x in zip(total.losses, hard, strict=True) if loss.hard]
+        scaled = [x / size for x in given]
+        yield Proven(_exact_bound(of_constraints, given), given)
+        yield of_constraints.prove_unmoved(scaled)
+        yield of_constraints.prove(scaled, np.zeros((0, dual.slack.d)))
+        yield Proven(_exact_bound(of_constraints, whole := _simple(given)), whole)
+
+    proven = next((proven for proven in proofs() if proven.value > 0.0), None)
+    if proven is None:
+        return None
+    proven_multipliers = iter(proven.multipliers)
+    by_loss = [next(proven_multipliers) if loss.hard else x for loss, x in zip(total.losses, hard, strict=True)]
+    return replace(proven, multipliers=by_loss)
 
 
 def used(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
@@ -194,65 +192,11 @@ def used(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
     by_loss = zip(total.losses, total.pair_slices, proven.multipliers, strict=True)
     shares = np.concatenate([a * (abs(loss.combination) @ squares[pairs]) for loss, pairs, a in by_loss])
     a = np.concatenate(proven.multipliers)
-    for negligible in OPTIONS.negligible_shares:
-        is_kept = shares > negligible * shares.max()
-        if (a[~is_kept] > 0.0).any() and (fewer := contradiction(dual, total.split(np.where(is_kept, a, 0.0)))):
-            a = np.concatenate(fewer.multipliers)
-            break
+    is_kept = shares > OPTIONS.negligible * shares.max()
+    if (a[~is_kept] > 0.0).any() and (fewer := contradiction(dual, total.split(np.where(is_kept, a, 0.0)))):
+        a = np.concatenate(fewer.multipliers)
     rows = np.flatnonzero(a > 0.0)
     return rows[np.argsort(-shares[rows], kind="stable")]
-
-
-# -- multipliers near given multipliers that bear rounding -------------------------------------------------------------
-
-
-def _candidates(dual: FenchelDual, a: ByLoss, size: float) -> Iterator[ByLoss]:
-    """Yield given multipliers and near multipliers that bear rounding, or nothing if they are far from feasible.
-
-    Constraints that pull are raised. Then Newton's method goes on in the eigenvalues of the slack matrix that should be
-    0 or just above: with their eigenvectors W, the smallest relative change x of multipliers with ``W^T S(a + a x) W =
-    goal I`` is a step.
-    """
-    total, flat, stops = dual.total, np.concatenate(a) / size, np.cumsum([len(x) for x in a[:-1]])
-    pulls = np.concatenate([loss.anchor(np.ones(loss.size)) > 0.0 for loss in total.losses])
-    if size < EXACT and all((x == np.round(x)).all() for x in a):
-        yield a
-    for share in OPTIONS.pull_shares if pulls.any() else ():
-        yield np.split(np.where(flat > 0.0, flat + share * pulls, 0.0), stops)
-    rows = np.flatnonzero(flat > OPTIONS.nearly_zero * flat.max())
-    K = sp.csr_array(sp.block_diag([loss.combination for loss in total.losses]))[rows]
-    x, candidate, pairs = flat[rows] / float(flat[rows].sum()), np.zeros_like(flat), np.unique(K.indices)
-    n_entries = len(pairs) * total.centered.shape[1]
-    if dual.slack.domain.diagonal or total.depends_on_entries or n_entries > OPTIONS.max_entries:
-        yield _simple(a)
-        return
-    V = total.centered[total.pairs[pairs, 0]] - total.centered[total.pairs[pairs, 1]]
-    K = K[:, pairs]
-    _, sigma, Vt = np.linalg.svd(np.sqrt(abs(K).T @ x)[:, None] * V, full_matrices=False)
-    is_sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
-    U = V @ (Vt[is_sizable].T / sigma[is_sizable])  # coordinates that put the slack matrix between -I and I
-    for _ in range(OPTIONS.newton_steps if np.isfinite(U).all() else 0):
-        values, vectors = np.linalg.eigh(psd.symmetrize((U * (K.T @ x)[:, None]).T @ U))
-        if (values < -OPTIONS.nearly_zero).any():
-            return
-        W = U @ vectors[:, values < OPTIONS.nearly_zero]
-        row, column = np.triu_indices(W.shape[1])
-        if len(row) * len(x) > OPTIONS.max_entries:
-            return
-        candidate[rows] = x / float(x.max())
-        yield from (np.split(candidate.copy(), stops), _simple(np.split(candidate, stops)))
-        products = (K @ (W[:, row] * W[:, column])).T
-        system = np.concatenate([products, np.ones((1, len(x)))]) * x
-        for goal in OPTIONS.eigenvalue_goals:
-            residual = np.append(goal * (row == column) - products @ x, 0.0)
-            step = np.linalg.lstsq(system, residual, rcond=1e-12)[0]
-            following = np.maximum(x * (1.0 + step), 0.0)
-            if not 0.0 < float(following.sum()) < math.inf:
-                return
-            candidate[rows] = following / float(following.max())
-            if goal:
-                yield np.split(candidate.copy(), stops)
-        x = following / float(following.sum())
 
 
 def _simple(a: ByLoss) -> ByLoss:
@@ -317,14 +261,18 @@ def _irreducible(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
 
 
 def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """Return those of given constraints that are proven to contradict each other; None if nothing is proven.
+    """Return those of given constraints that are proven to contradict each other; None if nothing is proven."""
+    candidate = _of_least_violations if not dual.slack.domain.diagonal else _of_linear_program
+    a = candidate(dual, rows)
+    proven = None if a is None else contradiction(dual, a)
+    return None if proven is None else used(dual, proven)
 
-    The violations at a metric with the smallest sum of their squares are such multipliers: there its slope, the slack
-    matrix, is PSD, and products with the metric are 0. If a little trace is gained as well, it is positive in
-    all directions, if there are such multipliers, and bears rounding.
+
+def _of_least_violations(dual: FenchelDual, rows: NDArray[np.intp]) -> ByLoss:
+    """Return the violations of constraints at a metric with the smallest sum of their squares.
+
+    There its slope, the slack matrix, is PSD, and products with the metric are 0.
     """
-    if dual.slack.domain.diagonal:
-        return _contradicting_over_weights(dual, rows)
     total, domain, T = dual.total, dual.slack.domain, dual.slack.descent_coordinates
     is_chosen = np.zeros(total.n_multipliers)
     is_chosen[rows] = 1.0
@@ -334,44 +282,30 @@ def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp
     def violations(F: FloatArray) -> ByLoss:
         return [mask * x for mask, x in zip(chosen, _violations(total, F @ transform), strict=True)]
 
-    def evaluate(flat: FloatArray, gain: float) -> tuple[float, FloatArray]:
+    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         F = flat.reshape(len(transform), -1)
         a = violations(F)
         S = adjoint(total.centered, i, j, total.pair_weights(a, costs=False)) + total.entry_matrix(a)
         value = sum(float(np.sum((loss.unit * x) ** 2)) for loss, x in zip(total.losses, a, strict=True))
-        slope = transform @ S @ transform.T - gain * np.eye(len(transform))
-        return 0.5 * value - gain * float(np.sum(F * F)), (2.0 * F @ slope).ravel()
+        return 0.5 * value, (2.0 * F @ (transform @ S @ transform.T)).ravel()
 
     F = np.eye(len(transform))
-    for gain in OPTIONS.trace_gains:
-        bounds = Bounds(-OPTIONS.largest_entry, OPTIONS.largest_entry) if gain else None
-        n_steps = OPTIONS.descent_steps
-        minimum, _ = lbfgs(
-            partial(evaluate, gain=gain), F.ravel(), bounds=bounds, maxiter=n_steps, maxcor=10, ftol=1e-16
-        )
-        F = minimum.x.reshape(F.shape)
-        a = violations(F)
-        if (proven := contradiction(dual, a)) is not None:
-            return used(dual, proven)
-        if minimum.fun <= OPTIONS.satisfied:
-            return None
-    return None
+    minimum, _ = lbfgs(evaluate, F.ravel(), maxiter=OPTIONS.descent_steps, maxcor=10, ftol=1e-16)
+    return violations(minimum.x.reshape(F.shape))
 
 
-def _contradicting_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """The same by a linear program: ``T^T a >= 0`` with a positive excess at the zero metric, weighted by a."""
+def _of_linear_program(dual: FenchelDual, rows: NDArray[np.intp]) -> ByLoss | None:
+    """Return a with ``T^T a >= 0`` and the largest excess at the zero metric, weighted by a, of weights of features."""
     total = dual.total
     T = dual.slack.table(rows, np.arange(len(dual.slack.domain.basis)))
     offset = np.concatenate([np.zeros(0), *(loss.offset for loss in total.losses)])[rows]
     sizes = np.abs(T).max(axis=0, initial=0.0)
     T = T[:, sizes > 0.0] / sizes[sizes > 0.0]
-    for smallest_slack in OPTIONS.smallest_slacks if len(rows) else ():
-        slacks = np.full(T.shape[1], -smallest_slack)
-        minimum = linprog(-offset, -T.T, slacks, np.ones((1, len(rows))), [1.0], method="highs-ds")
-        if minimum.x is None or not -minimum.fun > 0.0:
-            continue
-        a = np.zeros(total.n_multipliers)
-        a[rows] = np.maximum(minimum.x, 0.0)
-        if (proven := contradiction(dual, total.split(a))) is not None:
-            return used(dual, proven)
-    return None
+    if not len(rows):
+        return None
+    minimum = linprog(-offset, -T.T, np.zeros(T.shape[1]), np.ones((1, len(rows))), [1.0], method="highs-ds")
+    if minimum.x is None or not -minimum.fun > 0.0:
+        return None
+    a = np.zeros(total.n_multipliers)
+    a[rows] = np.maximum(minimum.x, 0.0)
+    return total.split(a)
